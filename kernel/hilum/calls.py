@@ -54,6 +54,8 @@ LATE = 1.0
 # Seconds that plugins have to check the output of a stopped call. The limit is short, because a
 # stop must be quick.
 CHECK_TIMEOUT = 1.0
+# Seconds that a tool has to check a call before the user is asked about it.
+PRECHECK_TIMEOUT = 5.0
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -234,7 +236,10 @@ async def _execute(agent: Agent, state: CallState, place: Place) -> Output:
             _move(place, _prepare(agent, call).claims)
         await place.asking()
 
-    judged = await permit(agent, state, prepared.call, prepared.tool, before_asking)
+    async def precheck(call: ToolCall) -> None:
+        await _precheck(agent, prepared if call == prepared.call else _prepare(agent, call))
+
+    judged = await permit(agent, state, prepared.call, prepared.tool, before_asking, precheck)
     if judged.call != prepared.call:
         prepared = _prepare(agent, judged.call)
         _move(place, prepared.claims)
@@ -476,6 +481,46 @@ async def _run(
         raise ToolError(f"The plugin {tool.plugin} crashed during the call.", code="E_PLUGIN")
     output: Output = timed.value
     return output
+
+
+async def _precheck(agent: Agent, prepared: Prepared) -> None:
+    """Let a tool check whether a call can succeed, before the user is asked to approve it.
+
+    A precheck that fails or takes too long is a failure of its plugin, but does not keep the user
+    from being asked: it is not a gate, and the tool itself checks the call again when it runs.
+
+    Raises:
+        ToolError: The call cannot succeed.
+    """
+    session = agent.session
+    tool = prepared.tool
+    if tool.precheck is None:
+        return
+    call = prepared.call
+    deadline = trio.current_time() + PRECHECK_TIMEOUT
+    timed = TimedCall(tool.plugin, deadline, tool.grace)
+    running = Call(
+        call.id,
+        call.name,
+        prepared.arguments,
+        agent,
+        session,
+        session.workspace,
+        session.processes,
+        deadline,
+        lambda text: None,
+    )
+    with session._calls_in_flight.call(timed):
+        await timed.run(lambda: tool.check_before_asking(running))
+    error = unwrap_group(timed.error) if timed.error is not None else None
+    if error is not None and is_interrupt(error):
+        raise error
+    if isinstance(error, ToolError):
+        raise error
+    if timed.abandoned or timed.cancelled:
+        error = TimeoutError(f"it did not end within {PRECHECK_TIMEOUT:g} seconds")
+    if error is not None:
+        session.hooks.report(PluginFailure(tool.plugin, f"precheck of {tool.name}", error))
 
 
 def _output_so_far(session: Session, tool: Tool, call: Call) -> str:

@@ -128,7 +128,11 @@ class SteeringWithdrawn(Event, frozen=True):
 
 
 class RunStarted(Event, frozen=True):
-    """Phase event: a run began, with the user's message and the context gathered for it."""
+    """Phase event: a run began, with the user's message and the context gathered for it.
+
+    Images have no data in ``message``: they are in the run's ``PromptQueued``, so that the log
+    contains them once (see ``UserMessage.with_image_data``).
+    """
 
     text: str
     message: UserMessage

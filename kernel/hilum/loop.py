@@ -95,8 +95,7 @@ async def drive(agent: Agent) -> None:
 
     The run ends when it is complete, stopped or out of time.
     """
-    conversation = agent.conversation
-    agent.starting = conversation.pending[0]
+    agent.starting = find_next_run(agent)
     agent.began = trio.current_time()
     limit = agent.limit("timeout") or inf
     agent.scope = trio.CancelScope(deadline=agent.began + limit)
@@ -112,6 +111,24 @@ async def drive(agent: Agent) -> None:
     finally:
         agent.scope = None
         agent.starting = ""
+
+
+def find_next_run(agent: Agent) -> str:
+    """Return the id of the agent's run, or of its next prompt; empty if there is none.
+
+    A prompt that was queued when an earlier process ended is not next until the user resumes it:
+    the user may have forgotten it, or may now want something else first.
+    """
+    conversation = agent.conversation
+    if conversation.run is not None:
+        return conversation.run.id
+    runs = agent.session.runs
+    return next((prompt.run for prompt in conversation.queue if prompt.run in runs), "")
+
+
+def _find_prompt(agent: Agent) -> PromptQueued:
+    """Return the queued prompt whose run is starting."""
+    return next(each for each in agent.conversation.queue if each.run == agent.starting)
 
 
 async def _carry_out(agent: Agent) -> None:
@@ -169,8 +186,8 @@ def give_up(agent: Agent, state: State, code: str, error: str, hint: str = "") -
     if conversation.run is None:
         # The run failed before its start was logged, for example because there is no model. The
         # event for its end needs one for its start.
-        prompt = conversation.queue[0]
-        message = UserMessage(_prompt_parts(prompt))
+        prompt = _find_prompt(agent)
+        message = UserMessage(_prompt_parts(prompt)).without_image_data()
         agent.session.emit(RunStarted(text=prompt.text, message=message), agent, prompt.run)
     # Every call needs a result, because providers reject a conversation with a call that has no
     # result.
@@ -259,15 +276,12 @@ def _remaining_work(agent: Agent, left: str) -> str:
 async def _begin(agent: Agent) -> None:
     """Start the run of the next queued prompt, with the context gathered for it."""
     session = agent.session
-    prompt = agent.conversation.queue[0]
+    prompt = _find_prompt(agent)
     model = session.kernel.router.chain(agent)[0]
     # Gathered context only supports the task, so it must leave room for the work itself.
     window = session.kernel.router.model(model).info.window
     budget = window // 4 if window >= SMALL_WINDOW else window // 16
-    # There is no ``Run`` for a prompt that was queued when an earlier process ended, and was not
-    # resumed.
-    run = session.runs.get(prompt.run)
-    state = dict(run.state) if run else {}
+    state = dict(session.runs[prompt.run].state)
     request = ContextRequest(prompt.text, budget, state, prompt.piped, prompt.attached)
     blocks: list[Block] = []
     for _, given in await session.hooks.gather("gather_context", agent=agent, request=request):
@@ -278,6 +292,8 @@ async def _begin(agent: Agent) -> None:
     fitting = fit(blocks, request.budget)
     context = [Text(render(block), f"context:{block.type}") for block in fitting]
     message = UserMessage((*_prompt_parts(prompt), *context))
+    # The log already contains the images in the event of the prompt.
+    message = message.without_image_data()
     started = RunStarted(text=prompt.text, message=message, model=model, mode=agent.mode.name)
     await session.redaction.prepare(started, by_model=bool(agent.parent))
     session.emit(started, agent, prompt.run)

@@ -8,6 +8,7 @@ from the model is data, never an instruction.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from operator import add
 from typing import Any, Literal
 
@@ -131,6 +132,33 @@ class UserMessage(Data, frozen=True, tag="user"):
     def typed(self) -> str:
         """The text that the user typed; only this can be a command, an instruction or consent."""
         return self._joined("user")
+
+    def without_image_data(self) -> UserMessage:
+        """Return the message with empty images, as the log stores it (see ``RunStarted``)."""
+        parts: list[Text | Image] = []
+        for part in self.parts:
+            if isinstance(part, Image):
+                part = Image(part.media_type, b"", part.source)
+            parts.append(part)
+        return UserMessage(tuple(parts))
+
+    def with_image_data(self, images: Sequence[Image]) -> UserMessage:
+        """Return the message with images in place of its empty ones.
+
+        Args:
+            images: The images of the prompt, in order. An empty image without a counterpart, as in
+                a damaged log, is left out, because providers reject empty images.
+        """
+        if not any(isinstance(part, Image) and not part.data for part in self.parts):
+            return self
+        left = list(images)
+        parts: list[Text | Image] = []
+        for part in self.parts:
+            if not isinstance(part, Image) or part.data:
+                parts.append(part)
+            elif left:
+                parts.append(left.pop(0))
+        return UserMessage(tuple(parts))
 
     def _joined(self, *sources: str) -> str:
         return "\n".join(

@@ -117,6 +117,44 @@ class ModelAccess(Protocol):
         """
         ...
 
+    async def add_server(self, kernel: Kernel, address: str, *, key: str = "") -> ProviderStatus:
+        """Check a server at an address that the user entered, and let this kernel use its models.
+
+        One request, for the list of models, is sent. Nothing is stored; see ``keep_server``.
+
+        Args:
+            kernel: The kernel that gets the provider.
+            address: The base URL, as the user typed or pasted it.
+            key: The key; empty if the server requires none.
+
+        Returns:
+            The provider with its models. A provider that has this address already is used.
+
+        Raises:
+            UsageError: The text is not the address of a server, or not a key.
+            ModelError: The server cannot be used; the message states the cause and the hint the
+                next step. The kind is ``auth`` if it requires another key.
+        """
+        ...
+
+    async def keep_server(self, kernel: Kernel, provider: str) -> str:
+        """Store the address of an added server, and its key, for the user.
+
+        The address is stored in the user's settings and the key as ``keep_key`` stores it, never in
+        a project.
+
+        Args:
+            kernel: The kernel that has the provider.
+            provider: The name that ``add_server`` returned.
+
+        Returns:
+            A description of where the address is stored.
+
+        Raises:
+            HilumError: It cannot be stored.
+        """
+        ...
+
     async def forget_key(self, kernel: Kernel, provider: str) -> bool:
         """Remove the key that is kept for a provider, and return whether there was one.
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 # each further one.
 RETRIES = {
     "timeout": (1, 2.0),
-    "rate_limit": (1, 30.0),
+    "rate_limit": (5, 30.0),
     "server": (3, 0.5),
     "broken": (3, 0.5),
     "connect": (3, 0.5),
@@ -54,6 +54,9 @@ RETRIES = {
 }
 # Seconds. The user decides whether to wait longer or to use another model.
 MAX_WAIT = 120.0
+# Seconds before the second retry after a rate limit, which double for each further one. Providers
+# often name a time that is too short for many clients that wait at once.
+SECOND_WAIT = 4.0
 
 
 class Router(msgspec.Struct, eq=False):
@@ -324,11 +327,32 @@ def _decide(agent: Agent, kind: str, asked: float | None, name: str) -> dict[str
         return {"action": "compact"}
     if kind not in RETRIES:
         return {"action": "give_up"}
+    following = _fall_back(agent, name)
     most, first = RETRIES[kind]
     wait = first * 2**before if asked is None else asked
+    if kind == "rate_limit":
+        wait = _rate_limit_wait(before, asked, first)
+        if following["action"] == "fallback":
+            # Another model answers sooner than the limit ends.
+            most = 1
     if before < most and wait <= MAX_WAIT:
         return {"action": "retry", "wait": wait}
-    return _fall_back(agent, name)
+    return following
+
+
+def _rate_limit_wait(before: int, asked: float | None, first: float) -> float:
+    """Return the seconds to wait after a rate limit.
+
+    Args:
+        before: Number of earlier failures of this kind.
+        asked: Seconds according to the provider; ``None`` if it does not specify them.
+        first: Seconds before the first retry if the provider does not specify them.
+    """
+    if asked is None:
+        return min(first * 2.0**before, MAX_WAIT)
+    if not before:
+        return asked
+    return max(asked, SECOND_WAIT * 2.0 ** (before - 1))
 
 
 def _fall_back(agent: Agent, name: str) -> dict[str, Any]:

@@ -457,6 +457,60 @@ class RunChanges(Protocol):
         ...
 
 
+class CallChanges(Protocol):
+    """The changes by one call that are still in effect."""
+
+    @property
+    def name(self) -> str:
+        """The name to pass to ``FileHistory`` with the scope ``call``, unique in the session."""
+        ...
+
+    @property
+    def call(self) -> str:
+        """Id of the call."""
+        ...
+
+    @property
+    def agent(self) -> str:
+        """Name of the agent that made the call."""
+        ...
+
+    @property
+    def run(self) -> str:
+        """Id of the run that the user prompted, even if a sub-agent made the call."""
+        ...
+
+    @property
+    def tool(self) -> str:
+        """Name of the tool."""
+        ...
+
+    @property
+    def what(self) -> str:
+        """The command, or another short description."""
+        ...
+
+    @property
+    def at(self) -> float:
+        """Unix time of the change in seconds."""
+        ...
+
+    @property
+    def files(self) -> Sequence[str]:
+        """The paths of the files."""
+        ...
+
+    @property
+    def added(self) -> int:
+        """Number of added lines."""
+        ...
+
+    @property
+    def removed(self) -> int:
+        """Number of removed lines."""
+        ...
+
+
 HistoryScope = Literal["call", "turn", "run", "session", "undo", "since"]
 """The kinds of parts in a session's history; ``since`` is everything after an event."""
 
@@ -515,6 +569,14 @@ class FileHistory(Protocol):
 
         Args:
             runs: Ids of runs that the user prompted; runs without changes are left out.
+        """
+        ...
+
+    async def list_calls(self, limit: int = 50) -> Sequence[CallChanges]:
+        """Return the last calls whose changes are still in effect, newest first.
+
+        Args:
+            limit: Maximum number of calls.
         """
         ...
 

@@ -36,7 +36,7 @@ from hilum.hookspecs import Interpretation, PromptCommand
 from hilum.images import check_images
 from hilum.instances import PluginInstances
 from hilum.journal import Journal, Reader
-from hilum.loop import compact_idle, drive, give_up
+from hilum.loop import compact_idle, drive, find_next_run, give_up
 from hilum.messages import Image, Message, replace_surrogates
 from hilum.plugins import GateTable
 from hilum.processes import Command, Processes
@@ -323,7 +323,8 @@ class Session:
     def resume(self) -> list[Run]:
         """Resume the runs that were interrupted when the session last ended.
 
-        A run may continue in the middle of a turn.
+        A run may continue in the middle of a turn. Prompts that were queued when the session last
+        ended run only after they are resumed; ``stop`` drops them.
 
         Returns:
             The runs that continue, and the runs of prompts that were still queued.
@@ -737,7 +738,7 @@ class Session:
         try:
             with use_environment(self.kernel.environ):
                 while True:
-                    if conversation.pending:
+                    if find_next_run(agent):
                         await drive(agent)
                     elif conversation.compaction_requested:
                         await compact_idle(agent)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import trio
 
 from hilum.discovery import all_entry_points, normal
-from hilum.errors import E_BUSY, E_UNKNOWN, StoreError, UsageError
+from hilum.errors import E_BUSY, E_NO_MODEL, E_UNKNOWN, StoreError, UsageError
 from hilum.events import PluginFault
 from hilum.extras import unused_files
 from hilum.kernel import Kernel, open_kernel
@@ -86,7 +86,8 @@ async def open_standard_session(
         settings: Settings that take precedence over all others, by dotted key.
         store: Where to keep sessions; by default, in a plugin's store.
         environ: As for ``open_kernel``.
-        needs_model: Whether a new session without any model is an error.
+        needs_model: Whether a new session without any model is an error, or without the key for the
+            named model.
         prepare: Called with the kernel before the session is created, so that an error leaves no
             empty session behind.
         share: Whether the user's other terminals can join the session, and whether to join a
@@ -133,7 +134,9 @@ async def open_standard_session(
         if prepare is not None:
             prepare(kernel)
         identity = await find_session(kernel, resume, workspace) if resume else ""
-        await _choose_model(kernel, model, needed=needs_model and not resume)
+        has_key = await _choose_model(
+            kernel, model, needed=needs_model and not resume, must_work=needs_model
+        )
         check_kind(kind)
         if attended is not None:
             kind, attended = await _kind(kernel, kind, identity, attended)
@@ -144,7 +147,7 @@ async def open_standard_session(
             kind=kind,
             attended=attended,
             mode=mode,
-            model=model or None,
+            model=model if model and has_key else None,
             approve=approve,
         )
         async with AsyncExitStack() as stack:
@@ -153,9 +156,13 @@ async def open_standard_session(
             else:
                 session = await _open_shared(stack, kernel, identity, opening)
             if isinstance(session, JoinedSession):
-                session.set(mode=mode, model=model or None, approve=approve)
+                session.set(mode=mode, model=model if model and has_key else None, approve=approve)
                 yield session
                 return
+            if model and not has_key:
+                # The event would be refused. The face helps the user to provide the key, or shows
+                # the error with the next prompt; another model must not be used in silence.
+                session.model = model
             if not _is_guarded(kernel):
                 project.left_out["guard"] = UNGUARDED
             for name, reason in project.left_out.items():
@@ -249,22 +256,32 @@ def _names_guard(plugins: Sequence[object]) -> bool:
     return any(isinstance(name, str) and normal(name) == normal(GUARD) for name in plugins)
 
 
-async def _choose_model(kernel: Kernel, model: str, *, needed: bool) -> None:
+async def _choose_model(kernel: Kernel, model: str, *, needed: bool, must_work: bool) -> bool:
     """Set the default model of a kernel.
 
     Args:
         kernel: The kernel.
         model: The model; empty for the model in the settings.
         needed: Whether to raise an error if there is no model.
+        must_work: Whether to raise an error if a key for the named model is missing.
+
+    Returns:
+        Whether the named model has the key that it needs.
 
     Raises:
         UsageError: The model does not exist, or there is no model.
     """
     if model:
-        kernel.router.model(model)
+        try:
+            kernel.router.model(model)
+        except UsageError as error:
+            if must_work or error.code != E_NO_MODEL:
+                raise
+            return False
         kernel.router.roles["default"] = model
     elif needed:
         kernel.router.model(await kernel.router.default())
+    return True
 
 
 async def _folder_of(

@@ -219,11 +219,12 @@ class Conversation(msgspec.Struct, eq=False):
         self.steering = [message for message in self.steering if message.id != event.id]
 
     def _run_started(self, event: ev.RunStarted, run: RunState | None) -> None:
+        images = [image for each in self.queue if each.run == event.run for image in each.images]
         self.queue = [prompt for prompt in self.queue if prompt.run != event.run]
         self.run = RunState(event.run, event.model)
         self.ended = None
         self.request = len(self.messages)
-        self.messages.append(event.message)
+        self.messages.append(event.message.with_image_data(images))
         # The user may have changed something between the runs.
         self.failures.clear()
         self.phase = "freeze"

@@ -163,6 +163,9 @@ class Tool:
         changes_files: Whether a call may change files in the workspace that its parameters do not
             name, as a program may. The journal compares the files before and after such a call, as
             for every tool that executes commands.
+        precheck: A function of the call that raises ``ToolError`` if the call cannot succeed, so
+            that the user is not asked to approve it. It is called before the user is asked, after
+            the gates have judged the call, and must have no effect. It may be async.
         plugin: Name of the plugin that the tool belongs to; the kernel sets it.
     """
 
@@ -183,6 +186,7 @@ class Tool:
     deferred: bool | Callable[[Any], bool] = False
     serves: Callable[[Any], bool] = lambda agent: True
     changes_files: bool = False
+    precheck: Callable[[Call], Any] | None = None
     plugin: str = ""
     # Bound copies of a tool share one signature, because reading a signature takes much longer than
     # copying a tool.
@@ -292,6 +296,17 @@ class Tool:
         """Return the names of the queues that a call belongs to."""
         return [queue.format_map(arguments) for queue in self.queues]
 
+    async def check_before_asking(self, call: Call) -> None:
+        """Check that a call can succeed, before the user is asked to approve it.
+
+        Raises:
+            ToolError: The call cannot succeed.
+        """
+        if self.precheck is not None:
+            found = self.precheck(call)
+            if inspect.isawaitable(found):
+                await found
+
     async def run(self, call: Call) -> Output:
         """Run the function with the call's arguments and its injected parameters."""
         if self.schema is not None:
@@ -331,6 +346,7 @@ class Options(TypedDict, total=False):
     aim: Callable[[dict[str, Any]], str]
     name: str
     deferred: bool | Callable[[Any], bool]
+    precheck: Callable[[Call], Any]
 
 
 @overload
@@ -358,7 +374,8 @@ def tool(
             order; ``aim``, a function of the arguments that returns the target of a call, if it is
             not a path; ``name``, the name for the model, if it differs from the function's name;
             ``deferred``, whether the model finds the tool through ``find_tools`` and not in its
-            tool list.
+            tool list; ``precheck``, a function of the ``Call`` that raises ``ToolError`` if the
+            call cannot succeed, before the user is asked to approve it.
 
     Raises:
         PluginError: An option does not exist or has a wrong value; the error lists all mistakes.

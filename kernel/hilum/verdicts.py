@@ -57,6 +57,7 @@ async def permit(
     call: ToolCall,
     tool: Tool,
     before_asking: Callable[[ToolCall], Awaitable[None]],
+    precheck: Callable[[ToolCall], Awaitable[None]],
 ) -> Judgement:
     """Judge a call, and request the user's approval if necessary.
 
@@ -67,12 +68,14 @@ async def permit(
         tool: Its tool.
         before_asking: Called before the user is asked, with the call as rewritten by the gates;
             waits until the user may be asked about this call.
+        precheck: Called before a new question; raises an error if the call cannot succeed.
 
     Returns:
         The call that may run.
 
     Raises:
         ToolDenied: The call must not run.
+        ToolError: The precheck found that the call cannot succeed.
     """
     approved: Verdict | None = None
     rewritten_by: tuple[str, ...] = ()
@@ -94,6 +97,11 @@ async def permit(
                 "The effect of the call changed after approval was requested.", code=verdict.code
             )
         if verdict.kind == "ask":
+            # The precheck comes after the gates, because its error may tell the model about a file
+            # that a gate does not let it see. It comes before the wait for earlier calls, because
+            # the questions must be asked in the order of the calls.
+            if agent.session.attended and _find_answer(state, judged.call, verdict) is None:
+                await precheck(judged.call)
             await before_asking(judged.call)
             await _approve(agent, state, judged.call, tool, verdict)
             approved = verdict
@@ -273,15 +281,7 @@ async def _approve(
         ToolDenied: The user refused, did not answer in time, or is not present.
     """
     session = agent.session
-    asked = state.asked
-    answer = None
-    # An answer from before a resume counts only if the question is exactly the same.
-    if asked is not None and asked.call == call and asked.scope == verdict.scope:
-        answer = state.answered
-    # The log contains the edited arguments without their secrets, so the edited call cannot run
-    # after a resume.
-    if answer is not None and answer.arguments is not None and state.edited is None:
-        answer = None
+    answer = _find_answer(state, call, verdict)
     if answer is None:
         # The call is denied immediately, because nobody would answer within the time limit.
         if not session.attended:
@@ -300,6 +300,20 @@ async def _approve(
     if not reason.endswith((".", "!", "?", "…")):
         reason += "."
     raise ToolDenied(f"{who} the call: {reason}", code="E_REJECTED", hint="Change your plan.")
+
+
+def _find_answer(state: CallState, call: ToolCall, verdict: Verdict) -> ApprovalAnswered | None:
+    """Return the user's answer from before a resume, if there is one."""
+    asked = state.asked
+    # The answer counts only if the question is exactly the same.
+    if asked is None or asked.call != call or asked.scope != verdict.scope:
+        return None
+    answer = state.answered
+    # The log contains the edited arguments without their secrets, so the edited call cannot run
+    # after a resume.
+    if answer is not None and answer.arguments is not None and state.edited is None:
+        return None
+    return answer
 
 
 async def _ask(

@@ -5,6 +5,7 @@ Run: ``python tests/benchmarks/terminal.py [--text 500000] [--starts 9] [--turns
 The real program runs in a pseudo-terminal of 120 × 40 in a Git repository, with a fresh home folder
 and all plugins. A model on the loopback interface streams 20 kB/s of Markdown (5,000 tokens a
 second). While it streams, a key is pressed every 120 ms, and the time until it is drawn is taken.
+The same is done while three sub-agents run, and on a terminal that reads only 25 kB/s.
 """
 
 import argparse
@@ -29,9 +30,11 @@ from pathlib import Path
 
 SIZE = (40, 120)
 RATE = 20_000  # bytes a second
+SLOW_RATE = 25_000  # bytes a second that a slow terminal reads
 PIECE = 16  # bytes, about four tokens
 KEY_SECONDS = 0.12
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+STUBBORN = "trap '' TERM INT HUP; touch up; while :; do sleep 5; done"
 PARAGRAPH = """## Section {n}
 
 The function `parse_{n}` reads **one line** at a time and returns a list of fields, which the caller
@@ -62,11 +65,16 @@ def framed(data: bytes) -> bytes:
 
 
 class Server:
-    """Streams a text for the prompt STREAM, calls a tool for TURNS, hangs for HANG."""
+    """Streams a text for the prompt STREAM, calls a tool for TURNS, hangs for HANG.
+
+    For AGENTS, it starts three sub-agents in the background, which read files, and streams. For
+    STUBBORN, it starts three sub-agents, and each of the four runs a command that ignores signals.
+    """
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.turns = 0
+        self.calls = 0
         self.sent = threading.Event()
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
@@ -99,25 +107,54 @@ class Server:
 
     def _answer(self, connection: socket.socket, body: bytes) -> None:
         connection.sendall(HEAD)
-        last = body.rfind(b'"role":"user"')
+        # hilum adds notes of its own behind the results of calls.
+        last = [found.start() for found in re.finditer(rb'"role":"user","content":"[^<]', body)][-1]
         asked = body[last:]
         if b"HANG" in asked:
             time.sleep(600)
+        done = asked.count(b'"role":"tool"')
         if self.turns > 0:
             self.turns -= 1
-            function = {"name": "read_file", "arguments": '{"path":"a.py"}'}
-            call = {"index": 0, "id": f"c{self.turns}", "type": "function", "function": function}
-            connection.sendall(framed(chunk({"role": "assistant", "tool_calls": [call]})))
-            connection.sendall(framed(chunk({}, "tool_calls")))
-        elif b"STREAM" in asked:
+            self._call(connection, ("read_file", {"path": "a.py"}))
+        elif b"STUBBORN" in asked:
+            command = ("run_terminal_cmd", {"command": STUBBORN, "timeout": 600})
+            helpers = [self._task(f"STUB-HELPER {number}", False) for number in range(3)]
+            self._call(connection, *helpers, command)
+        elif b"STUB-HELPER" in asked:
+            self._call(connection, ("run_terminal_cmd", {"command": STUBBORN, "timeout": 600}))
+        elif b"AGENTS" in asked and not done:
+            self._call(connection, *(self._task(f"READ-FILES {n}", True) for n in range(3)))
+        elif b"STREAM" in asked or b"AGENTS" in asked:
             self._stream(connection)
             connection.sendall(framed(chunk({}, "stop")))
+        elif b"READ-FILES" in asked and not self.sent.is_set():
+            # About 500 tokens a second for each sub-agent.
+            for start in range(0, 1000, PIECE * 4):
+                piece = self.text[start : start + PIECE * 4]
+                connection.sendall(framed(chunk({"content": piece})))
+                time.sleep(0.03)
+            self._call(connection, ("read_file", {"path": f"src/module_{done % 40}.py"}))
         else:
             connection.sendall(framed(chunk({"role": "assistant", "content": "Done."})))
             connection.sendall(framed(chunk({}, "stop")))
         usage = {"prompt_tokens": 5000, "completion_tokens": 100, "total_tokens": 5100}
         end = b"data: " + json.dumps({"id": "x", "choices": [], "usage": usage}).encode()
         connection.sendall(framed(end + b"\n\ndata: [DONE]\n\n") + b"0\r\n\r\n")
+
+    def _task(self, prompt: str, background: bool) -> tuple[str, dict[str, object]]:
+        arguments = {"description": prompt.lower(), "prompt": prompt, "background": background}
+        return "task", arguments
+
+    def _call(self, connection: socket.socket, *calls: tuple[str, dict[str, object]]) -> None:
+        self.calls += 1
+        parts = []
+        for index, (name, arguments) in enumerate(calls):
+            function = {"name": name, "arguments": json.dumps(arguments)}
+            identity = f"c{self.calls}-{index}"
+            part = {"index": index, "id": identity, "type": "function", "function": function}
+            parts.append(part)
+        connection.sendall(framed(chunk({"role": "assistant", "tool_calls": parts})))
+        connection.sendall(framed(chunk({}, "tool_calls")))
 
     def _stream(self, connection: socket.socket) -> None:
         began = time.perf_counter()
@@ -164,13 +201,18 @@ class Program:
         os.close(theirs)
         os.set_blocking(self.ours, False)
         self.seen = bytearray()
+        self.rate = 0  # bytes a second that the terminal reads, 0 for no limit
 
     def read(self, seconds: float) -> bytes:
         """Return what arrives within a time; as soon as something does."""
         if not select.select([self.ours], [], [], seconds)[0]:
             return b""
+        size = 1 << 16
+        if self.rate:
+            time.sleep(0.01)
+            size = self.rate // 100
         try:
-            data = os.read(self.ours, 1 << 16)
+            data = os.read(self.ours, size)
         except (BlockingIOError, OSError):
             return b""
         self.seen += data
@@ -252,15 +294,8 @@ def starts(folder: Path, port: int, count: int) -> bool:
     return good
 
 
-def stream(folder: Path, server: Server) -> bool:
-    """Bytes, echo and processor time while a long answer streams."""
-    program = Program(folder, server.port)
-    program.until("ready")
-    program.type("STREAM\r")
-    program.until("Section", 20)
-    start = len(program.seen)
-    used = program.processor()
-    began = time.perf_counter()
+def echo_keys(program: Program, server: Server) -> list[float]:
+    """Return the milliseconds after which each key was drawn, while the server streams."""
     echoes: list[float] = []
     letters = "abcdefghijklmnopqrstuvwxyz"
     number = 0
@@ -283,6 +318,32 @@ def stream(folder: Path, server: Server) -> bool:
             program.type("\x15")
             typed = ""
             program.read(0.05)
+    return sorted(echoes)
+
+
+def show_echoes(what: str, echoes: list[float], bar: float) -> bool:
+    """Print the rows about the echo of keys."""
+    p99 = echoes[int(len(echoes) * 0.99) - 1]
+    figure = f"{statistics.median(echoes):.1f} / {p99:.1f} / {echoes[-1]:.1f} ms"
+    over = sum(echo > bar for echo in echoes)
+    good = show(
+        f"{what} of {len(echoes)} keys, median / p99 / worst", figure, f"{bar:.0f} ms", not over
+    )
+    show(f"  echoes that took longer than {bar:.0f} ms", f"{over} of {len(echoes)}", "0", not over)
+    return good
+
+
+def stream(folder: Path, server: Server) -> bool:
+    """Bytes, echo and processor time while a long answer streams."""
+    server.sent.clear()
+    program = Program(folder, server.port)
+    program.until("ready")
+    program.type("STREAM\r")
+    program.until("Section", 20)
+    start = len(program.seen)
+    used = program.processor()
+    began = time.perf_counter()
+    echoes = echo_keys(program, server)
     elapsed = time.perf_counter() - began
     used = program.processor() - used
     program.until("1 turn", 60, start)
@@ -293,12 +354,7 @@ def stream(folder: Path, server: Server) -> bool:
     missing = [n for n in range(total) if f"# marker {n}\r" not in plain.replace(" \r", "\r")]
     memory = program.memory()
     program.end()
-    echoes.sort()
-    p99 = echoes[int(len(echoes) * 0.99) - 1]
-    figure = f"{statistics.median(echoes):.1f} / {p99:.1f} / {echoes[-1]:.1f} ms"
-    over = sum(echo > 30 for echo in echoes)
-    good = show(f"echo of {len(echoes)} keys, median / p99 / worst", figure, "30 ms", over == 0)
-    show("  echoes that took longer than 30 ms", f"{over} of {len(echoes)}", "0", over == 0)
+    good = show_echoes("echo", echoes, 30)
     size = len(server.text.encode())
     ratio = written / size
     good &= show("bytes written per byte of text", f"{ratio:.2f}", "3", ratio <= 3)
@@ -308,6 +364,106 @@ def stream(folder: Path, server: Server) -> bool:
     show("share of a processor", f"{100 * used / elapsed:.0f} %", "–", True)
     show("memory after the answer", f"{memory:.0f} MB", "–", True)
     return good
+
+
+def stream_with_agents(folder: Path, server: Server) -> bool:
+    """Echo of keys while a long answer streams and three sub-agents run."""
+    server.sent.clear()
+    options = ("--set", "scheduler.tasks_at_once=3", "--set", "turns=1000")
+    program = Program(folder, server.port, *options)
+    program.until("ready")
+    program.type("AGENTS\r")
+    program.until("Section", 20)
+    echoes = echo_keys(program, server)
+    running = sum(f"read-files {number}".encode() in program.seen for number in range(3))
+    program.end()
+    good = show("sub-agents that ran meanwhile", str(running), "3", running == 3)
+    return good & show_echoes("echo with three sub-agents", echoes, 30)
+
+
+def stop_all(folder: Path, server: Server, count: int) -> bool:
+    """Time from Esc until three sub-agents and their stubborn commands have ended."""
+    up = folder / "project" / "up"
+    program = Program(
+        folder, server.port, "--approve", "auto", "--set", "scheduler.tasks_at_once=3"
+    )
+    program.until("ready")
+    times: list[float] = []
+    left = 0
+    for _ in range(count):
+        mark = len(program.seen)
+        program.type("STUBBORN\r")
+        limit = time.perf_counter() + 30
+        while len(find_commands(program.process.pid)) < 4:
+            program.read(0.02)
+            if time.perf_counter() > limit:
+                raise TimeoutError(bytes(program.seen[-3000:]).decode(errors="replace"))
+        mark = len(program.seen)
+        pressed = time.perf_counter()
+        program.type("\x1b")
+        program.until("stopped.", 10, mark)
+        times.append((time.perf_counter() - pressed) * 1000)
+        left += len(find_commands(program.process.pid))
+        program.until("ready", 10, mark)
+        program.type("\x15")
+        program.read(0.2)
+        up.unlink(missing_ok=True)
+    program.end()
+    worst = max(times)
+    figure = f"{statistics.median(times):.0f} / {worst:.0f} ms"
+    good = show(
+        "Esc until 3 sub-agents and 4 stubborn commands ended", figure, "250 ms", worst < 250
+    )
+    return good & show("  commands that were left", str(left), "0", left == 0)
+
+
+def find_commands(parent: int) -> list[int]:
+    """Return the shells of stubborn commands among the descendants of a process."""
+    parents: dict[int, int] = {}
+    commands: set[int] = set()
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (path / "stat").read_text().rpartition(")")[2].split()
+            line = (path / "cmdline").read_bytes()
+        except OSError:
+            continue
+        parents[int(path.name)] = int(fields[1])
+        if line.endswith(STUBBORN.encode() + b"\0") and b"bash" in line.split(b"\0")[0]:
+            commands.add(int(path.name))
+    return [pid for pid in commands if _descends(pid, parent, parents)]
+
+
+def _descends(pid: int, ancestor: int, parents: dict[int, int]) -> bool:
+    while pid > 1:
+        if pid == ancestor:
+            return True
+        pid = parents.get(pid, 0)
+    return False
+
+
+def slow_terminal(folder: Path, server: Server, count: int) -> bool:
+    """Time from Esc until the stopped state is drawn, while a slow terminal is behind."""
+    times: list[float] = []
+    for _ in range(count):
+        server.sent.clear()
+        program = Program(folder, server.port)
+        program.until("ready")
+        program.type("STREAM\r")
+        program.rate = SLOW_RATE
+        limit = time.perf_counter() + 4
+        while time.perf_counter() < limit:
+            program.read(0.01)
+        mark = len(program.seen)
+        pressed = time.perf_counter()
+        program.type("\x1b")
+        program.until("ready", 20, mark)
+        times.append((time.perf_counter() - pressed) * 1000)
+        program.rate = 0
+        program.end()
+    worst = max(times)
+    figure = f"{statistics.median(times):.0f} / {worst:.0f} ms"
+    # The pseudo-terminal's own buffer of 21 kB adds up to 840 ms.
+    return show("Esc until stopped on a terminal of 25 kB/s", figure, "1090 ms", worst < 1090)
 
 
 def long_session(folder: Path, server: Server, turns: int) -> bool:
@@ -367,8 +523,11 @@ def main() -> int:
         results = [
             starts(folder, server.port, options.starts),
             stops(folder, server),
+            stop_all(folder, server, 5),
+            slow_terminal(folder, server, 3),
             long_session(folder, server, options.turns),
             stream(folder, server),
+            stream_with_agents(folder, server),
         ]
     finally:
         shutil.rmtree(folder, ignore_errors=True)

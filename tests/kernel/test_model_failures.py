@@ -32,6 +32,9 @@ RETRIED = [
     ([failing("timeout")], [2.0]),
     ([failing("rate_limit", retry_after=12.0)], [12.0]),
     ([failing("rate_limit")], [30.0]),
+    ([failing("rate_limit")] * 5, [30.0, 60.0, 120.0, 120.0, 120.0]),
+    ([failing("rate_limit", retry_after=1.0)] * 5, [1.0, 4.0, 8.0, 16.0, 32.0]),
+    ([failing("rate_limit", retry_after=20.0)] * 3, [20.0, 20.0, 20.0]),
     ([failing("server"), failing("timeout"), failing("server")], [0.5, 2.0, 1.0]),
 ]
 
@@ -57,7 +60,13 @@ GIVEN_UP = [
     ([failing("auth", status=401)], 1, E_LLM_AUTH, True),
     ([failing("request", status=400)], 1, E_LLM_FAIL, False),
     ([failing("timeout")] * 2, 2, E_LLM_TIMEOUT, True),
-    ([failing("rate_limit", retry_after=1.0)] * 2, 2, E_LLM_429, True),
+    ([failing("rate_limit", retry_after=1.0)] * 6, 6, E_LLM_429, True),
+    (
+        [failing("rate_limit", retry_after=1.0), failing("rate_limit", retry_after=121.0)],
+        2,
+        E_LLM_429,
+        True,
+    ),
     ([failing("rate_limit", retry_after=3600.0)], 1, E_LLM_429, True),
     ([failing("server")] * 4, 4, E_LLM_FAIL, False),
     ([cut()] * 4, 4, E_LLM_FAIL, False),

@@ -414,15 +414,15 @@ async def test_fork_in_mid_turn_goes_on_by_itself(opened):
     assert tools.ran == ["quick", "quick"]
 
 
-async def test_a_prompt_that_waited_when_hilum_died_runs_before_a_new_one(tmp_path):
-    """Also where nobody resumed the session: it was accepted, so it is not lost."""
-    async with open_bench(answers=["old answer", "new answer"], folder=tmp_path) as kit:
+async def test_a_prompt_that_waited_when_hilum_died_waits_until_it_is_resumed(tmp_path):
+    """It was accepted, so it is not lost; but the user may have forgotten it, so it is not run."""
+    async with open_bench(answers=["new answer", "old answer"], folder=tmp_path) as kit:
         kit.session.emit(PromptQueued(text="old"), kit.session.agents["main"], "old-run")
         assert (await kit.run("new")).text == "new answer"
-        assert next((event.run, event.text) for event in kit.of(RunEnded)) == (
-            "old-run",
-            "old answer",
-        )
+        assert [prompt.text for prompt in kit.session.agents["main"].conversation.queue] == ["old"]
+        (old,) = kit.session.resume()
+        with kit.guard():
+            assert (await old.wait()).text == "old answer"
 
 
 @pytest.mark.parametrize("times", [1, 3])
@@ -471,6 +471,36 @@ async def test_an_answer_that_had_arrived_is_not_asked_for_again(opened):
             ended = await (await kit.session.retry()).wait()
         assert (ended.state, ended.text) == ("completed", "the answer")
         assert len(kit.requests) == 1
+
+
+async def test_prompts_of_an_earlier_process_run_only_after_they_are_resumed(bench):
+    """A new prompt runs at once; the old ones stay in the queue until they are resumed or dropped."""
+    kit = await bench(answers=["a", "new", "old"], store=MemoryStore())
+    first = await kit.start("one")
+    await kit.start("two")
+    await kit.start("three")
+    await first.wait()
+    point = next(event.seq for event in kit.events if isinstance(event, RunEnded))
+    copy = await kit.kernel.fork(kit.session.id, upto=point)
+    kit.session.stop()
+    kit.model.then("new", "old")
+    async with kit.kernel.open_session(resume=copy) as session:
+        queue = session.agents["main"].conversation.queue
+        assert [prompt.text for prompt in queue] == ["two", "three"]
+        with kit.guard():
+            new = await session.prompt("new")
+            await new.wait()
+            assert not session.runs
+        started = [e.text for e in session.journal.read_all() if isinstance(e, RunStarted)]
+        assert started == ["one", "new"]
+        queue = session.agents["main"].conversation.queue
+        assert [prompt.text for prompt in queue] == ["two", "three"]
+        session.stop(run=queue[0].run)
+        with kit.guard():
+            (old,) = session.resume()
+            await old.wait()
+        started = [e.text for e in session.journal.read_all() if isinstance(e, RunStarted)]
+        assert started == ["one", "new", "three"]
 
 
 async def test_a_fork_can_leave_out_prompts_that_had_not_started(bench):

@@ -11,6 +11,9 @@ from typing import Any
 import pyte
 import trio
 
+# Seconds between two reads of a slow terminal.
+SLOW_READ_SECONDS = 0.01
+
 
 class AlternatingScreen(pyte.HistoryScreen):
     """A screen with an alternate screen (mode 1049), which pyte lacks.
@@ -48,6 +51,7 @@ class Screen:
         process: The program.
         columns: Width of the terminal.
         lines: Height of the terminal.
+        rate: Bytes a second that the terminal reads, like a slow connection; None for no limit.
 
     Attributes:
         raw: All bytes that the program wrote.
@@ -55,7 +59,13 @@ class Screen:
     """
 
     def __init__(
-        self, descriptor: int, other_end: int, process: Any, columns: int, lines: int
+        self,
+        descriptor: int,
+        other_end: int,
+        process: Any,
+        columns: int,
+        lines: int,
+        rate: float | None = None,
     ) -> None:
         os.set_blocking(descriptor, False)
         self.descriptor = descriptor
@@ -63,6 +73,7 @@ class Screen:
         self.raw = bytearray()
         self.modes = termios.tcgetattr(other_end)
         self._other_end = other_end
+        self._rate = rate
         self._screen = AlternatingScreen(columns, lines, history=100_000, ratio=0.5)
         self._stream = pyte.ByteStream(self._screen)
         self._changed = trio.Event()
@@ -70,10 +81,17 @@ class Screen:
 
     async def read(self) -> None:
         """Interpret what the program writes, until it closes the terminal."""
+        size = 65536
+        read_at = trio.current_time()
         while True:
             await trio.lowlevel.wait_readable(self.descriptor)
+            if self._rate is not None:
+                # A slow connection carries nothing in advance while nothing is sent.
+                read_at = max(read_at + SLOW_READ_SECONDS, trio.current_time() - SLOW_READ_SECONDS)
+                await trio.sleep_until(read_at)
+                size = int(self._rate * SLOW_READ_SECONDS)
             try:
-                data = os.read(self.descriptor, 65536)
+                data = os.read(self.descriptor, size)
             except BlockingIOError:
                 continue
             except OSError:  # EIO: the program has ended
@@ -95,7 +113,8 @@ class Screen:
     @property
     def rows(self) -> list[str]:
         """The rows on the screen, without trailing blanks."""
-        return [row.rstrip() for row in self._screen.display]
+        # pyte's own `display` fails if one half of a wide letter was overwritten.
+        return [self._join(self._screen.buffer[line]) for line in range(self._screen.lines)]
 
     @property
     def is_alternate(self) -> bool:
@@ -105,11 +124,10 @@ class Screen:
     @property
     def scrollback(self) -> list[str]:
         """The rows that have scrolled off the screen."""
-        found = []
-        for line in self._screen.history.top:
-            row = "".join(line[column].data for column in range(self._screen.columns))
-            found.append(row.rstrip())
-        return found
+        return [self._join(line) for line in self._screen.history.top]
+
+    def _join(self, line: Any) -> str:
+        return "".join(line[column].data for column in range(self._screen.columns)).rstrip()
 
     @property
     def text(self) -> str:
@@ -121,13 +139,15 @@ class Screen:
         """The column and row of the cursor."""
         return self._screen.cursor.x, self._screen.cursor.y
 
-    async def wait_until(self, holds: Callable[[], bool], what: str = "") -> None:
+    async def wait_until(
+        self, holds: Callable[[], bool], what: str = "", *, seconds: float = 20
+    ) -> None:
         """Wait until something is true of the screen.
 
         Raises:
             AssertionError: It is not, within 20 seconds, or the program has ended.
         """
-        with trio.move_on_after(20):
+        with trio.move_on_after(seconds):
             while not holds():
                 if self.process.returncode is not None:
                     # What it wrote last may not be read yet.

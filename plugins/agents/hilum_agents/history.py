@@ -12,13 +12,14 @@ from typing import Any
 
 import attrs
 import msgspec
-from hilum import Agent, Message, NoteMessage, Session, ToolMessage, ToolResult
+from hilum import Agent, Image, Message, NoteMessage, Session, ToolMessage, ToolResult
 from hilum.events import (
     AgentStarted,
     AnyEvent,
     CallDone,
     ModelAnswered,
     PluginEvent,
+    PromptQueued,
     RoundEnded,
     RunStarted,
 )
@@ -54,6 +55,8 @@ class History:
         self._seq = 0
         self._messages: dict[str, list[Message]] = {}
         self._results: dict[str, list[ToolResult]] = {}
+        # The images of prompts whose runs have not started.
+        self._images: dict[str, tuple[Image, ...]] = {}
         self._bindings: dict[str, Definition] = {}
 
     def messages(self, agent: Agent) -> Sequence[Message]:
@@ -98,9 +101,12 @@ class History:
             case AgentStarted(agent=name, messages=messages):
                 self._messages[name] = [*messages]
                 self._results[name] = []
-            case (
-                RunStarted(agent=name, message=message) | ModelAnswered(agent=name, message=message)
-            ):
+            case PromptQueued(run=run, images=images) if images:
+                self._images[run] = images
+            case RunStarted(agent=name, run=run, message=message):
+                whole = message.with_image_data(self._images.pop(run, ()))
+                self._messages.setdefault(name, []).append(whole)
+            case ModelAnswered(agent=name, message=message):
                 self._messages.setdefault(name, []).append(message)
             case CallDone(agent=name, result=result):
                 self._results.setdefault(name, []).append(result)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from errno import EEXIST, ENOTEMPTY
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
+import attrs
 import msgspec
 import trio
 from hilum import Call, Output, ToolError, errors, tool
@@ -34,7 +35,13 @@ MAX_DIFF_CHARACTERS = 2_000_000
 _NOT_EMPTY = (ENOTEMPTY, EEXIST)
 
 
-@tool(risk="write", effect="idempotent", writes="path", timeout=60)
+@tool(
+    risk="write",
+    effect="idempotent",
+    writes="path",
+    timeout=60,
+    precheck=lambda call: _precheck(call, _check_write),
+)
 async def write_file(call: Call, path: str, content: str) -> Output:
     """Create a file, with its folders, or replace a file that you have read.
 
@@ -47,7 +54,13 @@ async def write_file(call: Call, path: str, content: str) -> Output:
     return await trio.to_thread.run_sync(_write, track_workspace(call), path, content)
 
 
-@tool(risk="write", effect="once", writes="path", timeout=60)
+@tool(
+    risk="write",
+    effect="once",
+    writes="path",
+    timeout=60,
+    precheck=lambda call: _precheck(call, _check_edit),
+)
 async def edit_file(
     call: Call, path: str, old_string: str, new_string: str, create_if_missing: bool = False
 ) -> Output:
@@ -60,8 +73,7 @@ async def edit_file(
         new_string: The replacement text.
         create_if_missing: Create the file if it does not exist; old_string is empty then.
     """
-    is_same = texts.with_newlines(old_string, "\n") == texts.with_newlines(new_string, "\n")
-    if old_string and is_same:
+    if _changes_nothing(old_string, new_string):
         return Output(
             "Nothing was changed: old_string and new_string are the same.",
             data={"path": show(path)},
@@ -82,7 +94,14 @@ class Replacement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 # This tool is deferred, because `edit_file` is enough for most edits and a shorter tool list saves
 # tokens.
-@tool(risk="write", effect="once", writes="path", timeout=60, deferred=True)
+@tool(
+    risk="write",
+    effect="once",
+    writes="path",
+    timeout=60,
+    deferred=True,
+    precheck=lambda call: _precheck(call, _check_multi_edit),
+)
 async def multi_edit(
     call: Call, path: str, edits: Annotated[list[Replacement], msgspec.Meta(min_length=1)]
 ) -> Output:
@@ -96,7 +115,13 @@ async def multi_edit(
     return await trio.to_thread.run_sync(_edit, track_workspace(call), path, pairs, False)
 
 
-@tool(risk="write", effect="once", writes="path", timeout=60)
+@tool(
+    risk="write",
+    effect="once",
+    writes="path",
+    timeout=60,
+    precheck=lambda call: _precheck(call, _check_delete),
+)
 async def delete_file(call: Call, path: str) -> Output:
     """Delete a file that you have read, a link, or an empty folder.
 
@@ -104,6 +129,26 @@ async def delete_file(call: Call, path: str) -> Output:
         path: Relative to the workspace.
     """
     return await trio.to_thread.run_sync(_delete, track_workspace(call), path)
+
+
+async def _precheck(
+    call: Call, check: Callable[[TrackedWorkspace, Mapping[str, Any]], None]
+) -> None:
+    """Raise the error of a call that cannot succeed, before the user is asked to approve it.
+
+    Nothing is written. The error must not quote a file that changed since the agent read it: the
+    user may not want to show the new content.
+    """
+    workspace = attrs.evolve(track_workspace(call), shows_differences=False)
+    arguments = call.arguments
+    # The thread only reads, so it may be abandoned.
+    await trio.to_thread.run_sync(check, workspace, arguments, abandon_on_cancel=True)
+
+
+def _changes_nothing(old_string: str, new_string: str) -> bool:
+    """Return whether an edit replaces a text with the same text."""
+    is_same = texts.with_newlines(old_string, "\n") == texts.with_newlines(new_string, "\n")
+    return bool(old_string) and is_same
 
 
 # --- in the thread --------------------------------------------------------------------------------
@@ -141,13 +186,17 @@ def _decode_or_none(data: bytes, path: str) -> str | None:
         return None
 
 
-def _write(workspace: TrackedWorkspace, path: str, content: str) -> Output:
+def _check_is_no_folder(path: str) -> None:
     if path.endswith("/"):
         raise ToolError(
             f"{quote(path)} is a folder.",
             code=errors.E_BAD_ARGS,
             hint="Pass the path of a file in it.",
         )
+
+
+def _write(workspace: TrackedWorkspace, path: str, content: str) -> Output:
+    _check_is_no_folder(path)
     if find_file(workspace, path) is None:
         return _create(workspace, path, content, "content")
     data, status = read_file_for_change(workspace, path, MAX_EDIT_BYTES + 1)
@@ -189,15 +238,47 @@ def _create(workspace: TrackedWorkspace, path: str, content: str, parameter: str
 def _edit(
     workspace: TrackedWorkspace, path: str, pairs: Sequence[tuple[str, str]], create: bool
 ) -> Output:
-    old, new = pairs[0]
-    if not old and find_file(workspace, path) is None:
-        if create:
-            return _create(workspace, path, new, "new_string")
+    if _creates_file(workspace, path, pairs, create):
+        return _create(workspace, path, pairs[0][1], "new_string")
+    before, edits, status = _find_edits(workspace, path, pairs)
+    after = edits[-1].content
+    if after == before:
+        return Output(
+            "Nothing was changed: the file already has these edits.",
+            data={"path": show(path)},
+            changed=False,
+        )
+    name = _write_text(workspace, path, after, "new_string", status)
+    return _report_edits(name, edits, _make_diff(name, before, after))
+
+
+def _creates_file(
+    workspace: TrackedWorkspace, path: str, pairs: Sequence[tuple[str, str]], create: bool
+) -> bool:
+    """Return whether edits create a file.
+
+    Raises:
+        ToolError: They would create a file, which the model did not ask for.
+    """
+    if pairs[0][0] or find_file(workspace, path) is not None:
+        return False
+    if not create:
         raise ToolError(
             f"There is no {quote(path)} in the workspace.",
             code=errors.E_FILE_NOT_FOUND,
             hint="Set create_if_missing to create it, or use write_file.",
         )
+    return True
+
+
+def _find_edits(
+    workspace: TrackedWorkspace, path: str, pairs: Sequence[tuple[str, str]]
+) -> tuple[str, Sequence[Edit], os.stat_result]:
+    """Return a file's text, the edits in it, and the file's status.
+
+    Raises:
+        ToolError: The file cannot be edited, or a text to replace is not in it exactly once.
+    """
     from hilum_files.edits import EditError, apply_edits  # the import takes 15 ms
 
     data, status = read_file_for_change(workspace, path, MAX_EDIT_BYTES + 1)
@@ -211,15 +292,7 @@ def _edit(
     except EditError as error:
         error.message = f"{show(path)}: {error.message}"
         raise
-    after = edits[-1].content
-    if after == before:
-        return Output(
-            "Nothing was changed: the file already has these edits.",
-            data={"path": show(path)},
-            changed=False,
-        )
-    name = _write_text(workspace, path, after, "new_string", status)
-    return _report_edits(name, edits, _make_diff(name, before, after))
+    return before, edits, status
 
 
 def _report_edits(name: str, edits: Sequence[Edit], diff: str) -> Output:
@@ -264,17 +337,27 @@ def _describe_lines(lines: range) -> str:
     return f"lines {lines[0]}-{lines[-1]}"
 
 
+def _check_deletable(workspace: TrackedWorkspace, place: Place) -> int:
+    """Return the mode of an entry that may be deleted.
+
+    Raises:
+        ToolError: There is no such entry, it is the workspace, or the agent has not read it.
+    """
+    if place.path == workspace.root:
+        raise ToolError("The workspace itself cannot be deleted.", code=errors.E_BAD_ARGS)
+    mode = read_status(place).st_mode
+    if stat.S_ISREG(mode):
+        # A file must also be read before it is deleted.
+        with place.open() as file:
+            workspace.read_for_change(place.path, file, MAX_EDIT_BYTES + 1)
+    return mode
+
+
 def _delete(workspace: TrackedWorkspace, path: str) -> Output:
     # The link itself is deleted, not the file or folder that it points to.
     with open_place(workspace, path, follow=False) as place:
         name = show(workspace.relative(place.path))
-        if place.path == workspace.root:
-            raise ToolError("The workspace itself cannot be deleted.", code=errors.E_BAD_ARGS)
-        mode = read_status(place).st_mode
-        if stat.S_ISREG(mode):
-            # A file must also be read before it is deleted.
-            with place.open() as file:
-                workspace.read_for_change(place.path, file, MAX_EDIT_BYTES + 1)
+        mode = _check_deletable(workspace, place)
         with workspace.recording_change(place.path, None):
             if stat.S_ISDIR(mode):
                 _remove_folder(place, name)
@@ -283,6 +366,41 @@ def _delete(workspace: TrackedWorkspace, path: str) -> Output:
     return Output(
         f"Deleted the {_describe_kind(mode)} {name}.", data={"path": name, "deleted": True}
     )
+
+
+# --- before the user is asked ---------------------------------------------------------------------
+
+
+def _check_write(workspace: TrackedWorkspace, arguments: Mapping[str, Any]) -> None:
+    path = arguments["path"]
+    _check_is_no_folder(path)
+    if find_file(workspace, path) is not None:
+        read_file_for_change(workspace, path, MAX_EDIT_BYTES + 1)
+
+
+def _check_edit(workspace: TrackedWorkspace, arguments: Mapping[str, Any]) -> None:
+    old_string = arguments["old_string"]
+    new_string = arguments["new_string"]
+    if not _changes_nothing(old_string, new_string):
+        pairs = [(old_string, new_string)]
+        _check_edits(workspace, arguments["path"], pairs, arguments["create_if_missing"])
+
+
+def _check_multi_edit(workspace: TrackedWorkspace, arguments: Mapping[str, Any]) -> None:
+    pairs = [(edit.old_string, edit.new_string) for edit in arguments["edits"]]
+    _check_edits(workspace, arguments["path"], pairs, False)
+
+
+def _check_edits(
+    workspace: TrackedWorkspace, path: str, pairs: Sequence[tuple[str, str]], create: bool
+) -> None:
+    if not _creates_file(workspace, path, pairs, create):
+        _find_edits(workspace, path, pairs)
+
+
+def _check_delete(workspace: TrackedWorkspace, arguments: Mapping[str, Any]) -> None:
+    with open_place(workspace, arguments["path"], follow=False) as place:
+        _check_deletable(workspace, place)
 
 
 def _describe_kind(mode: int) -> str:

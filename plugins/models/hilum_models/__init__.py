@@ -26,6 +26,8 @@ __all__ = ["Gateways", "ModelsSettings", "create_wire", "open_kernel", "provide_
 
 # Seconds. A locked keyring waits for the user, but a session must open without waiting.
 KEYRING_TIMEOUT = 5.0
+# Where the key of an added server is until it is kept.
+ENTERED = "your answer"
 
 
 class Gateways:
@@ -39,6 +41,8 @@ class Gateways:
 
         self.transport = Transport()
         self.stored = dict(stored or {})
+        # The servers that the user added in this session, by provider.
+        self._added: dict[str, HttpProvider] = {}
 
     async def survey_models(
         self, kernel: Kernel, provider: str = "", *, known_only: bool = False
@@ -80,6 +84,70 @@ class Gateways:
         await self._reload(kernel, provider)
         return was_kept
 
+    async def add_server(self, kernel: Kernel, address: str, *, key: str = "") -> ProviderStatus:
+        """Check a server with one request, and let this kernel use its models."""
+        from hilum import ProviderStatus, is_loopback
+
+        from hilum_models.added_servers import list_server_models, make_server, parse_base_url
+        from hilum_models.addresses import format_origin
+        from hilum_models.stored_keys import parse_key
+
+        base_url = parse_base_url(address)
+        key = parse_key(key) if key else ""
+        server = make_server(base_url, key, kernel.router.providers, self.transport)
+        names = await list_server_models(server)
+        self._added[server.name] = server
+        kernel.router.replace(server)
+        origin = format_origin(base_url)
+        return ProviderStatus(
+            server.name,
+            "ready",
+            f"answers at {origin}",
+            address=origin,
+            local=is_loopback(base_url),
+            key=(server.key_place or server.key_env) if server.key else "",
+            key_env=server.key_env,
+            models=tuple(server.info(name) for name in names),
+        )
+
+    async def keep_server(self, kernel: Kernel, provider: str) -> str:
+        """Store an added server and its key for the user, and return where it is stored."""
+        import trio
+        from hilum import StoreError, UsageError, config_folder
+        from hilum.settings import FILE, ChangeError, change
+
+        server = self._added.get(provider)
+        if server is None:
+            raise UsageError(f"No server with the name {provider} was added.")
+        if server.key and server.key_place == ENTERED:
+            await self.keep_key(kernel, provider, server.key)
+        path = config_folder(kernel.environ) / FILE
+        if not server.given:
+            # The address of a known provider is known in later sessions, too.
+            return str(path)
+        keys = ["models", "providers", provider, "base_url"]
+        try:
+            await trio.to_thread.run_sync(change, path, keys, server.base_url)
+        except ChangeError as error:
+            message = f"{path} cannot be changed: {error.reason}."
+            raise StoreError(message, hint="Correct this file.") from None
+        except OSError as error:
+            message = f"{path} cannot be changed: {error.strerror or error}."
+            raise StoreError(message, hint="Check the permissions of the file.") from None
+        return str(path)
+
+    def _read_settings(self, kernel: Kernel) -> ModelsSettings:
+        """Return the settings with the servers that were added in this session."""
+        from hilum_models.settings import ProviderSettings
+
+        settings = kernel.settings(ModelsSettings)
+        added = {
+            name: ProviderSettings(base_url=server.base_url)
+            for name, server in self._added.items()
+            if name not in settings.providers and server.given
+        }
+        return ModelsSettings(providers={**settings.providers, **added}, models=settings.models)
+
     def _find_provider(self, kernel: Kernel, name: str) -> HttpProvider:
         from hilum.errors import unknown_name_error
 
@@ -97,7 +165,7 @@ class Gateways:
         from hilum_models.providers import create_providers
 
         self.stored = await _read_keys(kernel)
-        settings = kernel.settings(ModelsSettings)
+        settings = self._read_settings(kernel)
         for provider in create_providers(settings, kernel.environ, self.transport, self.stored):
             if provider.name == name:
                 kernel.router.replace(provider)

@@ -39,12 +39,22 @@ async def list_models(
         ModelError: The server did not respond within ``timeout`` seconds, or did not respond with a
             list of models.
     """
-    value = decode_document(await transport.fetch(url, headers, endpoint, timeout))
+    names = read_model_names(await transport.fetch(url, headers, endpoint, timeout))
+    if names is None:
+        raise ModelError(f"{endpoint.provider} does not list its models at {url}.", kind="request")
+    return names
+
+
+def read_model_names(document: bytes) -> list[str] | None:
+    """Return the names of the chat models in a server's list; None if it is not such a list."""
+    value = decode_document(document)
     if isinstance(value, dict):
+        if not value.keys() & {"data", "models"}:
+            return None
         # OpenAI's list is in `data`, Gemini's in `models`.
         value = value.get("data") or value.get("models") or []
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-        raise ModelError(f"{endpoint.provider} does not list its models at {url}.", kind="request")
+        return None
     names = []
     for item in value:
         name = get_text(item, "id") or get_text(item, "name")

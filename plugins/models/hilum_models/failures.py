@@ -78,9 +78,15 @@ class Endpoint(msgspec.Struct, frozen=True):
             )
         if not self.key_env:
             section = f"[models.providers.{self.provider}]"
-            return f"{self.provider} requires a key: set key_env under {section}."
+            return (
+                f"{self.provider} requires a key: run `hilum models key {self.provider}`, or set"
+                f" key_env under {section}."
+            )
         if not self.key:
-            return f"Set {self.key_env} to your key for {self.provider}."
+            return (
+                f"Set {self.key_env} to your key for {self.provider}, or run `hilum models key"
+                f" {self.provider}`."
+            )
         return (
             f"The key in {self.key_env} was rejected: check that it is valid and may use this"
             " model."
@@ -128,6 +134,11 @@ def extract_error(body: bytes) -> tuple[str, str]:
     if not isinstance(message, str):
         message = msgspec.json.encode(message).decode()
     return message, " ".join(_find_codes(error))
+
+
+def is_page(document: bytes) -> bool:
+    """Return whether a document is an HTML or XML page."""
+    return bool(re.match(_HTML, document[:MAX_SEARCHED].decode("utf-8", "replace")))
 
 
 def _describe_page(text: str) -> str:

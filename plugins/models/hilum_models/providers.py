@@ -141,7 +141,7 @@ class HttpProvider(msgspec.Struct):
             hint = "Write provider/name."
             raise UsageError(f"{self.name}/ has no model name.", code=E_NO_MODEL, hint=hint)
         if not self.usable:
-            hint = f"Set {self.key_env} to your key for {self.name}."
+            hint = self.endpoint(name).key_hint
             message = f"{self.name}/{name} cannot be used: no API key is set."
             if self.key_problem:
                 message = f"{self.name}/{name} cannot be used: {self.key_problem}."
@@ -186,6 +186,10 @@ class HttpProvider(msgspec.Struct):
 
     def _own_headers(self) -> dict[str, str]:
         return {name.lower(): value for name, value in self.headers.items()}
+
+    def list_headers(self) -> dict[str, str]:
+        """Return the headers of a request for the list of models, the key included."""
+        return self._base_headers() | self._own_headers()
 
     def _request_headers(self) -> dict[str, str]:
         content = {"content-type": "application/json", "accept": "text/event-stream"}
@@ -274,7 +278,7 @@ class HttpProvider(msgspec.Struct):
                 request.
         """
         url = self.base_url + load_api(self.api).models_path
-        headers = self._base_headers() | self._own_headers()
+        headers = self.list_headers()
         names = await list_models(self.transport, url, headers, self.endpoint(), timeout)
         if self.name == "ollama" and names:
             self.facts |= await fetch_ollama_facts(

@@ -114,6 +114,19 @@ def check_folder(workspace: Path | None, environ: Mapping[str, str] | None = Non
         raise UsageError(message, hint=hint)
 
 
+def parse_key(text: str) -> str:
+    """Return the key in a text that the user typed or pasted.
+
+    Raises:
+        UsageError: The text is not a key.
+    """
+    key = text.strip()
+    if not key or not key.isascii() or not key.isprintable() or " " in key:
+        hint = "Copy the key again, without spaces or line breaks."
+        raise UsageError("This is not a key.", hint=hint)
+    return key
+
+
 def write_key(
     provider: str, key: str, address: str, environ: Mapping[str, str] | None = None
 ) -> str:
@@ -129,10 +142,7 @@ def write_key(
         UsageError: The text is not a key.
         StoreError: It cannot be written.
     """
-    key = key.strip()
-    if not key or not key.isascii() or not key.isprintable() or " " in key:
-        hint = "Copy the key again, without spaces or line breaks."
-        raise UsageError("This is not a key.", hint=hint)
+    key = parse_key(key)
     path = find_key_file(environ)
     if _write_to_keyring(provider, key):
         _write_entry(path, provider, {"keyring": True, "address": address})

@@ -21,6 +21,7 @@ from hilum.events import (
     ModelStarted,
     ModelUsed,
     PromptFrozen,
+    PromptQueued,
     RoundEnded,
     RunStarted,
     SessionOpened,
@@ -28,6 +29,7 @@ from hilum.events import (
 from hilum.messages import (
     AssistantMessage,
     Compaction,
+    Image,
     Message,
     NoteMessage,
     Text,
@@ -63,6 +65,7 @@ class _Conversation:
         request: Index of the message with the current run's request.
         has_summary: Whether the conversation begins with a summary.
         frozen: The prompt's layers and tools, if they have changed since the last answer.
+        images: The images of prompts whose runs have not started, by the id of the run.
     """
 
     messages: list[Message] = attrs.field(factory=list)
@@ -71,6 +74,7 @@ class _Conversation:
     request: int | None = None
     has_summary: bool = False
     frozen: PromptFrozen | None = None
+    images: dict[str, tuple[Image, ...]] = attrs.field(factory=dict)
 
     @property
     def has_open_calls(self) -> bool:
@@ -174,8 +178,11 @@ class Recorder:
                 # run without an answer would otherwise destroy.
                 if not self._has_earlier_recording():
                     self._write_header(event.model)
+            case PromptQueued(images=images) if images:
+                conversation.images[event.run] = images
             case RunStarted():
-                conversation.start_run(event.message)
+                images = conversation.images.pop(event.run, ())
+                conversation.start_run(event.message.with_image_data(images))
             case PromptFrozen():
                 conversation.frozen = event
             case Compacted():

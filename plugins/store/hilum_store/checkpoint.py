@@ -66,9 +66,13 @@ class Checkpointer:
 def make_checkpoint(database: Database) -> None:
     """Move committed data into the file as far as open readers allow. Blocks.
 
+    A damaged file stays as it is, because what can still be read may be saved from it.
+
     Raises:
         StoreError: The file cannot be written.
     """
+    if database.damaged:
+        return
     if not SAFE_ALONGSIDE_WRITERS:
         _sync_log(database)
     with database.side() as side:

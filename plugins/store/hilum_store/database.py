@@ -12,7 +12,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
@@ -26,6 +26,7 @@ from hilum_store.error_messages import (
     damaged_file_error,
     explain_error,
     foreign_file_error,
+    is_damage,
     unusable_file_error,
 )
 from hilum_store.lease import Lease
@@ -73,6 +74,10 @@ class Database:
     ``writer`` belongs to the event loop's thread, which appends to and reads from open logs. All
     other operations run in worker threads and use ``side``, one thread at a time.
 
+    Attributes:
+        damaged: Whether the file turned out to be damaged. Nothing is then moved into it from the
+            log next to it, so that it stays as it is.
+
     Args:
         path: The file; it and its folder are created if they do not exist.
         durability: With ``process``, committed data survives the end of the process; with
@@ -88,29 +93,55 @@ class Database:
         self.leases = self.path.with_name(f"{self.path.name}.leases")
         self._synchronous = "FULL" if durability == "power" else "NORMAL"
         self._lock = threading.RLock()
-        with self.explained():
-            self._side = self.connect()
-            try:
-                self._check_schema()
-                self.writer = self.connect()
-            except BaseException:
-                self._side.close()
-                raise
+        self.damaged = False
+        self._guard = self._open_guard()
+        try:
+            with self.explained():
+                self._side = self.connect()
+                try:
+                    self._check_schema()
+                    self.writer = self.connect()
+                except BaseException:
+                    self._side.close()
+                    raise
+        except BaseException:
+            self._guard.close()
+            raise
         self._identity = os.stat(self.path)
 
-    def connect(self) -> sqlite3.Connection:
-        """Open another connection without writing anything."""
-        # mode=rw: SQLite must never create the file, because it would have the wrong permissions.
-        uri = f"{self.path.as_uri()}?mode=rw"
-        connection = sqlite3.connect(
-            uri,
+    def _open_guard(self) -> sqlite3.Connection:
+        """Open a connection that only reads, and keeps a damaged or foreign file unchanged.
+
+        When the last connection to a file closes, SQLite moves the log that a killed process left
+        into the file, and deletes the log. That would destroy what can still be read of a damaged
+        file. While this connection is open, no other one is the last; and as it may not write, it
+        moves nothing when it closes.
+        """
+        guard = self._connect("ro", timeout=0.0)
+        self._lock_guard(guard)
+        return guard
+
+    def _lock_guard(self, guard: sqlite3.Connection) -> None:
+        """Let the guard take its lock, which it gets with the first access to the file."""
+        # The other connections report the error.
+        with suppress(sqlite3.Error):
+            guard.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+
+    def _connect(self, mode: Literal["ro", "rw"], timeout: float) -> sqlite3.Connection:
+        return sqlite3.connect(
+            f"{self.path.as_uri()}?mode={mode}",
             uri=True,
-            timeout=LOCK_TIMEOUT,
+            timeout=timeout,
             # The module sqlite3 would begin transactions itself, and not as IMMEDIATE.
             isolation_level=None,
             # The worker threads share one connection, and use it one at a time (``side``).
             check_same_thread=False,
         )
+
+    def connect(self) -> sqlite3.Connection:
+        """Open another connection without writing anything."""
+        # mode=rw: SQLite must never create the file, because it would have the wrong permissions.
+        connection = self._connect("rw", LOCK_TIMEOUT)
         try:
             connection.execute(f"PRAGMA synchronous = {self._synchronous}")
             connection.execute("PRAGMA wal_autocheckpoint = 0")  # see checkpoint.py
@@ -206,6 +237,10 @@ class Database:
 
     def explain(self, error: sqlite3.Error) -> StoreError:
         """Return the error to raise for an SQLite error with this file."""
+        if is_damage(error) and not self.damaged:
+            self.damaged = True
+            # The file may have been created after the guard was opened.
+            self._lock_guard(self._guard)
         return explain_error(error, self.path)
 
     @contextmanager
@@ -254,10 +289,13 @@ class Database:
         """Close the worker threads' connection.
 
         When the last connection of all processes closes, SQLite moves the log into the database
-        file.
+        file, unless the file is damaged (see ``_open_guard``).
         """
         with self.side() as side:
+            if not self.damaged:
+                self._guard.close()
             side.close()
+            self._guard.close()
 
 
 def _prepare(path: Path) -> Path:

@@ -10,6 +10,12 @@ from hilum import StoreError, errors
 OTHER_FILE = "or set store.path to another file"
 
 
+def is_damage(error: sqlite3.Error) -> bool:
+    """Return whether an SQLite error means that the file is damaged, or is no SQLite file."""
+    primary = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return primary in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
+
+
 def explain_error(error: sqlite3.Error, path: Path) -> StoreError:
     """Return the error to raise for an SQLite error.
 

@@ -10,7 +10,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
 import trio
 from hilum import (
     Confinement,
@@ -22,7 +21,7 @@ from hilum import (
     __version__,
     home_folder,
 )
-from hilum_view import Question, SessionView, parse_arguments
+from hilum_view import Question, SessionView
 
 from hilum_terminal import slash
 from hilum_terminal.approval_items import (
@@ -38,6 +37,7 @@ from hilum_terminal.approval_items import (
 )
 from hilum_terminal.approval_rows import COUNTDOWN
 from hilum_terminal.approval_texts import MAX_DESCRIPTION, title_of, whole_rows
+from hilum_terminal.call_editing import read_form, write_again, write_form
 from hilum_terminal.chat_protocol import Choice, CommandOutput
 from hilum_terminal.face_protocol import FaceProtocol
 from hilum_terminal.full_view import FullView, Page
@@ -68,6 +68,8 @@ class ChatCommands:
         self._waiting: WaitingItems | None = None
         self._waiting_of: Session | None = None
         self._waiting_changed = trio.Event()
+        # The texts of edited calls that could not be read, by the id of the approval.
+        self._forms: dict[str, str] = {}
 
     # --- the protocol -----------------------------------------------------------------------------
 
@@ -426,25 +428,43 @@ class ChatCommands:
         if approval is None or isinstance(approval, Question):
             return
         before = item.arguments or approval.call.arguments
-        parsed = parse_arguments(before)
-        pretty = before if parsed is None else msgspec.json.format(before, indent=2)
         try:
-            edited = (await self.edit(pretty, ".json")).strip()
-        except HilumError as problem:
-            self.show_error(problem)
-            return
-        if not edited or edited == pretty.strip():
-            self._face.show_notice("The call was not changed.")
-            return
-        if parse_arguments(edited) is None:
-            error = UsageError(
-                "The edited arguments are not a JSON object.",
-                code="E_BAD_ARGS",
-                hint="Press e again to correct them.",
-            )
+            edited = await self._edit_form(identity, approval.call.name, before)
+        except HilumError as error:
             self.show_error(error)
+            return
+        if edited is None:
+            self._face.show_notice("The call was not changed.")
         else:
             self._waiting.edit(identity, edited)
+
+    async def _edit_form(self, identity: str, tool: str, arguments: str) -> str | None:
+        """Let the user edit arguments as a form; return None if nothing was changed.
+
+        Raises:
+            UsageError: The arguments cannot be edited, or the edited form is not valid. The text of
+                an invalid form is kept, and opened again at the next edit.
+        """
+        form = await trio.to_thread.run_sync(write_form, tool, arguments)
+        opened = self._forms.pop(identity, form.text)
+        self._face.hold_keys()
+        try:
+            terminal = self._face.lend()
+            text = await edit_text(opened, ".txt", terminal, "call", is_exact=True)
+        finally:
+            self._face.release_keys()
+        if not text.strip():
+            # An emptied file discards the edit.
+            return None
+        if text.rstrip("\n") == opened.rstrip("\n"):
+            if opened != form.text:
+                self._forms[identity] = opened
+            return None
+        try:
+            return await trio.to_thread.run_sync(read_form, text, form)
+        except UsageError as error:
+            self._forms[identity] = write_again(text, error, form)
+            raise
 
     def _answer_question(self, result: QuestionAnswer) -> None:
         questions = self.session.plugin(UserQuestions)

@@ -29,6 +29,12 @@ from hilum.store import MemoryStore
 from hilum_view import Answer, Card, Changes, Outcome, Prompt, SessionView
 
 from hilum_terminal.face_protocol import FaceProtocol
+from hilum_terminal.left_prompts import (
+    LeftPrompt,
+    describe_left_prompts,
+    drop_left_prompts,
+    find_left_prompts,
+)
 from hilum_terminal.options import ChatOptions
 from hilum_terminal.prompt_images import PromptImages
 from hilum_terminal.second_terminal import offer_takeover, refuse_joined, report_problems
@@ -119,6 +125,8 @@ class Conversation:
         self._next: Start | None = None
         self.images = PromptImages()
         self._attached: list[str] = []
+        # The prompts of an earlier process that were given back, and are still in the queue.
+        self._unsent: list[LeftPrompt] = []
         # The ids of the prompts and messages that were sent while the agent was working, in order.
         self._sent: list[str] = []
         # The messages that were sent in another terminal.
@@ -212,6 +220,7 @@ class Conversation:
         self.retry = None
         self.used_context = 0
         self._attached = []
+        self._unsent = []
         self._sent = []
         self._foreign_texts = set()
         self.transcript = self._face.make_transcript(self.view)
@@ -240,7 +249,11 @@ class Conversation:
         if isinstance(session, JoinedSession):
             # The work goes on in the other terminal.
             return
-        session.stop()
+        if not self._unsent:
+            session.stop()
+        # The user has not decided about the prompts that were given back, so they are kept.
+        for identity in list(session.runs) if self._unsent else ():
+            session.stop(run=identity)
         with trio.move_on_after(MAX_STOP):
             for run in list(session.runs.values()):
                 await run.wait()
@@ -324,16 +337,38 @@ class Conversation:
             self.transcript.note(f"… {len(entries) - len(shown)} earlier entries", "dim")
         self.transcript.replay(shown)
         actor = self.view.lead_actor
-        if session.agents[self.view.lead].conversation.pending and not self.is_working:
+        if session.agents[self.view.lead].conversation.run is not None and not self.is_working:
             self.transcript.note(
                 "The last run was cut off. /continue continues it; a new prompt abandons it.",
                 "warning",
             )
         elif actor.proposal is not None:
             self.transcript.note("A plan waits for your decision.", "warning")
+        self._give_back_unsent(session)
         # The items were looked for before the log was read.
         self._face.note_waiting()
         self._face.changed()
+
+    def _give_back_unsent(self, session: Session) -> None:
+        """Return the prompts that waited when an earlier process ended to the input."""
+        if isinstance(session, JoinedSession):
+            # The prompts wait in the other terminal.
+            return
+        self._unsent = find_left_prompts(session)
+        if not self._unsent:
+            return
+        self.transcript.note(describe_left_prompts(self._unsent), "warning")
+        for prompt in self._unsent:
+            self.images.restore(prompt.text, prompt.images)
+            if prompt.attached:
+                self._attached.append(prompt.attached)
+        self._face.give_back([prompt.text for prompt in self._unsent])
+
+    def _drop_unsent(self, session: Session) -> None:
+        """Remove the prompts that were given back from the queue."""
+        left = self._unsent
+        self._unsent = []
+        drop_left_prompts(session, left)
 
     def _react(self, item: Event | Delta, changes: Changes) -> None:
         """Track state that the view does not contain, and notify the user."""
@@ -428,7 +463,7 @@ class Conversation:
         agent = session.agents.get(self.view.lead)
         starting = agent.starting if agent is not None else ""
         queued = self.view.lead_actor.queued
-        return [text for run, text in queued.items() if run != starting]
+        return [text for run, text in queued.items() if run != starting and run in session.runs]
 
     @property
     def has_prompts(self) -> bool:
@@ -447,6 +482,7 @@ class Conversation:
                 self._warn_without_images(session)
             if self.images.has_others(text):
                 self.transcript.note(OLD_IMAGE, "warning")
+            self._drop_unsent(session)
             run = await session.prompt(text, attached=attached, images=images)
             is_sent = True
         except HilumError as error:
@@ -562,6 +598,7 @@ class Conversation:
         if session is None or self._nursery is None:
             return
         try:
+            self._drop_unsent(session)
             resumed = session.resume()
         except HilumError as error:
             self._face.show_error(error)

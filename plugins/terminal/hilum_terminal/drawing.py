@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -10,7 +11,8 @@ import attrs
 import trio
 
 from hilum_terminal.full_view import FullView
-from hilum_terminal.screen import Screen, Size, encode_full_screen
+from hilum_terminal.markdown_rows import load_renderer
+from hilum_terminal.screen import ERASE_BELOW, Screen, Size, encode_full_screen
 from hilum_terminal.styles import Theme
 from hilum_terminal.text_width import cut, one_line
 from hilum_terminal.transcript import Block, Kind
@@ -19,9 +21,10 @@ if TYPE_CHECKING:
     from hilum_terminal.tty import Tty
 
 FRAME_SECONDS = 1 / 30
-# Number of bytes after which further finished rows are left for the next frame. The response to a
-# key press has to wait for the frame, which takes longer on a slow connection.
-FRAME_BYTES = 4096
+# Number of finished rows above which no further blocks are rendered until rows have been written.
+MAX_WAITING_ROWS = 500
+# Seconds for which finished rows wait after a key press if the terminal is slow.
+HOLD_SECONDS = 0.3
 # Number of source characters above which a block is rendered in a thread.
 THREAD_SIZE = 1000
 
@@ -35,11 +38,14 @@ class Layout:
         cursor: Row and column of the cursor; None to hide it.
         parked: Whether output is arriving, so that the cursor must be on the first row in case of a
             resize.
+        whole: Whether all rows are drawn even while the window is dragged, because they contain a
+            question that the user must not answer without reading it.
     """
 
     rows: list[str]
     cursor: tuple[int, int] | None = None
     parked: bool = False
+    whole: bool = False
 
 
 class Drawing:
@@ -71,9 +77,17 @@ class Drawing:
         self._dirty = trio.Event()
         self._urgent = trio.Event()
         self._written = trio.Event()
+        self._taken = trio.Event()
+        self._was_parked = False
+        self._held_since = math.inf
         self._full: FullView | None = None
         self._full_closed = trio.Event()
         self._full_frame = b""
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether finished rows wait because the terminal is slow."""
+        return bool(self._waiting or self._commits) and self._tty.pace.is_slow(trio.current_time())
 
     def commit(self, block: Block) -> None:
         """Write a finished block after all earlier ones."""
@@ -135,7 +149,13 @@ class Drawing:
 
     async def paint(self) -> None:
         """Render finished blocks as rows, in order, until cancelled."""
+        is_loaded = False
         async for block in self._blocks:
+            # A slow terminal must not make memory grow: what waits is kept as source text, which the
+            # session holds anyway.
+            while len(self._commits) > MAX_WAITING_ROWS:
+                self._taken = trio.Event()
+                await self._taken.wait()
             # The window may have another size when the full-screen view is closed.
             while self._full is not None:
                 await self._full_closed.wait()
@@ -151,6 +171,10 @@ class Drawing:
             self.redraw()
             if not self._waiting and not self._commits:
                 self._written.set()
+            if not is_loaded:
+                # The first block is the greeting in plain text, which must not wait for this.
+                is_loaded = True
+                await trio.to_thread.run_sync(load_renderer, self.theme)
 
     async def _make_rows(self, block: Block, width: int) -> list[str]:
         try:
@@ -166,16 +190,24 @@ class Drawing:
         """Draw frames until cancelled: at most 30 per second, except after key presses."""
         last = -FRAME_SECONDS
         while True:
-            await self._dirty.wait()
+            # After a resize, rows that were left out for a moment are drawn again.
+            with trio.move_on_at(self._calm_end(last)):
+                await self._dirty.wait()
             if not self._urgent.is_set():
-                with trio.move_on_at(last + FRAME_SECONDS):
+                allowed = self._tty.pace.next_frame(trio.current_time())
+                with trio.move_on_at(max(last + FRAME_SECONDS, allowed)):
                     await self._urgent.wait()
+            is_urgent = self._urgent.is_set()
             self._dirty = trio.Event()
             self._urgent = trio.Event()
             last = trio.current_time()
-            await self._draw_frame()
+            await self._draw_frame(is_urgent)
 
-    async def _draw_frame(self) -> None:
+    def _calm_end(self, last: float) -> float:
+        end = self._screen.calm_until
+        return end if end > last else math.inf
+
+    async def _draw_frame(self, is_urgent: bool) -> None:
         # The size is read before each frame, because the terminal may not report size changes.
         size = self._tty.size()
         if self._full is not None:
@@ -186,22 +218,43 @@ class Drawing:
         except Exception as error:
             text = f"The rows cannot be drawn: {type(error).__name__}: {error}"
             layout = Layout([cut(one_line(text), size[0])])
+        commits = [] if self._must_hold_back(layout, is_urgent) else self._take_commits()
+        self._was_parked = layout.parked
         data = self._screen.frame(
-            self._take_commits(),
+            commits,
             layout.rows,
             size,
             layout.cursor,
             parked=layout.parked,
+            whole=layout.whole,
             now=trio.current_time(),
         )
         self._tty.write(data)
         # Besides frames, the buffer may contain a bell or a text for the clipboard.
         if self._tty.has_output:
             await self._tty.flush()
-        if self._commits:
+        is_slow = self._tty.pace.is_slow(trio.current_time())
+        if self._commits or (commits and is_slow):
+            # After the last finished rows, the live rows no longer say that some are missing.
             self.redraw()
-        elif not self._waiting:
+        if not self._commits and not self._waiting:
             self._written.set()
+
+    def _must_hold_back(self, layout: Layout, is_urgent: bool) -> bool:
+        """Return whether finished rows wait for a later frame.
+
+        On a slow terminal, the response to a key press, such as the stopped state after Esc, goes
+        first. It may take several frames, so finished rows wait for a moment. They are never held
+        back for longer, so a key that is held down does not stop them.
+        """
+        now = trio.current_time()
+        has_ended = self._was_parked and not layout.parked
+        if self.is_behind and (is_urgent or has_ended):
+            self._held_since = min(self._held_since, now)
+        if self._held_since <= now < self._held_since + HOLD_SECONDS:
+            return True
+        self._held_since = math.inf
+        return False
 
     async def _draw_full(self, view: FullView, size: Size) -> None:
         await view.prepare(size[0], self.theme)
@@ -217,10 +270,14 @@ class Drawing:
     def _take_commits(self) -> list[str]:
         taken: list[str] = []
         size = 0
-        while self._commits and size < FRAME_BYTES:
+        # The response to a key press has to wait for the frame, which takes longer on a slow
+        # connection.
+        room = self._tty.pace.row_bytes(trio.current_time())
+        while self._commits and size < room:
             row = self._commits.popleft()
-            size += len(row) + 8
+            size += len(row.encode("utf-8", "replace")) + len(ERASE_BELOW)
             taken.append(row)
+        self._taken.set()
         return taken
 
 

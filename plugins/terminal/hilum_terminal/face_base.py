@@ -22,7 +22,7 @@ from hilum_terminal.conversation import Conversation
 from hilum_terminal.full_view import FullView
 from hilum_terminal.input_kinds import read_input
 from hilum_terminal.printed_lines import PrintedLines
-from hilum_terminal.slash_names import name_slash_commands
+from hilum_terminal.slash_names import name_next_step
 from hilum_terminal.styles import Style, Theme
 from hilum_terminal.system_clipboard import SystemClipboard
 from hilum_terminal.transcript import Block, Transcript
@@ -317,8 +317,9 @@ class FaceBase(ABC):
     def show_error(self, error: HilumError) -> None:
         """Show an error with its code and its hint."""
         text = f"{error.code}: {error.message}"
-        if error.hint:
-            text += f"\n{name_slash_commands(error.hint)}"
+        hint = name_next_step(error.code, error.hint)
+        if hint:
+            text += f"\n{hint}"
         self._write_problem(text)
 
     def show_bug(self, error: Exception) -> None:

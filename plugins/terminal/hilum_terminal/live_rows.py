@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import trio
 from hilum import BackgroundCommands, Session
-from hilum_view import Answer, Card, SessionView
+from hilum_view import Answer, Card, Outcome, SessionView
 
 from hilum_terminal.call_descriptions import describe_action
 from hilum_terminal.cards import card_rows, finished_card_rows, streaming_call_rows
@@ -167,7 +167,8 @@ class LiveRows:
         place = None
         if cursor is not None:
             place = (len(upper) + cursor[0], cursor[1])
-        return Layout(rows, place, parked=self._is_streaming)
+        asks = self._face.approvals.current is not None or self._face.overlays.is_open
+        return Layout(rows, place, parked=self._is_streaming, whole=asks)
 
     @property
     def _is_streaming(self) -> bool:
@@ -276,7 +277,7 @@ class LiveRows:
         if overlay is not None:
             rows = overlay.rows(width, room, face.theme, now)
             return [*rows, *status], getattr(overlay, "cursor", None)
-        notice = []
+        notice = self._backlog_rows(width)
         if face.notice:
             notice.append(face.theme.paint(cut(face.notice, width), "dim"))
         reserved = self._reserve_input(width, is_small) + len(notice)
@@ -292,6 +293,19 @@ class LiveRows:
         if cursor is None:
             return rows, None
         return rows, (len(head) + cursor[0], cursor[1])
+
+    def _backlog_rows(self, width: int) -> list[str]:
+        """Return a row with the end of the last run, while a slow terminal shows earlier rows."""
+        conversation = self._face.conversation
+        if conversation.is_working or not self._face.drawing.is_behind:
+            return []
+        text = "Earlier output is still being written."
+        view = conversation.view
+        for entry in reversed(view.entries):
+            if isinstance(entry, Outcome) and entry.agent == view.lead:
+                text = f"{entry.end.state.replace('_', ' ')} · {text[0].lower()}{text[1:]}"
+                break
+        return [self._face.theme.paint(cut(text, width), "warning")]
 
     def _reserve_input(self, width: int, is_small: bool) -> int:
         """Return the number of rows that a question must leave for the input.

@@ -46,6 +46,15 @@ def render_markdown(source: str, width: int, theme: Theme) -> list[str]:
     return [only_colors(row, width) for row in rows]
 
 
+def load_renderer(theme: Theme) -> None:
+    """Import and initialize everything that rendering needs.
+
+    This takes 60 ms, in which no key would be handled. It is done in a thread, after the first
+    frame and before the first answer.
+    """
+    render_markdown("# A\n\n- b\n\n```python\nc = 1\n```", 80, theme)
+
+
 def render_tail(tail: str, width: int, theme: Theme, max_rows: int) -> list[str]:
     """Return the last rows of an unfinished block as plain dim text.
 

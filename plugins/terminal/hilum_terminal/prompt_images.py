@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import trio
@@ -26,12 +26,30 @@ class PromptImages:
 
     def __init__(self) -> None:
         self._paths: list[str] = []
+        self._restored: dict[str, Image] = {}
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._count = 0
 
     def remember(self, paths: Iterable[str]) -> None:
         """Remember that the user pasted images, given by their paths."""
-        self._paths += [path for path in paths if path not in self._paths]
+        for path in paths:
+            # A file that is pasted again is read again.
+            self._restored.pop(path, None)
+            if path not in self._paths:
+                self._paths.append(path)
+
+    def restore(self, text: str, images: Sequence[Image]) -> None:
+        """Remember the images of a prompt that an earlier process did not send.
+
+        Args:
+            text: The prompt, with a reference to each of the images.
+            images: The images in the order of the references. They are sent as they are, because
+                the files may have changed or been deleted.
+        """
+        paths = list(dict.fromkeys(_REFERENCE.findall(text)))
+        if len(paths) == len(images):
+            self.remember(paths)
+            self._restored |= dict(zip(paths, images, strict=True))
 
     def find(self, text: str) -> list[str]:
         """Return the paths of the pasted images that a prompt refers to, in their order."""
@@ -50,6 +68,9 @@ class PromptImages:
         """
         images = []
         for path in self.find(text):
+            if path in self._restored:
+                images.append(self._restored[path])
+                continue
             # A network file system may not answer.
             read = await trio.to_thread.run_sync(read_image, path, abandon_on_cancel=True)
             images.append(read)

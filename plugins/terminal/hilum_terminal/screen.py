@@ -10,12 +10,13 @@ that clears the window or the scrollback.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 
 import wcwidth
 
-from .text_width import RESET, cells
+from .text_width import RESET, cells, cut
 
 Size = tuple[int, int]
 """Columns and lines."""
@@ -27,6 +28,10 @@ BEGIN_FRAME = "\x1b[?2026h"
 END_FRAME = "\x1b[?2026l"
 REPORT_DELAY = 0.3
 """Maximum delay, in seconds, with which a terminal reports its new size (tmux: 250 ms)."""
+CALM_SECONDS = 0.6
+"""Seconds after a resize in which another one is expected, because the user drags the window."""
+CALM_ROWS = 2
+CALM_COLUMNS = 20
 AUTOWRAP_ON = "\x1b[?7h"
 AUTOWRAP_OFF = "\x1b[?7l"
 SHOW_CURSOR = "\x1b[?25h"
@@ -50,6 +55,10 @@ class Screen:
     Args:
         reflows: Whether the terminal rewraps its lines when its width changes. See
             ``terminal_reflows``.
+
+    Attributes:
+        calm_until: Time until which only the beginnings of the last rows are drawn, because the
+            window has just changed its size; the past if all rows are drawn.
     """
 
     def __init__(self, *, reflows: bool = True) -> None:
@@ -64,6 +73,7 @@ class Screen:
         self._cursor_column = 0
         self._cursor_shown: bool | None = None
         self._written = 0.0
+        self.calm_until = -math.inf
 
     def frame(
         self,
@@ -73,6 +83,7 @@ class Screen:
         cursor: tuple[int, int] | None,
         *,
         parked: bool = False,
+        whole: bool = False,
         now: float = 0.0,
     ) -> bytes:
         """Return the bytes that commit rows and draw the live region; empty if nothing changed.
@@ -87,13 +98,19 @@ class Screen:
                 the input position. While rows are being committed, a parked cursor stays on the
                 region's first row when the terminal changes its size. Otherwise, the real cursor is
                 in the input, where input methods and screen readers expect it.
-            now: The time in seconds. Without a time, the last frame counts as just written, and
-                more old rows may stay visible when the terminal becomes narrower.
+            whole: Whether all rows are drawn even while the user drags the window.
+            now: The time in seconds. Without a time, the last frame counts as just written, more
+                old rows may stay visible when the terminal becomes narrower, and all rows are
+                drawn even while the user drags the window.
         """
         columns = max(size[0], 1)
         lines = max(size[1], 1)
         size = (columns, lines)
+        if parked and now and self._size not in (None, size):
+            self.calm_until = now + CALM_SECONDS
         shown, cursor = _fit(rows, cursor, lines)
+        if parked and not whole and now and now < self.calm_until:
+            shown, cursor = _shorten(shown, cursor)
         if cursor is None or parked:
             if cursor is not None:
                 shown[cursor[0]] = paint_cursor(shown[cursor[0]], min(cursor[1], columns - 1))
@@ -294,6 +311,23 @@ def _fit(
     if row < 0:
         return shown, None
     return shown, (min(row, len(shown) - 1), max(cursor[1], 0))
+
+
+def _shorten(
+    rows: list[str], cursor: tuple[int, int] | None
+) -> tuple[list[str], tuple[int, int] | None]:
+    """Return the beginnings of the last rows, and the cursor position in them.
+
+    While output arrives, frames are often drawn for a size that the terminal no longer has. If rows
+    wrap or do not fit then, the terminal moves them into its scrollback, where they would be once
+    more when they are final. Few short rows fit into any window.
+    """
+    dropped = max(len(rows) - CALM_ROWS, 0)
+    shown = [cut(row, CALM_COLUMNS, "") for row in rows[dropped:]]
+    if cursor is None or cursor[0] < dropped:
+        return shown, None
+    # The cell of the cursor is drawn behind the text.
+    return shown, (cursor[0] - dropped, min(cursor[1], CALM_COLUMNS - 1))
 
 
 def _line(row: str, columns: int, erase_first: str) -> str:

@@ -19,6 +19,8 @@ from hilum import HilumError, ModelAccess, ModelError, ProviderStatus, UsageErro
 from hilum.settings import FILE, ChangeError, change
 
 from hilum_terminal.chat_protocol import Chat, Choice
+from hilum_terminal.model_texts import describe_model
+from hilum_terminal.setup_server import ServerSetup
 from hilum_terminal.text_width import one_line
 
 if TYPE_CHECKING:
@@ -37,11 +39,11 @@ POLICIES = {
 EXPLANATION = """\
 hilum needs a language model. There are three ways to one:
   1. A key in an environment variable: export ANTHROPIC_API_KEY=… (or OPENAI_API_KEY,
-     GEMINI_API_KEY, OPENROUTER_API_KEY …), then start hilum again. For a server of your own:
-     export OPENAI_BASE_URL=http://gpu:8000/v1
+     GEMINI_API_KEY, OPENROUTER_API_KEY …), then start hilum again.
   2. A key that you enter here. hilum keeps it outside of your projects: in the system's keyring,
      or in a file that only you can read.
-  3. A server on this machine: start Ollama, LM Studio, llama.cpp or vLLM on its usual port."""
+  3. A server: start Ollama, LM Studio, llama.cpp or vLLM on this machine on its usual port, or
+     enter the address of another server here, such as http://gpu:8000/v1."""
 # The beginning of the kernel's message if no model is set and none was found.
 NO_MODEL_MESSAGE = "There is no model to work with."
 LEFT = "No model was chosen. /setup starts this again."
@@ -74,7 +76,12 @@ class LookAgain:
     """The choice to look for servers again."""
 
 
-Step = UseModel | ListModels | EnterKey | LookAgain
+@attrs.frozen
+class AddServer:
+    """The choice to enter the address of a server."""
+
+
+Step = UseModel | ListModels | EnterKey | AddServer | LookAgain
 
 
 def describe_policy(session: Session) -> str:
@@ -130,6 +137,7 @@ class _SetUp:
         self._access = access
         self._session = asker.session
         self._kernel = asker.session.kernel
+        self._server = ServerSetup(asker, access)
 
     async def run(self) -> str:
         """Ask until a model responds or the user leaves; return the model's name."""
@@ -167,6 +175,11 @@ class _SetUp:
             return await self._choose_listed(step.provider)
         if isinstance(step, EnterKey):
             return await self._enter_key(step)
+        if isinstance(step, AddServer):
+            name = await self._server.add()
+            if name:
+                await self._store(name)
+            return name
         return ""
 
     async def _use(self, name: str) -> str:
@@ -272,6 +285,8 @@ def _choices(found: Sequence[ProviderStatus]) -> list[Choice]:
         if status.state == "no_key" and status.models:
             label = f"Enter a key for {one_line(status.name)} …"
             choices.append(Choice(EnterKey(status.name, status.models[0].name), label))
+    hint = "its base URL, and a key if it requires one"
+    choices.append(Choice(AddServer(), "A server at another address …", hint))
     starting = [status for status in found if status.state in ("no_server", "no_models")]
     preview = "\n".join(f"{status.name}: {status.found}. {status.fix}" for status in starting)
     choices.append(Choice(LookAgain(), "Look again, after starting a local server", "", preview))
@@ -280,19 +295,7 @@ def _choices(found: Sequence[ProviderStatus]) -> list[Choice]:
 
 def _choice(status: ProviderStatus, info: ModelInfo) -> Choice:
     """Return the choice of a model, with its window and price if they are known."""
-    parts = [f"{_format_window(info.window)} window"]
-    if info.price is not None:
-        parts.append(f"${info.price.input:g} / ${info.price.output:g} per million tokens")
-    elif status.local:
-        parts.append("free")
-    parts.append(f"key in {status.key}" if status.key else status.address)
-    return Choice(UseModel(info.name), one_line(info.name), one_line(" · ".join(parts)))
-
-
-def _format_window(tokens: int) -> str:
-    if tokens >= 1_000_000:
-        return f"{tokens / 1e6:.3g}M"
-    return f"{tokens // 1000}k"
+    return Choice(UseModel(info.name), one_line(info.name), describe_model(status, info))
 
 
 def _find_current(choices: Sequence[Choice], name: str) -> int:

@@ -138,6 +138,7 @@ async def queue(chat: Chat, arguments: str) -> None:
     choices += [
         Choice(("prompt", run), first_line(text) or "(empty)", preview=text)
         for run, text in actor.queued.items()
+        if run in chat.session.runs
     ]
     choice = await chat.choose("Take a waiting prompt back", choices, empty="No prompt is waiting.")
     if choice is None:

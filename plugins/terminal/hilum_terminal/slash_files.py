@@ -12,7 +12,7 @@ from hilum_view import Prompt, first_line
 
 from hilum_terminal.chat_protocol import Chat
 from hilum_terminal.diff_rows import diff_rows
-from hilum_terminal.slash_arguments import refuse_arguments, split_words
+from hilum_terminal.slash_arguments import split_words
 from hilum_terminal.styles import Theme
 from hilum_terminal.text_width import cut, escape_text
 
@@ -155,61 +155,34 @@ def say_diffs(chat: Chat, diffs: Sequence[FileDiff], *, is_planned: bool = False
     chat.say_rows(make_rows)
 
 
-# --- /undo and /redo ------------------------------------------------------------------------------
+# --- what /undo, /redo and /rewind share ----------------------------------------------------------
 
 
-async def undo(chat: Chat, arguments: str) -> None:
-    """Undo file changes, after a preview."""
-    words = split_words(arguments)
-    only_preview = "--dry-run" in words or "-n" in words
-    words = [word for word in words if word not in ("--dry-run", "-n")]
-    scope, name = parse_unit(words, "undo")
-    if scope == "session":
-        scope, name = "since", "0"
-    await undo_unit(chat, scope, name, only_preview=only_preview, names_prompt=not words)
-
-
-async def redo(chat: Chat, arguments: str) -> None:
-    """Undo the last undo, after a preview."""
-    refuse_arguments("redo", arguments)
-    await undo_unit(chat, "undo", "")
-
-
-async def undo_unit(
-    chat: Chat,
-    scope: HistoryScope,
-    name: str,
-    *,
-    only_preview: bool = False,
-    names_prompt: bool = False,
-) -> None:
-    """Show what an undo would change, and carry out the undo if the user agrees.
+async def confirm_undo(
+    chat: Chat, preview: UndoPreview, verb: str, *, only_preview: bool = False
+) -> bool:
+    """Show what an undo will change, and return whether the user agrees.
 
     Args:
         chat: The conversation.
-        scope: The kind of unit.
-        name: The id of the unit; empty for the last one.
+        preview: What the undo would do.
+        verb: ``Undo`` or ``Redo``.
         only_preview: Whether to show the preview only.
-        names_prompt: Whether to show which prompt made the changes.
     """
-    history = find_history(chat.session)
-    preview = await history.preview_undo(scope, name)
-    verb = "Redo" if scope == "undo" else "Undo"
-    if not preview.diffs:
-        chat.say("Nothing would be changed.", style="dim")
-        say_limits(chat, preview)
-        return
-    if names_prompt:
-        await say_prompt(chat, history, preview.diffs)
     say_diffs(chat, preview.diffs, is_planned=True)
     if only_preview:
         say_limits(chat, preview)
-        return
+        return False
     question = f"{verb} these changes in {count(len(preview.diffs), 'file')}?"
     agreed = await chat.confirm(question, yes=verb, details=describe_limits(preview))
     if not agreed:
         chat.say("Nothing was changed.", style="dim")
-        return
+    return agreed
+
+
+async def carry_out_undo(chat: Chat, scope: HistoryScope, name: str, preview: UndoPreview) -> None:
+    """Undo changes whose preview the user saw, and say how to get them back."""
+    history = find_history(chat.session)
     # Files that the preview skips are skipped; the user saw them before agreeing.
     await history.undo(scope, name, keep_going=bool(preview.skipped))
     done = "Redone" if scope == "undo" else "Undone"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from hilum.errors import E_LLM_AUTH, E_NO_MODEL
+
 # The sub-commands of hilum that are commands in a conversation, too. The others, such as
 # ``hilum run``, start a program that needs the terminal.
 _NAMES = (
@@ -23,10 +25,23 @@ _NAMES = (
     "trust",
     "undo",
 )
-# ``hilum mcp serve`` is a program, too.
-_COMMAND = re.compile(rf"\bhilum ({'|'.join(_NAMES)})\b(?! serve)")
+# ``hilum mcp serve`` is a program, too, and ``hilum models key`` asks for a key.
+_COMMAND = re.compile(rf"\bhilum ({'|'.join(_NAMES)})\b(?! serve| key)")
 
 
 def name_slash_commands(text: str) -> str:
     """Return hilum's own message with the commands as they are entered in a conversation."""
     return _COMMAND.sub(r"/\1", text)
+
+
+def name_next_step(code: str, text: str) -> str:
+    """Return the hint of an error as it is shown in a conversation.
+
+    Args:
+        code: The error's code.
+        text: The error's own hint.
+    """
+    text = name_slash_commands(text)
+    if code in (E_LLM_AUTH, E_NO_MODEL) and "/setup" not in text:
+        return f"{text}\n/setup sets up a model: it asks for a key or for a server.".strip()
+    return text

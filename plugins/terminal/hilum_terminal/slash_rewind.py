@@ -27,6 +27,7 @@ from hilum_terminal.slash_files import (
     preview_since,
     say_diffs,
 )
+from hilum_terminal.slash_rows import format_time
 from hilum_terminal.slash_session import read_events, reopen_copy, stop_work
 
 Part = Literal["conversation", "both", "files"]
@@ -90,19 +91,13 @@ async def _choose_point(
     for point in reversed(points):
         changed = changes.get(point.run)
         unwatched = history is None and _ran_commands(chat.view, point.run)
-        hint = f"{_format_time(point.at, now)} · {_describe_changes(changed, unwatched)}"
+        hint = f"{format_time(point.at, now)} · {_describe_changes(changed, unwatched)}"
         label = first_line(point.text) or "(continued)"
         choices.append(Choice(point, label, hint, _describe_point(point, changed)))
     choice = await chat.choose("Go back to before a prompt", choices)
     if choice is None or not isinstance(choice.value, RewindPoint):
         return None
     return choice.value
-
-
-def _format_time(at: float, now: float) -> str:
-    """Return a time of day, with the date if the time is more than 12 hours ago."""
-    pattern = "%H:%M" if now - at < 12 * 3600 else "%Y-%m-%d %H:%M"
-    return time.strftime(pattern, time.localtime(at))
 
 
 def _describe_changes(changed: RunChanges | None, unwatched: bool) -> str:

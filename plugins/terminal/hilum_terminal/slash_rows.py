@@ -1,7 +1,8 @@
-"""Formats tables and bars that commands show."""
+"""Formats tables, bars and times that commands show."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 from hilum_terminal.styles import Style, Theme
@@ -66,3 +67,9 @@ def bar_row(parts: Sequence[tuple[int, Style]], whole: int, width: int, theme: T
         row += theme.paint("█" * (upto - used), style)
         used = upto
     return row + theme.paint("░" * (width - used), "dim")
+
+
+def format_time(at: float, now: float) -> str:
+    """Return a time of day, with the date if the time is more than 12 hours ago."""
+    pattern = "%H:%M" if now - at < 12 * 3600 else "%Y-%m-%d %H:%M"
+    return time.strftime(pattern, time.localtime(at))

@@ -145,10 +145,10 @@ BUILT_IN: tuple[SlashCommand, ...] = (
         "Undo file changes, by default those of the last prompt",
         "[call|turn|run|since] [ID]",
         group="going back",
-        target="slash_files:undo",
+        target="slash_undo:undo",
         words=("call", "turn", "run", "since", "undo", "--dry-run"),
     ),
-    SlashCommand("redo", "Undo the last undo", group="going back", target="slash_files:redo"),
+    SlashCommand("redo", "Undo the last undo", group="going back", target="slash_undo:redo"),
     SlashCommand(
         "model",
         "Show the models, and choose one",

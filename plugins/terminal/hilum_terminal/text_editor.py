@@ -15,7 +15,12 @@ HINT = "Set VISUAL or EDITOR to a program that edits a file and exits when you a
 
 
 async def edit_text(
-    text: str, suffix: str, terminal: AbstractAsyncContextManager[None], name: str = "text"
+    text: str,
+    suffix: str,
+    terminal: AbstractAsyncContextManager[None],
+    name: str = "text",
+    *,
+    is_exact: bool = False,
 ) -> str:
     """Let the user edit a text.
 
@@ -24,6 +29,8 @@ async def edit_text(
         suffix: Suffix of the file name, from which editors detect the language.
         terminal: A context in which the editor may use the terminal.
         name: Name of the file, without its suffix.
+        is_exact: Whether line breaks are returned as they are in the file. Otherwise, each of them
+            is returned as a newline.
 
     Returns:
         The text that the user saved.
@@ -36,6 +43,12 @@ async def edit_text(
     # The folder is private, because editors write backup files next to the file.
     folder = await trio.to_thread.run_sync(lambda: tempfile.TemporaryDirectory(prefix="hilum-"))
     path = Path(folder.name) / f"{name}{suffix}"
+    newline = "" if is_exact else None
+
+    def read() -> str:
+        with path.open(encoding="utf-8", newline=newline) as file:
+            return file.read()
+
     try:
         await trio.to_thread.run_sync(
             lambda: path.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
@@ -50,7 +63,7 @@ async def edit_text(
                 f"The editor {command} exited with {done.returncode}: the text was not changed.",
                 hint=HINT,
             )
-        return await trio.to_thread.run_sync(lambda: path.read_text(encoding="utf-8"))
+        return await trio.to_thread.run_sync(read)
     except (OSError, ValueError) as error:
         raise UsageError(f"The editor {command} cannot be used: {error}.", hint=HINT) from None
     finally:

@@ -33,7 +33,7 @@ from hilum_terminal.markdown_blocks import MarkdownBlocks
 from hilum_terminal.markdown_rows import render_markdown
 from hilum_terminal.panels import ended_agent_rows
 from hilum_terminal.shell_line import ShellLine
-from hilum_terminal.slash_names import name_slash_commands
+from hilum_terminal.slash_names import name_next_step, name_slash_commands
 from hilum_terminal.styles import SPINNER, Style, Theme
 from hilum_terminal.text_width import cut, escape_text, one_line, without_colors, wrap_text
 
@@ -319,7 +319,7 @@ class Transcript:
             self.note(summary, "dim")
             return
         style: Style = "warning" if end.state in ("stopped", "partial_success") else "bad"
-        text = name_slash_commands(describe_end(end))
+        text = name_next_step(end.code, describe_end(end))
         if outcome.next_step == "retry":
             text += "\n/continue continues this run."
         self.note(text, style)

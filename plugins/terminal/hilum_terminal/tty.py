@@ -20,6 +20,8 @@ from typing import Any, TypeAlias
 import trio
 from hilum.errors import UsageError
 
+from hilum_terminal.pace import Pace
+
 try:
     import termios
 except ImportError:  # Windows
@@ -44,6 +46,20 @@ _ALTERNATE_ON = b"\x1b[?1049h"
 _ALTERNATE_OFF = b"\x1b[?1049l"
 # Cancels an escape sequence that was sent only in part.
 _CANCEL_SEQUENCE = b"\x18"
+# Signals that end a process and that a Python program can handle, if another process sends them.
+# After a fault in C code (SIGSEGV, SIGBUS, or SIGABRT from `abort`), no Python code runs any more.
+_FATAL_SIGNALS = (
+    "SIGTERM",
+    "SIGHUP",
+    "SIGQUIT",
+    "SIGABRT",
+    "SIGALRM",
+    "SIGVTALRM",
+    "SIGPROF",
+    "SIGUSR1",
+    "SIGUSR2",
+    "SIGXCPU",
+)
 _FALLBACK_SIZE = (80, 24)
 
 _Attributes: TypeAlias = list[Any]
@@ -59,13 +75,14 @@ class Tty:
         on_return: Function to call when the terminal is back after ``lent`` or ``suspend`` and
             everything must be redrawn.
         focus_reports: Whether the terminal should report when its window gains or loses the focus.
-        handle_signals: Whether SIGTERM and SIGHUP restore the terminal before they end the process,
-            unless the program handles them itself.
+        handle_signals: Whether signals that end the process, such as SIGTERM and SIGABRT, restore
+            the terminal first, unless the program handles them itself.
 
     Attributes:
         gone: Whether the terminal is gone, because it was closed or its connection was lost.
         is_lent: Whether another program is using the terminal. Bytes that are written meanwhile are
             sent after the terminal is back.
+        pace: The speed of the terminal.
         is_alternate: Whether the alternate screen is shown.
         last_words: Text to write after the terminal has been restored, when the context ends.
     """
@@ -91,6 +108,7 @@ class Tty:
         self._returned = trio.Event()
         self._reading: trio.CancelScope | None = None
         self._handlers: dict[signal.Signals, Any] = {}
+        self.pace = Pace()
         self.gone = False
         self.is_lent = False
         self.is_alternate = False
@@ -353,12 +371,16 @@ class Tty:
         while data and not self.gone:
             try:
                 sent = os.write(self._fd, data)
-            except (BlockingIOError, InterruptedError):
+            except InterruptedError:
+                continue
+            except BlockingIOError:
+                self.pace.record_full(trio.current_time())
                 await trio.lowlevel.wait_writable(self._fd)
                 continue
             except OSError:
                 self._lose()
                 return
+            self.pace.record_sent(sent, trio.current_time())
             del data[:sent]
 
     def _send_last_bytes(self) -> None:
@@ -391,7 +413,8 @@ class Tty:
     def _install_handlers(self) -> None:
         if not self._handle_signals:
             return
-        for number in (signal.SIGTERM, signal.SIGHUP):
+        for name in _FATAL_SIGNALS:
+            number = signal.Signals[name]
             # If the program handles or ignores the signal itself, leave this handling unchanged.
             if signal.getsignal(number) is signal.SIG_DFL:
                 self._handlers[number] = signal.signal(number, self._die)

@@ -1,11 +1,14 @@
 """Everything after an event can be shown and undone, and faces get it as data."""
 
+import json
+
 import hilum_files
 import hilum_shell
 import pytest
 from hilum import FileHistory, UsageError, judge_call
 from hilum.events import CallDone, PromptQueued
-from hilum.testing import open_bench, say, use
+from hilum.messages import ToolCall
+from hilum.testing import Answer, open_bench, say, use
 
 
 def write(path, text):
@@ -84,6 +87,37 @@ async def test_each_run_is_summarized_with_its_lines():
             (("a.txt",), 2, 1),
         ]
         assert list(found) == [runs[0], runs[2]]
+
+
+async def test_calls_are_listed_with_names_that_are_unique_in_the_session():
+    """A provider may use the same call id in two runs."""
+
+    def same_id(path):
+        arguments = {"path": path, "content": "text\n"}
+        return Answer((ToolCall("same", "write_file", json.dumps(arguments)),))
+
+    answers = [
+        same_id("a.txt"),
+        say("Written."),
+        same_id("b.txt"),
+        say("Written."),
+    ]
+    async with open_bench(hilum_files, answers=answers) as bench:
+        history = bench.session.plugin(FileHistory)
+        assert await history.list_calls() == []
+        await bench.run("first")
+        await bench.run("second")
+        calls = await history.list_calls()
+        runs = [event.run for event in bench.of(PromptQueued)]
+        assert [(call.files, call.run, call.tool) for call in calls] == [
+            (("b.txt",), runs[1], "write_file"),
+            (("a.txt",), runs[0], "write_file"),
+        ]
+        assert len(await history.list_calls(1)) == 1
+        await history.undo("call", calls[1].name)
+        assert [path.name for path in bench.workspace.iterdir()] == ["b.txt"]
+        # The call was undone, so it is no longer listed.
+        assert await history.list_calls() == calls[:1]
 
 
 async def test_a_call_that_is_only_judged_does_not_prevent_an_undo():

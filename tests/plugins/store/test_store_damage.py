@@ -6,12 +6,13 @@ file stays as it is.
 
 import contextlib
 import os
+import random
 import shutil
 import sqlite3
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -402,3 +403,82 @@ async def test_file_locked_by_another_program(path: Path, store: SqliteStore) ->
     other.close()
     log.append([fact(1)])
     assert log.read() == [fact(1)]
+
+
+@pytest.fixture
+def killed(path: Path, child: Callable[..., "subprocess.Popen[str]"]) -> Callable[[int], None]:
+    """Leave a file with a log that is not in it yet, as a killed process does, and damage it."""
+
+    def leave(first: int) -> None:
+        process = child(
+            """
+            async def main():
+                store = SqliteStore(path)
+                for number in range(3):
+                    log = await store.create(SessionInfo(id=f"s{number}", workspace="/w"))
+                    log.append([event(seq, 500) for seq in range(1, 200)])
+                    await log.close()
+                # Closing moves the events into the file; what follows stays in the log.
+                await store.close()
+                store = SqliteStore(path)
+                log = await store.open("s0")
+                log.append([event(seq, 500) for seq in range(200, 260)])
+                os.kill(os.getpid(), 9)
+            """
+        )
+        process.wait()
+        content = bytearray(path.read_bytes())
+        assert len(content) > 100_000
+        random.seed(1)
+        for at in range(first, len(content), 2):
+            content[at] = random.randrange(256)
+        path.write_bytes(content)
+
+    return leave
+
+
+def read_files(path: Path) -> dict[str, bytes]:
+    """Return the content of the session file and of the log next to it."""
+    log = path.with_name(f"{path.name}-wal")
+    return {each.name: each.read_bytes() for each in (path, log)}
+
+
+@pytest.mark.parametrize("first", [0, 100, 4096, 12_288])
+async def test_a_damaged_file_with_a_log_is_not_changed(
+    path: Path, killed: Callable[[int], None], first: int
+) -> None:
+    """Neither is the log that a killed process left: it may contain the only sound pages."""
+    killed(first)
+    before = read_files(path)
+    assert before[f"{path.name}-wal"]
+    messages = []
+    for use in ("list", "open", "read"):
+        store = SqliteStore(path)
+        with contextlib.suppress(StoreError):
+            await store.list()
+        try:
+            await getattr(store, use)(*[] if use == "list" else ["s1"])
+            await store.read("s1")
+            await store.read("s2")
+        except StoreError as error:
+            messages.append(f"{error.message} {error.hint}")
+        await store.close()
+        after = read_files(path)
+        assert after[path.name] == before[path.name]
+        # Opening a session writes its holder, which only adds to the log.
+        assert after[f"{path.name}-wal"].startswith(before[f"{path.name}-wal"])
+    assert messages
+    assert all("It was not changed." in message for message in messages)
+
+
+async def test_a_sound_file_gets_what_a_killed_process_left(
+    path: Path, killed: Callable[[int], None]
+) -> None:
+    """The log is moved into the file when it is closed."""
+    killed(1 << 40)
+    before = path.read_bytes()
+    store = SqliteStore(path)
+    assert len(await store.read("s0", 0, 1000)) == 259
+    await store.close()
+    assert path.read_bytes() != before
+    assert not path.with_name(f"{path.name}-wal").exists()

@@ -52,7 +52,9 @@ async def main():
             rows.append(f"status {frame} ".ljust(columns, "-"))
             rows = rows[-(lines // 2):]
             cursor = (len(rows) - 2, 7)
-            tty.write(screen.frame(commits, rows, (columns, lines), cursor, parked=True))
+            size = (columns, lines)
+            now = trio.current_time()
+            tty.write(screen.frame(commits, rows, size, cursor, parked=True, now=now))
             await tty.flush()
             await trio.sleep(1 / 30)
     print(f"end of {number}", flush=True)
@@ -80,23 +82,28 @@ class Tmux:
         return await self("capture-pane", "-p", "-J", "-S", "-")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(8))
-async def test_no_row_is_lost_while_the_window_changes_its_size(tmp_path, seed):
-    rng = random.Random(seed)
-    program = tmp_path / "program.py"
+async def resize_while_streaming(folder, sizes, seconds=4):
+    """Run the program in tmux, and return what its scrollback contains at the end.
+
+    Args:
+        folder: Folder for the program and the socket.
+        sizes: Columns and lines of the window, which change every 200 ms.
+        seconds: How long the program writes rows.
+
+    Returns:
+        The number of rows, the missing ones, and those that are there several times.
+    """
+    program = folder / "program.py"
     program.write_text(PROGRAM)
-    tmux = Tmux(tmp_path)
+    tmux = Tmux(folder)
     options = (
         "set -g history-limit 100000 ; set -g status off ; new-session -d -x 120 -y 40".split()
     )
-    await tmux(*options, sys.executable, str(program), "4")
+    await tmux(*options, sys.executable, str(program), str(seconds))
     try:
         with trio.fail_after(60):
-            for _ in range(19):
-                columns = str(rng.randint(60, 300))
-                lines = str(rng.randint(24, 60))
-                await tmux("resize-window", "-x", columns, "-y", lines)
+            for columns, lines in sizes:
+                await tmux("resize-window", "-x", str(columns), "-y", str(lines))
                 await trio.sleep(0.2)
             content = ""
             while "end of " not in content:
@@ -110,5 +117,25 @@ async def test_no_row_is_lost_while_the_window_changes_its_size(tmp_path, seed):
     seen = Counter(int(number) for number in re.findall(r"<(\d+)>", content))
     missing = [number for number in range(1, count + 1) if not seen[number]]
     double = [number for number, times in seen.items() if times > 1]
+    return count, missing, double
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(8))
+async def test_no_row_is_lost_while_the_window_changes_its_size(tmp_path, seed):
+    rng = random.Random(seed)
+    sizes = [(rng.randint(60, 300), rng.randint(24, 60)) for _ in range(19)]
+    count, missing, double = await resize_while_streaming(tmp_path, sizes)
+    assert missing == []
+    assert len(double) <= 1, f"{double} of {count}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(8))
+async def test_no_row_is_lost_in_tiny_windows(tmp_path, seed):
+    rng = random.Random(seed)
+    choices = [(20, 5), (40, 8), (60, 15), (100, 30), (120, 40), (25, 20), (200, 6)]
+    sizes = [rng.choice(choices) for _ in range(19)]
+    count, missing, double = await resize_while_streaming(tmp_path, sizes)
     assert missing == []
     assert len(double) <= 1, f"{double} of {count}"

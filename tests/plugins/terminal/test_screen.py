@@ -8,6 +8,7 @@ import pytest
 from hilum_terminal.screen import (
     AUTOWRAP_OFF,
     BEGIN_FRAME,
+    CALM_SECONDS,
     END_FRAME,
     ERASE_BELOW,
     ERASE_LINE,
@@ -507,3 +508,39 @@ def test_no_frame_clears_from_the_top_left_corner():
     terminal.feed(screen.frame([], [], SIZE, None))
     terminal.feed(screen.leave())
     assert not any(terminal.grid)
+
+
+def test_while_the_window_is_dragged_only_short_rows_are_drawn():
+    """Rows that wrap or do not fit would move into the scrollback of the terminal."""
+    screen = Screen()
+    rows = ["tail of the answer " * 3, "❯ a draft that is long", "status of the session"]
+    first = screen.frame([], rows, (80, 24), (1, 5), parked=True, now=10.0).decode()
+    assert "tail of the answer" in first
+    assert screen.calm_until < 10.0
+    resized = screen.frame(["final " * 10], rows, (60, 5), (1, 5), parked=True, now=11.0).decode()
+    assert "final " * 10 in resized
+    assert "tail of the answer" not in resized
+    assert "status of the sessio" in resized
+    assert "status of the session" not in resized
+    assert screen.calm_until == pytest.approx(11.0 + CALM_SECONDS)
+    later = screen.frame([], rows, (60, 5), (1, 5), parked=True, now=screen.calm_until).decode()
+    assert "tail of the answer" in later
+    assert "status of the session" in later
+
+
+def test_a_question_is_drawn_in_full_while_the_window_is_dragged():
+    screen = Screen()
+    rows = ["● dangerous: deletes src recursively", "[y] yes, once  [n] no", "status"]
+    screen.frame([], rows, (80, 24), None, parked=True, whole=True, now=10.0)
+    resized = screen.frame([], rows, (60, 24), None, parked=True, whole=True, now=11.0).decode()
+    assert "deletes src recursively" in resized
+    assert "[y] yes, once  [n] no" in resized
+
+
+def test_without_arriving_output_a_resize_draws_all_rows():
+    screen = Screen()
+    rows = ["question", "❯ a draft that is long", "status of the session"]
+    screen.frame([], rows, (80, 24), (1, 5), now=10.0)
+    resized = screen.frame([], rows, (60, 24), (1, 5), now=11.0).decode()
+    assert "question" in resized
+    assert "status of the session" in resized

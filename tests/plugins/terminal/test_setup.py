@@ -291,6 +291,64 @@ async def test_a_set_up_can_be_cancelled_while_it_waits_for_a_model(
     assert settings_of(environ) == ""
 
 
+async def test_a_server_at_another_address_is_added_tested_and_kept(
+    tmp_path: Path, environ: dict[str, str]
+) -> None:
+    """The address is suggested again after a failure, and the next session needs no question."""
+    async with serve(lambda request: "OK.") as server:
+        port = server.url.rpartition(":")[2]
+        name = f"localhost-{port}"
+        async with opened(tmp_path, environ) as session:
+            asker = ScriptedAsker(session, ["A server at another address", CLOSED])
+            asker.answers += ["ENTER", f" {server.url} ", f"{name}/model"]
+            assert await set_up(asker) == f"{name}/model"
+            assert session.model == f"{name}/model"
+        assert server.count == 1
+        (error,) = asker.errors
+        assert "cannot be reached" in error.message
+        kept = settings_of(environ)
+        assert f'base_url = "{server.url}/v1"' in kept
+        assert f'model = "{name}/model"' in kept
+        assert keys_of(environ) == ""
+        assert list((tmp_path / "project").iterdir()) == []
+        async with opened(tmp_path, environ) as session:
+            quiet = ScriptedAsker(session)
+            assert await ensure_model(quiet) == f"{name}/model"
+        assert quiet.questions == []
+
+
+async def test_a_server_that_requires_a_key_gets_one_and_it_is_kept(
+    tmp_path: Path, environ: dict[str, str]
+) -> None:
+    """The list of models is public; the request to a model is not."""
+
+    def script(request: Any) -> str:
+        if request.headers.get("authorization") != f"Bearer {KEY}":
+            raise ModelError("Who are you?", kind="auth", status=401)
+        return "OK."
+
+    async with serve(script) as server, opened(tmp_path, environ) as session:
+        asker = ScriptedAsker(session, ["A server at another", server.url, "localhost-"])
+        asker.answers += ["sk-wrong-123456", KEY]
+        name = await set_up(asker)
+        assert name.startswith("localhost-")
+    assert asker.secrets == [False, True, True]
+    assert "without encryption" not in asker.text
+    assert KEY in keys_of(environ)
+    assert KEY not in asker.text + settings_of(environ)
+
+
+@pytest.mark.parametrize("answer", [None, "", "not an address"])
+async def test_leaving_the_address_empty_or_wrong_keeps_nothing(
+    tmp_path: Path, environ: dict[str, str], answer: str | None
+) -> None:
+    async with opened(tmp_path, environ) as session:
+        asker = ScriptedAsker(session, ["A server at another address", answer, None])
+        assert await set_up(asker) == ""
+    assert [error.code for error in asker.errors] == (["E_BAD_ARGS"] if answer else [])
+    assert settings_of(environ) == ""
+
+
 async def test_without_the_plugin_that_reaches_models_there_is_an_error(
     tmp_path: Path, environ: dict[str, str]
 ) -> None:

@@ -344,6 +344,91 @@ async def test_an_undo_says_what_it_keeps_and_skips():
         assert files_in(chat) == ["gone.txt"]
 
 
+async def test_undo_call_lists_calls_and_undoes_the_chosen_one_only():
+    edit = use("edit_file", path="a.txt", old_string="two\n", new_string="TWO\n")
+    answers = [
+        *write("a.txt", "one\ntwo\n"),
+        [use("write_file", path="b.txt", content="b\n"), edit],
+        say("Done."),
+    ]
+    async with open_chat(hilum_files, answers=answers) as chat:
+        assert "No call" in await chat.type("/undo call")
+        await chat.session.run("first")
+        await chat.session.run("second prompt")
+        assert await chat.type("/undo call", None) == ""
+        labels = chat.labels()
+        assert [label.split(" · ")[0] for label in labels] == [
+            "edit_file a.txt",
+            "write_file b.txt",
+            "write_file a.txt",
+        ]
+        assert labels[0].endswith("· second prompt")
+        assert "+1 −1" in labels[0]
+        preview = chat.questions[-1][1][1].preview
+        assert "will delete b.txt (+0 −1)" in preview
+        assert "Prompt: second prompt" in preview
+        assert "/redo restores" in await chat.type("/undo call", "write_file b.txt")
+        assert files_in(chat) == ["a.txt"]
+        assert (chat.bench.workspace / "a.txt").read_text() == "one\nTWO\n"
+        # The undone call is not listed any more.
+        await chat.type("/undo call", None)
+        assert len(chat.labels()) == 2
+        said = await chat.type("/undo call --dry-run", "edit_file")
+        assert "will restore a.txt (+1 −1)" in said
+        assert (chat.bench.workspace / "a.txt").read_text() == "one\nTWO\n"
+
+
+async def test_undo_call_reports_a_conflict_before_it_changes_anything():
+    answers = [
+        *write("a.txt", "one\n"),
+        use("edit_file", path="a.txt", old_string="one", new_string="two"),
+        say("Done."),
+    ]
+    async with open_chat(hilum_files, answers=answers) as chat:
+        await chat.session.run("first")
+        await chat.session.run("second")
+        path = chat.bench.workspace / "a.txt"
+        path.write_text("three\n")
+        said = await chat.type("/undo call", "edit_file a.txt")
+        assert "cannot be undone" in chat.labels()[0]
+        assert "Will be skipped: a.txt: " in chat.questions[-1][1][0].preview
+        assert "Nothing would be changed." in said
+        assert "Will be skipped: a.txt: " in said
+        assert path.read_text() == "three\n"
+        # The file is changed while the list is open.
+        path.write_text("two\n")
+        assert "skipped" not in await chat.type("/undo call --dry-run", "edit_file a.txt")
+
+
+async def test_undo_call_keeps_later_changes_only_after_a_question():
+    answers = [
+        *write("a.txt", "1\n2\n3\n4\n5\n6\n7\n8\n9\n"),
+        use("edit_file", path="a.txt", old_string="2\n", new_string="two\n"),
+        say("Done."),
+    ]
+    async with open_chat(hilum_files, answers=answers) as chat:
+        await chat.session.run("first")
+        await chat.session.run("second")
+        path = chat.bench.workspace / "a.txt"
+        path.write_text(path.read_text().replace("8", "eight"))
+        assert "Nothing was changed" in await chat.type("/undo call", "edit_file", False)
+        assert "merged with later changes" in chat.labels(-2)[0]
+        assert "which will be kept: a.txt" in chat.details[-1]
+        await chat.type("/undo call", "edit_file", True)
+        assert path.read_text() == "1\n2\n3\n4\n5\n6\n7\neight\n9\n"
+
+
+async def test_undo_call_without_previews_shows_the_changes_and_asks():
+    async with open_chat(hilum_files, answers=write("a.txt", "one\n")) as chat:
+        chat.has_keys = False
+        await chat.session.run("first")
+        said = await chat.type("/undo call", 0, False)
+        assert "will delete a.txt (+0 −1)" in said
+        assert files_in(chat) == ["a.txt"]
+        await chat.type("/undo call", 0, True)
+        assert files_in(chat) == []
+
+
 async def test_without_the_files_plugin_an_undo_is_an_error():
     async with open_chat() as chat:
         for text in ("/diff", "/undo", "/redo"):

@@ -54,7 +54,7 @@ async def use(ending, scope):
         if ending == "cancelled":
             scope.cancel()
             await trio.sleep_forever()
-        if ending in ("SIGTERM", "SIGHUP"):
+        if ending.startswith("SIG"):
             signal.raise_signal(getattr(signal, ending))
 
 async def only_enter():
@@ -169,6 +169,12 @@ ENDINGS = {
     "never left": 0,
     "SIGTERM": -signal.SIGTERM,
     "SIGHUP": -signal.SIGHUP,
+    "SIGQUIT": -signal.SIGQUIT,
+    "SIGABRT": -signal.SIGABRT,
+    "SIGALRM": -signal.SIGALRM,
+    "SIGUSR1": -signal.SIGUSR1,
+    "SIGUSR2": -signal.SIGUSR2,
+    "SIGXCPU": -signal.SIGXCPU,
 }
 
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from hilum_files.journal.file_diffs import FileDiff
     from hilum_files.journal.undo_plan import Plan
-    from hilum_files.journal.undo_preview import RunChanges, UndoPreview
+    from hilum_files.journal.undo_preview import CallChanges, RunChanges, UndoPreview
 
 MAX_SNAPSHOT_AGE = 0.25
 """Maximum age, in seconds, of a snapshot for a command that had to wait."""
@@ -158,6 +158,16 @@ class Changes:
         from hilum_files.journal.undo_preview import summarize_runs  # imported at the first use
 
         return await trio.to_thread.run_sync(summarize_runs, self._update(), runs)
+
+    async def list_calls(self, limit: int = 50) -> list[CallChanges]:
+        """Return the last calls whose changes are still in effect, newest first.
+
+        Args:
+            limit: Maximum number of calls.
+        """
+        from hilum_files.journal.undo_preview import list_calls  # imported at the first use
+
+        return await trio.to_thread.run_sync(list_calls, self._update(), limit)
 
     async def plan_undo(
         self, scope: Scope = "run", name: str = "", *, shared: bool = False, merge: bool = True

@@ -10,7 +10,7 @@ import msgspec
 from hilum import Text, UsageError, UserMessage, errors, events
 
 from hilum_files.journal.composing import Entry, join_changes
-from hilum_files.journal.origins import Origin, OriginTracker, find_named
+from hilum_files.journal.origins import Origin, OriginTracker, call_name, find_named
 from hilum_files.journal.records import (
     CHANGED,
     CHANGING,
@@ -352,7 +352,7 @@ def _find_named_unit(
         return None
     if scope == "turn" and ":" not in name:  # keep the last run that has this turn
         named = [origin for origin in named if origin.run == named[-1].run]
-    exact = [origin for origin in named if name in (origin.run, origin.call)]
+    exact = [origin for origin in named if name in (origin.run, origin.call, call_name(origin))]
     keys = [origin.key(scope) for origin in exact or named]
     if not exact and len(set(keys)) > 1:
         raise _ambiguous_name_error(scope, name)

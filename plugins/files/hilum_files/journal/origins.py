@@ -121,12 +121,22 @@ class OriginTracker:
         return origins
 
 
+def call_name(origin: Origin) -> str:
+    """Return the name of a call with its run, which is unique in a session."""
+    return f"{origin.run}:{origin.call}"
+
+
 def find_named(origins: list[Origin], scope: Scope, name: str) -> list[Origin]:
     """Return the origins that match a name: a prefix of an id, or the number of a turn.
 
-    A number without a run refers to the run that the user prompted.
+    A number without a run refers to the run that the user prompted. ``RUN:CALL`` names a call whose
+    id another run has used, too.
     """
     if scope == "call":
+        if ":" in name:
+            named = [origin for origin in origins if call_name(origin).startswith(name)]
+            if named:
+                return named
         return [origin for origin in origins if origin.call.startswith(name)]
     if scope == "run":
         return [origin for origin in origins if origin.run.startswith(name)]

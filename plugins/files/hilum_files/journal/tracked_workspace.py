@@ -95,10 +95,12 @@ class TrackedWorkspace(Workspace):
     Args:
         recorder: Records the changes.
         seen: The hash of each file's content as the agent last saw it, by spelled path.
+        shows_differences: Whether an error about a changed file quotes the new content.
     """
 
     recorder: CallRecorder
     seen: Mapping[str, str]
+    shows_differences: bool = True
     # The hash of each file when it was read for a change. A file whose hash has changed is not
     # replaced.
     expected: dict[Path, str] = attrs.field(factory=dict, init=False)
@@ -166,6 +168,8 @@ class TrackedWorkspace(Workspace):
 
     def _describe_difference(self, shown: str, known: str, data: bytes) -> str:
         """Return a short diff against the content that the agent saw, if that content was kept."""
+        if not self.shows_differences:
+            return ""
         old = self.recorder.store.get(known)
         if old is None or len(old) + len(data) > MAX_DIFF_BYTES or not _is_readable(old):
             return ""

@@ -9,6 +9,7 @@ from hilum import UsageError
 
 from hilum_files.journal.file_diffs import FileDiff, diff_change, diff_records
 from hilum_files.journal.journal import Journal
+from hilum_files.journal.origins import call_name
 from hilum_files.journal.records import Record, Scope, unspell_path
 from hilum_files.text import show
 
@@ -43,6 +44,21 @@ class RunChanges(msgspec.Struct, frozen=True):
     added: int = 0
     removed: int = 0
     unrecorded: int = 0
+
+
+class CallChanges(msgspec.Struct, frozen=True):
+    """The changes by one call that are still in effect. See ``hilum.services.CallChanges``."""
+
+    name: str
+    call: str
+    agent: str
+    run: str
+    tool: str
+    what: str
+    at: float
+    files: tuple[str, ...]
+    added: int
+    removed: int
 
 
 def preview_undo(journal: Journal, scope: Scope, name: str, merge: bool) -> UndoPreview:
@@ -122,5 +138,38 @@ def summarize_runs(journal: Journal, runs: Sequence[str]) -> dict[str, RunChange
             sum(diff.added for diff in diffs),
             sum(diff.removed for diff in diffs),
             unrecorded.get(run, 0),
+        )
+    return found
+
+
+def list_calls(journal: Journal, limit: int) -> list[CallChanges]:
+    """Return the last calls whose changes are still in effect, newest first. Blocks."""
+    origins = journal.ledger.origins
+    records: dict[str, list[Record]] = {}
+    for record in journal.ledger.select("session"):
+        records.setdefault(call_name(origins.trace(record)[0]), []).append(record)
+    found: list[CallChanges] = []
+    for name, group in reversed(records.items()):
+        if len(found) == limit:
+            break
+        diffs = diff_records(journal, group)
+        if not diffs:
+            continue
+        last = group[-1]
+        trace = origins.trace(last)
+        found.append(
+            CallChanges(
+                name=name,
+                call=trace[0].call,
+                agent=show(last.agent),
+                # The last origin is the run that the user prompted.
+                run=trace[-1].run,
+                tool=show(last.tool),
+                what=show(last.what),
+                at=last.at,
+                files=tuple(diff.path for diff in diffs),
+                added=sum(diff.added for diff in diffs),
+                removed=sum(diff.removed for diff in diffs),
+            )
         )
     return found
