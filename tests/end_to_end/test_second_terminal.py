@@ -307,7 +307,7 @@ async def test_a_command_of_the_agent_cannot_join(cli, asks):
             cli.model(command, say("Done.")) as server,
             cli.on_screen("--approve", "auto", *settings) as screen,
         ):
-            await screen.wait_for("agent · scripted")
+            await screen.wait_for("agent, auto")
             await screen.type("Join\r")
             await screen.wait_for("Done.")
             output = str(server.requests[-1].body).rpartition("tool_call_id")[2]
