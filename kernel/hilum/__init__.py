@@ -136,6 +136,7 @@ _MODULES = (
     "processes",
     "services",
     "settings",
+    "sharing",
     "signature",
     "store",
     "testing",

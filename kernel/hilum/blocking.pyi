@@ -95,4 +95,5 @@ def open_standard_session(
     environ: Mapping[str, str] = os.environ,
     needs_model: bool = True,
     prepare: Callable[[kernel.Kernel], object] | None = None,
+    share: bool = False,
 ) -> AbstractContextManager[Session]: ...

@@ -78,6 +78,16 @@ class Kernel:
         """
         return self._settings.get(section)
 
+    def read_settings(self, root: Path) -> Settings:
+        """Return the settings for sessions in a folder.
+
+        Args:
+            root: The folder, as a resolved path.
+        """
+        # The kernel's settings include the project that the kernel was opened for.
+        reusable = self.workspace in (None, root) and not (root / ".hilum" / FILE).exists()
+        return self._settings if reusable else self._read(workspace=root)
+
     def explain(self) -> Sequence[Any]:
         """List every setting with its value and its source."""
         return self._settings.explained
@@ -131,9 +141,7 @@ class Kernel:
         check_kind(kind)
         info = await self.store.info(resume) if resume else None
         root = _folder(unspell_folder(info.workspace) if info else workspace)
-        # The kernel's settings include the project that the kernel was opened for.
-        reusable = self.workspace in (None, root) and not (root / ".hilum" / FILE).exists()
-        settings = self._settings if reusable else self._read(workspace=root)
+        settings = self.read_settings(root)
         if info is None:
             kind = kind or settings.get(KernelSettings).session_kind
             info, log = await self._create(spell_folder(root), kind)

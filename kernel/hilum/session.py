@@ -85,6 +85,8 @@ class Session:
             so, ``find_tools`` and ``call_tool`` are in the tool list from the start.
         deferred_tools_ready: A trio event that such a plugin sets when its tools are loaded;
             ``find_tools`` waits for the event for at most 30 seconds.
+        sent_elsewhere: Ids of the prompts, messages and answers that the user gave in another
+            terminal (see ``hilum.sharing``).
     """
 
     # Names that begin with an underscore are for the kernel's own modules. Faces and plugins use
@@ -109,6 +111,7 @@ class Session:
         self.approve = self.options.approve
         self.expects_deferred_tools = False
         self.deferred_tools_ready: trio.Event | None = None
+        self.sent_elsewhere: set[str] = set()
         self._mode = self.options.mode
         self._settings = settings
         self._calls_in_flight: CallsInFlight = CallsInFlight(self.workspace)
@@ -545,13 +548,7 @@ class Session:
         Raises:
             UsageError: The mode, model or approval policy does not exist.
         """
-        if mode is not None and mode not in self.modes:
-            raise unknown_name_error("mode", mode, self.modes)
-        if approve is not None and approve not in POLICIES:
-            raise unknown_name_error("approval policy", approve, POLICIES)
-        if model is not None:
-            # An unknown model must raise an error before anything is changed.
-            self.kernel.router.model(model)
+        self._check_change(mode, model, approve)
         change = ev.SessionChanged(
             mode=mode if mode != self._mode else None,
             model=model if model != self.model else None,
@@ -560,6 +557,19 @@ class Session:
         if change != ev.SessionChanged():
             self.emit(change)
             self._change(change)
+
+    def _check_change(self, mode: str | None, model: str | None, approve: str | None) -> None:
+        """Check new values for the session before anything is changed.
+
+        Raises:
+            UsageError: The mode, model or approval policy does not exist.
+        """
+        if mode is not None and mode not in self.modes:
+            raise unknown_name_error("mode", mode, self.modes)
+        if approve is not None and approve not in POLICIES:
+            raise unknown_name_error("approval policy", approve, POLICIES)
+        if model is not None:
+            self.kernel.router.model(model)
 
     def _change(self, change: ev.SessionChanged) -> None:
         for agent in self.agents.values():  # refused calls may now be allowed

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,17 +16,20 @@ from typing import Any, NamedTuple
 import trio
 
 from hilum.discovery import all_entry_points, normal
-from hilum.errors import E_NO_MODEL, E_UNKNOWN, UsageError
+from hilum.errors import E_BUSY, E_NO_MODEL, E_UNKNOWN, StoreError, UsageError
 from hilum.events import PluginFault
 from hilum.extras import unused_files
 from hilum.kernel import Kernel, open_kernel
 from hilum.session import Session, check_kind
 from hilum.settings import KernelSettings, load, use_environment
+from hilum.sharing import JoinedSession, join_session, share_session
 from hilum.store import Store, unspell_folder
 from hilum.tools import Tool
 from hilum.trust import explain_distrust
 
 LAST = "last"
+JOIN_SECONDS = 5.0
+"""Seconds to wait for a session that another process is opening or closing."""
 GUARD = "hilum-guard"
 UNGUARDED = (
     "it is left out by choice (--plugins, --no-plugin, plugins.allow, plugins.block). No call is"
@@ -54,6 +57,7 @@ async def open_standard_session(
     environ: Mapping[str, str] = os.environ,
     needs_model: bool = True,
     prepare: Callable[[Kernel], object] | None = None,
+    share: bool = False,
 ) -> AsyncIterator[Session]:
     """Open a kernel and a session as ``hilum run`` does; leaving the block closes both.
 
@@ -86,6 +90,9 @@ async def open_standard_session(
             named model.
         prepare: Called with the kernel before the session is created, so that an error leaves no
             empty session behind.
+        share: Whether the user's other terminals can join the session, and whether to join a
+            session that another process has open and shares. The session is then a
+            ``hilum.sharing.JoinedSession``.
 
     Raises:
         SettingsError: The settings have mistakes.
@@ -133,7 +140,8 @@ async def open_standard_session(
         check_kind(kind)
         if attended is not None:
             kind, attended = await _kind(kernel, kind, identity, attended)
-        async with kernel.open_session(
+        opening = partial(
+            kernel.open_session,
             workspace,
             resume=identity,
             kind=kind,
@@ -141,7 +149,16 @@ async def open_standard_session(
             mode=mode,
             model=model if model and has_key else None,
             approve=approve,
-        ) as session:
+        )
+        async with AsyncExitStack() as stack:
+            if not share:
+                session = await stack.enter_async_context(opening())
+            else:
+                session = await _open_shared(stack, kernel, identity, opening)
+            if isinstance(session, JoinedSession):
+                session.set(mode=mode, model=model if model and has_key else None, approve=approve)
+                yield session
+                return
             if model and not has_key:
                 # The event would be refused. The face helps the user to provide the key, or shows
                 # the error with the next prompt; another model must not be used in silence.
@@ -151,6 +168,42 @@ async def open_standard_session(
             for name, reason in project.left_out.items():
                 session.emit(PluginFault(plugin=name, hook="load", error=reason, switched_off=True))
             yield session
+
+
+async def _open_shared(
+    stack: AsyncExitStack,
+    kernel: Kernel,
+    identity: str,
+    opening: Callable[[], AbstractAsyncContextManager[Session]],
+) -> Session:
+    """Open a session and share it; if another process has it open, join it.
+
+    Args:
+        stack: The stack that closes the session.
+        kernel: The kernel.
+        identity: Id of the session; empty for a new one.
+        opening: A function that opens the session.
+
+    Raises:
+        StoreError: The session does not exist, or it is open and not shared (``E_BUSY``).
+    """
+    end = trio.current_time() + JOIN_SECONDS
+    while True:
+        try:
+            session = await stack.enter_async_context(opening())
+        except StoreError as error:
+            if error.code != E_BUSY or not identity:
+                raise
+            joined = await stack.enter_async_context(join_session(kernel, identity))
+            if joined is not None:
+                return joined
+            # The owner does not share the session yet, or is closing it.
+            if trio.current_time() > end:
+                raise
+        else:
+            await stack.enter_async_context(share_session(session))
+            return session
+        await trio.sleep(0.1)
 
 
 class _ProjectPlugins(NamedTuple):

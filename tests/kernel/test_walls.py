@@ -62,7 +62,7 @@ FLOORS = [
     ["calls", "routing"],
     ["loop"],
     ["session", "window"],
-    ["kernel"],
+    ["kernel", "sharing"],
     ["standard"],
     ["aio", "blocking", "inventory"],
     ["__main__"],

@@ -60,7 +60,9 @@ class Approver:
             case StopAsked():
                 self._stop()
             case ApprovalAnswered():
-                self._end(event.id, event.reason)
+                is_elsewhere = event.id in self._session.sent_elsewhere
+                why = "it was answered in another terminal" if is_elsewhere else event.reason
+                self._end(event.id, why)
             case CallDone():
                 ended = (event.agent, event.result.call_id)
                 if self._open and _of_call(self._open) == ended:

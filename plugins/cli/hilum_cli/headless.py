@@ -29,6 +29,7 @@ from hilum.command import output_error
 from hilum.errors import E_INTERNAL, E_STOPPED, letting_run
 from hilum.events import Delta, PluginEvent, RunEnded, StopAsked
 from hilum.hooks import PLUGIN_EXCEPTIONS, describe_error
+from hilum.sharing import share_session
 from hilum.store import MemoryStore
 from hilum_agents.runs import Runs
 from hilum_view import Totals
@@ -253,7 +254,7 @@ class Headless:
         )
         # The nursery is outside the session, so that its task can still show events while the
         # session closes.
-        async with trio.open_nursery() as late, opened as session:
+        async with trio.open_nursery() as late, opened as session, share_session(session):
             # Exclude the objects loaded so far from garbage collection, because traversing them
             # would block every agent for 50 ms.
             gc.freeze()

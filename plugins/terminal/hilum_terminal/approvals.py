@@ -184,7 +184,9 @@ class ApprovalPrompt:
         """Process the end of the shown item, and return the characters that were typed for it."""
         if not ended:
             expired = 0 < item.deadline <= now
-            ended = "the time limit was reached" if expired else "it was answered elsewhere"
+            ended = (
+                "the time limit was reached" if expired else "it was answered in another terminal"
+            )
         self._show_notice(f"No longer waiting: {ended.rstrip('.')}.", now)
         field = self._fields.pop(item.id, None)
         typed = field.text if field is not None and self._step in FIELD_STEPS else ""

@@ -41,6 +41,7 @@ from hilum_terminal.call_editing import read_form, write_again, write_form
 from hilum_terminal.chat_protocol import Choice, CommandOutput
 from hilum_terminal.face_protocol import FaceProtocol
 from hilum_terminal.full_view import FullView, Page
+from hilum_terminal.second_terminal import is_joined
 from hilum_terminal.setup import describe_policy, ensure_model
 from hilum_terminal.styles import Style, Theme
 from hilum_terminal.text_editor import edit_text
@@ -197,6 +198,8 @@ class ChatCommands:
     async def welcome(self) -> None:
         """Greet the user in a new session, and help them choose a model if there is none."""
         session = self.session
+        if is_joined(session):
+            return
         if not session.began_at:
             folder = describe_folder(session.workspace.root)
             self.say(f"hilum {__version__} · {folder} · ? shows the keys, /help the commands")
@@ -489,7 +492,7 @@ class ChatCommands:
                 case "reject":
                     await plans.reject(decision.reason)
                 case "edit":
-                    proposal = plans.proposal()
+                    proposal = plans.proposal() or self.view.lead_actor.proposal
                     if proposal is not None:
                         edited = await self.edit(waiting.plan or proposal.text)
                         if edited.strip():

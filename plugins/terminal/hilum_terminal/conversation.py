@@ -13,6 +13,7 @@ import attrs
 import trio
 from hilum import HilumError, Session, UsageError, open_standard_session
 from hilum.events import (
+    ApprovalAnswered,
     ApprovalAsked,
     Delta,
     Event,
@@ -23,6 +24,7 @@ from hilum.events import (
     RunEnded,
     SteeringQueued,
 )
+from hilum.sharing import JoinedSession
 from hilum.store import MemoryStore
 from hilum_view import Answer, Card, Changes, Outcome, Prompt, SessionView
 
@@ -35,6 +37,7 @@ from hilum_terminal.left_prompts import (
 )
 from hilum_terminal.options import ChatOptions
 from hilum_terminal.prompt_images import PromptImages
+from hilum_terminal.second_terminal import offer_takeover, refuse_joined, report_problems
 from hilum_terminal.settings import TerminalSettings
 from hilum_terminal.shell_line import ShellLine, run_shell_line
 
@@ -74,6 +77,8 @@ class Start:
         model: Model of the session; empty for the configured model, or for that of the resumed
             session.
         approve: Its approval policy; likewise.
+        takes_over: Whether the terminal showed this session until now, while another one had it
+            open.
     """
 
     resume: str = ""
@@ -81,6 +86,7 @@ class Start:
     mode: str | None = None
     model: str = ""
     approve: str | None = None
+    takes_over: bool = False
 
 
 class Conversation:
@@ -123,6 +129,8 @@ class Conversation:
         self._unsent: list[LeftPrompt] = []
         # The ids of the prompts and messages that were sent while the agent was working, in order.
         self._sent: list[str] = []
+        # The messages that were sent in another terminal.
+        self._foreign_texts: set[str] = set()
         self._opening: trio.CancelScope | None = None
         self._shell_scopes: list[trio.CancelScope] = []
         self._nursery: trio.Nursery | None = None
@@ -178,20 +186,24 @@ class Conversation:
                 environ=options.environ,
                 # The conversation can open without a model, and helps the user set one up.
                 needs_model=False,
+                share=True,
             )
             async with opening as session:
                 # From now on, leaving stops the runs before the session closes.
                 self._opening = None
                 _tune_collector()
-                await self._work(session)
+                await self._work(session, takes_over=start.takes_over)
 
-    async def _work(self, session: Session) -> None:
+    async def _work(self, session: Session, *, takes_over: bool) -> None:
         """Serve an open session until the user leaves."""
         self._begin(session)
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
-                nursery.start_soon(self._follow, session)
+                nursery.start_soon(self._follow, session, takes_over)
+                if isinstance(session, JoinedSession):
+                    report_problems(session, self._face, self.transcript)
+                    nursery.start_soon(self._watch_owner, session)
                 self.opened.set()
                 nursery.start_soon(self._face.welcome)
                 await self._leaving.wait()
@@ -210,6 +222,7 @@ class Conversation:
         self._attached = []
         self._unsent = []
         self._sent = []
+        self._foreign_texts = set()
         self.transcript = self._face.make_transcript(self.view)
         self.transcript.turn_times_from = session.settings(TerminalSettings).turn_times_from
         self.stored_id = "" if isinstance(session.kernel.store, MemoryStore) else session.id
@@ -223,10 +236,19 @@ class Conversation:
             self.opened = trio.Event()
         self._face.note_waiting()
 
+    async def _watch_owner(self, session: JoinedSession) -> None:
+        """Open the session here when the terminal that has it open leaves."""
+        if await offer_takeover(session, self._face):
+            self._next = Start(session.id, takes_over=True)
+            self._end_session()
+
     async def _end_runs(self, session: Session) -> None:
         """Stop everything before the session closes, so that the log has an end for each run."""
         for scope in self._shell_scopes:
             scope.cancel()
+        if isinstance(session, JoinedSession):
+            # The work goes on in the other terminal.
+            return
         if not self._unsent:
             session.stop()
         # The user has not decided about the prompts that were given back, so they are kept.
@@ -267,7 +289,7 @@ class Conversation:
 
     # --- events -----------------------------------------------------------------------------------
 
-    async def _follow(self, session: Session) -> None:
+    async def _follow(self, session: Session, takes_over: bool) -> None:
         """Apply events to the view and the transcript, until the session closes."""
         view = self.view
         before = session.began_at
@@ -280,7 +302,7 @@ class Conversation:
                 if not is_earlier:
                     self._show(item, changes)
                 elif isinstance(item, Event) and item.seq == before:
-                    self._show_earlier(session)
+                    self._show_earlier(session, takes_over)
             except Exception as error:
                 # An event that cannot be shown must not end the runs of the conversation. The same
                 # error may follow with each piece of an answer.
@@ -306,15 +328,16 @@ class Conversation:
         self._react(item, changes)
         self._face.changed()
 
-    def _show_earlier(self, session: Session) -> None:
+    def _show_earlier(self, session: Session, takes_over: bool) -> None:
         """Show the last entries of a resumed session, so that the user sees where it stopped."""
         entries = self.view.entries
-        shown = entries[-SHOWN_AGAIN:]
-        if len(shown) < len(entries):
+        # A terminal that takes a session over has already shown its entries.
+        shown = [] if takes_over else entries[-SHOWN_AGAIN:]
+        if len(shown) < len(entries) and not takes_over:
             self.transcript.note(f"… {len(entries) - len(shown)} earlier entries", "dim")
         self.transcript.replay(shown)
         actor = self.view.lead_actor
-        if session.agents[self.view.lead].conversation.run is not None:
+        if session.agents[self.view.lead].conversation.run is not None and not self.is_working:
             self.transcript.note(
                 "The last run was cut off. /continue continues it; a new prompt abandons it.",
                 "warning",
@@ -328,6 +351,9 @@ class Conversation:
 
     def _give_back_unsent(self, session: Session) -> None:
         """Return the prompts that waited when an earlier process ended to the input."""
+        if isinstance(session, JoinedSession):
+            # The prompts wait in the other terminal.
+            return
         self._unsent = find_left_prompts(session)
         if not self._unsent:
             return
@@ -346,13 +372,19 @@ class Conversation:
 
     def _react(self, item: Event | Delta, changes: Changes) -> None:
         """Track state that the view does not contain, and notify the user."""
+        if isinstance(item, ApprovalAnswered) and not self._is_own(item.id):
+            verdict = "allowed" if item.accepted else "denied"
+            self.transcript.note(f"Answered in another terminal: {verdict}.", "dim")
         if isinstance(item, ApprovalAsked):
             self._face.call_attention("hilum waits for your approval")
         if isinstance(item, Delta) or item.agent != self.view.lead:
             return
         match item:
+            case SteeringQueued(id=identity) if not self._is_own(identity):
+                self._foreign_texts.add(item.text)
             case SteeringQueued(id=identity) | PromptQueued(run=identity):
-                self._sent.append(identity)
+                if self._is_own(identity):
+                    self._sent.append(identity)
             case ModelFailed(action="retry"):
                 self.retry = Retry(item.attempt + 1, item.at + item.wait)
             case ModelStarted() | ModelFailed():
@@ -364,12 +396,18 @@ class Conversation:
                 self.retry = None
                 self._end_run(item, changes)
 
+    def _is_own(self, identity: str) -> bool:
+        """Return whether a prompt, message or answer was not given in another terminal."""
+        return self.session is None or identity not in self.session.sent_elsewhere
+
     def _end_run(self, end: RunEnded, changes: Changes) -> None:
         """Return unread messages to the draft, and notify the user that a long run has ended."""
         for entry in changes.entries:
-            if isinstance(entry, Outcome) and entry.unread:
-                self._face.give_back(list(entry.unread))
-        if end.state == "stopped" and self._was_unanswered(end.run):
+            if isinstance(entry, Outcome):
+                unread = [text for text in entry.unread if text not in self._foreign_texts]
+                if unread:
+                    self._face.give_back(unread)
+        if end.state == "stopped" and self._is_own(end.run) and self._was_unanswered(end.run):
             self._face.give_back([self._prompt_of(end.run)])
         if not self.is_working:
             self._sent = []
@@ -561,10 +599,11 @@ class Conversation:
             return
         try:
             self._drop_unsent(session)
+            resumed = session.resume()
         except HilumError as error:
             self._face.show_error(error)
             return
-        if not session.resume():
+        if not resumed:
             self._nursery.start_soon(self._retry, session)
 
     async def _retry(self, session: Session) -> None:
@@ -576,6 +615,12 @@ class Conversation:
     async def run_shell(self, command: str) -> None:
         """Run a shell line; the agent reads its output with the next prompt."""
         session = await self._opened_session()
+        try:
+            refuse_joined(session, "A shell line (!)")
+        except HilumError as error:
+            self._face.show_error(error)
+            self._face.give_back([f"!{command}"])
+            return
         line = ShellLine(command, began=time.time())
         self.shells.append(line)
         scope = trio.CancelScope()

@@ -645,4 +645,4 @@ def _describe_end(item: Item, card: Card | None) -> str:
         return "the time limit was reached"
     if decided_by == "stop" or (card is not None and card.was_stopped):
         return "the run was stopped"
-    return "it was answered elsewhere, or its run ended"
+    return "it was answered in another terminal, or its run ended"

@@ -28,6 +28,7 @@ from hilum.errors import E_BAD_ARGS, similar_names
 from hilum_terminal.chat_protocol import Chat, Choice
 from hilum_terminal.completion import Candidate
 from hilum_terminal.input_kinds import COMMAND_NAME, is_command
+from hilum_terminal.second_terminal import OWNER_COMMANDS, refuse_joined
 from hilum_terminal.slash_table import BUILT_IN, SlashCommand
 from hilum_terminal.text_width import one_line
 
@@ -153,6 +154,8 @@ async def run_command(chat: Chat, text: str) -> bool:
 
 
 async def _run(chat: Chat, command: SlashCommand, arguments: str, text: str) -> None:
+    if command.origin == "terminal" and command.name in OWNER_COMMANDS:
+        refuse_joined(chat.session, f"/{command.name}")
     if command.origin == "plugin":
         # The plugin's ``interpret_prompt`` carries it out. The plugin may also start a run, whose
         # events the conversation shows like those of any other run.

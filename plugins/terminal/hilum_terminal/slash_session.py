@@ -14,10 +14,12 @@ import trio
 from hilum import HilumError, StoreError, UsageError
 from hilum.errors import E_BAD_ARGS, E_NOT_FOUND
 from hilum.events import AnyEvent
+from hilum.sharing import JoinedSession, is_shared
 from hilum.store import SessionInfo, is_open, spell_folder
 from hilum_view import Answer, Outcome, Prompt, SessionView, first_line
 
 from hilum_terminal.chat_protocol import Chat, Choice
+from hilum_terminal.second_terminal import is_joined
 from hilum_terminal.slash_arguments import refuse_arguments, split_words
 
 if TYPE_CHECKING:
@@ -49,7 +51,8 @@ async def stop_work(chat: Chat, purpose: str) -> bool:
         Whether no run is left in the session.
     """
     session = chat.session
-    if not session.runs:
+    # If another terminal has the session open, its work goes on there.
+    if not session.runs or is_joined(session):
         return True
     agreed = await chat.confirm(
         f"The agent is working. Stop it {purpose}?", yes="Stop it", no="Let it work"
@@ -123,11 +126,13 @@ async def resume(chat: Chat, arguments: str) -> None:
         if choice is None:
             return
         chosen = str(choice.value)
-    if chosen == chat.session.id:
+    joined = chat.session if isinstance(chat.session, JoinedSession) else None
+    is_left = joined is not None and joined.lost.is_set()
+    if chosen == chat.session.id and not is_left:
         chat.say("This is the conversation that you are in.", style="dim")
         return
     # This is checked first, because this session must be closed before the other one can be opened.
-    if await is_open(store, chosen):
+    if await is_open(store, chosen) and not await is_shared(chat.session.kernel, chosen):
         raise StoreError(
             f"Session {chosen} is in use.",
             code="E_BUSY",

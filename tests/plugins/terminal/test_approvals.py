@@ -546,7 +546,7 @@ def test_several_items():
 def test_an_item_that_ends_takes_the_focus_away():
     table = {
         "": (call(1, deadline=50.0), "the time limit was reached"),
-        " ": (call(1), "answered elsewhere"),
+        " ": (call(1), "answered in another terminal"),
         "the run was stopped.": (call(1), "the run was stopped."),
     }
     wrong = []
@@ -571,7 +571,7 @@ def test_a_reason_that_the_user_is_writing_is_not_lost():
     user.press(letter("n"), letter("because it"))
     user.show()
     assert user.typed == "because it"
-    assert user.rows() == ["No longer waiting: it was answered elsewhere."]
+    assert user.rows() == ["No longer waiting: it was answered in another terminal."]
 
 
 def test_a_held_letter_is_not_lost():
