@@ -133,6 +133,32 @@ async def test_copy_takes_the_last_answer_or_its_last_code():
         assert "E_BAD_ARGS" in chat.error
 
 
+async def test_copy_code_says_that_the_last_answer_has_no_code():
+    async with open_chat(answers=["No code here."]) as chat:
+        await chat.session.run("Say something.")
+        await chat.type("/copy code")
+        assert chat.error == (
+            "E_NOT_FOUND: The last answer contains no block of code. /copy copies the whole answer."
+        )
+        assert chat.copied == []
+
+
+async def test_doctor_reports_the_terminal_and_the_settings_of_the_conversation(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm-256color")
+    small = ScriptedModel(name="scripted/small")
+    async with open_chat(models={"small": small}) as chat:
+        chat.session.set(model="scripted/small")
+        chat.outputs = [CommandOutput(1, "ok    model           openai/gpt\n", "")]
+        said = await chat.type("/doctor --online")
+        assert chat.commands == [["doctor", "--in-conversation", "--online"]]
+        assert "ok    terminal        xterm-256color, " in said
+        assert "ok    conversation    model scripted/small, mode" in said
+        assert "The command failed with exit code 1." in said
+        # A program reads JSON, and gets what the command prints.
+        await chat.type("/doctor --json")
+        assert chat.commands[-1] == ["doctor", "--json"]
+
+
 async def test_export_writes_the_session_in_the_format_that_is_asked_for():
     async with open_chat(files={"there.md": "old"}) as chat:
         session = chat.session.id
