@@ -340,7 +340,7 @@ class LiveRows:
             stop_key="esc" if is_busy and not face.approvals.focused else "",
             spinner=self._spinner() if is_busy else "",
             mode=self._describe_mode(session),
-            model=actor.model or session.model,
+            model=_find_model(session, view.lead) or actor.model,
             turn=actor.turn if conversation.is_working else 0,
             turns=int(agent.limit("turns") or 0) if agent else 0,
             usage=view.totals.usage,
@@ -384,3 +384,12 @@ class LiveRows:
             self._services_of = session
             self._background = session.plugin(BackgroundCommands) if session else None
         return len(list(self._background.running())) if self._background else 0
+
+
+def _find_model(session: Session, lead: str) -> str:
+    """Return the name of the model that the next turn uses; empty if there is none.
+
+    A model that the user has just chosen is shown at once, although it has not been called yet.
+    """
+    agent = session.agents.get(lead)
+    return session.kernel.router.current(agent) if agent is not None else ""

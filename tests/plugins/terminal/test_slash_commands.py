@@ -18,10 +18,11 @@ from hilum.services import BackgroundCommands
 from hilum.testing import ModelProvider, ScriptedModel, pause, plugin, say, use
 from hilum.window import WindowPart, WindowUse
 from hilum_terminal.chat_protocol import CommandOutput
+from hilum_terminal.slash import complete
 from hilum_terminal.slash_program import _was_stored
 from hilum_terminal.slash_usage import context_rows
 from hilum_terminal.styles import PLAIN
-from hilum_view import Prompt
+from hilum_view import Notice, Prompt
 
 from .slash_chat import open_chat
 
@@ -207,30 +208,49 @@ async def test_models_are_listed_with_the_current_one_selected():
         name = "keyless"
 
         def model(self, name):
-            raise UsageError("Set KEYLESS_API_KEY.")
+            raise UsageError(f"keyless/{name} cannot be used: KEYLESS_API_KEY is not set.")
 
         async def names(self):
             return ["best"]
+
+    class MixedProvider(KeylessProvider):
+        name = "mixed"
+
+        def model(self, name):
+            if name != "old":
+                return super().model(name)
+            return ScriptedModel(name="mixed/old")
+
+        async def names(self):
+            return ["new", "old"]
 
     small = ScriptedModel(name="scripted/small", window=32_000, price=Price(0.5, 1.5))
     async with open_chat(hilum_prompt, models={"small": small}) as chat:
         router = chat.session.kernel.router
         router.add(BrokenProvider({}))
         router.add(KeylessProvider({}))
+        router.add(MixedProvider({}))
         await chat.type("/model", None)
         labels = chat.labels()
         assert [label.split(" · ")[0] for label in labels] == [
             "scripted/model",
             "scripted/small",
+            "mixed/old",
             "keyless/best",
+            "mixed/new",
         ]
         assert labels[0].startswith("scripted/model · in use")
         assert labels[1] == "scripted/small · 32k · $0.50 in, $1.50 out per M"
-        assert labels[2] == "keyless/best · Set KEYLESS_API_KEY."
+        # The name is not repeated, and the menu offers only what can be used.
+        assert labels[3] == "keyless/best · cannot be used: KEYLESS_API_KEY is not set."
+        offered = [choice.label for choice in await complete(chat, "/model ")]
+        assert offered == ["scripted/model", "scripted/small", "mixed/old"]
         # Enter keeps the current one.
         assert await chat.type("/model") == ""
-        assert "scripted/small" in await chat.type("/model", "small")
+        # The transcript confirms the change, so the command itself does not.
+        assert await chat.type("/model", "small") == ""
         assert chat.session.model == "scripted/small"
+        assert await chat.type("/model scripted/small") == "The model is already scripted/small."
         await chat.type("/model scripted/model")
         assert chat.session.model == "scripted/model"
         await chat.type("/model keyless/best")
@@ -247,9 +267,13 @@ async def test_mode_and_policy_are_chosen_or_named():
         assert chat.session.mode.name == "plan"
         await chat.type("/mode ask")
         assert chat.session.mode.name == "ask"
+        assert await chat.type("/mode ask") == "The mode is already ask."
         await chat.type("/mode flying")
         assert "flying" in chat.error
-        assert "Denies all calls" in await chat.type("/approve", "readonly")
+        assert await chat.type("/approve", "readonly") == ""
+        assert await chat.type("/approve readonly") == "The approval policy is already readonly."
+        (notice,) = [each for each in chat.view.entries[-1:] if isinstance(each, Notice)]
+        assert notice.text == "approval policy: readonly (denies all calls that do more than read)"
         await chat.type("/approve ask-first")
         assert chat.session.approve == "ask_first"
         await chat.type("/approve everything")
