@@ -6,6 +6,7 @@ follow the session and carry out the user's actions.
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,7 +20,13 @@ from hilum.settings import use_environment
 from hilum_view import SessionView
 
 from hilum_terminal.approval_items import Item, WaitingCall
-from hilum_terminal.approvals import ApprovalPrompt, Routed, route_key
+from hilum_terminal.approvals import (
+    FOCUS_KEY,
+    FOCUS_PAUSE,
+    ApprovalPrompt,
+    Routed,
+    route_key,
+)
 from hilum_terminal.attention import attention
 from hilum_terminal.chat_protocol import Choice
 from hilum_terminal.composer import Composer
@@ -76,7 +83,7 @@ class Face(FaceBase):
             self.tty, self.theme, self._layout, reflows=terminal_reflows(options.environ)
         )
         self._open_conversation()
-        self.overlays = Overlays(self.changed)
+        self.overlays = Overlays(self._overlay_changed, self._may_show_overlay)
         self.approvals = ApprovalPrompt()
         with use_environment(options.environ):
             file = history_file()
@@ -90,6 +97,8 @@ class Face(FaceBase):
         # What was typed while an editor was opening.
         self._held: list[Key | Paste] = []
         self._last_key = 0.0
+        # When the user last typed text into the input.
+        self._last_typed = -math.inf
         self._changed = trio.Event()
 
     # --- the program ------------------------------------------------------------------------------
@@ -180,6 +189,7 @@ class Face(FaceBase):
         elif number == signal.SIGCONT:
             if self.tty.resume():
                 self.drawing.start_below()
+                self._hide_questions()
         elif number != signal.SIGINT or not self.tty.is_lent:
             # Ctrl-C in an external editor is for the editor.
             self._leave_by_signal(number)
@@ -189,10 +199,12 @@ class Face(FaceBase):
         while True:
             now = trio.current_time()
             # A question that the user cannot see must not take the focus.
-            is_hidden = self.overlays.is_open or self.drawing.full is not None
+            is_hidden = self.overlays.current is not None or self.drawing.full is not None
             if not is_hidden and not self.tty.is_lent:
                 routed = self.approvals.tick(now, draft_empty=self.composer.is_empty)
                 self._take_routed(routed)
+            self.overlays.update()
+            self.overlays.tick(now)
             moment = self._next_moment(now)
             self._changed = trio.Event()
             if moment is None:
@@ -203,7 +215,9 @@ class Face(FaceBase):
             self.drawing.redraw()
 
     def _next_moment(self, now: float) -> float | None:
-        moments = [self.approvals.next_tick(now)]
+        moments = [self.approvals.next_tick(now), self.overlays.next_tick()]
+        if self.overlays.is_waiting and now < self._last_typed + FOCUS_PAUSE:
+            moments.append(self._last_typed + FOCUS_PAUSE)
         if self.live.is_animated:
             moments.append(now + SPINNER_SECONDS)
         if self._notice_until > now:
@@ -227,15 +241,39 @@ class Face(FaceBase):
         if self.drawing.full is not None:
             if self.drawing.full.handle(key):
                 self.drawing.close_full()
-                self.approvals.hide()
+                # The user opened the view from the question, so the question keeps the focus.
+                self._hide_questions(ends_focus=False)
             return
-        if self.overlays.is_open:
-            self.overlays.handle(key, now)
+        if self.overlays.current is not None:
+            for passed in self.overlays.handle(key, now):
+                self._compose(passed)
+            return
+        if self.overlays.is_waiting and key == Key(FOCUS_KEY):
+            self.overlays.show_now()
             return
         if self.approvals.current is not None:
             self._take_routed(route_key(self.approvals, key, now))
             return
         self._compose(key)
+
+    def _may_show_overlay(self) -> bool:
+        """Return whether a command's question may take the keys: the user is not typing."""
+        is_typing = trio.current_time() < self._last_typed + FOCUS_PAUSE
+        return self.composer.is_empty and not is_typing and not self.approvals.is_writing
+
+    def _overlay_changed(self) -> None:
+        self._hide_approvals()
+        self.changed()
+
+    def _hide_approvals(self, *, ends_focus: bool = True) -> None:
+        """Let no key answer a waiting item until the user has seen it again."""
+        self._take_routed(self.approvals.hide(ends_focus=ends_focus))
+
+    def _hide_questions(self, *, ends_focus: bool = True) -> None:
+        """Let no key answer anything until the user has seen it again."""
+        for key in self.overlays.hide():
+            self._compose(key)
+        self._hide_approvals(ends_focus=ends_focus)
 
     def _return_held(self) -> None:
         held = self._held
@@ -257,6 +295,11 @@ class Face(FaceBase):
 
     def _compose(self, key: Key | Paste) -> None:
         """Pass a key to the composer, or handle it as a key of the conversation."""
+        if isinstance(key, Paste) or key.name == "text":
+            self._last_typed = trio.current_time()
+        elif key.name == "enter" and not self.overlays.is_open:
+            # What was typed is sent. If it is a command, its question may open at once.
+            self._last_typed = -math.inf
         # In a nonempty draft, Ctrl-T transposes two characters.
         if key == Key("ctrl-t") and self.composer.is_empty:
             self.live.toggle_panels()
@@ -335,6 +378,8 @@ class Face(FaceBase):
         """Apply the result of routing a key through the approval prompt."""
         for result in routed.results:
             self.commands.decide(result)
+        if routed.returned:
+            self.composer.give_back([routed.returned])
         for key in routed.composer:
             self._compose(key)
 
@@ -492,6 +537,8 @@ class Face(FaceBase):
     def _returned(self) -> None:
         # Another program wrote to the alternate screen, too.
         self.drawing.restart()
+        # What was typed before the question is drawn again was meant for the other program.
+        self._hide_questions()
 
 
 def redact(text: str) -> str:

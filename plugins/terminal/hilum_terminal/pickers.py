@@ -141,6 +141,12 @@ class Picker(Generic[Entry]):
             self._filter()
         return None
 
+    def hide(self) -> tuple[Key, ...]:
+        """Let Enter not choose until the picker is drawn again; the filter is kept."""
+        if self._guard is not None:
+            self._guard.reset()
+        return ()
+
     def _pick(self) -> Picked[Entry] | None:
         index = self.selected_index
         if index is None:

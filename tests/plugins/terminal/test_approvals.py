@@ -56,6 +56,7 @@ class User:
         self.size = (width, max_rows)
         self.composer = []
         self.results = []
+        self.returned = []
         self.show(*items)
 
     def show(self, *items, **more):
@@ -87,6 +88,8 @@ class User:
     def take(self, routed):
         self.composer += routed.composer
         self.results += routed.results
+        if routed.returned:
+            self.returned.append(routed.returned)
         return routed.results
 
     @property
@@ -367,7 +370,7 @@ def test_a_comment_does_not_allow_a_call_that_has_changed():
     user = focused(call(1))
     user.press(letter("c"), Paste("fine"))
     user.show(call(1, description="rm -rf build", arguments='{"command": "rm -rf build"}'))
-    assert user.composer == [Key("text", "fine")]
+    assert user.returned == ["fine"]
     assert user.press(ENTER) == ()
     assert user.results == []
 
@@ -570,8 +573,22 @@ def test_a_reason_that_the_user_is_writing_is_not_lost():
     user = focused(call(1))
     user.press(letter("n"), letter("because it"))
     user.show()
-    assert user.typed == "because it"
+    assert user.returned == ["because it"]
     assert user.rows() == ["No longer waiting: it was answered in another terminal."]
+
+
+def test_a_reason_that_was_left_with_escape_is_not_lost():
+    """Neither that of the shown call nor that of another one."""
+    user = focused(call(1), call(2))
+    user.press(letter("n"), Paste("a long reason"), ESC)
+    user.show(call(2))
+    assert user.returned == ["a long reason"]
+    user = focused(call(1), call(2))
+    user.press(letter("n"), Paste("a long reason"), ESC, Key("tab"))
+    user.show(call(2))
+    assert user.returned == ["a long reason"]
+    user.show()
+    assert user.returned == ["a long reason"]
 
 
 def test_a_held_letter_is_not_lost():
@@ -614,8 +631,20 @@ def test_time_limits_start_when_a_call_is_shown():
 def test_no_key_answers_after_something_covered_the_prompt():
     """The user may have pressed the key for what covered it."""
     user = focused(call(1))
-    user.prompt.hide()
+    user.prompt.hide(ends_focus=False)
+    assert user.prompt.focused
     assert route_key(user.prompt, letter("y"), user.now + 1.0).results == ()
+    user = focused(call(1))
+    user.prompt.hide()
+    user.wait(0.2)
+    assert user.press(letter("y")) == ()
+    # A letter that was held is not an answer, and is not lost.
+    user = User(call(1)).wait(5)
+    user.press(letter("y"))
+    user.take(user.prompt.hide())
+    assert user.typed == "y"
+    user.wait(1.0, draft_empty=False)
+    assert user.results == []
 
 
 def test_the_countdown_is_shown_in_the_last_minute():
@@ -673,6 +702,26 @@ def test_a_digit_alone_answers_no_question():
     user = focused(question())
     assert user.press(letter("2"), letter("3")) == ()
     assert user.composer == [letter("3")]
+
+
+def test_a_digit_selects_in_a_question_that_took_the_focus():
+    """The choice is visible, and Enter gives it."""
+    user = User(question()).wait(5)
+    user.press(letter("2"))
+    user.wait(0.3)
+    assert user.results == []
+    assert "▸2. SQLite" in user.screen
+    assert "Press Enter to choose this." in user.screen
+    assert user.press(ENTER) == (QuestionAnswer("q1", ("SQLite",)),)
+    user = User(question(multiple=True)).wait(5)
+    for key in ("2", "1"):
+        user.press(letter(key))
+        user.wait(0.3)
+    assert user.press(ENTER) == (QuestionAnswer("q1", ("Postgres", "SQLite")),)
+    user = User(question(multiple=True)).wait(5)
+    user.press(letter(" "))
+    user.wait(0.3)
+    assert user.press(ENTER) == (QuestionAnswer("q1", ("Postgres",)),)
 
 
 def test_an_empty_own_answer_is_none():
@@ -889,6 +938,8 @@ class History:
             self.drawn_at.setdefault((current.id, self.prompt._step), self.now)
 
     def apply(self, routed, typed=""):
+        if routed.returned:
+            self.composer.handle(Paste(routed.returned))
         for key in routed.composer:
             self.composer.handle(key)
         for result in routed.results:
