@@ -48,8 +48,20 @@ from hilum_terminal.approval_options import (
     confirm_options,
     question_options,
 )
-from hilum_terminal.approval_rows import COUNTDOWN, ApprovalRows, ShownItem, folded_row
-from hilum_terminal.approval_rules import describe_covered, find_also_covered, find_batch, grant
+from hilum_terminal.approval_rows import (
+    COUNTDOWN,
+    ApprovalRows,
+    ShownItem,
+    confirm_text,
+    folded_row,
+)
+from hilum_terminal.approval_rules import (
+    describe_covered,
+    find_also_covered,
+    find_batch,
+    find_unchanged,
+    grant,
+)
 from hilum_terminal.keys import Key, Paste
 from hilum_terminal.prompts import HOLD, KeyGuard, LineField, key_label
 from hilum_terminal.styles import Theme
@@ -72,6 +84,7 @@ SELECTED_NOTE = "Press Enter to choose this."
 ENTER_NOTE = (
     "Enter does not answer yet. Press the key of a choice, or select one with the arrow keys."
 )
+HIDDEN_NOTE = "Not everything fits here. Press w to read all of it before you approve it."
 
 
 @attrs.frozen
@@ -124,6 +137,10 @@ class ApprovalPrompt:
         self._checked: set[int] = set()
         # The calls that "all" listed: a call that arrives later is not allowed together with them.
         self._listed: tuple[WaitingCall, ...] = ()
+        # The other calls of which the prompt said last that a lasting approval covers them.
+        self._also: tuple[WaitingCall, ...] = ()
+        # The text of the second step that the user has opened as a whole.
+        self._seen_text = ""
         # The texts that the user has begun to write, by the id of their item.
         self._fields: dict[str, LineField] = {}
         self._guard = KeyGuard()
@@ -558,8 +575,7 @@ class ApprovalPrompt:
 
     def _still_listed(self) -> list[WaitingCall]:
         """Return the calls that "all" listed and that still wait unchanged."""
-        waiting = self.waiting
-        return [call for call in self._listed if call in waiting]
+        return find_unchanged(self._listed, self.waiting)
 
     def _choose_for_call(self, item: WaitingCall, name: str) -> tuple[Result, ...]:
         match name:
@@ -575,6 +591,9 @@ class ApprovalPrompt:
                 self._set_step("all")
             case "always":
                 self._set_step("always")
+            case "confirm" if not self._has_seen_all(item):
+                # A part of what the answer would allow is hidden or cut off.
+                self._show_notice(HIDDEN_NOTE, self._last_key or 0.0)
             case "confirm" if self._step == "always":
                 return self._grant(item, "always")
             case "confirm" if self._step == "session":
@@ -590,18 +609,26 @@ class ApprovalPrompt:
             case "edit":
                 self._edited = item.id
                 return (EditCall(item.id),)
-            case "view":
-                return (ShowWhole(item.id),)
-            case "full":
-                return (ShowWhole(item.id, full_screen=True),)
+            case "view" | "full":
+                is_full = name == "full"
+                if self._step not in CONFIRM_STEPS:
+                    return (ShowWhole(item.id, is_full),)
+                self._seen_text = confirm_text(self._shown_item(item), item)
+                return (ShowWhole(item.id, is_full, self._seen_text),)
         return ()
+
+    def _has_seen_all(self, item: WaitingCall) -> bool:
+        """Return whether the user could read everything that a second step allows."""
+        if self._rows.shows_all:
+            return True
+        return self._seen_text == confirm_text(self._shown_item(item), item)
 
     def _shows_covered(self, item: WaitingCall) -> bool:
         """Return whether the label of a choice shows everything that a lasting approval covers."""
         return self._rows.shows_labels and cells(describe_covered(item)) <= MAX_COVERED
 
     def _grant(self, item: WaitingCall, remember: Remember) -> tuple[Result, ...]:
-        return self._answer(grant(item, find_also_covered(item, self.waiting), remember))
+        return self._answer(grant(item, self._also, self.waiting, remember))
 
     def _choose_for_plan(self, item: WaitingPlan, name: str) -> tuple[Result, ...]:
         match name:
@@ -686,7 +713,9 @@ class ApprovalPrompt:
             self._newly_shown.append(item.id)
         if max_rows < 8:
             notice = []
-        rows = self._rows.draw(self._shown_item(item), width, max_rows - len(notice), theme, now)
+        shown = self._shown_item(item)
+        self._also = tuple(shown.also)
+        rows = self._rows.draw(shown, width, max_rows - len(notice), theme, now)
         if self._rows.cursor is not None:
             cursor_row, column = self._rows.cursor
             self.cursor = (cursor_row + len(notice), column)

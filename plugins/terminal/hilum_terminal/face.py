@@ -328,14 +328,7 @@ class Face(FaceBase):
             case "alt-up":
                 self._edit_queued()
             case "shift-tab":
-                self._show_plan()
-
-    def _show_plan(self) -> None:
-        """Ask again about a plan that the user left undecided."""
-        proposal = self.conversation.view.lead_actor.proposal
-        if proposal is not None:
-            self.approvals.reopen(f"plan {proposal.run}")
-            self.note_waiting()
+                self.reopen_plan()
 
     def _escape(self) -> None:
         if self._stop():

@@ -35,7 +35,7 @@ def call(number=1, **more):
         "tool": "run_command",
         "title": "Run a command",
         "description": f"git push origin branch-{number}",
-        "answer": "m1",
+        "response": "m1",
         "scope": f"run_command(tool-{number} *)",
         "covers": f"tool-{number} *",
     }
@@ -320,7 +320,7 @@ def test_a_clock_that_jumps_back_locks_nothing():
 
 def test_the_choices_of_a_call():
     """Each is reached by its key, and by the arrows and Enter."""
-    calls = (call(1), call(2, scope="run_command(tool-1 *)"), call(3), call(4, answer="m2"))
+    calls = (call(1), call(2, scope="run_command(tool-1 *)"), call(3), call(4, response="m2"))
     first = Answer("a1", True)
     table = {
         "y": (0, "", (first,)),
@@ -464,8 +464,8 @@ def test_a_dangerous_call_has_no_lasting_choice():
 
 
 def test_always_shows_the_rule_and_what_it_covers():
-    rule = 'allow = ["run_command(tool-1 *)"]'
-    user = focused(call(1, rule=rule), call(2, scope=call(1).scope))
+    rule = call(1).scope
+    user = focused(call(1), call(2, scope=rule))
     user.press(letter("f"))
     assert rule in user.screen
     assert "tool-1 *" in user.screen
@@ -789,11 +789,10 @@ def test_foreign_text_does_not_drive_the_terminal():
         agent=hostile,
         scope=hostile,
         covers=hostile,
-        rule=hostile,
         marks=(hostile,),
     )
     asked = question(question=hostile, options=(hostile, "b"), agent=hostile)
-    plan = WaitingPlan(id="p1", text=hostile, agent=hostile)
+    plan = WaitingPlan(id="p1", text=hostile)
     for shown in (item, asked, plan):
         user = focused(shown, call(2, description=hostile, scope=hostile), max_rows=30)
         screens = [user.screen]
