@@ -84,7 +84,7 @@ SELECTED_NOTE = "Press Enter to choose this."
 ENTER_NOTE = (
     "Enter does not answer yet. Press the key of a choice, or select one with the arrow keys."
 )
-HIDDEN_NOTE = "Not everything fits here. Press w to read all of it before you approve it."
+HIDDEN_NOTE = "Press w to read all of it before you approve it: not everything fits here."
 
 
 @attrs.frozen

@@ -37,7 +37,7 @@ from hilum_terminal.history import History, history_file
 from hilum_terminal.key_bindings import list_keys
 from hilum_terminal.keys import FocusChange, Key, KeyDecoder, Paste
 from hilum_terminal.live_rows import SPINNER_SECONDS, LiveRows
-from hilum_terminal.overlays import Overlays
+from hilum_terminal.overlays import Overlay, Overlays
 from hilum_terminal.pickers import Picked, Picker
 from hilum_terminal.prompts import Confirmed, ConfirmPrompt, Entered, TextPrompt
 from hilum_terminal.screen import terminal_reflows
@@ -83,7 +83,9 @@ class Face(FaceBase):
             self.tty, self.theme, self._layout, reflows=terminal_reflows(options.environ)
         )
         self._open_conversation()
-        self.overlays = Overlays(self._overlay_changed, self._may_show_overlay)
+        self.overlays = Overlays(
+            self._overlay_changed, self._may_show_overlay, lambda text: self.give_back([text])
+        )
         self.approvals = ApprovalPrompt()
         with use_environment(options.environ):
             file = history_file()
@@ -245,8 +247,7 @@ class Face(FaceBase):
                 self._hide_questions(ends_focus=False)
             return
         if self.overlays.current is not None:
-            for passed in self.overlays.handle(key, now):
-                self._compose(passed)
+            self._handle_overlay(self.overlays.current, key, now)
             return
         if self.overlays.is_waiting and key == Key(FOCUS_KEY):
             self.overlays.show_now()
@@ -256,10 +257,24 @@ class Face(FaceBase):
             return
         self._compose(key)
 
+    def _handle_overlay(self, overlay: Overlay, key: Key | Paste, now: float) -> None:
+        """Pass a key to a command's question; what is not for the question is for the input."""
+        passed = self.overlays.handle(key, now)
+        if overlay is self.overlays.current and overlay.typed:
+            # If the command is stopped now, its next question must not take the next keys.
+            self._last_typed = now
+        elif isinstance(key, Key) and key.name == "enter":
+            self._last_typed = -math.inf
+            self.overlays.update()
+        for each in passed:
+            self._compose(each)
+
     def _may_show_overlay(self) -> bool:
         """Return whether a command's question may take the keys: the user is not typing."""
+        is_covered = self.drawing.full is not None or self.tty.is_lent or self._holds_keys
         is_typing = trio.current_time() < self._last_typed + FOCUS_PAUSE
-        return self.composer.is_empty and not is_typing and not self.approvals.is_writing
+        is_writing = not self.composer.is_empty or self.approvals.is_writing
+        return not (is_covered or is_typing or is_writing)
 
     def _overlay_changed(self) -> None:
         self._hide_approvals()
@@ -271,14 +286,21 @@ class Face(FaceBase):
 
     def _hide_questions(self, *, ends_focus: bool = True) -> None:
         """Let no key answer anything until the user has seen it again."""
-        for key in self.overlays.hide():
-            self._compose(key)
+        held = self.overlays.hide()
+        if self.overlays.is_open:
+            # It appears again at once, unless the user goes on typing.
+            self.overlays.put_aside()
         self._hide_approvals(ends_focus=ends_focus)
+        for key in held:
+            self._compose(key)
 
     def _return_held(self) -> None:
         held = self._held
         self._held = []
         if self.composer.add_held(held):
+            # The next keys continue this text.
+            if self.overlays.is_open:
+                self.overlays.put_aside()
             self.show_notice("What you typed before the editor opened is in the input.", 5.0)
         self.changed()
 

@@ -21,6 +21,11 @@ from hilum_terminal.styles import Theme
 class Overlay(Protocol):
     """A question that receives all keys while it is shown."""
 
+    @property
+    def typed(self) -> str:
+        """The text that the user has written and that may be shown; empty for a secret."""
+        ...
+
     def handle(self, key: Key | Paste, now: float) -> Any:
         """Handle a key, and return the result once there is one."""
         ...
@@ -41,10 +46,17 @@ class Overlays:
         changed: Function to call when a question appears, is put aside or ends: until the next
             frame, the user sees something else than what the keys reach.
         may_show: Function that returns whether a question may take the keys now.
+        give_back: Function that gets what the user wrote in a question that ended without them.
     """
 
-    def __init__(self, changed: Callable[[], None], may_show: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        changed: Callable[[], None],
+        may_show: Callable[[], bool],
+        give_back: Callable[[str], None],
+    ) -> None:
         self._changed = changed
+        self._give_back = give_back
         self._may_show = may_show
         self._open: deque[tuple[Overlay, list[Any], trio.Event]] = deque()
         self._is_shown = False
@@ -78,6 +90,9 @@ class Overlays:
             if entry in self._open:
                 is_first = entry is self._open[0]
                 self._open.remove(entry)
+                # The command was stopped, but what the user wrote must not be lost. The next
+                # question waits until this text is sent.
+                self._give_back(overlay.typed)
                 if is_first:
                     self._begin_next()
         return results[0]
@@ -89,6 +104,7 @@ class Overlays:
 
     def show_now(self) -> None:
         """Show the first question, because the user asked for it."""
+        self.hide()
         self._is_shown = True
         self._changed()
 
@@ -96,10 +112,7 @@ class Overlays:
         """Pass a key to the question that is shown; return the keys that belong in the draft."""
         result = self._open[0][0].handle(key, now)
         if isinstance(result, Passed):
-            # The user is typing a message, and must see it.
-            self._is_shown = False
-            self.hide()
-            self._changed()
+            self.put_aside()
             return result.keys
         self._finish(result)
         return ()
@@ -107,6 +120,11 @@ class Overlays:
     def hide(self) -> tuple[Key, ...]:
         """Let no key answer until the user has seen the question; return the keys that it held."""
         return self._open[0][0].hide() if self._open else ()
+
+    def put_aside(self) -> None:
+        """Let the question wait, because the user is typing a message and must see it."""
+        self._is_shown = False
+        self._changed()
 
     def tick(self, now: float) -> None:
         """End the question that is shown, if it was only waiting for another key."""

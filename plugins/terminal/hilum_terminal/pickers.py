@@ -108,6 +108,11 @@ class Picker(Generic[Entry]):
         self._position = min(max(selected, 0), max(len(self._entries) - 1, 0))
 
     @property
+    def typed(self) -> str:
+        """The filter that the user has typed."""
+        return self.field.text
+
+    @property
     def selected(self) -> Entry | None:
         """The selected entry; None if no entry matches the filter."""
         index = self.selected_index

@@ -235,6 +235,11 @@ class TextPrompt:
         self.cursor: tuple[int, int] | None = None
         self._guard = KeyGuard()
 
+    @property
+    def typed(self) -> str:
+        """The text that the user has written; empty for a secret."""
+        return "" if self.field.secret else self.field.text
+
     def handle(self, key: Key | Paste, now: float) -> Entered | Cancelled | None:
         """Handle a key or a paste, and return the result once there is one.
 
@@ -289,6 +294,9 @@ class ConfirmPrompt:
     answers only if no other key follows within ``HOLD`` seconds, and text that is not an answer is
     passed on.
 
+    Attributes:
+        typed: Always empty, because a letter that is not an answer is passed on.
+
     Args:
         question: The question.
         yes: What yes does, as a short phrase.
@@ -300,6 +308,7 @@ class ConfirmPrompt:
         self.question = question
         self.details = details
         self.labels = (yes, no)
+        self.typed = ""
         self.accepted = False
         self._guard = KeyGuard()
         self._held: Key | None = None

@@ -328,13 +328,17 @@ def test_the_choices_of_a_call():
         "s": (2, "", (Answer("a1", True, remember="session"), Answer("a2", True))),
         "f": (3, "y", (Answer("a1", True, remember="always"), Answer("a2", True))),
         "e": (4, "", (EditCall("a1"),)),
+        "n": (5, ENTER, (Answer("a1", False),)),
+        "c": (6, ENTER, (first,)),
         "v": (7, "", (ShowWhole("a1"),)),
+        "w": (8, "", (ShowWhole("a1", full_screen=True),)),
     }
     wrong = []
     for key, (steps, confirm, expected) in table.items():
         for keys in ([letter(key)], [*[Key("right")] * steps, ENTER]):
             user = focused(*calls)
-            results = user.press(*keys, *map(letter, confirm))
+            more = [confirm] if confirm == ENTER else map(letter, confirm)
+            results = user.press(*keys, *more)
             if results != expected:
                 wrong.append((keys, results))
     assert wrong == []
@@ -461,6 +465,76 @@ def test_a_dangerous_call_has_no_lasting_choice():
     user.press(letter("a"))
     assert "branch-2" not in user.screen
     assert [each.id for each in user.press(letter("y"))] == ["a1", "a3"]
+
+
+@pytest.mark.parametrize("key", ["s", "f"])
+def test_a_lasting_approval_does_not_cover_a_dangerous_call(key):
+    """Although it has the same scope and waits at the same time."""
+    scope = call(1).scope
+    risky = call(2, scope=scope, dangerous=True)
+    user = focused(call(1), risky, call(3, scope=scope, arguments="{}"), call(4, scope=scope))
+    assert "(also 1 waiting)" in user.screen
+    user.press(letter(key))
+    if key == "f":
+        assert "branch-2" not in user.screen
+        user.press(letter("y"))
+    assert [each.id for each in user.results] == ["a1", "a4"]
+
+
+def test_a_lasting_approval_covers_only_what_was_drawn():
+    """A call that arrives between the drawing and the key is asked about."""
+    scope = call(1).scope
+    user = focused(call(1), call(2, scope=scope))
+    user.prompt.update([call(1), call(2, scope=scope), call(3, scope=scope)], user.now)
+    user.now += 0.5
+    assert [each.id for each in route_key(user.prompt, letter("s"), user.now).results] == [
+        "a1",
+        "a2",
+    ]
+
+
+@pytest.mark.parametrize(("key", "width", "max_rows"), [("a", 80, 10), ("a", 24, 30), ("f", 30, 7)])
+def test_nothing_is_approved_that_was_not_shown(key, width, max_rows):
+    """Neither calls below the last row nor the ends of long commands."""
+    padding = "x" * 90
+    calls = [
+        call(number, description=f"cmd-{number} {padding} TAIL{number}", scope="same")
+        for number in range(1, 13)
+    ]
+    user = focused(*calls, width=width, max_rows=max_rows)
+    user.press(letter(key))
+    assert "TAIL12" not in user.screen.replace("TAIL1 ", "") or "hidden" in user.screen
+    assert user.press(letter("y")) == ()
+    assert user.results == []
+    # In a small window, there is no room for the reason.
+    assert max_rows < 8 or "Press w to read" in user.screen
+    (shown,) = user.press(letter("w"))
+    assert shown.full_screen
+    for number in range(1, 13):
+        assert f"TAIL{number}" in shown.text
+    assert "…" not in shown.text
+    user.prompt.hide(ends_focus=False)
+    user.wait(0.5)
+    assert len(user.press(letter("y"))) == 12
+
+
+def test_a_list_that_fits_is_approved_at_once():
+    ends = [f"{'word ' * 20}END{number}" for number in (1, 2)]
+    user = focused(call(1, description=ends[0]), call(2, description=f"a\n{ends[1]}"), max_rows=20)
+    user.press(letter("a"))
+    assert "END1" in user.screen
+    assert "END2" in user.screen
+    assert len(user.press(letter("y"))) == 2
+
+
+def test_a_list_that_has_changed_is_read_again():
+    long = "\n".join(f"line {number}" for number in range(50))
+    user = focused(call(1, description=long), call(2), call(3))
+    user.press(letter("a"), letter("v"))
+    assert "line 25" in user.results[-1].text
+    user.show(call(1, description=long), call(3))
+    user.press(letter("y"))
+    assert len(user.results) == 1
 
 
 def test_always_shows_the_rule_and_what_it_covers():
