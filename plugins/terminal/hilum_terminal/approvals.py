@@ -6,13 +6,40 @@ types for the composer must never answer the prompt, so these rules decide where
 
 - The prompt gets the focus when the user presses ``FOCUS_KEY``, or after half a second without a
   key press if the draft is empty. Keys that were pressed before the prompt opened count, too.
-- The focus is for one item only: after an answer, the next item needs the key or the pause again.
+- The focus applies to one item only: after an answer, the next item needs the key or the pause
+  again.
 - A key that arrives within 300 ms after the prompt is drawn or gets the focus does not answer it.
 - If the prompt took the focus without a key press, a letter counts only if no other key follows it
   immediately: two quick keys are part of a word that the user is typing. Enter does not choose
   until the user has moved the selection, because people press Enter without looking. The letter of
   an answer that covers more than one call only selects it, and Enter chooses it.
 - A key that the prompt does not use goes to the composer, which then gets the focus.
+- A second step (``CONFIRM_STEPS``) is confirmed only if everything that it covers was on the screen,
+  or if the user has opened it with ``v`` or ``w``.
+
+What an event does to the state of the prompt; "again" means that the guard time of 300 ms starts
+when the prompt is drawn the next time:
+
+=====================================  ================  =================  ==========
+event                                  focus             step               guard
+=====================================  ================  =================  ==========
+focus key, or pause (``tick``)         prompt            unchanged          from now
+key that the prompt does not use       composer          first              unchanged
+answer                                 composer          first, next item   again
+Tab: next item                         unchanged         first              again
+second step, or text field             unchanged         that step          again
+Esc in a second step or text field     unchanged         first              again
+Esc in the first step                  composer, until   first              unchanged
+                                       the focus key
+item ended elsewhere (``update``)      composer          first, next item   again
+item changed (``update``)              composer          first              again
+item changed while a reason is typed   unchanged         unchanged          unchanged
+item changed by the user's editor      unchanged         first              again
+editor ended (``end_edit``)            unchanged         unchanged          again
+covered or uncovered (``hide``)        composer [1]      first [1]          again
+=====================================  ================  =================  ==========
+
+[1] Unchanged after the full-screen view, which the user opened from the prompt, and after an editor.
 
 This module performs no I/O and reads no clock: the caller passes the time in seconds.
 """

@@ -200,13 +200,7 @@ class Face(FaceBase):
         """Redraw while something changes over time: a spinner, a countdown or a notice."""
         while True:
             now = trio.current_time()
-            # A question that the user cannot see must not take the focus.
-            is_hidden = self.overlays.current is not None or self.drawing.full is not None
-            if not is_hidden and not self.tty.is_lent:
-                routed = self.approvals.tick(now, draft_empty=self.composer.is_empty)
-                self._take_routed(routed)
-            self.overlays.update()
-            self.overlays.tick(now)
+            self._tick_questions(now)
             moment = self._next_moment(now)
             self._changed = trio.Event()
             if moment is None:
@@ -216,8 +210,25 @@ class Face(FaceBase):
                     await self._changed.wait()
             self.drawing.redraw()
 
+    @property
+    def _is_covered(self) -> bool:
+        """Whether the user sees something else than the conversation."""
+        return self.drawing.full is not None or self.tty.is_lent
+
+    def _tick_questions(self, now: float) -> None:
+        """Let time pass for the questions, of which none that is hidden takes the focus or a key."""
+        if self._is_covered:
+            return
+        if self.overlays.current is None:
+            routed = self.approvals.tick(now, draft_empty=self.composer.is_empty)
+            self._take_routed(routed)
+        self.overlays.tick(now)
+        self.overlays.update()
+
     def _next_moment(self, now: float) -> float | None:
-        moments = [self.approvals.next_tick(now), self.overlays.next_tick()]
+        moments = [self.approvals.next_tick(now)]
+        if not self._is_covered:
+            moments.append(self.overlays.next_tick())
         if self.overlays.is_waiting and now < self._last_typed + FOCUS_PAUSE:
             moments.append(self._last_typed + FOCUS_PAUSE)
         if self.live.is_animated:
@@ -271,7 +282,7 @@ class Face(FaceBase):
 
     def _may_show_overlay(self) -> bool:
         """Return whether a command's question may take the keys: the user is not typing."""
-        is_covered = self.drawing.full is not None or self.tty.is_lent or self._holds_keys
+        is_covered = self._is_covered or self._holds_keys
         is_typing = trio.current_time() < self._last_typed + FOCUS_PAUSE
         is_writing = not self.composer.is_empty or self.approvals.is_writing
         return not (is_covered or is_typing or is_writing)

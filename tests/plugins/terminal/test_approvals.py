@@ -1038,7 +1038,7 @@ class History:
         held = self.prompt._held
         current = self.prompt.current
         uses = before and isinstance(key, Key) and self.prompt._uses(key)
-        in_field = before and step in ("reason", "own")
+        in_field = before and step in ("reason", "own", "comment")
         routed = route_key(self.prompt, key, self.now)
         if self.prompt.focused and not before:
             assert key == FOCUS
@@ -1092,7 +1092,7 @@ class History:
         self.pass_time(self.random.choice((0.0, 0.1, 0.4, 1.0)))
 
     def choose(self):
-        keys = [letter(char) for char in "yasfenvlo12 "]
+        keys = [letter(char) for char in "yasfencvwlo12 "]
         key = self.random.choice([*keys, ENTER, ESC, Key("right"), Key("tab")])
         self.key(key)
         self.pass_time(self.random.choice((0.0, 0.1, 0.4, 1.0)))

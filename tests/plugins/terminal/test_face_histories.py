@@ -22,7 +22,7 @@ from hilum_terminal.face import Face
 from hilum_terminal.full_view import FullView, Page
 from hilum_terminal.keys import Key, Paste
 from hilum_terminal.options import ChatOptions
-from hilum_terminal.prompts import ConfirmPrompt
+from hilum_terminal.prompts import Confirmed, ConfirmPrompt
 
 FOCUS = Key("shift-tab")
 ENTER = Key("enter")
@@ -78,6 +78,9 @@ class History:
 
         async def record(overlay):
             self.overlays.append(overlay)
+            if isinstance(overlay, ConfirmPrompt):
+                overlay.handle = self.checked(overlay, overlay.handle)
+                overlay.tick = self.checked(overlay, overlay.tick)
             try:
                 return await show(overlay)
             except trio.Cancelled:
@@ -288,7 +291,6 @@ class History:
             with scope:
                 if kind == "confirm":
                     accepted = await self.face.confirm("Restore 3 files?", yes="Restore")
-                    self.check_time(self.overlay_pressed)
                     self.confirmed.append(accepted)
                 elif kind == "choose":
                     choices = [Choice(1, "one"), Choice(2, "two")]
@@ -297,10 +299,6 @@ class History:
                     await self.face.ask("Which name?", default="main")
 
         self.nursery.start_soon(ask)
-
-    @property
-    def overlay_pressed(self):
-        return self.drawn[1] if isinstance(self.drawn[0], ConfirmPrompt) else None
 
     def stop_command(self):
         if self.scopes:
@@ -316,10 +314,21 @@ class History:
 
     # --- decisions --------------------------------------------------------------------------------
 
-    def check_time(self, since):
+    def check_seen(self, question):
         """Check that the user could read a question before they answered it."""
-        if since is not None:
-            assert trio.current_time() - since >= GUARD - 1e-9
+        assert self.drawn[0] is question
+        assert trio.current_time() - self.drawn[1] >= GUARD - 1e-9
+
+    def checked(self, overlay, method):
+        """Return a method of a question that also checks its answers."""
+
+        def call(*arguments):
+            result = method(*arguments)
+            if isinstance(result, Confirmed):
+                self.check_seen(overlay)
+            return result
+
+        return call
 
     def take_decision(self, result):
         self.decisions.append(result)
@@ -327,7 +336,7 @@ class History:
         assert self.face.drawing.full is None
         assert not self.face.tty.is_lent
         assert self.drawn[0] is not None
-        self.check_time(self.drawn[1])
+        self.check_seen(self.drawn[0])
         if isinstance(result, ShowWhole):
             return
         if isinstance(result, EditCall) or result == PlanDecision(result.id, "edit"):
