@@ -386,7 +386,7 @@ async def test_view_and_edit(cli, asks):
         assert screen.current_modes == screen.modes
         await trio.sleep(READ_QUESTION)
         await screen.type("session\n")
-        await screen.wait_for("only this one can be allowed")
+        await screen.wait_for("An edited call can be approved only once.")
         await screen.type("yes\n")
         await screen.wait_for("Done.")
         assert (cli.workspace / "b.txt").read_text().startswith("edited,\nrow 2,")

@@ -147,6 +147,10 @@ async def test_the_second_terminal_takes_over(cli, way):
             await first.type("/quit\r")
         else:
             os.kill(first.process.pid, signal.SIGKILL)
+        # The question takes no keys while there is a draft.
+        await second.wait_for("A command has a question")
+        assert "my draft" in second.text
+        await second.type(SHIFT_TAB)
         await take_over(second)
         await second.wait_for(READY)
         await second.wait_for("my draft")
@@ -247,6 +251,10 @@ async def test_three_terminals(cli):
             nursery.start_soon(take_over, second)
             nursery.start_soon(take_over, third)
         for screen in (second, third):
+            await screen.wait_until(
+                lambda: "open in 2 terminals" in screen.text.rpartition("has left.")[2],  # noqa: B023
+                "both terminals show the conversation again",
+            )
             await screen.wait_for(READY)
         # A prompt that is sent before the third terminal has joined the second one returns to its
         # input.

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import trio
 from hilum import (
@@ -33,7 +32,6 @@ from hilum_terminal.approval_items import (
     Result,
     ShowWhole,
     WaitingCall,
-    WaitingQuestion,
 )
 from hilum_terminal.approval_rows import COUNTDOWN
 from hilum_terminal.approval_texts import MAX_DESCRIPTION, title_of, whole_rows
@@ -41,17 +39,14 @@ from hilum_terminal.call_editing import read_form, write_again, write_form
 from hilum_terminal.chat_protocol import Choice, CommandOutput
 from hilum_terminal.face_protocol import FaceProtocol
 from hilum_terminal.full_view import FullView, Page
+from hilum_terminal.row_layout import exact_rows
 from hilum_terminal.second_terminal import is_joined
 from hilum_terminal.setup import describe_policy, ensure_model
 from hilum_terminal.styles import Style, Theme
 from hilum_terminal.text_editor import edit_text
-from hilum_terminal.text_width import escape_text, wrap_text
 from hilum_terminal.transcript import Block
 from hilum_terminal.trust_question import ask_trust
 from hilum_terminal.waiting_items import WaitingItems
-
-if TYPE_CHECKING:
-    pass
 
 PROGRAM = "from hilum.__main__ import main; raise SystemExit(main())"
 
@@ -340,16 +335,21 @@ class ChatCommands:
         """Send the comment on a call, and then allow the call.
 
         In this order, the agent reads the comment together with the result of the call. A call
-        whose comment cannot be delivered does not run, because the comment may be a condition.
+        whose comment cannot be delivered does not run, because the comment may be a condition. If
+        the call cannot be allowed, the comment is withdrawn, because it is about this call.
         """
+        agent = next((each.agent for each in self.view.waiting if each.id == answer.id), None)
+        if agent is None:  # the call no longer waits
+            self._face.give_back([answer.comment])
+            return
+        message = ""
         try:
-            agent = next(each.agent for each in self.view.waiting if each.id == answer.id)
-            await self.session.steer(answer.comment, agent=agent)
+            message = await self.session.steer(answer.comment, agent=agent)
             self._answer_call(answer)
-        except StopIteration:  # the call no longer waits
-            self._face.give_back([answer.comment])
         except HilumError as error:
-            self._face.give_back([answer.comment])
+            # A comment that the agent has read must not be sent again with the next answer.
+            if not message or self.session.withdraw(message, agent=agent):
+                self._face.give_back([answer.comment])
             self.show_error(error)
             self._face.reopen_item(answer.id)
             self.note_waiting()
@@ -365,33 +365,19 @@ class ChatCommands:
         item = self._find(request.id)
         if item is None:
             return
-        if request.full_screen:
-            self._open_whole(item)
-            return
-        make_rows = getattr(item, "make_rows", None)
-        if isinstance(item, WaitingCall):
-            text = item.description
-        elif isinstance(item, WaitingQuestion):
-            text = "\n".join([item.question, *item.options])
-        else:
-            text = item.text
 
         def make(width: int, theme: Theme) -> list[str]:
-            if make_rows is not None:
-                return list(make_rows(width, theme))
-            return wrap_text(escape_text(text), width)
-
-        self._face.commit(Block("note", make, len(text)))
-
-    def _open_whole(self, item: Item) -> None:
-        """Open all details about a call, a question or a plan in the full-screen view."""
-
-        def make(width: int, theme: Theme) -> list[str]:
+            if request.text:
+                return exact_rows(request.text, width)
             return whole_rows(item, width, theme)
 
         size = len(item.description) if isinstance(item, WaitingCall) else MAX_DESCRIPTION
-        page = Page(title_of(item), make, size, lambda: self._describe_wait(item))
-        self._face.open_full_view(FullView([page]))
+        size = max(size, len(request.text))
+        if request.full_screen:
+            page = Page(title_of(item), make, size, lambda: self._describe_wait(item))
+            self._face.open_full_view(FullView([page]))
+        else:
+            self._face.commit(Block("note", make, size))
 
     def _describe_wait(self, item: Item) -> str:
         """Return how long an item still waits, for the full-screen view."""

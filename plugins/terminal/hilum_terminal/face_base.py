@@ -431,6 +431,15 @@ class FaceBase(ABC):
     def reopen_item(self, identity: str) -> None:
         """Show an item again, because its answer could not be delivered."""
 
+    def reopen_plan(self) -> bool:
+        """Ask again about a plan that the user left undecided, and return whether there is one."""
+        proposal = self.conversation.view.lead_actor.proposal
+        if proposal is None:
+            return False
+        self.reopen_item(f"plan {proposal.run}")
+        self.note_waiting()
+        return True
+
     @abstractmethod
     def end_edit(self, identity: str) -> None:
         """Let an item that was open in the user's editor be answered again."""

@@ -9,12 +9,14 @@ import trio
 from hilum import BackgroundCommands, Session
 from hilum_view import Answer, Card, Outcome, SessionView
 
+from hilum_terminal.approvals import FOCUS_KEY
 from hilum_terminal.call_descriptions import describe_action
 from hilum_terminal.cards import card_rows, finished_card_rows, streaming_call_rows
 from hilum_terminal.drawing import Layout
 from hilum_terminal.full_view import FullView, Page
 from hilum_terminal.markdown_rows import render_tail
 from hilum_terminal.panels import agent_rows, queue_rows, thinking_rows, todo_rows
+from hilum_terminal.prompts import key_label
 from hilum_terminal.repository import find_branch
 from hilum_terminal.status import State, StatusFacts, status_row
 from hilum_terminal.styles import SPINNER, Theme
@@ -278,6 +280,9 @@ class LiveRows:
             rows = overlay.rows(width, room, face.theme, now)
             return [*rows, *status], getattr(overlay, "cursor", None)
         notice = self._backlog_rows(width)
+        if face.overlays.is_waiting:
+            text = f"● A command has a question · {key_label(FOCUS_KEY)} to answer"
+            notice.append(face.theme.paint(cut(text, width), "warning"))
         if face.notice:
             notice.append(face.theme.paint(cut(face.notice, width), "dim"))
         reserved = self._reserve_input(width, is_small) + len(notice)

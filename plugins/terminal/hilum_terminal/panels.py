@@ -237,12 +237,11 @@ def queue_rows(
     width: int,
     theme: Theme,
     edit_key: str = "",
-    remove_key: str = "",
     max_rows: int = MAX_QUEUE_ITEMS,
 ) -> list[str]:
     """Return the rows of the messages that wait for the agent; none if no message is waiting.
 
-    Each message has a row with its number and the keys to edit or remove it. The numbering
+    Each message has a row with its number and the key to edit it. The numbering
     continues from the first list to the second one.
 
     Args:
@@ -252,7 +251,6 @@ def queue_rows(
         theme: The styles.
         edit_key: Name of the key that edits a message, in which ``{n}`` stands for the message's
             number.
-        remove_key: Name of the key that removes a message.
         max_rows: Maximum number of messages to show from each list; the others are only counted.
     """
     rows: list[str] = []
@@ -262,7 +260,7 @@ def queue_rows(
             continue
         rows.append(theme.paint(cut(title, width), "dim"))
         for text in texts[:max_rows]:
-            keys = _format_keys(number, (edit_key, "edits"), (remove_key, "removes"))
+            keys = _format_keys(number, (edit_key, "edits"))
             rows.append(_queue_row(number, text, keys, width, theme))
             number += 1
         left = len(texts) - max_rows

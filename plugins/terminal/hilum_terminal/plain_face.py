@@ -23,7 +23,14 @@ import attrs
 import trio
 from hilum_view import Approval, Card, SessionView, format_duration
 
-from hilum_terminal.approval_items import EditCall, Item, PlanDecision, ShowWhole, WaitingCall
+from hilum_terminal.approval_items import (
+    EditCall,
+    Item,
+    PlanDecision,
+    ShowWhole,
+    WaitingCall,
+    WaitingPlan,
+)
 from hilum_terminal.approval_rules import find_also_covered
 from hilum_terminal.call_descriptions import describe_action
 from hilum_terminal.chat_protocol import Choice
@@ -31,10 +38,10 @@ from hilum_terminal.face_base import BROKEN_LOG, FaceBase
 from hilum_terminal.full_view import FullView
 from hilum_terminal.plain_questions import (
     AskedItem,
+    AskedStep,
     Misfit,
     NextStep,
     Reply,
-    Step,
     answer_rows,
     cancel,
     describe_result,
@@ -147,6 +154,8 @@ class PlainFace(FaceBase):
         self._last_interrupt = -TWICE_SECONDS
         # The lines that were typed while an editor was opening.
         self._held: list[str] = []
+        # Number of editors that were closed so recently that no question is written again yet.
+        self._reopenings = 0
         # Commands ask one question at a time, and hilum asks about no waiting item meanwhile,
         # because a "yes" must have only one meaning.
         self._one_question = trio.Lock()
@@ -305,8 +314,17 @@ class PlainFace(FaceBase):
             return
         elif line.strip() == "?":
             self.show_keys()
+        elif line.strip().lower() == "plan" and self._postponed_plan():
+            self.reopen_plan()
+            self._ask_next()
         elif line.strip():
             self.submit(line)
+
+    def _postponed_plan(self) -> bool:
+        """Return whether there is a plan that the user has left undecided."""
+        return any(
+            isinstance(item, WaitingPlan) and item.id in self._answered for item in self._items
+        )
 
     def _return_held(self) -> None:
         held = self._held
@@ -324,10 +342,17 @@ class PlainFace(FaceBase):
 
     def _take_end(self) -> None:
         """Handle Ctrl-D: cancel the open question or, if there is none, leave hilum."""
+        if self._holds_keys:
+            # Ctrl-D was meant for the editor that is opening.
+            return
         if self._question is not None:
             self._question.answer(None)
         elif self._asked is not None and self._asked.is_open:
             self._carry_out(self._asked, cancel(self._asked))
+        elif self._asked is not None or self._reopenings:
+            # The user pressed it before they could read the question, perhaps to end an editor's
+            # input. It must neither answer nor end the conversation.
+            self.say("Ctrl-D had no effect, because it came before the question. Press it again.")
         else:
             self.leave()
 
@@ -430,7 +455,7 @@ class PlainFace(FaceBase):
 
     def _ask_next(self) -> None:
         """Ask again about the last item, or about the first one if the last one no longer waits."""
-        waiting = [item for item in self._items if item.id not in self._answered]
+        waiting = self._open_items()
         # If the log cannot be written, nothing can be answered.
         if self._question is not None or not waiting or self.conversation.is_broken:
             self._asked = None
@@ -444,12 +469,16 @@ class PlainFace(FaceBase):
                 return
         self._ask_about(current, waiting)
 
+    def _open_items(self) -> list[Item]:
+        """Return the items that wait for an answer, oldest first."""
+        return [item for item in self._items if item.id not in self._answered]
+
     def _say_count(self, asked: AskedItem, count: int) -> None:
         if count > asked.count:
             self.say(f"Now {count} wait for you. The question above is 1 of {count}.")
         asked.count = count
 
-    def _ask_about(self, item: Item, waiting: Sequence[Item], step: Step = "choose") -> None:
+    def _ask_about(self, item: Item, waiting: Sequence[Item], step: AskedStep = "choose") -> None:
         approval = self._find_approval(item)
         asked = AskedItem(
             item,
@@ -505,7 +534,7 @@ class PlainFace(FaceBase):
 
     def _answer_item(self, asked: AskedItem, line: str) -> bool:
         """Answer the open question with a line, and return whether the line was an answer."""
-        reply = read_reply(asked, line)
+        reply = read_reply(asked, line, self._open_items())
         if reply is None:
             return False
         if not asked.is_open:
@@ -516,12 +545,11 @@ class PlainFace(FaceBase):
 
     def _carry_out(self, asked: AskedItem, reply: Reply) -> None:
         """Carry out the user's reply to the open question."""
-        waiting = [item for item in self._items if item.id not in self._answered]
         if isinstance(reply, Misfit):
             self.say(reply.text)
             return
         if isinstance(reply, NextStep):
-            self._ask_about(asked.item, waiting, reply.step)
+            self._ask_about(asked.item, self._open_items(), reply.step)
             return
         if isinstance(reply[0], ShowWhole):
             self.commands.decide(reply[0])
@@ -534,12 +562,9 @@ class PlainFace(FaceBase):
             self.commands.decide(reply[0])
             return
         self._asked = None
-        # Other calls that a lasting approval listed may have ended or changed in the meantime.
-        unchanged = {item.id for item in waiting if item in asked.also}
         for result in reply:
-            if result is reply[0] or result.id in unchanged:
-                self._answered.add(result.id)
-                self.commands.decide(result)
+            self._answered.add(result.id)
+            self.commands.decide(result)
         # An answer that could not be delivered has opened the item again.
         if reply[0].id in self._answered:
             self.say(describe_result(reply[0]))
@@ -625,11 +650,13 @@ class PlainFace(FaceBase):
             # The other program may have covered the question or scrolled it away.
             self._asked = None
             assert self._nursery is not None
+            self._reopenings += 1
             self._nursery.start_soon(self._ask_again)
 
     async def _ask_again(self) -> None:
         # After this delay, the edited version has usually arrived, and hilum asks about it.
         await trio.sleep(REOPEN_DELAY)
+        self._reopenings -= 1
         if self._asked is None:
             self._ask_next()
 

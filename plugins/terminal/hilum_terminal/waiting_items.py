@@ -161,14 +161,13 @@ class WaitingItems:
             dangerous=any(danger.grave for danger in dangers),
             marks=tuple(danger.text for danger in dangers),
             agent=self._view.name_of(approval.agent),
-            answer=self._answer_of(approval),
+            response=self._response_of(approval),
             scope=approval.scope,
             covers=covers,
-            rule=approval.scope,
         )
 
-    def _answer_of(self, approval: Approval) -> str:
-        """Return an identifier of the model's answer that contains a call."""
+    def _response_of(self, approval: Approval) -> str:
+        """Return an identifier of the model's response that contains a call."""
         for card in reversed(self._view.cards):
             if card.agent == approval.agent and card.call.id == approval.call.id:
                 return f"{card.agent} {card.run} {card.turn}"
