@@ -557,7 +557,8 @@ class PlainFace(FaceBase):
     def make_transcript(self, view: SessionView) -> Transcript:
         """Return a transcript for a new session, which is written line by line."""
         self._forget_session()
-        return Transcript(view, self.commit)
+        # No key shows a call in full here.
+        return Transcript(view, self.commit, unfold_key="")
 
     def open_full_view(self, view: FullView) -> None:
         """Write the text of the view instead: in plain lines, nothing covers the screen."""
