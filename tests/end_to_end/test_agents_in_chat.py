@@ -85,3 +85,25 @@ async def test_a_running_agent_is_opened(cli, asks):
         await screen.type("q")
         gate.set()
         await screen.wait_for("All done.")
+
+
+async def test_a_stopped_agents_question_names_the_true_reason(cli, asks):
+    """Its call was not answered in another terminal: there is none."""
+    main = [asks("task", description="write", prompt="Look for notes.")]
+
+    async def model(request):
+        said = next(m for m in request.messages if isinstance(m, UserMessage)).parts[0].text
+        if said.startswith("Look for"):
+            return asks("write_file", path="b.txt", content="b")
+        return main.pop(0)
+
+    async with cli.model(model), cli.on_screen() as screen:
+        await screen.wait_for(READY)
+        await screen.type("Go\r")
+        await screen.wait_for("[y] yes, once")
+        await trio.sleep(0.4)
+        await screen.type("\x1b")
+        await screen.wait_for("Shift-Tab to answer")
+        await screen.type("\x1b")
+        await screen.wait_for("No longer waiting: the agent's run has ended.")
+        assert "another terminal" not in screen.text
