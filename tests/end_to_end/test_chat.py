@@ -533,6 +533,25 @@ async def test_a_question_in_small_windows(cli, asks):
         assert (cli.workspace / "src").exists()
 
 
+async def test_an_edit_in_a_small_window_shows_its_changed_lines(cli, asks):
+    """They come before the unchanged lines around them and before the reason."""
+    lines = [f"line {number}" for number in range(1, 30)]
+    (cli.workspace / "calc.py").write_text("\n".join(lines) + "\n")
+    edit = asks("edit_file", path="calc.py", old_string="line 15\n", new_string="line fifteen\n")
+    async with (
+        cli.model(asks("read_file", path="calc.py"), edit, say("Done.")),
+        cli.on_screen(columns=60, lines=15) as screen,
+    ):
+        await screen.wait_for("ready")
+        await screen.type("Change it\r")
+        await screen.wait_for("[y] yes")
+        assert "- line 15" in screen.text
+        assert "+ line fifteen" in screen.text
+        screen.resize(60, 30)
+        # With enough room, the unchanged lines are shown, too.
+        await screen.wait_for("  line 14")
+
+
 async def test_a_shell_line_that_the_sandbox_refuses_is_explained(cli):
     """The system's message alone does not say who refuses, and what the user can do."""
     async with cli.model(say("never")), cli.on_screen() as screen:

@@ -166,6 +166,30 @@ def finished_card_rows(
     """
     if not unfolded and not is_shown(card, view):
         return []
+    return ended_call_rows(
+        card, view, width=width, theme=theme, unfolded=unfolded, unfold_key=unfold_key
+    )
+
+
+def ended_call_rows(
+    card: Card,
+    view: SessionView,
+    *,
+    width: int,
+    theme: Theme,
+    unfolded: bool = False,
+    unfold_key: str = "",
+) -> list[str]:
+    """Return the rows of a call that has ended, even if the conversation does not show the call.
+
+    Args:
+        card: The call.
+        view: The session.
+        width: Available width in columns.
+        theme: The styles.
+        unfolded: Whether to show all arguments and the whole result.
+        unfold_key: Name of the key that shows the whole result; empty for none.
+    """
     painter = _Painter(width, theme, unfold_key)
     action = describe_action(card.call.name, card.arguments)
     counts = card.line_counts if card.diff else None

@@ -619,7 +619,7 @@ class Conversation:
             refuse_joined(session, "A shell line (!)")
         except HilumError as error:
             self._face.show_error(error)
-            self._face.give_back([f"!{command}"])
+            self._face.give_back([f"!{command}"], is_typed=True)
             return
         line = ShellLine(command, began=time.time())
         self.shells.append(line)

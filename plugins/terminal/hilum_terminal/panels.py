@@ -293,13 +293,38 @@ def _queue_row(number: int, text: str, keys: str, width: int, theme: Theme) -> s
     return cut(f"{theme.paint(head, 'dim')}{message}{ending}{painted}", width)
 
 
-def ended_agent_rows(agent: AgentView, *, width: int, theme: Theme) -> list[str]:
+def ended_agent_rows(
+    agent: AgentView, *, width: int, theme: Theme, unfold_key: str = ""
+) -> list[str]:
     """Return rows that say how an agent ended, and show the beginning of its answer.
 
     Args:
         agent: The agent.
         width: Available width in columns.
         theme: The styles.
+        unfold_key: Name of the key that shows the agent's calls and whole answer; empty for none.
+    """
+    key = f" ({unfold_key})" if unfold_key else f" (/agents result {one_line(agent.id)})"
+    # Only the beginning is laid out, because an answer may be very long.
+    start = agent.answer.strip()[: MAX_ANSWER_ROWS * 2 * width]
+    wrapped = wrap_text(escape_text(start), max(width - 4, 2))
+    lines = [row for row in wrapped if row.strip()]
+    is_cut = len(lines) > MAX_ANSWER_ROWS or len(start) < len(agent.answer.strip())
+    rows = [describe_ended_agent(agent, width=width, theme=theme, key="" if is_cut else key)]
+    shown = [f"    {row}" for row in lines[:MAX_ANSWER_ROWS]]
+    if is_cut:
+        shown.append(f"    … more{key}")
+    return [*rows, *(theme.paint(cut(row, width), "dim") for row in shown)]
+
+
+def describe_ended_agent(agent: AgentView, *, width: int, theme: Theme, key: str = "") -> str:
+    """Return the row that says how an agent ended.
+
+    Args:
+        agent: The agent.
+        width: Available width in columns.
+        theme: The styles.
+        key: What shows the agent's calls, in parentheses; left out if the agent made no calls.
     """
     is_good = agent.status == "completed"
     mark = theme.paint("✓", "good") if is_good else theme.paint("✗", "bad")
@@ -307,10 +332,6 @@ def ended_agent_rows(agent: AgentView, *, width: int, theme: Theme) -> list[str]
     if not is_good:
         facts.append(agent.status.replace("_", " "))
     if agent.calls:
-        facts.append("1 call" if agent.calls == 1 else f"{agent.calls} calls")
+        facts.append(f"{format_count(agent.calls, 'call')}{theme.paint(key, 'dim')}")
     facts.append(format_duration(agent.seconds))
-    rows = [cut(f"{mark} {' · '.join(facts)}", width)]
-    for text in escape_text(agent.answer).strip().split("\n")[:MAX_ANSWER_ROWS]:
-        if text.strip():
-            rows.append(theme.paint(cut(f"    {text}", width), "dim"))
-    return rows
+    return cut(f"{mark} {' · '.join(facts)}", width)

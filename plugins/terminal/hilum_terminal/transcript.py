@@ -28,7 +28,7 @@ from hilum_view import (
     format_tokens,
 )
 
-from hilum_terminal.cards import finished_card_rows
+from hilum_terminal.cards import UNFOLD_KEY, finished_card_rows
 from hilum_terminal.markdown_blocks import MarkdownBlocks
 from hilum_terminal.markdown_rows import render_markdown
 from hilum_terminal.panels import ended_agent_rows
@@ -40,8 +40,8 @@ from hilum_terminal.text_width import cut, escape_text, one_line, without_colors
 Kind = Literal["prompt", "text", "card", "note"]
 MakeRows = Callable[[int, Theme], list[str]]
 
-# Number of calls that can be shown again in full.
-MAX_CARDS = 50
+# Number of calls and agents that can be shown again in full.
+MAX_EXPANDABLE = 50
 # Number of output lines to show from the user's own command.
 MAX_SHELL_ROWS = 40
 MAX_PROMPT_ROWS = 12
@@ -81,19 +81,28 @@ class Transcript:
     Args:
         view: The view of the session.
         commit: Function to call with each finished part, in order.
+        unfold_key: Name of the key that shows a call or an agent in full; empty for none.
 
     Attributes:
         turn_times_from: Minimum duration, in seconds, of a model call whose duration is written.
-        cards: The calls written last, oldest first; the user can show them in full.
+        expandable: The calls and ended agents written last, oldest first; the user can show them in
+            full.
         answered_run: Id of the last run in which the agent wrote text.
     """
 
-    def __init__(self, view: SessionView, commit: Callable[[Block], None]) -> None:
-        self.cards: deque[Card] = deque(maxlen=MAX_CARDS)
+    def __init__(
+        self,
+        view: SessionView,
+        commit: Callable[[Block], None],
+        *,
+        unfold_key: str = UNFOLD_KEY,
+    ) -> None:
+        self.expandable: deque[Card | AgentView] = deque(maxlen=MAX_EXPANDABLE)
         self.answered_run = ""
         self.turn_times_from = 1.0
         self._view = view
         self._commit = commit
+        self._unfold_key = unfold_key
         self._blocks: MarkdownBlocks | None = None
         self._pieces: list[str] = []
         self._streamed_answer = -1
@@ -101,6 +110,7 @@ class Transcript:
         self._last_command = ""
         self._begun: set[str] = set()
         self._written: set[int] = set()
+        self._written_agents: set[str] = set()
 
     @property
     def is_streaming(self) -> bool:
@@ -136,11 +146,14 @@ class Transcript:
 
     def _write_agent(self, agent: AgentView) -> None:
         """Write how an agent ended, with the beginning of its answer."""
-        if agent.actor == self._view.lead:
+        if agent.actor == self._view.lead or agent.id in self._written_agents:
             return
+        self._written_agents.add(agent.id)
+        self.expandable.append(agent)
+        key = self._unfold_key
 
         def make(width: int, theme: Theme) -> list[str]:
-            return ended_agent_rows(agent, width=width, theme=theme)
+            return ended_agent_rows(agent, width=width, theme=theme, unfold_key=key)
 
         self._commit(Block("card", make, len(agent.answer)))
 
@@ -254,19 +267,32 @@ class Transcript:
 
     def _apply_card(self, card: Card) -> None:
         has_ended = card.ended or card.state == "interrupted"
-        if not has_ended or card.id in self._written or self._view.is_covered(card):
+        if not has_ended or card.id in self._written:
+            return
+        if self._view.is_covered(card):
+            self._write_agent_of(card)
             return
         # Other agents' calls are summarized in the agent's line, unless they failed.
         if card.agent != self._view.lead and not card.code:
             return
         self._written.add(card.id)
-        self.cards.append(card)
+        self.expandable.append(card)
         view = self._view
+        key = self._unfold_key
 
         def make(width: int, theme: Theme) -> list[str]:
-            return finished_card_rows(card, view, width=width, theme=theme)
+            return finished_card_rows(card, view, width=width, theme=theme, unfold_key=key)
 
         self._commit(Block("card", make, len(card.text)))
+
+    def _write_agent_of(self, card: Card) -> None:
+        """Write the agent that a call started, unless it was written when it ended.
+
+        In a resumed session, only the entries are shown again, which do not contain the agents.
+        """
+        agent = self._view.agents.all.get(str(card.data.get("agent_id", "")))
+        if agent is not None and agent.ended:
+            self._write_agent(agent)
 
     def _write_prompt(self, prompt: Prompt) -> None:
         if prompt.agent != self._view.lead:

@@ -3,7 +3,7 @@
 import random
 
 from hilum.messages import Usage
-from hilum_terminal.panels import agent_rows, queue_rows, thinking_rows, todo_rows
+from hilum_terminal.panels import agent_rows, ended_agent_rows, queue_rows, thinking_rows, todo_rows
 from hilum_terminal.styles import PLAIN, Theme
 from hilum_view import AgentView, StreamedText, TodoList
 
@@ -235,3 +235,47 @@ def test_colors():
     assert rows[0].endswith("\x1b[33mwaiting for your approval\x1b[0m")
     (row,) = thinking_rows(StreamedText("x"), width=60, theme=theme, seconds=1.0)
     assert row == "\x1b[2mthinking… 1 s  x\x1b[0m"
+
+
+# --- agents that have ended -----------------------------------------------------------------------
+
+
+def ended_agent(answer, calls=0):
+    return AgentView(
+        id="ab12",
+        agent="explore",
+        actor="explore-1",
+        title="look around",
+        status="completed",
+        seconds=2,
+        calls=calls,
+        result={"text": answer},
+    )
+
+
+def test_an_ended_agent_names_the_key_that_shows_the_rest():
+    agent = ended_agent("one two three four five six seven eight nine ten eleven", calls=1)
+    assert show(ended_agent_rows(agent, width=24, theme=PLAIN, unfold_key="ctrl-o"), 24) == screen(
+        """
+        ✓ agent look around · 1…
+            one two three four
+            five six seven eight
+            nine ten eleven
+        """
+    )
+    agent = ended_agent("\n".join("abcdef"), calls=2)
+    assert show(ended_agent_rows(agent, width=60, theme=PLAIN, unfold_key="ctrl-o")) == screen("""
+        ✓ agent look around · 2 calls · 2.0 s
+            a
+            b
+            c
+            … more (ctrl-o)
+        """)
+    assert show(ended_agent_rows(agent, width=60, theme=PLAIN)).endswith(
+        "… more (/agents result ab12)"
+    )
+    agent = ended_agent("Short.", calls=2)
+    assert show(ended_agent_rows(agent, width=60, theme=PLAIN, unfold_key="ctrl-o")) == screen("""
+        ✓ agent look around · 2 calls (ctrl-o) · 2.0 s
+            Short.
+        """)
