@@ -201,13 +201,16 @@ class ApprovalPrompt:
         """The item that is shown."""
         return next((item for item in self.waiting if item.id == self._current), None)
 
-    def update(self, items: Iterable[Item], now: float, *, ended: str = "") -> Routed:
+    def update(
+        self, items: Iterable[Item], now: float, *, ended: str = "", is_reported: bool = False
+    ) -> Routed:
         """Set the items that wait for an answer.
 
         Args:
             items: The items that wait for an answer, oldest first.
             now: Time in seconds.
             ended: Why the shown item no longer waits; if empty, the prompt chooses a text.
+            is_reported: Whether the transcript says why, so that the prompt does not.
 
         Returns:
             What was typed into the prompt for items that no longer wait. It belongs in the draft,
@@ -220,7 +223,7 @@ class ApprovalPrompt:
         after = self.current
         routed = Routed()
         if before is not None and after is None:
-            routed = self._end(before, now, ended)
+            routed = self._end(before, now, ended, is_reported=is_reported)
         elif before is not None and after is not None and before != after:
             routed = self._change(before, after)
         # A text may also have been begun, and left with Esc, for an item that is not shown.
@@ -230,14 +233,15 @@ class ApprovalPrompt:
             self._show_first()
         return attrs.evolve(routed, returned=returned)
 
-    def _end(self, item: Item, now: float, ended: str) -> Routed:
+    def _end(self, item: Item, now: float, ended: str, *, is_reported: bool) -> Routed:
         """Process the end of the shown item, and return what was typed for it."""
         if not ended:
             expired = 0 < item.deadline <= now
             ended = (
                 "the time limit was reached" if expired else "it was answered in another terminal"
             )
-        self._show_notice(f"No longer waiting: {ended.rstrip('.')}.", now)
+        if not is_reported:
+            self._show_notice(f"No longer waiting: {ended.rstrip('.')}.", now)
         field = self._fields.pop(item.id, None)
         held = () if self._held is None else (self._held,)
         # The user's next key may still be meant for the item that vanished, and must not answer

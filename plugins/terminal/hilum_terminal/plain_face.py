@@ -34,7 +34,7 @@ from hilum_terminal.approval_items import (
 from hilum_terminal.approval_rules import find_also_covered
 from hilum_terminal.call_descriptions import describe_action
 from hilum_terminal.chat_protocol import Choice
-from hilum_terminal.ended_items import describe_end
+from hilum_terminal.ended_items import ANSWERED_ELSEWHERE, describe_end
 from hilum_terminal.face_base import FaceBase
 from hilum_terminal.full_view import FullView
 from hilum_terminal.plain_questions import (
@@ -449,7 +449,9 @@ class PlainFace(FaceBase):
                     now=trio.current_time(),
                     card=card,
                 )
-                self.say(f"No longer waiting: {why}.")
+                # The transcript reports the answer to a call in another terminal.
+                if why != ANSWERED_ELSEWHERE or not isinstance(item, WaitingCall):
+                    self.say(f"No longer waiting: {why}.")
         self._answered &= ids
         self._items = tuple(items)
         for item in items:

@@ -236,7 +236,7 @@ async def test_models_are_requested_once_per_menu_and_block_nothing(tmp_path, mo
     requests = []
     answer = trio.Event()
 
-    async def list_models(session):
+    async def list_models(session, *, only_usable):
         requests.append(session)
         await answer.wait()
         return [Choice("big/one", "big/one"), Choice("big/two", "big/two")]
