@@ -37,6 +37,7 @@ from hilum_terminal.chat_protocol import Choice
 from hilum_terminal.ended_items import ANSWERED_ELSEWHERE, describe_end
 from hilum_terminal.face_base import FaceBase
 from hilum_terminal.full_view import FullView
+from hilum_terminal.input_kinds import read_input
 from hilum_terminal.plain_questions import (
     AskedItem,
     AskedStep,
@@ -44,6 +45,7 @@ from hilum_terminal.plain_questions import (
     NextStep,
     Reply,
     answer_rows,
+    answers_left,
     cancel,
     describe_result,
     question_rows,
@@ -279,6 +281,9 @@ class PlainFace(FaceBase):
         await self.terminal.send(f"{start}{text}{end}")
 
     def _put(self, piece: Block | _Text | _Bell) -> None:
+        if not isinstance(piece, _Bell):
+            # The line that the user typed is no longer the last one.
+            self.conversation.transcript.echoed = ""
         self._unwritten += 1
         self._output_send.send_nowait(piece)
 
@@ -319,7 +324,16 @@ class PlainFace(FaceBase):
             self.reopen_plan()
             self._ask_next()
         elif line.strip():
-            self.submit(line)
+            self._submit_line(line)
+
+    def _submit_line(self, line: str) -> None:
+        """Send a line that is no answer, and say so if a question is open."""
+        asked = self._asked
+        # From now on, the next output comes after the line that the terminal has echoed.
+        self.conversation.transcript.echoed = line.strip()
+        self.submit(line)
+        if asked is not None and asked.is_open and read_input(line).kind == "prompt":
+            self.say(f"This is not an answer, so the agent reads it as text. {answers_left(asked)}")
 
     def _postponed_plan(self) -> bool:
         """Return whether there is a plan that the user has left undecided."""

@@ -88,6 +88,8 @@ class Transcript:
         expandable: The calls and ended agents written last, oldest first; the user can show them in
             full.
         answered_run: Id of the last run in which the agent wrote text.
+        echoed: The prompt that the terminal itself has just shown while the user typed it, and that
+            is therefore not written again; empty if there is none.
     """
 
     def __init__(
@@ -99,6 +101,7 @@ class Transcript:
     ) -> None:
         self.expandable: deque[Card | AgentView] = deque(maxlen=MAX_EXPANDABLE)
         self.answered_run = ""
+        self.echoed = ""
         self.turn_times_from = 1.0
         self._view = view
         self._commit = commit
@@ -305,6 +308,7 @@ class Transcript:
         shown = prompt.typed or prompt.text
         # A command was written when the user entered it.
         is_written = bool(prompt.typed) and prompt.typed == self._last_command
+        is_written |= bool(self.echoed) and shown.strip() == self.echoed
 
         def make(width: int, theme: Theme) -> list[str]:
             rows = [] if is_written else prompt_rows(shown, width, theme)
