@@ -106,6 +106,15 @@ async def test_a_first_conversation(cli, asks):
         await leave(screen)
 
 
+@pytest.mark.parametrize("prompt", ["#42: fix the test", "!touch ran"])
+async def test_an_argument_is_neither_a_memory_nor_a_shell_line(cli, prompt):
+    async with cli.model(say("Fine.")) as server, cli.on_screen("--plain", prompt) as screen:
+        await screen.wait_for("Fine.")
+        assert prompt in str(server.requests[-1].body)
+        await leave(screen)
+    assert not (cli.workspace / "ran").exists()
+
+
 @pytest.mark.parametrize(
     ("options", "env", "size"),
     [

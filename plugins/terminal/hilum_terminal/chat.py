@@ -219,6 +219,12 @@ class ChatCommands:
         if not await slash.run_command(self, text):
             await self._face.conversation.prompt(text)
 
+    def keeps_conversation(self, text: str) -> bool:
+        """Return whether a command only shows something, so that messages need not wait for it."""
+        session = self._face.conversation.session
+        found = slash.find_command(session, text) if session is not None else None
+        return found is not None and found[0].keeps_conversation
+
     async def remember(self, text: str) -> None:
         """Add a sentence to the memory for later sessions, as ``hilum memory add`` does."""
         done = await self.run_hilum(["memory", "add", text])

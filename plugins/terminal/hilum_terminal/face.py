@@ -327,7 +327,7 @@ class Face(FaceBase):
         return is_second
 
     def _edit_queued(self) -> None:
-        text = self.conversation.take_last_queued()
+        text = self.take_last_message()
         if text:
             self.composer.give_back([text])
 

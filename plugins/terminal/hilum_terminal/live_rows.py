@@ -207,7 +207,7 @@ class LiveRows:
         rows += todo_rows(view.lead_actor.todos, width=width, theme=theme, unfolded=self._shows_all)
         rows += queue_rows(
             list(view.lead_actor.steering.values()),
-            conversation.waiting_prompts,
+            [*conversation.waiting_prompts, *self._face.unsent_messages],
             width=width,
             theme=theme,
             edit_key="alt-up",

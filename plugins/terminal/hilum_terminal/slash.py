@@ -95,7 +95,14 @@ def _program_commands() -> tuple[SlashCommand, ...]:
     for name, description in list_program_commands().items():
         if name not in NOT_IN_CHAT:
             commands.append(
-                SlashCommand(name, description, "[ARGUMENTS]", "program", origin="program")
+                SlashCommand(
+                    name,
+                    description,
+                    "[ARGUMENTS]",
+                    "program",
+                    origin="program",
+                    keeps_conversation=True,
+                )
             )
     return tuple(commands)
 
