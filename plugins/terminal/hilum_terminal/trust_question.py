@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -199,12 +200,25 @@ def _hash_server_files(root: Path) -> dict[str, str]:
         return hashes
     for name in _SERVER_FILES:
         with suppress(OSError):
-            with (root / name).open("rb") as file:
-                data = file.read(MAX_READ)
+            data = _read_regular(root / name)
             # Some of these files contain other programs' settings; only files with servers matter.
             if any(word in data.lower() for word in _SERVER_WORDS):
                 hashes[name] = sha256(data).hexdigest()
     return hashes
+
+
+def _read_regular(path: Path) -> bytes:
+    """Return the beginning of a regular file; of anything else, return nothing.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    # Without O_NONBLOCK, opening a named pipe would block forever.
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+    with open(os.open(path, flags), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            return b""
+        return file.read(MAX_READ)
 
 
 def describe(contents: FolderContents) -> list[str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -45,6 +47,17 @@ async def test_an_ordinary_folder_asks_nothing(tmp_path: Path) -> None:
     asker = ScriptedAsker()
     assert await ask_trust(asker, tmp_path) is None
     assert (asker.questions, asker.said) == ([], [])
+
+
+@pytest.mark.parametrize("name", [".mcp.json", ".codex/config.toml", "AGENTS.md"])
+def test_a_named_pipe_is_not_read(folder: Path, name: str) -> None:
+    """Opening it would block for as long as no program writes to it."""
+    path = folder / name
+    path.unlink(missing_ok=True)
+    path.parent.mkdir(exist_ok=True)
+    os.mkfifo(path)
+    code = f"from hilum_terminal.trust_question import read_contents; read_contents({str(folder)!r})"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=20)
 
 
 async def test_the_question_names_what_could_run_or_instruct(folder: Path) -> None:
