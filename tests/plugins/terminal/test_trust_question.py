@@ -56,7 +56,9 @@ def test_a_named_pipe_is_not_read(folder: Path, name: str) -> None:
     path.unlink(missing_ok=True)
     path.parent.mkdir(exist_ok=True)
     os.mkfifo(path)
-    code = f"from hilum_terminal.trust_question import read_contents; read_contents({str(folder)!r})"
+    code = (
+        f"from hilum_terminal.trust_question import read_contents; read_contents({str(folder)!r})"
+    )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=20)
 
 
