@@ -19,6 +19,7 @@ CHOICES = "Type one of these, then Enter:"
 READ_QUESTION = 0.5
 CTRL_C = "\x03"
 CTRL_D = "\x04"
+CTRL_G = "\x07"
 CTRL_S = "\x13"
 CTRL_Q = "\x11"
 
@@ -661,6 +662,48 @@ async def test_signals_leave_at_a_run_and_at_a_question(cli, asks, number):
         screen.process.send_signal(number)
         assert await screen.end() == 128 + number
         assert "To continue: hilum --resume" in screen.text
+
+
+@pytest.mark.parametrize("options", [("--plain",), ()], ids=["plain", "redrawn"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+async def test_the_editor_ends_with_hilum(cli, asks, gone, wait_until, number, options):
+    editor = cli.folder / "editor"
+    editor.write_text('#!/bin/sh\necho $$ > "$0.pid"\necho EDITOR-RUNS\nexec sleep 600\n')
+    editor.chmod(0o755)
+    write = asks("write_file", path="b.py", content="y = 2\n")
+    async with (
+        cli.model(write),
+        cli.on_screen(*options, VISUAL=str(editor)) as screen,
+    ):
+        await screen.wait_for(READY)
+        if options:
+            await screen.type("Write\n")
+            await reply(screen, CHOICES, "edit")
+        else:
+            await screen.type("draft" + CTRL_G)
+        await screen.wait_for("EDITOR-RUNS")
+        screen.process.send_signal(number)
+        assert await screen.end() == 128 + number
+        pid = int((cli.folder / "editor.pid").read_text())
+        await wait_until(lambda: gone(pid))
+
+
+async def test_a_command_of_the_program_ends_with_hilum(cli, gone, wait_until, plugin):
+    """Even if hilum is killed: its warden ends the child process."""
+    options = plugin(
+        "import os, pathlib, sys, time\n"
+        "if '-c' in sys.orig_argv:\n"
+        f"    pathlib.Path({str(cli.folder)!r}, 'child.pid').write_text(str(os.getpid()))\n"
+        "    time.sleep(600)\n"
+    )
+    async with cli.model(say("One.")), cli.on_screen("--plain") as screen:
+        await screen.wait_for(READY)
+        await screen.type(f"/plugins --plugin {options[1]}\n")
+        file = cli.folder / "child.pid"
+        await screen.wait_until(lambda: file.exists() and file.read_text(), "the command")
+        screen.process.send_signal(signal.SIGKILL)
+        await screen.process.wait()
+        await wait_until(lambda: gone(int(file.read_text())))
 
 
 async def test_the_terminal_is_closed(cli):

@@ -34,6 +34,8 @@ MAX_INPUT_ROWS = 10
 MAX_MENU_ROWS = 8
 MAX_SEARCH_ROWS = 12
 MAX_FILES = 50
+# Seconds for which the reason is shown why there are no completions.
+ERROR_SECONDS = 6.0
 _NEWLINE_KEYS = ("enter", "alt-enter", "shift-enter", "ctrl-j")
 PLACEHOLDER = "What shall we do?   / commands · @ files · ! shell · ? keys"
 
@@ -394,8 +396,10 @@ class Composer:
         """Look for completions, and show them unless a later key has made them outdated."""
         try:
             candidates = await self._find(number, request, typed)
-        except HilumError:
+        except HilumError as error:
             candidates = []
+            if number == self._newest:
+                self._owner.show_notice(f"{error.code}: {error.message}", ERROR_SECONDS)
         if number != self._newest:
             return
         if request.kind == "argument":

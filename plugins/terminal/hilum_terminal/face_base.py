@@ -100,6 +100,9 @@ class FaceBase(ABC):
                 except HilumError as error:
                     self.show_error(error)
                     code = error.exit_code
+                # Let the lines arrive that were printed last.
+                await trio.lowlevel.checkpoint()
+                printed.finish()
                 identity = self.conversation.stored_id
                 if identity and self.conversation.has_prompts:
                     self._say_goodbye(f"To continue: hilum --resume {identity}")

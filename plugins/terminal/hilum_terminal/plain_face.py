@@ -541,8 +541,9 @@ class PlainFace(FaceBase):
                 self._answered.add(result.id)
                 self.commands.decide(result)
         # An answer that could not be delivered has opened the item again.
-        if reply[0].id in self._answered:
-            self.say(describe_result(reply[0]))
+        confirmation = describe_result(reply[0])
+        if confirmation and reply[0].id in self._answered:
+            self.say(confirmation)
         self._ask_next()
 
     def reopen_item(self, identity: str) -> None:

@@ -36,6 +36,7 @@ class FakeOwner:
         self.is_working = False
         self.sent = []
         self.errors = []
+        self.notices = []
         self.edited = ""
         self.drafts = []
         self.leave_editor = trio.Event()
@@ -78,7 +79,7 @@ class FakeOwner:
         self.errors.append(error)
 
     def show_notice(self, text, seconds=3.0):
-        pass
+        self.notices.append(text)
 
     async def edit_draft(self, text):
         self.drafts.append(text)
@@ -210,6 +211,16 @@ async def test_keys_that_are_faster_than_the_menu_corrupt_nothing(tmp_path):
         user.press_at_once("<ctrl-u>/mode pl<tab>")
         await user.settle()
         assert user.text == "/mode plan |"
+
+
+async def test_a_completer_that_fails_says_why(tmp_path, monkeypatch):
+    async def fail(chat, typed):
+        raise UsageError("The provider does not respond.")
+
+    monkeypatch.setattr(slash_settings, "complete_models", fail)
+    async with open_typist(tmp_path) as user:
+        await user.press("/model ")
+        assert any("The provider does not respond." in text for text in user.owner.notices)
 
 
 async def test_a_completion_keeps_the_rest_of_the_draft(tmp_path):

@@ -599,6 +599,33 @@ async def test_a_waiting_prompt_is_taken_back_into_the_input():
         assert list(chat.view.lead_actor.queued.values()) == ["third"]
 
 
+async def test_a_prompt_that_is_starting_cannot_be_taken_back():
+    async with open_chat(answers=[pause(1_000), say("one")]) as chat:
+        await chat.session.prompt("first")
+        run = await chat.session.prompt("second")
+        await trio.testing.wait_all_tasks_blocked()
+        chat.session.agents["main"].starting = run.id
+        assert "No prompt is waiting" in await chat.type("/queue")
+        assert list(chat.view.lead_actor.queued.values()) == ["second"]
+
+
+async def test_a_prompt_that_starts_while_the_list_is_open_is_not_stopped(monkeypatch):
+    async with open_chat(answers=[pause(1_000), say("one")]) as chat:
+        await chat.session.prompt("first")
+        run = await chat.session.prompt("second")
+        await trio.testing.wait_all_tasks_blocked()
+        choose = chat.choose
+
+        async def choose_late(*args, **kwargs):
+            choice = await choose(*args, **kwargs)
+            chat.session.agents["main"].starting = run.id
+            return choice
+
+        monkeypatch.setattr(chat, "choose", choose_late)
+        assert "has just begun" in await chat.type("/queue", "second")
+        assert list(chat.view.lead_actor.queued.values()) == ["second"]
+
+
 # --- skills ---------------------------------------------------------------------------------------
 
 
