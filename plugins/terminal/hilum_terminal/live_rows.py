@@ -16,6 +16,7 @@ from hilum_terminal.full_view import FullView, Page
 from hilum_terminal.markdown_rows import render_tail
 from hilum_terminal.panels import agent_rows, queue_rows, thinking_rows, todo_rows
 from hilum_terminal.repository import find_branch
+from hilum_terminal.second_terminal import is_joined
 from hilum_terminal.status import State, StatusFacts, status_row
 from hilum_terminal.styles import SPINNER, Theme
 from hilum_terminal.text_width import cut, escape_text, one_line
@@ -348,6 +349,7 @@ class LiveRows:
             branch=self._branch,
             sandbox=None if self._sandbox is None else bool(self._sandbox),
             background=self._count_background(),
+            is_joined=is_joined(session),
         )
         return status_row(facts, width=width, theme=face.theme)
 
