@@ -181,7 +181,7 @@ class ChatCommands:
 
     def quit(self) -> None:
         """End the program."""
-        self._face.conversation.leave()
+        self._face.leave()
 
     async def continue_run(self) -> None:
         """Continue the last run if it was cut off, stopped or failed."""

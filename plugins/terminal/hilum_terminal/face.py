@@ -71,7 +71,9 @@ class Face(FaceBase):
     def __init__(self, options: ChatOptions) -> None:
         super().__init__(options)
         self.theme = find_theme(options.environ)
-        self.tty = Tty(on_leave=lambda: self.drawing.leave(), on_return=lambda: self._returned())
+        self.tty = Tty(
+            on_leave=lambda: self.drawing.leave(), on_return=lambda: self._redraw_after_return()
+        )
         self.drawing = Drawing(
             self.tty, self.theme, self._layout, reflows=terminal_reflows(options.environ)
         )
@@ -88,7 +90,7 @@ class Face(FaceBase):
         self._last: dict[str, float] = {}
         self._decoder = KeyDecoder()
         # What was typed while an editor was opening.
-        self._held: list[Key | Paste] = []
+        self._typed_ahead: list[Key | Paste] = []
         self._last_key = 0.0
         self._changed = trio.Event()
 
@@ -143,7 +145,7 @@ class Face(FaceBase):
                 data = await self.tty.read()
                 keys = self._decoder.feed(data)
             if data == b"":  # the terminal was closed
-                self.conversation.leave()
+                self.leave()
                 return
             for key in keys:
                 self._last_key = trio.current_time()
@@ -220,7 +222,7 @@ class Face(FaceBase):
         # A question that opens while the user types must not take the next key for an answer.
         self.approvals.note_key(now)
         if self._holds_keys:
-            self._held.append(key)
+            self._typed_ahead.append(key)
             return
         if isinstance(key, Key) and self._handle_everywhere(key):
             return
@@ -237,10 +239,10 @@ class Face(FaceBase):
             return
         self._compose(key)
 
-    def _return_held(self) -> None:
-        held = self._held
-        self._held = []
-        if self.composer.add_held(held):
+    def _return_typed_ahead(self) -> None:
+        typed = self._typed_ahead
+        self._typed_ahead = []
+        if self.composer.add_typed_ahead(typed):
             self.show_notice("What you typed before the editor opened is in the input.", 5.0)
         self.changed()
 
@@ -316,7 +318,7 @@ class Face(FaceBase):
 
     def _leave_twice(self, key: str, label: str) -> None:
         if self._is_second(key):
-            self.conversation.leave()
+            self.leave()
         else:
             self.show_notice(f"{label} again to leave.")
 
@@ -489,7 +491,7 @@ class Face(FaceBase):
             self.commands.start_clock(identity)
         return layout
 
-    def _returned(self) -> None:
+    def _redraw_after_return(self) -> None:
         # Another program wrote to the alternate screen, too.
         self.drawing.restart()
 

@@ -1,4 +1,29 @@
-"""What both faces do: run a conversation, carry out the user's actions, and handle signals."""
+"""What both faces do: run a conversation, carry out the user's actions, and handle signals.
+
+A face is the program's main object. It holds the other objects, which know it as a
+``FaceProtocol``::
+
+    Face | PlainFace            the terminal, the keys or lines, and what is drawn
+      └ FaceBase                the tasks, the signals, and the queues of the user's actions
+          ├ Conversation        the open session, its view and its transcript; prompts and stops
+          │   └► FaceProtocol   … asks the face to show something, and to give texts back
+          └ ChatCommands        carries out commands, and the user's decisions about calls
+              └► FaceProtocol   … asks the face the questions of commands
+
+    Face only:
+      ├ Composer                the draft, its history and its completions
+      │   └► FaceProtocol       … sends what the user entered
+      ├ ApprovalPrompt          the question about a call, plan or question of the agent
+      ├ Overlays                the questions of commands, which cover everything else
+      ├ LiveRows, Drawing, Tty  the rows at the bottom, when to draw them, and the device
+
+``ChatCommands`` implements the protocol ``Chat``, through which the commands (``slash_*``) see the
+conversation; tests implement it, too. ``Asker`` is the part of ``Chat`` that only asks and tells.
+``ChatCommands`` and both faces implement it, because a folder's trust is asked about before a
+session is open.
+
+``leave`` of the face is the only way to end the program: it also cancels what the face still asks.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +42,7 @@ from hilum_view import SessionView
 from hilum_terminal.actions import Action, ActionQueue
 from hilum_terminal.approval_items import Item
 from hilum_terminal.chat import ChatCommands
-from hilum_terminal.chat_protocol import Chat, Choice
+from hilum_terminal.chat_protocol import Choice
 from hilum_terminal.conversation import Conversation
 from hilum_terminal.full_view import FullView
 from hilum_terminal.input_kinds import UserInput, read_argument, read_input
@@ -317,7 +342,9 @@ class FaceBase(ABC):
         """Hold what the user types, because it is meant for an editor that is opening.
 
         Until the editor has the terminal, hilum still reads the keys. They must neither be lost nor
-        answer a question or stop the run.
+        answer a question or stop the run. The key that opens the editor calls this at once, and the
+        action that runs the editor calls it again for as long as it needs; whoever holds the keys
+        releases them. The last release returns the typed text to the user.
         """
         self._editors += 1
 
@@ -325,14 +352,14 @@ class FaceBase(ABC):
         """Stop holding keys, and return to the user what was typed in the meantime."""
         self._editors -= 1
         if not self._editors:
-            self._return_held()
+            self._return_typed_ahead()
 
     @property
     def _holds_keys(self) -> bool:
         return self._editors > 0
 
     @abstractmethod
-    def _return_held(self) -> None:
+    def _return_typed_ahead(self) -> None:
         """Return to the user what was typed while an editor was opening."""
 
     async def edit_draft(self, text: str) -> str:
@@ -340,11 +367,6 @@ class FaceBase(ABC):
         return await self.commands.edit(text)
 
     # --- the conversation -------------------------------------------------------------------------
-
-    @property
-    def chat(self) -> Chat:
-        """The conversation, as seen by commands."""
-        return self.commands
 
     @property
     def opened_session(self) -> Session | None:

@@ -17,9 +17,8 @@ from hilum_terminal.keys import Key, Paste
 from hilum_terminal.prompts import LineField
 from hilum_terminal.styles import Theme
 from hilum_terminal.text_width import cells, cut, one_line, without_colors
+from hilum_terminal.transcript import THREAD_SIZE
 
-# Number of source characters above which a page is laid out in a thread.
-THREAD_SIZE = 1_000
 # Rows of the previous page that stay visible after Page Down.
 OVERLAP = 2
 # Characters at the beginning of a row that are not part of the text.

@@ -166,11 +166,6 @@ class History:
             self._browser.note(draft)
         return self._browser.move(-1)
 
-    @property
-    def is_browsing(self) -> bool:
-        """Whether the editor shows a text from the history instead of a draft."""
-        return self._browser.position >= 0
-
     def _find_prefix(self, prefix: str) -> list[str]:
         entries = list(self._newest_first())
         own = [entry for entry in entries if entry.project == self.project]

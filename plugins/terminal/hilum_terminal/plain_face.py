@@ -45,7 +45,7 @@ from hilum_terminal.plain_terminal import PlainTerminal
 from hilum_terminal.settings import TerminalSettings
 from hilum_terminal.styles import PLAIN, Style
 from hilum_terminal.text_width import escape_text, one_line, wrap_text
-from hilum_terminal.transcript import Block, Transcript
+from hilum_terminal.transcript import THREAD_SIZE, Block, Transcript
 
 if TYPE_CHECKING:
     from hilum_terminal.options import ChatOptions
@@ -58,14 +58,12 @@ SILENCE = 30.0
 SHORT_CALL = 0.5
 """Minimum duration, in seconds, of a call that is announced. A shorter call is written only once,
 with its result."""
-TWICE_SECONDS = 3.0
+LEAVE_SECONDS = 3.0
 """Seconds within which Ctrl-C must be pressed again to leave."""
 REMINDER = 60.0
 """Seconds before a question's deadline at which hilum reminds the user of it."""
 REOPEN_DELAY = 0.3
 """Seconds to wait for the edited version of a call after the editor is closed."""
-THREAD_SIZE = 20_000
-"""Number of characters above which a block is laid out in a thread."""
 HELP = (
     "Type a prompt and press Enter. While the agent works, a line steers it; Ctrl-C or /stop stops"
     " it. When hilum asks something, answer with a whole word and Enter. /help lists the commands,"
@@ -144,9 +142,9 @@ class PlainFace(FaceBase):
         self._at_line_start = True
         self._wrote = trio.Event()
         self._is_leaving = False
-        self._last_interrupt = -TWICE_SECONDS
+        self._last_interrupt = -LEAVE_SECONDS
         # The lines that were typed while an editor was opening.
-        self._held: list[str] = []
+        self._typed_ahead: list[str] = []
         # Commands ask one question at a time, and hilum asks about no waiting item meanwhile,
         # because a "yes" must have only one meaning.
         self._one_question = trio.Lock()
@@ -211,7 +209,7 @@ class PlainFace(FaceBase):
             self._question.answer(None)
         elif self._stop():
             return
-        elif trio.current_time() - self._last_interrupt < TWICE_SECONDS:
+        elif trio.current_time() - self._last_interrupt < LEAVE_SECONDS:
             self.leave()
         else:
             self._last_interrupt = trio.current_time()
@@ -298,7 +296,7 @@ class PlainFace(FaceBase):
             # The terminal has echoed the newline.
             self._at_line_start = True
         if self._holds_keys:
-            self._held.append(line)
+            self._typed_ahead.append(line)
         elif question is not None:
             self._answer_question(question, line)
         elif self._asked is not None and self._answer_item(self._asked, line):
@@ -308,10 +306,10 @@ class PlainFace(FaceBase):
         elif line.strip():
             self.submit(line)
 
-    def _return_held(self) -> None:
-        held = self._held
-        self._held = []
-        self.give_back([line for line in held if line.strip()])
+    def _return_typed_ahead(self) -> None:
+        typed = self._typed_ahead
+        self._typed_ahead = []
+        self.give_back([line for line in typed if line.strip()])
 
     def _answer_question(self, question: _OpenQuestion, line: str) -> None:
         if question.is_open:

@@ -58,7 +58,7 @@ class PlainTerminal:
         self._fd = -1
         self._partial = b""
         self._output = trio.Lock()
-        self._returned = trio.Event()
+        self._taken_back = trio.Event()
         self._reading: trio.CancelScope | None = None
         # Number of open contexts in which the modes may differ from the user's modes.
         self._changes = 0
@@ -103,7 +103,7 @@ class PlainTerminal:
         """Read lines and pass them on, until the terminal is closed."""
         while not self.gone:
             while self.is_lent:
-                await self._returned.wait()
+                await self._taken_back.wait()
             with trio.CancelScope() as self._reading:
                 await trio.lowlevel.wait_readable(self._fd)
             self._reading = None
@@ -186,7 +186,7 @@ class PlainTerminal:
         """
         async with self._output:
             self.is_lent = True
-            self._returned = trio.Event()
+            self._taken_back = trio.Event()
             if self._reading is not None:
                 self._reading.cancel()
             try:
@@ -198,7 +198,7 @@ class PlainTerminal:
                 self.is_lent = False
                 # A crashed editor does not restore the terminal modes.
                 self._apply_modes()
-                self._returned.set()
+                self._taken_back.set()
 
     @contextmanager
     def hidden(self) -> Iterator[None]:

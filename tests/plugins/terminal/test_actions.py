@@ -5,6 +5,7 @@ import trio
 import trio.testing
 from hilum_terminal.face import Face
 from hilum_terminal.options import ChatOptions
+from hilum_terminal.plain_face import PlainFace, _OpenQuestion
 
 
 @pytest.fixture
@@ -88,3 +89,17 @@ async def test_a_stop_returns_the_messages_of_both_queues_in_order(face, monkeyp
     await trio.testing.wait_all_tasks_blocked()
     face._stop()
     assert face.composer.editor.text == "one\n\ntwo\n\nthree"
+
+
+@pytest.mark.parametrize("way", ["/quit", "signal"])
+async def test_every_way_to_leave_cancels_the_open_question(tmp_path, way):
+    """Otherwise, the command that asks would keep the program from ending."""
+    face = PlainFace(ChatOptions(workspace=tmp_path, environ={}))
+    question = _OpenQuestion()
+    face._question = question
+    if way == "/quit":
+        face.commands.quit()
+    else:
+        face._leave_by_signal(15)
+    assert question.answered.is_set()
+    assert face.conversation._left
