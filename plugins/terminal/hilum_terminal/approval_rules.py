@@ -16,7 +16,7 @@ def find_lasting_problem(item: WaitingCall) -> str:
         return "This call is dangerous: hilum asks about each one."
     if item.arguments is not None:
         # The approval would cover calls that differ from the one that the user edited.
-        return "You have edited this call: only this one can be allowed."
+        return "An edited call can be approved only once."
     return ""
 
 

@@ -42,8 +42,8 @@ from hilum_terminal.settings import TerminalSettings
 from hilum_terminal.shell_line import MAX_KEPT, ShellLine, run_shell_line
 
 OLD_IMAGE = (
-    "! An image in this text is not sent, because it was pasted before hilum started. Paste its path"
-    " again to send it."
+    "! An image in this message is not sent, because it was pasted before hilum started. Paste its"
+    " path again to send it."
 )
 # The parts of the view that determine which items wait for the user.
 _WAITING_PARTS = ("waiting", "proposal", "actors")
@@ -345,7 +345,7 @@ class Conversation:
                 "warning",
             )
         elif actor.proposal is not None:
-            self.transcript.note("A plan waits for your decision.", "warning")
+            self.transcript.note("A plan is waiting for your decision.", "warning")
         self._give_back_unsent(session)
         # The items were looked for before the log was read.
         self._face.note_waiting()
@@ -378,7 +378,7 @@ class Conversation:
             verdict = "allowed" if item.accepted else "denied"
             self.transcript.note(f"Answered in another terminal: {verdict}.", "dim")
         if isinstance(item, ApprovalAsked):
-            self._face.call_attention("hilum waits for your approval")
+            self._face.call_attention("hilum is waiting for your approval")
         if isinstance(item, Delta) or item.agent != self.view.lead:
             return
         match item:

@@ -300,18 +300,18 @@ class Face(FaceBase):
         if self._stop():
             return
         if not self.composer.is_empty:
-            self.show_notice("Ctrl-C clears the draft and keeps it in the history.")
+            self.show_notice("Ctrl-C clears the draft; Up restores it.")
             return
         if self._is_second("esc"):
             self.enqueue(lambda: self.commands.run("/rewind"), "/rewind")
         else:
-            self.show_notice("Esc again: go back to an earlier message.")
+            self.show_notice("Press Esc again to go back to an earlier message.")
 
     def _interrupt(self) -> None:
         """Handle Ctrl-C: clear the draft, or stop the run, or leave at the second press."""
         if not self.composer.is_empty:
             self.composer.put_away()
-            self.show_notice("The draft is in the history: Up brings it back.")
+            self.show_notice("The draft was cleared. Up restores it.")
             return
         if not self._stop():
             self._leave_twice("ctrl-c", "Ctrl-C")
@@ -320,7 +320,7 @@ class Face(FaceBase):
         if self._is_second(key):
             self.leave()
         else:
-            self.show_notice(f"{label} again to leave.")
+            self.show_notice(f"Press {label} again to exit.")
 
     def _is_second(self, key: str) -> bool:
         now = trio.current_time()
@@ -465,7 +465,7 @@ class Face(FaceBase):
         for item in items:
             # For approvals, the conversation itself notifies the user.
             if item.id not in known and not isinstance(item, WaitingCall):
-                self.call_attention("hilum waits for your answer")
+                self.call_attention("hilum is waiting for your answer")
         self._take_routed(routed)
         self.drawing.redraw()
         self._changed.set()

@@ -56,9 +56,9 @@ if TYPE_CHECKING:
     from hilum_terminal.options import ChatOptions
 
 BUG_TEXT = (
-    "This is a bug in hilum: please report it with the lines above. The conversation continues."
+    "This is a bug in hilum. Please report it with the lines above. The conversation continues."
 )
-BROKEN_LOG = "the log of the conversation cannot be written, so hilum takes no answer"
+BROKEN_LOG = "the log of the conversation cannot be written, so it cannot accept answers"
 # Seconds until a failed task is restarted.
 PAUSE_SECONDS = 0.5
 # Time limit, in seconds, for writing the last lines when hilum ends, because the terminal may be
@@ -476,7 +476,7 @@ class FaceBase(ABC):
         if program:
             # A terminal that allows this keeps the text when hilum ends.
             self._copy_by_terminal(text)
-            return f"with {program}, which may hold it only until hilum ends"
+            return f"with {program}, which may keep it only until hilum exits"
         return self._copy_by_terminal(text) or self._offer_text(text)
 
     @abstractmethod

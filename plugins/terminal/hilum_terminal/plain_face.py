@@ -33,8 +33,8 @@ from hilum_terminal.plain_questions import (
     AskedItem,
     Misfit,
     NextStep,
+    PlainStep,
     Reply,
-    Step,
     answer_rows,
     cancel,
     describe_result,
@@ -65,9 +65,9 @@ REMINDER = 60.0
 REOPEN_DELAY = 0.3
 """Seconds to wait for the edited version of a call after the editor is closed."""
 HELP = (
-    "Type a prompt and press Enter. While the agent works, a line steers it; Ctrl-C or /stop stops"
-    " it. When hilum asks something, answer with a whole word and Enter. /help lists the commands,"
-    " ? shows this text, /exit or Ctrl-D leaves."
+    "Type a prompt and press Enter. What you type while the agent is running is sent to it at once;"
+    " Ctrl-C or /stop stops it. When hilum asks a question, answer with a whole word and Enter."
+    " /help lists the commands, ? shows this help, /exit or Ctrl-D exits hilum."
 )
 
 
@@ -213,7 +213,7 @@ class PlainFace(FaceBase):
             self.leave()
         else:
             self._last_interrupt = trio.current_time()
-            self.say("Ctrl-C again to leave.")
+            self.say("Press Ctrl-C again to exit.")
 
     async def _watch_silence(self) -> None:
         """Report every 30 seconds that the agent is still working, unless there is other output."""
@@ -316,9 +316,11 @@ class PlainFace(FaceBase):
             question.answer(line)
         elif question.secret:
             # The line may be the secret, so the agent must not read it.
-            self.say("That line came before the question, and was dropped. Type it again.")
+            self.say(
+                "hilum discarded that line because you typed it before the question. Type it again."
+            )
         elif line.strip():
-            self.say(f"Not taken as an answer, because it came before the question: {line}")
+            self.say(f"hilum discarded this line because you typed it before the question: {line}")
 
     def _take_end(self) -> None:
         """Handle Ctrl-D: cancel the open question or, if there is none, leave hilum."""
@@ -357,7 +359,7 @@ class PlainFace(FaceBase):
             lines.append(f"{mark} {number}. {one_line(choice.label)}{hint}")
         self.say("\n".join(lines))
         while True:
-            typed = await self._ask_line("Number, or Enter to leave it:")
+            typed = await self._ask_line("Number, or Enter to cancel:")
             if not typed:
                 return None
             # isdigit() would also accept characters such as "²".
@@ -444,10 +446,10 @@ class PlainFace(FaceBase):
 
     def _say_count(self, asked: AskedItem, count: int) -> None:
         if count > asked.count:
-            self.say(f"Now {count} wait for you. The question above is 1 of {count}.")
+            self.say(f"{count} questions are waiting. The one above is question 1 of {count}.")
         asked.count = count
 
-    def _ask_about(self, item: Item, waiting: Sequence[Item], step: Step = "choose") -> None:
+    def _ask_about(self, item: Item, waiting: Sequence[Item], step: PlainStep = "choose") -> None:
         approval = self._find_approval(item)
         asked = AskedItem(
             item,
@@ -473,7 +475,7 @@ class PlainFace(FaceBase):
         self._write_rows(question_rows(asked, self.terminal.width()), begin)
         if is_new and not isinstance(item, WaitingCall):
             # For approvals, the conversation itself notifies the user.
-            self.call_attention("hilum waits for your answer")
+            self.call_attention("hilum is waiting for your answer")
 
     def _find_approval(self, item: Item) -> Approval | None:
         for approval in self.conversation.view.waiting:
@@ -507,7 +509,7 @@ class PlainFace(FaceBase):
         if reply is None:
             return False
         if not asked.is_open:
-            self.say("That line came before the question, so it is sent as text.")
+            self.say("You typed that line before the question, so it is sent as a message.")
             return False
         self._carry_out(asked, reply)
         return True

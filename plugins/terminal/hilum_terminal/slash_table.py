@@ -126,7 +126,7 @@ BUILT_IN: tuple[SlashCommand, ...] = (
         target="slash_background:stop",
         completer="slash_background:complete_running",
     ),
-    SlashCommand("quit", "Leave hilum", target="slash_session:quit_program", aliases=("exit",)),
+    SlashCommand("quit", "Exit hilum", target="slash_session:quit_program", aliases=("exit",)),
     SlashCommand(
         "rewind",
         "Go back to an earlier prompt: the conversation, the files or both",

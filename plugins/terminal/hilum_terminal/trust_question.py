@@ -161,7 +161,7 @@ async def _trust(asker: Asker, shown: FolderContents) -> Literal["readonly"] | N
         asker.say(f"The folder is not trusted: {error.message} {error.hint}", style="bad")
         return None
     if not is_same:
-        asker.say("The folder changed while you decided.", style="warning")
+        asker.say("The folder changed while you were deciding.", style="warning")
         return await ask_trust(asker, shown.root)
     return None
 
@@ -228,7 +228,7 @@ def describe(contents: FolderContents) -> list[str]:
         lines.append("Changed since you trusted this folder:")
         lines += _shorten([f"  {_show(change)}" for change in contents.changes], MAX_CHANGES)
     if contents.names:
-        lines.append("This folder brings along:")
+        lines.append("This folder contains:")
     for effect, names in _group(contents.names).items():
         listed = ", ".join(_shorten([_show(name) for name in names], MAX_NAMES))
         lines.append(f"  {listed}: {effect}")
@@ -236,7 +236,7 @@ def describe(contents: FolderContents) -> list[str]:
         lines.append(f"This folder cannot be trusted: {_show(contents.problem)}")
     if contents.instructions:
         listed = ", ".join(contents.instructions)
-        lines.append(f"Its instructions for agents are read in any case: {listed}")
+        lines.append(f"Instructions that are read whether or not you trust the folder: {listed}")
     return lines
 
 

@@ -161,7 +161,7 @@ def test_arguments_can_be_changed_added_and_removed() -> None:
         ("3\n", "3,\n", "The argument limit is not valid JSON"),
         ("3\n", '{"a": 1, "a": 2}\n', "a key occurs twice"),
         ("3\n", "[" * 5000 + "\n", "The argument limit is not valid JSON"),
-        ("limit (JSON)", "limit (remove)", "The removed argument limit still has a text"),
+        ("limit (JSON)", "limit (remove)", "The removed argument limit still has content"),
         ("limit (JSON)", '"lim (JSON)', "is not the name of an argument"),
         ("end ==========\n", "end ==========\nmore\n", "There is text after the end"),
     ],

@@ -45,7 +45,7 @@ async def test_clear_starts_a_new_conversation_and_keeps_the_old_one():
         await chat.session.run("Greet me.")
         old = chat.session.id
         said = await chat.type("/new")
-        assert said == f"A new conversation. The earlier one: /resume {old}"
+        assert said == f"This is a new conversation. To return to the earlier one: /resume {old}"
         assert chat.view.totals.runs == 0
         await chat.type(f"/resume {old}")
         assert chat.session.id == old
@@ -85,7 +85,7 @@ async def test_fork_continues_in_a_copy():
         await chat.session.run("Greet me.")
         old = chat.session.id
         said = await chat.type("/fork")
-        assert said == f"This is a copy. The original: /resume {old}"
+        assert said == f"This is a copy. To return to the original: /resume {old}"
         assert chat.view.forked == old
         await chat.session.run("Again.")
         await chat.type(f"/resume {old}")

@@ -68,13 +68,13 @@ async def test_the_question_names_what_could_run_or_instruct(folder: Path) -> No
     decision = await ask_trust(asker, folder)
     assert decision == "readonly"
     assert asker.said == [
-        "This folder brings along:",
+        "This folder contains:",
         "  .hilum/plugins/deploy.py: code that runs inside hilum",
         "  .claude/agents/tester.md: instructions for agents, and the tools that they use",
         "  .claude/skills/pdf/SKILL.md, .claude/skills/pdf/read.py: instructions, and scripts that"
         " the agent may run",
         "  .mcp.json: programs to start as MCP servers; each one also needs your approval",
-        "Its instructions for agents are read in any case: AGENTS.md",
+        "Instructions that are read whether or not you trust the folder: AGENTS.md",
     ]
     assert asker.selected == [LOOK]
     assert ".hilum/plugins/deploy.py" in asker.previews[2]
@@ -130,7 +130,7 @@ async def test_a_change_while_the_user_decides_is_asked_again(folder: Path) -> N
     asker = ScriptedAsker(answers=[change_and_answer, LOOK])
     decision = await ask_trust(asker, folder)
     assert decision == "readonly"
-    assert "The folder changed while you decided." in asker.said
+    assert "The folder changed while you were deciding." in asker.said
     assert any("late.py" in line for line in asker.said)
     assert not is_trusted(folder)
 
@@ -181,6 +181,6 @@ def test_a_folder_that_is_a_link_out_of_the_project_is_named(tmp_path: Path) -> 
     (project / ".claude").mkdir(parents=True)
     (project / ".claude/skills").symlink_to(tmp_path / "elsewhere")
     assert describe(read_contents(project)) == [
-        "This folder brings along:",
+        "This folder contains:",
         "  .claude/skills: instructions, and scripts that the agent may run",
     ]
