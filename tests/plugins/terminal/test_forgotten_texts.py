@@ -1,8 +1,9 @@
-"""What a conversation keeps for the agent, and what waits for the user."""
+"""Texts that a conversation keeps, and when it forgets them."""
 
 from types import SimpleNamespace
 
 import trio
+import trio.testing
 from hilum_terminal.conversation import MAX_ATTACHED
 from hilum_terminal.face import Face
 from hilum_terminal.options import ChatOptions
@@ -41,3 +42,24 @@ async def test_looking_at_the_waiting_items_changes_nothing():
     actor.proposal = Proposal(run="r3", text="Another plan")
     assert [(item.text, item.edited) for item in items.items(0.0)] == [("Another plan", False)]
     await trio.lowlevel.checkpoint()
+
+
+async def test_an_invalid_edit_is_forgotten_when_its_call_no_longer_waits(
+    tmp_path, nursery, monkeypatch
+):
+    face = Face(ChatOptions(workspace=tmp_path, environ={}))
+    journal = SimpleNamespace(broken=None)
+    face.conversation.session = SimpleNamespace(journal=journal, agents={}, runs={})
+    face.show_waiting = lambda items: None
+    nursery.start_soon(face.commands.watch_waiting_items)
+    actor = SimpleNamespace(proposal=None, queued={})
+    view = SimpleNamespace(waiting=[], lead_actor=actor)
+    face.conversation.view = view
+    face.commands.note_waiting()
+    await trio.testing.wait_all_tasks_blocked()
+    view.waiting.append(SimpleNamespace(id="a1"))
+    face.commands._forms = {"a1": "half", "a2": "half"}
+    monkeypatch.setattr(face.commands._waiting, "items", lambda offset: [])
+    face.commands.note_waiting()
+    await trio.testing.wait_all_tasks_blocked()
+    assert face.commands._forms == {"a1": "half"}
