@@ -250,6 +250,10 @@ async def test_three_terminals(cli):
             nursery.start_soon(take_over, third)
         for screen in (second, third):
             await screen.wait_for(READY)
+        # A prompt that is sent before the third terminal has joined the second one returns to its
+        # input.
+        await second.wait_until(lambda: second.text.count(JOINED) == 2, "two terminals again")
+        await third.wait_until(lambda: third.text.count(JOINED) == 2, "two terminals again")
         await third.type("And now?\r")
         await third.wait_for("From three.")
         await second.wait_for("From three.")

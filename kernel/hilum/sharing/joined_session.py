@@ -17,7 +17,7 @@ import msgspec
 import trio
 
 from hilum import events as ev
-from hilum.agents import Agent
+from hilum.agents import Agent, Mode
 from hilum.errors import E_BUSY, E_TIMEOUT, HilumError, StoreError, ToolDenied, UsageError
 from hilum.hooks import PluginFailure, open_nursery
 from hilum.hookspecs import PromptCommand
@@ -195,11 +195,14 @@ class JoinedSession(Session):
     ) -> None:
         self._held = MemoryLog(info)
         super().__init__(kernel, self._held, info, root, settings)
-        self.attended = welcome.attended
-        self.began_at = welcome.last
-        self.lost = trio.Event()
-        self.is_silent = False
-        self.confinement = ""
+        self.attended: bool = welcome.attended
+        self.began_at: int = welcome.last
+        self.lost: trio.Event = trio.Event()
+        self.is_silent: bool = False
+        self.confinement: str = ""
+        self.modes: dict[str, Mode] = {}
+        self.model: str = ""
+        self.approve: Any = ""
         self.on_problem: Callable[[HilumError], None] = lambda error: None
         self.on_refused: Callable[[str], None] = lambda identity: None
         self.on_silence: Callable[[], None] = lambda: None
