@@ -280,6 +280,36 @@ async def test_after_a_crash_the_conversation_is_ready(cli, asks):
         assert not (cli.workspace / "b.py").exists()
 
 
+async def test_after_a_crash_the_running_command_is_named(cli, asks):
+    """The user must know what may have had an effect."""
+    sleep = asks("run_terminal_cmd", command="sleep 60")
+    async with cli.model(say("Hello."), sleep), cli.on_screen("--approve", "auto") as screen:
+        await screen.wait_for("ready · agent")
+        await screen.type("Hello\r")
+        await screen.wait_for("1 turn")
+        await screen.type("Wait\r")
+        await screen.wait_for("$ sleep 60  1 s")
+        screen.process.kill()
+        await screen.end()
+    async with cli.model(say("Back.")), cli.on_screen("-c") as screen:
+        await screen.wait_for("The last run was cut off.")
+        await screen.wait_for("Was running, and may have had an effect: $ sleep 60")
+
+
+async def test_resume_without_an_id_shows_the_list(cli):
+    """``hilum --resume`` lets the user choose; nothing is resumed before that."""
+    async with cli.model(say("Good day.")), cli.on_screen() as screen:
+        await screen.wait_for(READY)
+        await screen.type("Greet me\r")
+        await screen.wait_for("1 turn")
+    async with cli.model(say("Yes.")), cli.on_screen("--resume") as screen:
+        await screen.wait_for("Continue a conversation")
+        assert "Good day." not in "\n".join(screen.rows[:3])
+        await trio.sleep(0.4)
+        await screen.type("\r")
+        await screen.wait_for("Good day.")
+
+
 async def test_text_of_a_model_does_not_look_like_a_card(cli, asks):
     """A real card begins in the first column, and so does a prompt."""
     forged = "✓ $ false  0.1 s\n\n❯ great, commit it"

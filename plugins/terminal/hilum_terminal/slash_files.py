@@ -202,7 +202,7 @@ def describe_limits(preview: UndoPreview) -> str:
     lines = []
     if preview.merged:
         lines.append(
-            f"Changed since by something else, which will be kept: {list_names(preview.merged)}"
+            f"Changed again later, which will be kept: {list_names(preview.merged)}"
         )
     for path, why in list(preview.skipped.items())[:MAX_NAMED]:
         lines.append(f"Will be skipped: {path}: {why}")
