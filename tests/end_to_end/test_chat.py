@@ -62,7 +62,7 @@ async def test_a_first_conversation(cli, asks):
         assert "✓ read a.py" in screen.text
         assert "It sets x." in screen.text
         await screen.type("\x03")
-        await screen.wait_for("Ctrl-C again to leave.")
+        await screen.wait_for("Press Ctrl-C again to exit.")
         await screen.type("\x03")
         assert await screen.end() == 0
         assert "To continue: hilum --resume " in screen.text
@@ -226,7 +226,7 @@ async def test_another_session_takes_the_place_of_this_one(cli):
         await screen.type("/clear\r")
         await screen.type("second\r")
         await screen.wait_for("New.")
-        assert "A new conversation. The earlier one: /resume" in screen.text
+        assert "This is a new conversation. To return to the earlier one: /resume" in screen.text
         request = str(server.requests[-1].body)
         assert "alpha-prompt" not in request
         assert "old-output" not in request
@@ -278,6 +278,36 @@ async def test_after_a_crash_the_conversation_is_ready(cli, asks):
         await screen.type("Go on\r")
         await screen.wait_for("Back.")
         assert not (cli.workspace / "b.py").exists()
+
+
+async def test_after_a_crash_the_running_command_is_named(cli, asks):
+    """The user must know what may have had an effect."""
+    sleep = asks("run_terminal_cmd", command="sleep 60")
+    async with cli.model(say("Hello."), sleep), cli.on_screen("--approve", "auto") as screen:
+        await screen.wait_for("ready · agent")
+        await screen.type("Hello\r")
+        await screen.wait_for("1 turn")
+        await screen.type("Wait\r")
+        await screen.wait_for("$ sleep 60  1 s")
+        screen.process.kill()
+        await screen.end()
+    async with cli.model(say("Back.")), cli.on_screen("-c") as screen:
+        await screen.wait_for("The last run was cut off.")
+        await screen.wait_for("Was running, and may have had an effect: $ sleep 60")
+
+
+async def test_resume_without_an_id_shows_the_list(cli):
+    """``hilum --resume`` lets the user choose; nothing is resumed before that."""
+    async with cli.model(say("Good day.")), cli.on_screen() as screen:
+        await screen.wait_for(READY)
+        await screen.type("Greet me\r")
+        await screen.wait_for("1 turn")
+    async with cli.model(say("Yes.")), cli.on_screen("--resume") as screen:
+        await screen.wait_for("Continue a conversation")
+        assert "Good day." not in "\n".join(screen.rows[:3])
+        await trio.sleep(0.4)
+        await screen.type("\r")
+        await screen.wait_for("Good day.")
 
 
 async def test_text_of_a_model_does_not_look_like_a_card(cli, asks):
@@ -336,7 +366,7 @@ async def test_a_paste_without_an_end(cli):
         await screen.type("\x1b[200~abc")
         await screen.wait_for("abc")
         await screen.type("\x03")
-        await screen.wait_for("The draft is in the history")
+        await screen.wait_for("The draft was cleared")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT])
@@ -489,7 +519,7 @@ async def test_ctrl_b_moves_a_command_to_the_background(cli, asks):
         await screen.type("a draft\x02X")
         await screen.wait_for("a drafXt")
         await screen.type("\x03")
-        await screen.wait_for("The draft is in the history")
+        await screen.wait_for("The draft was cleared")
         assert "in the background" not in screen.text
         await screen.type("\x02")
         await screen.wait_for("It runs.")

@@ -10,7 +10,7 @@ import pytest
 import trio
 from hilum.messages import AssistantMessage, Text
 
-READY = "ready · agent"
+READY = "ready · "
 JOINED = "open in 2 terminals"
 LEFT = "Continue the conversation in this terminal?"
 SHIFT_TAB = "\x1b[Z"
@@ -68,6 +68,8 @@ async def test_both_terminals_show_the_same_and_can_prompt(cli):
         two_terminals(cli) as (first, second),
     ):
         await second.wait_for("Good day.")
+        await second.wait_for("ready · joined")
+        assert "· joined" not in first.text
         await second.type("Second prompt\r")
         await first.wait_for("❯ Second prompt")
         await first.wait_for("From two.")

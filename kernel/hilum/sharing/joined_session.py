@@ -353,11 +353,17 @@ class JoinedSession(Session):
             return
         self.lost.set()
         self._complete.set()
-        error = self._find_problem()
-        assert error is not None
+        hint = f"/resume {self.id} opens it here."
+        ended = StoreError(f"{_LEFT} The run has ended or was cut off.", code=E_BUSY, hint=hint)
         for run in self.runs.values():
-            run._finish(None, error)
+            run._finish(None, ended)
         self.runs.clear()
+        # The owner may have carried out a request whose reply has not arrived.
+        error = StoreError(
+            f"{_LEFT} It may have received what you just sent.",
+            code=E_BUSY,
+            hint=f"{hint} Look there before you send it again.",
+        )
         for identity, handle in list(self._replies.items()):
             handle(make_error_reply(identity, error))
         self._replies.clear()

@@ -318,7 +318,8 @@ def _fit_options(
         rows = choice_rows(labels, marked, width, len(options), theme)
         if len(rows) <= max_rows:
             return rows
-    return choice_rows(_abbreviate(options)[-1], marked, width, max_rows, theme)
+    # In 20 columns, one row has room for nine keys.
+    return choice_rows(_abbreviate(options)[-1], marked, width, max_rows, theme, is_tight=True)
 
 
 def _abbreviate(options: Sequence[Option]) -> list[list[str]]:

@@ -55,7 +55,7 @@ MIN_SUBJECT = 10
 """Minimum width, in columns, of a call's subject; narrower cards leave out the details."""
 MIN_WIDE = 40
 """Minimum width, in columns, at which the rows below the first one are indented by four columns."""
-HINT_SECONDS = 15.0
+HINT_SECONDS = 5.0
 """Seconds after which the card of a command names the key that moves it to the background."""
 NOTHING_PRINTED = "[no output]"
 _EXIT_LINE = re.compile(r"\A(?:E_[A-Z_]+: )?[^\n]*(?:\n|\Z)")

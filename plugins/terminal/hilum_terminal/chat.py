@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from hilum import (
     __version__,
     home_folder,
 )
+from hilum.processes import Command
 from hilum_view import Question, SessionView
 
 from hilum_terminal import slash
@@ -48,6 +49,8 @@ from hilum_terminal.transcript import Block
 from hilum_terminal.trust_question import ask_trust
 from hilum_terminal.waiting_items import WaitingItems
 
+# Number of bytes of a command's output to keep, half from its beginning and half from its end.
+MAX_OUTPUT = 8_000_000
 PROGRAM = "from hilum.__main__ import main; raise SystemExit(main())"
 
 
@@ -124,7 +127,7 @@ class ChatCommands:
         """Let the user edit text in an editor, and return the edited text."""
         self._face.hold_keys()
         try:
-            return await edit_text(text, suffix, self._face.lend())
+            return await edit_text(text, suffix, self._face.lend(), self._environ)
         finally:
             self._face.release_keys()
 
@@ -132,19 +135,18 @@ class ChatCommands:
         """Run a ``hilum`` command as a child process in the session's folder."""
         # With -P, no file in the folder can shadow a module.
         argv = [sys.executable, "-P", "-c", PROGRAM, *arguments]
-        # A process of the session would run in the sandbox, which hides the user's settings.
-        done = await trio.run_process(
-            argv,
-            cwd=self.session.workspace.root,
-            env=dict(self._face.conversation.options.environ),
-            stdin=b"",
-            capture_stdout=True,
-            capture_stderr=True,
-            check=False,
-        )
+        # The session's own processes run in the sandbox, which hides the user's settings. Its
+        # warden starts the command as it is, and ends it when hilum ends.
+        session = self.session
+        command = Command(tuple(argv), str(session.workspace.root), dict(self._environ))
+        done = await session.kernel.warden.run(command, limit=MAX_OUTPUT)
         out = done.stdout.decode(errors="replace")
         err = done.stderr.decode(errors="replace")
         return CommandOutput(done.returncode, out, err)
+
+    @property
+    def _environ(self) -> Mapping[str, str]:
+        return self._face.conversation.options.environ
 
     async def reopen(self, *, resume: str = "", draft: str = "", same: bool = False) -> None:
         """Close this session, open another one in its place, and wait until that session is open.
@@ -178,7 +180,7 @@ class ChatCommands:
 
     def quit(self) -> None:
         """End the program."""
-        self._face.conversation.leave()
+        self._face.leave()
 
     async def continue_run(self) -> None:
         """Continue the last run if it was cut off, stopped or failed."""
@@ -213,6 +215,12 @@ class ChatCommands:
         await self._face.conversation.opened.wait()
         if not await slash.run_command(self, text):
             await self._face.conversation.prompt(text)
+
+    def keeps_conversation(self, text: str) -> bool:
+        """Return whether a command only shows something, so that messages need not wait for it."""
+        session = self._face.conversation.session
+        found = slash.find_command(session, text) if session is not None else None
+        return found is not None and found[0].keeps_conversation
 
     async def remember(self, text: str) -> None:
         """Add a sentence to the memory for later sessions, as ``hilum memory add`` does."""
@@ -284,7 +292,11 @@ class ChatCommands:
             if self._waiting is None or self._waiting_of is not session:
                 self._waiting = WaitingItems(session, self.view, self.find_sandbox)
                 self._waiting_of = session
+                # The ids of approvals restart in the next session.
+                self._forms = {}
             await self._waiting.describe()
+            open_ids = {each.id for each in self.view.waiting}
+            self._forms = {key: text for key, text in self._forms.items() if key in open_ids}
             # Another session may have been opened in the meantime.
             if self._face.conversation.session is session:
                 self._face.show_waiting(self._waiting.items(clock_offset()))
@@ -436,7 +448,7 @@ class ChatCommands:
         self._face.hold_keys()
         try:
             terminal = self._face.lend()
-            text = await edit_text(opened, ".txt", terminal, "call", is_exact=True)
+            text = await edit_text(opened, ".txt", terminal, self._environ, "call", is_exact=True)
         finally:
             self._face.release_keys()
         if not text.strip():

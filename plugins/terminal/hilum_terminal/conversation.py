@@ -26,7 +26,7 @@ from hilum.events import (
 )
 from hilum.sharing import JoinedSession
 from hilum.store import MemoryStore
-from hilum_view import Answer, Card, Changes, Outcome, Prompt, SessionView
+from hilum_view import Answer, Card, Changes, Notice, Outcome, Prompt, SessionView
 
 from hilum_terminal.call_descriptions import describe_action
 from hilum_terminal.face_protocol import FaceProtocol
@@ -40,16 +40,22 @@ from hilum_terminal.options import ChatOptions
 from hilum_terminal.prompt_images import PromptImages
 from hilum_terminal.second_terminal import offer_takeover, refuse_joined, report_problems
 from hilum_terminal.settings import TerminalSettings
-from hilum_terminal.shell_line import ShellLine, run_shell_line
+from hilum_terminal.shell_line import MAX_KEPT, ShellLine, run_shell_line
+from hilum_terminal.text_width import one_line
+from hilum_terminal.transcript import HOLD_SECONDS, Transcript
 
 OLD_IMAGE = (
-    "! An image in this text is not sent, because it was pasted before hilum started. Paste its path"
-    " again to send it."
+    "! An image in this message is not sent, because it was pasted before hilum started. Paste its"
+    " path again to send it."
 )
 # The parts of the view that determine which items wait for the user.
 _WAITING_PARTS = ("waiting", "proposal", "actors")
+# Number of calls to name that were running when an earlier process ended.
+MAX_CUT_OFF = 5
 # Number of entries to show again when a session is resumed.
 SHOWN_AGAIN = 30
+# Number of characters of shell lines' output that the agent reads with the next prompt.
+MAX_ATTACHED = 4 * MAX_KEPT
 # Time limit, in seconds, for a session's runs to end when the user leaves the session.
 MAX_STOP = 5.0
 
@@ -326,7 +332,15 @@ class Conversation:
         if any(part in _WAITING_PARTS for part in changes.parts):
             self._face.note_waiting()
         self.transcript.apply(item, changes, time.time())
+        if self.transcript.held and self._nursery is not None:
+            self._nursery.start_soon(self._write_held, self.transcript)
         self._react(item, changes)
+        self._face.changed()
+
+    async def _write_held(self, transcript: Transcript) -> None:
+        """Write the ended calls that wait for earlier ones, after a short time."""
+        await trio.sleep(HOLD_SECONDS)
+        transcript.write_held()
         self._face.changed()
 
     def _show_earlier(self, session: Session, takes_over: bool) -> None:
@@ -337,18 +351,42 @@ class Conversation:
         if len(shown) < len(entries) and not takes_over:
             self.transcript.note(f"… {len(entries) - len(shown)} earlier entries", "dim")
         self.transcript.replay(shown)
+        self.used_context = self._find_used_context()
         actor = self.view.lead_actor
         if session.agents[self.view.lead].conversation.run is not None and not self.is_working:
             self.transcript.note(
                 "The last run was cut off. /continue continues it; a new prompt abandons it.",
                 "warning",
             )
+            self._note_cut_off()
         elif actor.proposal is not None:
-            self.transcript.note("A plan waits for your decision.", "warning")
+            self.transcript.note("A plan is waiting for your decision.", "warning")
         self._give_back_unsent(session)
         # The items were looked for before the log was read.
         self._face.note_waiting()
         self._face.changed()
+
+    def _note_cut_off(self) -> None:
+        """Name the calls that were running when the earlier process ended."""
+        running = [card for card in self.view.open_cards if card.state == "running"]
+        for card in running[:MAX_CUT_OFF]:
+            name = self.view.name_of(card.agent)
+            agent = f"{one_line(name)}: " if name else ""
+            action = describe_action(card.call.name, card.arguments)
+            self.transcript.note(
+                f"Was running, and may have had an effect: {agent}{action}", "warning"
+            )
+        if len(running) > MAX_CUT_OFF:
+            self.transcript.note(f"… and {len(running) - MAX_CUT_OFF} more calls", "warning")
+
+    def _find_used_context(self) -> int:
+        """Return the tokens of the last model call; 0 if the conversation was compacted since."""
+        for entry in reversed(self.view.entries):
+            if isinstance(entry, Notice) and entry.about == "compacted":
+                return 0
+            if isinstance(entry, Answer) and entry.agent == self.view.lead and entry.usage.total:
+                return entry.usage.input + entry.usage.output
+        return 0
 
     def _give_back_unsent(self, session: Session) -> None:
         """Return the prompts that waited when an earlier process ended to the input."""
@@ -376,7 +414,7 @@ class Conversation:
         if isinstance(item, ApprovalAnswered) and not self._is_own(item.id):
             self.transcript.note(_describe_foreign_answer(item, changes), "dim")
         if isinstance(item, ApprovalAsked):
-            self._face.call_attention("hilum waits for your approval")
+            self._face.call_attention("hilum is waiting for your approval")
         if isinstance(item, Delta) or item.agent != self.view.lead:
             return
         match item:
@@ -633,8 +671,23 @@ class Conversation:
             self.shells.remove(line)
         # If another session has begun, its agent must not read the output of this command.
         if session is self.session:
-            self._attached.append(line.attached)
+            self._attach(line.attached)
         self.transcript.write_shell_line(line, time.time() - line.began)
+
+    def _attach(self, text: str) -> None:
+        """Keep the output of a command for the agent, and forget the oldest outputs if too many."""
+        self._attached.append(text)
+        forgotten = 0
+        while len(self._attached) > 1 and sum(map(len, self._attached)) > MAX_ATTACHED:
+            del self._attached[0]
+            forgotten += 1
+        if forgotten:
+            outputs = "output" if forgotten == 1 else f"{forgotten} outputs"
+            self.transcript.note(
+                f"The agent will not read the oldest {outputs}: together, the commands since your"
+                f" last prompt wrote more than {MAX_ATTACHED:,} characters.",
+                "dim",
+            )
 
 
 def _describe_foreign_answer(answer: ApprovalAnswered, changes: Changes) -> str:

@@ -8,7 +8,7 @@ from hilum_view import Card
 
 from hilum_terminal.approval_items import Item, WaitingPlan, WaitingQuestion
 
-BROKEN_LOG = "the log of the conversation cannot be written, so hilum takes no answer"
+BROKEN_LOG = "the log of the conversation cannot be written, so it cannot accept answers"
 ANSWERED_ELSEWHERE = "it was answered in another terminal"
 
 

@@ -79,7 +79,9 @@ class Face(FaceBase):
     def __init__(self, options: ChatOptions) -> None:
         super().__init__(options)
         self.theme = find_theme(options.environ)
-        self.tty = Tty(on_leave=lambda: self.drawing.leave(), on_return=lambda: self._returned())
+        self.tty = Tty(
+            on_leave=lambda: self.drawing.leave(), on_return=lambda: self._redraw_after_return()
+        )
         self.drawing = Drawing(
             self.tty, self.theme, self._layout, reflows=terminal_reflows(options.environ)
         )
@@ -98,7 +100,7 @@ class Face(FaceBase):
         self._last: dict[str, float] = {}
         self._decoder = KeyDecoder()
         # What was typed while an editor was opening.
-        self._held: list[Key | Paste] = []
+        self._typed_ahead: list[Key | Paste] = []
         self._last_key = 0.0
         # When the user last typed text into the input.
         self._last_typed = -math.inf
@@ -155,7 +157,7 @@ class Face(FaceBase):
                 data = await self.tty.read()
                 keys = self._decoder.feed(data)
             if data == b"":  # the terminal was closed
-                self.conversation.leave()
+                self.leave()
                 return
             for key in keys:
                 self._last_key = trio.current_time()
@@ -248,7 +250,7 @@ class Face(FaceBase):
         # A question that opens while the user types must not take the next key for an answer.
         self.approvals.note_key(now)
         if self._holds_keys:
-            self._held.append(key)
+            self._typed_ahead.append(key)
             return
         if isinstance(key, Key) and self._handle_everywhere(key):
             return
@@ -306,10 +308,10 @@ class Face(FaceBase):
         for key in held:
             self._compose(key)
 
-    def _return_held(self) -> None:
-        held = self._held
-        self._held = []
-        if self.composer.add_held(held):
+    def _return_typed_ahead(self) -> None:
+        typed = self._typed_ahead
+        self._typed_ahead = []
+        if self.composer.add_typed_ahead(typed):
             # The next keys continue this text.
             if self.overlays.is_open:
                 self.overlays.put_aside()
@@ -368,27 +370,27 @@ class Face(FaceBase):
         if self._stop():
             return
         if not self.composer.is_empty:
-            self.show_notice("Ctrl-C clears the draft and keeps it in the history.")
+            self.show_notice("Ctrl-C clears the draft; Up restores it.")
             return
         if self._is_second("esc"):
             self.enqueue(lambda: self.commands.run("/rewind"), "/rewind")
         else:
-            self.show_notice("Esc again: go back to an earlier message.")
+            self.show_notice("Press Esc again to go back to an earlier message.")
 
     def _interrupt(self) -> None:
         """Handle Ctrl-C: clear the draft, or stop the run, or leave at the second press."""
         if not self.composer.is_empty:
             self.composer.put_away()
-            self.show_notice("The draft is in the history: Up brings it back.")
+            self.show_notice("The draft was cleared. Up restores it.")
             return
         if not self._stop():
             self._leave_twice("ctrl-c", "Ctrl-C")
 
     def _leave_twice(self, key: str, label: str) -> None:
         if self._is_second(key):
-            self.conversation.leave()
+            self.leave()
         else:
-            self.show_notice(f"{label} again to leave.")
+            self.show_notice(f"Press {label} again to exit.")
 
     def _is_second(self, key: str) -> bool:
         now = trio.current_time()
@@ -397,7 +399,7 @@ class Face(FaceBase):
         return is_second
 
     def _edit_queued(self) -> None:
-        text = self.conversation.take_last_queued()
+        text = self.take_last_message()
         if text:
             self.composer.give_back([text])
 
@@ -542,7 +544,7 @@ class Face(FaceBase):
         for item in items:
             # For approvals, the conversation itself notifies the user.
             if item.id not in known and not isinstance(item, WaitingCall):
-                self.call_attention("hilum waits for your answer")
+                self.call_attention("hilum is waiting for your answer")
         self._take_routed(routed)
         self.drawing.redraw()
         self._changed.set()
@@ -568,7 +570,7 @@ class Face(FaceBase):
             self.commands.start_clock(identity)
         return layout
 
-    def _returned(self) -> None:
+    def _redraw_after_return(self) -> None:
         # Another program wrote to the alternate screen, too.
         self.drawing.restart()
         # What was typed before the question is drawn again was meant for the other program.

@@ -258,7 +258,7 @@ class History:
             with alone(self.file.parent):
                 if lines:
                     _append(self.file, lines)
-                self._lines_in_file += len(new)
+                self._lines_in_file += lines.count(b"\n")
                 new = []
                 if rewrite or self._lines_in_file > MAX_ENTRIES + _SLACK:
                     self._lines_in_file = _shorten(self.file)
@@ -274,6 +274,9 @@ class History:
         lines = bytearray()
         for entry in entries:
             text = entry.text if self._redact is None else self._redact(entry.text)
+            if not text.strip():
+                # Without the plugin that finds secrets, there is nothing that may be written.
+                continue
             # File names may contain surrogates, which cannot be encoded as UTF-8.
             text = text.encode("utf-8", "replace").decode()
             project = entry.project.encode("utf-8", "replace").decode()

@@ -19,6 +19,7 @@ from hilum_terminal.markdown_rows import render_tail
 from hilum_terminal.panels import agent_rows, queue_rows, thinking_rows, todo_rows
 from hilum_terminal.prompts import key_label
 from hilum_terminal.repository import find_branch
+from hilum_terminal.second_terminal import is_joined
 from hilum_terminal.status import State, StatusFacts, status_row
 from hilum_terminal.styles import SPINNER, Theme
 from hilum_terminal.text_width import cut, escape_text, one_line
@@ -233,7 +234,7 @@ class LiveRows:
         rows += todo_rows(view.lead_actor.todos, width=width, theme=theme, unfolded=self._shows_all)
         rows += queue_rows(
             list(view.lead_actor.steering.values()),
-            conversation.waiting_prompts,
+            [*conversation.waiting_prompts, *self._face.unsent_messages],
             width=width,
             theme=theme,
             edit_key="alt-up",
@@ -377,6 +378,7 @@ class LiveRows:
             branch=self._branch,
             sandbox=None if self._sandbox is None else bool(self._sandbox),
             background=self._count_background(),
+            is_joined=is_joined(session),
         )
         return status_row(facts, width=width, theme=face.theme)
 

@@ -40,9 +40,9 @@ from hilum_terminal.full_view import FullView
 from hilum_terminal.input_kinds import read_input
 from hilum_terminal.plain_questions import (
     AskedItem,
-    AskedStep,
     Misfit,
     NextStep,
+    PlainStep,
     Reply,
     answer_rows,
     answers_left,
@@ -55,7 +55,7 @@ from hilum_terminal.plain_terminal import PlainTerminal
 from hilum_terminal.settings import TerminalSettings
 from hilum_terminal.styles import PLAIN, Style
 from hilum_terminal.text_width import escape_text, one_line, wrap_text
-from hilum_terminal.transcript import Block, Transcript
+from hilum_terminal.transcript import THREAD_SIZE, Block, Transcript
 
 if TYPE_CHECKING:
     from hilum_terminal.options import ChatOptions
@@ -68,18 +68,16 @@ SILENCE = 30.0
 SHORT_CALL = 0.5
 """Minimum duration, in seconds, of a call that is announced. A shorter call is written only once,
 with its result."""
-TWICE_SECONDS = 3.0
+LEAVE_SECONDS = 3.0
 """Seconds within which Ctrl-C must be pressed again to leave."""
 REMINDER = 60.0
 """Seconds before a question's deadline at which hilum reminds the user of it."""
 REOPEN_DELAY = 0.3
 """Seconds to wait for the edited version of a call after the editor is closed."""
-THREAD_SIZE = 20_000
-"""Number of characters above which a block is laid out in a thread."""
 HELP = (
-    "Type a prompt and press Enter. While the agent works, a line steers it; Ctrl-C or /stop stops"
-    " it. When hilum asks something, answer with a whole word and Enter. /help lists the commands,"
-    " ? shows this text, /exit or Ctrl-D leaves."
+    "Type a prompt and press Enter. What you type while the agent is running is sent to it at once;"
+    " Ctrl-C or /stop stops it. When hilum asks a question, answer with a whole word and Enter."
+    " /help lists the commands, ? shows this help, /exit or Ctrl-D exits hilum."
 )
 
 
@@ -154,9 +152,9 @@ class PlainFace(FaceBase):
         self._at_line_start = True
         self._wrote = trio.Event()
         self._is_leaving = False
-        self._last_interrupt = -TWICE_SECONDS
+        self._last_interrupt = -LEAVE_SECONDS
         # The lines that were typed while an editor was opening.
-        self._held: list[str] = []
+        self._typed_ahead: list[str] = []
         # Number of editors that were closed so recently that no question is written again yet.
         self._reopenings = 0
         # Commands ask one question at a time, and hilum asks about no waiting item meanwhile,
@@ -223,11 +221,11 @@ class PlainFace(FaceBase):
             self._question.answer(None)
         elif self._stop():
             return
-        elif trio.current_time() - self._last_interrupt < TWICE_SECONDS:
+        elif trio.current_time() - self._last_interrupt < LEAVE_SECONDS:
             self.leave()
         else:
             self._last_interrupt = trio.current_time()
-            self.say("Ctrl-C again to leave.")
+            self.say("Press Ctrl-C again to exit.")
 
     async def _watch_silence(self) -> None:
         """Report every 30 seconds that the agent is still working, unless there is other output."""
@@ -313,7 +311,7 @@ class PlainFace(FaceBase):
             # The terminal has echoed the newline.
             self._at_line_start = True
         if self._holds_keys:
-            self._held.append(line)
+            self._typed_ahead.append(line)
         elif question is not None:
             self._answer_question(question, line)
         elif self._asked is not None and self._answer_item(self._asked, line):
@@ -341,19 +339,21 @@ class PlainFace(FaceBase):
             isinstance(item, WaitingPlan) and item.id in self._answered for item in self._items
         )
 
-    def _return_held(self) -> None:
-        held = self._held
-        self._held = []
-        self.give_back([line for line in held if line.strip()])
+    def _return_typed_ahead(self) -> None:
+        typed = self._typed_ahead
+        self._typed_ahead = []
+        self.give_back([line for line in typed if line.strip()])
 
     def _answer_question(self, question: _OpenQuestion, line: str) -> None:
         if question.is_open:
             question.answer(line)
         elif question.secret:
             # The line may be the secret, so the agent must not read it.
-            self.say("That line came before the question, and was dropped. Type it again.")
+            self.say(
+                "hilum discarded that line because you typed it before the question. Type it again."
+            )
         elif line.strip():
-            self.say(f"Not taken as an answer, because it came before the question: {line}")
+            self.say(f"hilum discarded this line because you typed it before the question: {line}")
 
     def _take_end(self) -> None:
         """Handle Ctrl-D: cancel the open question or, if there is none, leave hilum."""
@@ -399,7 +399,7 @@ class PlainFace(FaceBase):
             lines.append(f"{mark} {number}. {one_line(choice.label)}{hint}")
         self.say("\n".join(lines))
         while True:
-            typed = await self._ask_line("Number, or Enter to leave it:")
+            typed = await self._ask_line("Number, or Enter to cancel:")
             if not typed:
                 return None
             # isdigit() would also accept characters such as "²".
@@ -496,10 +496,10 @@ class PlainFace(FaceBase):
 
     def _say_count(self, asked: AskedItem, count: int) -> None:
         if count > asked.count:
-            self.say(f"Now {count} wait for you. The question above is 1 of {count}.")
+            self.say(f"{count} questions are waiting. The one above is question 1 of {count}.")
         asked.count = count
 
-    def _ask_about(self, item: Item, waiting: Sequence[Item], step: AskedStep = "choose") -> None:
+    def _ask_about(self, item: Item, waiting: Sequence[Item], step: PlainStep = "choose") -> None:
         approval = self._find_approval(item)
         asked = AskedItem(
             item,
@@ -525,7 +525,7 @@ class PlainFace(FaceBase):
         self._write_rows(question_rows(asked, self.terminal.width()), begin)
         if is_new and not isinstance(item, WaitingCall):
             # For approvals, the conversation itself notifies the user.
-            self.call_attention("hilum waits for your answer")
+            self.call_attention("hilum is waiting for your answer")
 
     def _find_approval(self, item: Item) -> Approval | None:
         for approval in self.conversation.view.waiting:
@@ -559,7 +559,7 @@ class PlainFace(FaceBase):
         if reply is None:
             return False
         if not asked.is_open:
-            self.say("That line came before the question, so it is sent as text.")
+            self.say("You typed that line before the question, so it is sent as a message.")
             return False
         self._carry_out(asked, reply)
         return True
@@ -587,8 +587,9 @@ class PlainFace(FaceBase):
             self._answered.add(result.id)
             self.commands.decide(result)
         # An answer that could not be delivered has opened the item again.
-        if reply[0].id in self._answered:
-            self.say(describe_result(reply[0]))
+        confirmation = describe_result(reply[0])
+        if confirmation and reply[0].id in self._answered:
+            self.say(confirmation)
         self._ask_next()
 
     def reopen_item(self, identity: str) -> None:

@@ -41,7 +41,7 @@ TAIL_ROWS = 10
 """Number of rows to show from the end of a long description, which padding must not hide."""
 
 # The choices, or the second step of "always".
-AskedStep = Literal["choose", "always"]
+PlainStep = Literal["choose", "always"]
 _LETTERS = ("y", "n", "s", "a", "e", "l", "v")
 _NO = re.compile(r"no\b[\s,.:;]*(.*)", re.IGNORECASE)
 
@@ -62,7 +62,7 @@ class AskedItem:
     """
 
     item: Item
-    step: AskedStep = "choose"
+    step: PlainStep = "choose"
     count: int = 1
     seconds: float = 0.0
     unconfined: bool = False
@@ -74,7 +74,7 @@ class AskedItem:
 class NextStep:
     """A request from the user to go to another step of the question."""
 
-    step: AskedStep
+    step: PlainStep
 
 
 @attrs.frozen
@@ -184,7 +184,7 @@ def _list_answers(asked: AskedItem) -> list[str]:
     elif isinstance(item, WaitingPlan):
         answers = [
             "yes: carry it out",
-            "no, or no and a reason: another plan is made",
+            "no, optionally with a reason: reject the plan",
             "edit: change the plan in your editor first",
             "later: decide later; the word plan asks again",
             "view: the whole plan",
@@ -193,7 +193,7 @@ def _list_answers(asked: AskedItem) -> list[str]:
         answers = [f"{number}: {one_line(text)}" for number, text in enumerate(item.options, 1)]
         if item.multiple and len(answers) > 1:
             answers.append("1, 2: several of them")
-        answers += ["= and a text: your own answer", "skip: the agent decides"]
+        answers += ["= and your own answer", "skip: the agent decides"]
     return answers
 
 
@@ -206,7 +206,7 @@ def _call_answers(item: WaitingCall, asked: AskedItem) -> list[str]:
             answers += [f"- {one_line(call.description) or call.title}" for call in asked.also]
     if not find_rule_problem(item):
         answers.append("always: the same in later sessions; you see the rule first")
-    answers.append("no, or no and a reason: deny it")
+    answers.append("no, optionally with a reason: deny the call")
     answers.append("edit: change the call in your editor first")
     answers.append("view: the whole call")
     return answers
@@ -325,7 +325,9 @@ def _read_plan_decision(item: WaitingPlan, text: str) -> Reply | None:
 def _read_choice(item: WaitingQuestion, text: str) -> Reply | None:
     if text.startswith("="):
         own = text[1:].strip()
-        return (QuestionAnswer(item.id, (own,)),) if own else Misfit("Type a text after the =.")
+        return (
+            (QuestionAnswer(item.id, (own,)),) if own else Misfit("Type your answer after the =.")
+        )
     if text.lower() == "skip":
         return (QuestionAnswer(item.id),)
     if not re.fullmatch(r"[0-9]{1,3}([\s,]+[0-9]{1,3})*", text):

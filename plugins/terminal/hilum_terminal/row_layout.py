@@ -36,6 +36,14 @@ def exact_rows(text: str, width: int) -> list[str]:
     return _without_blanks(rows)
 
 
+def wrapped_rows(text: str, width: int) -> list[str]:
+    """Return untrusted text as rows that are wrapped between words, without lost characters.
+
+    Several blank rows are replaced with their number, as in ``exact_rows``.
+    """
+    return _without_blanks(wrap_text(escape_text(text).replace("\t", "    "), max(width, 2)))
+
+
 def _without_blanks(rows: list[str]) -> list[str]:
     kept: list[str] = []
     blank = 0
@@ -83,7 +91,13 @@ def fold_rows(rows: list[str], max_rows: int, width: int, theme: Theme, hint: st
 
 
 def choice_rows(
-    labels: Sequence[str], selected: int, width: int, max_rows: int, theme: Theme
+    labels: Sequence[str],
+    selected: int,
+    width: int,
+    max_rows: int,
+    theme: Theme,
+    *,
+    is_tight: bool = False,
 ) -> list[str]:
     """Return rows with choices side by side, with the selected choice marked.
 
@@ -95,13 +109,15 @@ def choice_rows(
         width: Maximum number of columns.
         max_rows: Maximum number of rows.
         theme: The colors.
+        is_tight: Whether only the selected choice has a column for the mark.
     """
     rows: list[str] = []
     row = ""
     selected_row = 0
+    unmarked = "" if is_tight else " "
     for index, label in enumerate(labels):
         # The mark makes the selection visible without colors.
-        plain = cut(f"▸{label}" if index == selected else f" {label}", width)
+        plain = cut(f"{'▸' if index == selected else unmarked}{label}", width)
         shown = theme.paint(plain, "selected") if index == selected else plain
         if row and cells(row) + 1 + cells(plain) > width:
             rows.append(row)

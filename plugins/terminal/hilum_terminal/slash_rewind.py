@@ -223,7 +223,10 @@ async def _go_back(chat: Chat, point: RewindPoint, part: Part, files: FileChoice
             raise
     if copy:
         await reopen_copy(chat, copy, point.text)
-        text = f"Back before that prompt. The earlier conversation: /resume {session.id}"
+        text = (
+            "You are back before that prompt. To return to the earlier conversation:"
+            f" /resume {session.id}"
+        )
         chat.say(text, style="dim")
 
 
@@ -242,6 +245,6 @@ async def _restore_files(chat: Chat, point: RewindPoint, files: FileChoice, *, s
     restored = list_names([diff.path for diff in files.preview.diffs])
     # The undo belongs to this session, not to the copy in which the conversation continues.
     back = "/redo" if stays else f"hilum undo undo --session {session.id}"
-    chat.say(f"Restored: {restored}. To get the changes back: {back}", style="dim")
+    chat.say(f"Restored: {restored}. To redo the changes: {back}", style="dim")
     if files.preview.skipped:
         chat.say(f"Skipped: {list_names(list(files.preview.skipped))}", style="warning")

@@ -42,6 +42,9 @@ MakeRows = Callable[[int, Theme], list[str]]
 
 # Number of calls and agents that can be shown again in full.
 MAX_EXPANDABLE = 50
+# Seconds for which the card of an ended call waits for the earlier calls of the same answer, so that
+# calls that end at about the same time are written in the model's order.
+HOLD_SECONDS = 0.05
 # Number of output lines to show from the user's own command.
 MAX_SHELL_ROWS = 40
 MAX_PROMPT_ROWS = 12
@@ -54,6 +57,10 @@ PROMPT_MARK = "❯ "
 _UNPRINTED = ("error", "rejected", "undo")
 # Seconds of reasoning below which the reasoning is not worth a line.
 _SHORT_THOUGHT = 2.0
+
+
+# Number of characters in the source above which rows are laid out in a thread.
+THREAD_SIZE = 1_000
 
 
 @attrs.frozen
@@ -90,6 +97,8 @@ class Transcript:
         answered_run: Id of the last run in which the agent wrote text.
         echoed: The prompt that the terminal itself has just shown while the user typed it, and that
             is therefore not written again; empty if there is none.
+        held: The ended calls that wait to be written, because an earlier call of the same answer is
+            still running; see ``write_held``.
     """
 
     def __init__(
@@ -102,6 +111,7 @@ class Transcript:
         self.expandable: deque[Card | AgentView] = deque(maxlen=MAX_EXPANDABLE)
         self.answered_run = ""
         self.echoed = ""
+        self.held: list[Card] = []
         self.turn_times_from = 1.0
         self._view = view
         self._commit = commit
@@ -164,6 +174,14 @@ class Transcript:
         """Write the entries of an earlier session that is resumed."""
         for entry in entries:
             self._apply_entry(entry)
+        self.write_held()
+
+    def write_held(self) -> None:
+        """Write the ended calls that waited for earlier ones, although those are still running."""
+        held = sorted(self.held, key=lambda card: card.id)
+        self.held = []
+        for card in held:
+            self._write_card(card)
 
     def _apply_entry(self, entry: AnyEntry) -> None:
         if isinstance(entry, Answer):
@@ -279,6 +297,23 @@ class Transcript:
         if card.agent != self._view.lead and not card.code:
             return
         self._written.add(card.id)
+        self.held.append(card)
+        if not self._is_ahead(card):
+            # The held calls that come after it may wait for further calls, but not for long.
+            self.write_held()
+
+    def _is_ahead(self, card: Card) -> bool:
+        """Return whether an earlier call of the same answer has not ended."""
+        for other in reversed(self._view.cards):
+            if (other.run, other.turn, other.agent) != (card.run, card.turn, card.agent):
+                if other.agent == card.agent:
+                    return False
+                continue
+            if other.id < card.id and not other.ended and not self._view.is_covered(other):
+                return True
+        return False
+
+    def _write_card(self, card: Card) -> None:
         self.expandable.append(card)
         view = self._view
         key = self._unfold_key

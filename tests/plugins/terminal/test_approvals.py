@@ -416,13 +416,17 @@ def test_a_small_window_shows_that_a_call_is_dangerous(width, max_rows):
         assert "line 0" in user.screen
 
 
-@pytest.mark.parametrize(("width", "max_rows"), [(60, 12), (40, 7), (40, 4), (40, 2), (24, 4)])
-def test_a_small_window_shows_every_choice(width, max_rows):
+@pytest.mark.parametrize(
+    ("width", "max_rows"), [(60, 12), (40, 7), (40, 4), (40, 2), (24, 4), (20, 2)]
+)
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_small_window_shows_every_choice(width, max_rows, count):
     """Words are left out before choices are."""
     long = "\n".join(f"line {number}" for number in range(50))
-    user = focused(call(1, description=long), width=width, max_rows=max_rows)
+    calls = [call(number + 1, description=long) for number in range(count)]
+    user = focused(*calls, width=width, max_rows=max_rows)
     choices = "".join(user.rows()[-4:])
-    for key in "ysfencvw":
+    for key in "ysfencvw" if count == 1 else "yasfencvw":
         assert f"[{key}]" in choices or f" {key}" in choices or f"▸{key}" in choices, key
     assert "line 0" in user.screen
 

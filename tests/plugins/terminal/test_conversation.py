@@ -82,16 +82,17 @@ async def test_a_rejected_prompt_returns_to_the_draft(face):
 
 
 async def test_a_stop_returns_messages_that_were_not_sent_yet(face, nursery):
-    """One is being sent, and another one waits behind it; a command is neither lost nor returned."""
+    """One is being sent, and another one waits behind it."""
     face._nursery = nursery
     nursery.start_soon(face._act)
-    face.enqueue(trio.sleep_forever, "First", is_message=True)
-    face.enqueue(trio.sleep_forever, "Second", is_message=True)
+    nursery.start_soon(face._send_messages)
+    face._send_message(trio.sleep_forever, "First")
+    face._send_message(trio.sleep_forever, "Second")
     await trio.testing.wait_all_tasks_blocked()
     assert face._stop()
     assert draft(face) == "First\n\nSecond"
     await trio.testing.wait_all_tasks_blocked()
-    assert face._actions.current is None
+    assert face.unsent_messages == []
     assert not face._stop()
     nursery.cancel_scope.cancel()
 

@@ -142,7 +142,7 @@ async def test_two_quick_keys_after_the_full_view_answer_nothing(autojump_clock,
 
 async def test_keys_after_a_suspension_answer_nothing(autojump_clock, terminal, monkeypatch):
     """What is typed before hilum has drawn the question again was meant for the shell."""
-    for resume in (terminal.face._returned, lambda: terminal.face._handle_signal(18)):
+    for resume in (terminal.face._redraw_after_return, lambda: terminal.face._handle_signal(18)):
         monkeypatch.setattr(terminal.face.tty, "resume", lambda: True)
         terminal.open(CALL)
         terminal.press(FOCUS)

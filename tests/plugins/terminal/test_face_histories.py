@@ -238,7 +238,7 @@ class History:
     def close_editor(self):
         if self.face.tty.is_lent:
             self.face.tty.is_lent = False
-            self.face._returned()
+            self.face._redraw_after_return()
         while self.face._holds_keys:
             self.face.release_keys()
             self.cover()
@@ -307,7 +307,7 @@ class History:
     def suspend(self):
         """Return from the shell after Ctrl-Z, or after a stop from outside."""
         if self.random.random() < 0.5:
-            self.face._returned()
+            self.face._redraw_after_return()
         else:
             self.face._handle_signal(SIGCONT)
         self.cover()

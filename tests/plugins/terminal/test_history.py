@@ -165,6 +165,17 @@ def test_without_redaction_nothing_is_written(tmp_path: Path) -> None:
     assert history.previous("") == "password"
 
 
+def test_an_entry_that_redaction_empties_is_not_written(tmp_path: Path) -> None:
+    """Without the guard, nothing is written, and the next start must not find damaged lines."""
+    file = tmp_path / "prompts.jsonl"
+    history = open_history(file, redact=lambda text: "" if "password" in text else text)
+    add(history, "password")
+    add(history, "hello")
+    assert [json.loads(line)["text"] for line in file.read_text().splitlines()] == ["hello"]
+    assert history.previous("") == "hello"
+    assert history.previous("hello") == "password"
+
+
 def test_damaged_lines_are_skipped_and_removed(tmp_path: Path) -> None:
     file = tmp_path / "prompts.jsonl"
     damaged = [

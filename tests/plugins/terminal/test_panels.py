@@ -174,14 +174,14 @@ def test_thinking_is_shown_unfolded():
 def test_the_two_lists_of_messages():
     rows = queue_rows(
         ["also fix the tests", "use tabs\nnot spaces"], ["write the docs"],
-        width=80, theme=PLAIN, edit_key="alt-{n}",
+        width=80, theme=PLAIN, edit_key="alt-up",
     )  # fmt: skip
     assert show(rows, 80) == screen("""
         after this call
-          1 also fix the tests  alt-1 edits
-          2 use tabs (+1 line)  alt-2 edits
+          1 also fix the tests  alt-up edits
+          2 use tabs (+1 line)  alt-up edits
         afterwards
-          3 write the docs  alt-3 edits
+          3 write the docs  alt-up edits
         """)
     assert queue_rows([], [], width=80, theme=PLAIN) == []
 
@@ -189,7 +189,7 @@ def test_the_two_lists_of_messages():
 def test_the_message_is_worth_more_than_the_keys():
     rows = queue_rows(
         [], ["write the docs and the changelog"] * 5,
-        width=30, theme=PLAIN, edit_key="ctrl-alt-shift-{n}",
+        width=30, theme=PLAIN, edit_key="ctrl-shift-alt-up",
     )  # fmt: skip
     assert show(rows, 30) == screen("""
         afterwards
