@@ -123,8 +123,7 @@ async def test_a_typed_prompt_is_written_once(cli, wait_until):
         await screen.type("First prompt\n")
         await wait_until(lambda: model.count == 1)
         release.set()
-        # Output that follows a line would separate it from its run.
-        await screen.wait_for("1 turn")
+        await screen.wait_for("One.")
         await screen.type("Second prompt\n")
         await screen.wait_for("Two.")
         assert screen.text.count("First prompt") == screen.text.count("Second prompt") == 1

@@ -24,6 +24,7 @@ when the prompt is drawn the next time:
 event                                  focus             step               guard
 =====================================  ================  =================  ==========
 focus key, or pause (``tick``)         prompt            unchanged          from now
+focus key after the pause              prompt, by key    unchanged          from now
 key that the prompt does not use       composer          first              unchanged
 answer                                 composer          first, next item   again
 Tab: next item                         unchanged         first              again
@@ -112,6 +113,7 @@ ENTER_NOTE = (
     "Enter does not answer yet. Press the key of a choice, or select one with the arrow keys."
 )
 HIDDEN_NOTE = "Press w to read all of it before you approve it: not everything fits here."
+KEY_NOTES = (SELECTED_NOTE, ENTER_NOTE, HIDDEN_NOTE)
 
 
 @attrs.frozen
@@ -168,6 +170,8 @@ class ApprovalPrompt:
         self._also: tuple[WaitingCall, ...] = ()
         # The text of the second step that the user has opened as a whole.
         self._seen_text = ""
+        # The call or plan that the user opened in the full-screen view.
+        self._viewed: WaitingCall | WaitingPlan | None = None
         # The texts that the user has begun to write, by the id of their item.
         self._fields: dict[str, LineField] = {}
         self._guard = KeyGuard()
@@ -335,6 +339,9 @@ class ApprovalPrompt:
         self._held = None
         self._guard.reset()
         self._has_moved = False
+        if self._notice in KEY_NOTES:
+            # The notice was about the keys of the step before.
+            self._notice = ""
         # The first choice is always selected, even if the user chose another one last time. In a
         # second step, the first choice goes back.
         self._selected = 0
@@ -457,6 +464,10 @@ class ApprovalPrompt:
                 self._held = None
                 return Routed(results=self._choose_by_key(held))
             return self._return(key, now)
+        if key.name == self._focus_key and not self._focused_by_key and self._step == "choose":
+            # The user pressed the key to get the focus, which the prompt has just taken itself.
+            self._focus(now, by_key=True)
+            return Routed()
         if key.name in ("esc", self._focus_key):
             self._step_back()
             return Routed()
@@ -643,6 +654,7 @@ class ApprovalPrompt:
             case "view" | "full":
                 is_full = name == "full"
                 if self._step not in CONFIRM_STEPS:
+                    self._viewed = item
                     return (ShowWhole(item.id, is_full),)
                 self._seen_text = confirm_text(self._shown_item(item), item)
                 return (ShowWhole(item.id, is_full, self._seen_text),)
@@ -675,8 +687,26 @@ class ApprovalPrompt:
             case "view":
                 return (ShowWhole(item.id),)
             case "full":
+                self._viewed = item
                 return (ShowWhole(item.id, full_screen=True),)
         return ()
+
+    def answer_viewed(self, now: float) -> Routed:
+        """Approve the item that the user has read and approved in the full-screen view.
+
+        An item that has changed or ended since the view was opened is not approved.
+        """
+        item = self.current
+        viewed = self._viewed
+        self._viewed = None
+        if item is None or item != viewed:
+            self._show_notice("Not approved: what you have read has changed or ended.", now)
+            return Routed()
+        if isinstance(item, WaitingCall):
+            results = self._answer([Answer(item.id, True, arguments=item.arguments)])
+        else:
+            results = self._answer([PlanDecision(item.id, "accept")])
+        return Routed(results=results)
 
     def _choose_for_question(self, item: WaitingQuestion, option: Option) -> tuple[Result, ...]:
         match option.name:
@@ -693,7 +723,8 @@ class ApprovalPrompt:
                 self._toggle(self._selected)
                 # The user has chosen an answer, which Enter may now give.
                 self._has_moved = True
-                self._show_notice(SELECTED_NOTE, self._last_key or 0.0)
+                if not item.multiple:
+                    self._show_notice(SELECTED_NOTE, self._last_key or 0.0)
         return ()
 
     def _toggle(self, index: int) -> None:

@@ -255,8 +255,11 @@ class Face(FaceBase):
         if isinstance(key, Key) and self._handle_everywhere(key):
             return
         if self.drawing.full is not None:
-            if self.drawing.full.handle(key):
+            view = self.drawing.full
+            if view.handle(key, now):
                 self.drawing.close_full()
+                if view.is_answered:
+                    self._take_routed(self.approvals.answer_viewed(now))
                 # The user opened the view from the question, so the question keeps the focus.
                 self._hide_questions(ends_focus=False)
             return

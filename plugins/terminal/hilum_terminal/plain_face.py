@@ -279,8 +279,8 @@ class PlainFace(FaceBase):
         await self.terminal.send(f"{start}{text}{end}")
 
     def _put(self, piece: Block | _Text | _Bell) -> None:
-        if not isinstance(piece, _Bell):
-            # The line that the user typed is no longer the last one.
+        if isinstance(piece, Block) and piece.kind != "note":
+            # The work that is written now separates the line that the user typed from its run.
             self.conversation.transcript.echoed = ""
         self._unwritten += 1
         self._output_send.send_nowait(piece)
