@@ -126,9 +126,9 @@ async def test_a_stop_gives_everything_back(cli):
         await screen.type("Think long\r")
         await screen.wait_for("esc stops")
         await screen.type("steer one\r")
-        await screen.wait_for("after this call")
+        await screen.wait_for("read after the current call")
         await screen.type("queued two\t")
-        await screen.wait_for("afterwards")
+        await screen.wait_for("sent when the agent has finished")
         await screen.type("a draft")
         await screen.type(ESC)
         await screen.wait_for("stopped")
@@ -580,6 +580,20 @@ async def test_an_edit_in_a_small_window_shows_its_changed_lines(cli, asks):
         screen.resize(60, 30)
         # With enough room, the unchanged lines are shown, too.
         await screen.wait_for("  line 14")
+
+
+async def test_a_refused_shell_line_speaks_to_the_user(cli):
+    """What the model should do next is left out, and generated files are not offered after @."""
+    (cli.workspace / "__pycache__").mkdir()
+    (cli.workspace / "__pycache__" / "a.cpython-311.pyc").write_bytes(b"")
+    async with cli.model(), cli.on_screen() as screen:
+        await screen.wait_for(READY)
+        await screen.type("!rm -rf /\r")
+        await screen.wait_for("To run it anyway, use another terminal.")
+        assert "tell the user" not in screen.text
+        await screen.type("@a")
+        await screen.wait_for("@a.py")
+        assert "__pycache__" not in "\n".join(screen.rows)
 
 
 async def test_a_shell_line_that_the_sandbox_refuses_is_explained(cli):

@@ -504,6 +504,17 @@ class Conversation:
         return [text for run, text in queued.items() if run != starting and run in session.runs]
 
     @property
+    def is_last_queued(self) -> bool:
+        """Whether the text that was entered last waits for the end of the run."""
+        actor = self.view.lead_actor
+        for identity in reversed(self._sent):
+            if identity in actor.steering:
+                return False
+            if identity in actor.queued:
+                return True
+        return True
+
+    @property
     def has_prompts(self) -> bool:
         """Whether the user has sent a prompt in this session, which makes it worth resuming."""
         return any(isinstance(entry, Prompt) for entry in self.view.entries)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import trio
 from hilum import BackgroundCommands, Session
-from hilum_view import AgentView, Answer, Card, Outcome, SessionView
+from hilum_view import AgentView, Answer, Card, Outcome, SessionView, Todo, TodoList
 
 from hilum_terminal.agent_report import agent_report_rows
 from hilum_terminal.approvals import FOCUS_KEY
@@ -16,7 +16,7 @@ from hilum_terminal.cards import card_rows, ended_call_rows, streaming_call_rows
 from hilum_terminal.drawing import Layout
 from hilum_terminal.full_view import FullView, Page
 from hilum_terminal.markdown_rows import render_tail
-from hilum_terminal.panels import agent_rows, queue_rows, thinking_rows, todo_rows
+from hilum_terminal.panels import OPEN_STATUSES, agent_rows, queue_rows, thinking_rows, todo_rows
 from hilum_terminal.prompts import key_label
 from hilum_terminal.repository import find_branch
 from hilum_terminal.second_terminal import is_joined
@@ -97,6 +97,8 @@ class LiveRows:
         self._services_of: Session | None = None
         self._background: BackgroundCommands | None = None
         self._shows_all = False
+        # The items of a finished list that was shown when its run ended.
+        self._old_todos: list[Todo] = []
 
     # --- state ------------------------------------------------------------------------------------
 
@@ -231,15 +233,26 @@ class LiveRows:
             spinner=spinner,
             max_rows=100 if self._shows_all else MAX_AGENTS,
         )
-        rows += todo_rows(view.lead_actor.todos, width=width, theme=theme, unfolded=self._shows_all)
+        todos = view.lead_actor.todos
+        if self._shows_all or not self._is_old(todos):
+            rows += todo_rows(todos, width=width, theme=theme, unfolded=self._shows_all)
         rows += queue_rows(
             list(view.lead_actor.steering.values()),
             [*conversation.waiting_prompts, *self._face.unsent_messages],
             width=width,
             theme=theme,
             edit_key="alt-up",
+            edits_queued=conversation.is_last_queued,
         )
         return rows
+
+    def _is_old(self, todos: TodoList) -> bool:
+        """Return whether a todo list was finished in an earlier run."""
+        if any(item.status in OPEN_STATUSES for item in todos.items):
+            return False
+        if not self._face.conversation.is_working:
+            self._old_todos = list(todos.items)
+        return self._old_todos == list(todos.items)
 
     def _asked_call(self) -> tuple[str, str] | None:
         """Return the agent and id of the call in the current question, which needs no card."""

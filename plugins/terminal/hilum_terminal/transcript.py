@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Literal
 
 import attrs
-from hilum.events import Delta, Event
+from hilum.events import FINAL, Delta, Event
 from hilum_view import (
     AgentView,
     Answer,
@@ -28,11 +28,13 @@ from hilum_view import (
     format_tokens,
 )
 
+from hilum_terminal.call_descriptions import format_count
 from hilum_terminal.cards import UNFOLD_KEY, finished_card_rows
 from hilum_terminal.markdown_blocks import MarkdownBlocks
 from hilum_terminal.markdown_rows import render_markdown
 from hilum_terminal.panels import ended_agent_rows
-from hilum_terminal.shell_line import ShellLine
+from hilum_terminal.prompt_images import shorten_references
+from hilum_terminal.shell_line import ATTACHED_MARK, ShellLine
 from hilum_terminal.slash_names import name_next_step, name_slash_commands
 from hilum_terminal.styles import SPINNER, Style, Theme
 from hilum_terminal.text_width import cut, escape_text, one_line, without_colors, wrap_text
@@ -48,6 +50,8 @@ HOLD_SECONDS = 0.05
 # Number of output lines to show from the user's own command.
 MAX_SHELL_ROWS = 40
 MAX_PROMPT_ROWS = 12
+# Number of characters in which the first line of the attached text begins.
+MAX_BLOCK_HEAD = 200
 MAX_PROMPT_CHARACTERS = 4_000
 # The marks of cards, questions, notices, prompts and the status line.
 OUR_MARKS = ("✓", "✗", "?", "❯", "▸", "⊘", "●", "∴", "·", "!", "–", *SPINNER)
@@ -112,6 +116,7 @@ class Transcript:
         self.answered_run = ""
         self.echoed = ""
         self.held: list[Card] = []
+        self._early_notices: list[Notice] = []
         self.turn_times_from = 1.0
         self._view = view
         self._commit = commit
@@ -195,10 +200,18 @@ class Transcript:
         self._written.add(entry.id)
         if isinstance(entry, Prompt):
             self._write_prompt(entry)
+            self._write_early_notices()
         elif isinstance(entry, Notice):
             self._write_notice(entry)
         else:
+            self._write_early_notices()
             self._write_outcome(entry)
+
+    def _write_early_notices(self) -> None:
+        notices = self._early_notices
+        self._early_notices = []
+        for notice in notices:
+            self._write_notice_text(notice)
 
     # --- answers ----------------------------------------------------------------------------------
 
@@ -341,6 +354,8 @@ class Transcript:
             return
         attached = prompt.attached
         shown = prompt.typed or prompt.text
+        if prompt.images:
+            shown = shorten_references(shown)
         # A command was written when the user entered it.
         is_written = bool(prompt.typed) and prompt.typed == self._last_command
         is_written |= bool(self.echoed) and shown.strip() == self.echoed
@@ -352,8 +367,7 @@ class Transcript:
                 sent = "1 line" if lines == 1 else f"{lines:,} lines"
                 rows.append(theme.paint(cut(f"  sent as {sent} of instructions", width), "dim"))
             if attached:
-                lines = attached.count("\n") + 1
-                rows.append(theme.paint(f"  + {lines} lines attached", "dim"))
+                rows.append(theme.paint(cut(_describe_attached(attached), width), "dim"))
             if prompt.images:
                 images = "1 image" if prompt.images == 1 else f"{prompt.images} images"
                 rows.append(theme.paint(f"  + {images}", "dim"))
@@ -364,6 +378,14 @@ class Transcript:
     def _write_notice(self, notice: Notice) -> None:
         if notice.about in _UNPRINTED:
             return
+        actor = self._view.lead_actor
+        if notice.level == "info" and actor.queued and actor.state in ("idle", "preparing", *FINAL):
+            # A run is being prepared: the notice is about its prompt, which is written first.
+            self._early_notices.append(notice)
+            return
+        self._write_notice_text(notice)
+
+    def _write_notice_text(self, notice: Notice) -> None:
         text = f"{notice.text}\n{notice.hint}" if notice.hint else notice.text
         text = name_slash_commands(text)
         mark = "·" if notice.level == "info" else "!"
@@ -417,6 +439,17 @@ class Transcript:
         self._commit(Block(kind, make, len(text)))
 
 
+def _describe_attached(attached: str) -> str:
+    """Return the row that says what was sent with a prompt."""
+    # The text is wrapped in a block, whose first and last line the user did not write.
+    first = attached.find(ATTACHED_MARK)
+    if 0 <= first < MAX_BLOCK_HEAD:
+        lines = format_count(max(attached.count("\n", first), 1), "line")
+        return f"  + the output of your ! commands ({lines})"
+    lines = format_count(attached.count("\n") + 1, "line")
+    return f"  + {lines} attached"
+
+
 def looks_like_ours(rows: Iterable[str]) -> bool:
     """Return whether a row of a model's text begins like a card or a prompt of hilum.
 
@@ -443,19 +476,20 @@ class _MarkdownRows:
 
 def shell_line_rows(line: ShellLine, seconds: float, width: int, theme: Theme) -> list[str]:
     """Return the rows that show a user's shell command with the end of its output."""
-    has_failed = bool(line.error) or line.stopped or line.status != 0
+    has_failed = bool(line.error) or line.status != 0
     mark = theme.paint("✗", "bad") if has_failed else theme.paint("✓", "good")
+    if line.stopped:
+        mark = theme.paint("–", "warning")
     head = f"{mark} ! {one_line(line.command)}"
+    if line.stopped:
+        head += theme.paint("  stopped", "warning")
     if line.status:
         head += theme.paint(f"  exit status {line.status}", "bad")
     head += theme.paint(f"  {format_duration(seconds)}", "dim")
     rows = [cut(head, width)]
     if line.error:
-        rows += [
-            theme.paint(row, "bad") for row in wrap_text(f"    {escape_text(line.error)}", width)
-        ]
-    if line.stopped:
-        rows.append(theme.paint(cut("    stopped by you", width), "warning"))
+        reason = wrap_text(escape_text(line.error), max(width - 4, 2))
+        rows += [theme.paint(cut(f"    {row}", width), "bad") for row in reason]
     output = escape_text(line.output.expandtabs()).rstrip("\n").split("\n") if line.output else []
     left_out = len(output) - MAX_SHELL_ROWS
     if left_out > 0:
