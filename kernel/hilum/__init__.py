@@ -77,6 +77,7 @@ _HOMES = {
     ),
     "model_access": ("ModelAccess", "ModelTest", "ProviderStatus"),
     "network": ("find_proxy", "is_loopback"),
+    "repeated_calls": ("make_repeat_report",),
     "processes": ("Command", "Completed", "Process", "Processes"),
     "services": (
         "AddressPolicy",

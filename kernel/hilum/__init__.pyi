@@ -69,6 +69,7 @@ from hilum.processes import Command as Command
 from hilum.processes import Completed as Completed
 from hilum.processes import Process as Process
 from hilum.processes import Processes as Processes
+from hilum.repeated_calls import make_repeat_report as make_repeat_report
 from hilum.runs import Run as Run
 from hilum.services import AddressPolicy as AddressPolicy
 from hilum.services import ApprovalTexts as ApprovalTexts

@@ -51,6 +51,9 @@ def find_rewind_points(events: Iterable[Event], agent: str = "main") -> list[Rew
             running = event.run
             before = waiting.pop(event.run, 0) or event.seq - 1
             text = typed.pop(event.run, "") or event.text
+            if event.repeats is not None:
+                # The user typed nothing that could be sent again.
+                text = ""
             points.append(RewindPoint(text, event.at, event.run, before))
         elif isinstance(event, RunRetried):
             running = event.run
