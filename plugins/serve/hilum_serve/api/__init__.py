@@ -1,0 +1,1 @@
+"""The operations of the server, one module for each subject."""
