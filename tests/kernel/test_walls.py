@@ -62,7 +62,7 @@ FLOORS = [
     ["calls", "routing"],
     ["loop"],
     ["session", "window"],
-    ["kernel", "sharing"],
+    ["kernel", "sharing", "rewinding", "workspace_files"],
     ["standard"],
     ["aio", "blocking", "inventory"],
     ["__main__"],
