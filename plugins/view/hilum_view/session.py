@@ -418,9 +418,20 @@ class SessionView:
                 attached="\n".join(attached),
                 images=sum(isinstance(part, Image) for part in event.message.parts),
                 context=tuple(context),
+                repeats=event.repeats.previous if event.repeats is not None else "",
                 **self._place(event),
             )
         )
+        if event.repeats is not None:
+            self._repeat_call(event, event.repeats)
+
+    def _repeat_call(self, event: ev.RunStarted, repeats: ev.RepeatedCall) -> None:
+        """Add the card of a repeated call, and refer to it in the card of the failed call."""
+        failed = self._cards.get((event.agent, repeats.previous))
+        if failed is not None:
+            failed.repeated_by = repeats.call.id
+            self._touch(failed)
+        self._add_card(event, repeats.call).repeats = repeats.previous
 
     def _run_retried(self, event: ev.RunRetried) -> None:
         self._begin_run(event)

@@ -1,15 +1,18 @@
-"""Completion candidates for the composer: the files in the workspace."""
+"""The list of a workspace's files, for completion in faces."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import trio
-from hilum import HilumError, Session
 
-from hilum_terminal.completion import FuzzyIndex
+from hilum.errors import HilumError
+from hilum.session import Session
+
+T = TypeVar("T")
 
 # Seconds after which the list of files is read again.
 FRESH = 10.0
@@ -21,34 +24,40 @@ _LEFT_OUT = frozenset(
 _LIST = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
 
 
-class Files:
-    """The workspace's files as relative paths, found by Git or by a scan of the folders."""
+class WorkspaceFiles(Generic[T]):
+    """The files of workspaces as relative paths, found by Git or by a scan of the folders.
 
-    def __init__(self) -> None:
+    Args:
+        make_index: Function that prepares the paths for searches; it runs in a thread.
+    """
+
+    def __init__(self, make_index: Callable[[Sequence[str]], T]) -> None:
+        self._make_index = make_index
         self._paths: list[str] = []
-        self._index: FuzzyIndex | None = None
+        self._index: T | None = None
         self._read_at = 0.0
         self._session: Session | None = None
-        # While the files are read and prepared, further keys wait for the same result.
+        # While the files are read and prepared, further requests wait for the same result.
         self._lock = trio.Lock()
 
-    async def index(self, session: Session) -> FuzzyIndex:
-        """Return the files and folders, from an up-to-date list. Folders end with a slash."""
+    async def index(self, session: Session) -> T:
+        """Return the prepared files and folders of a session, from an up-to-date list.
+
+        The path of a folder ends with a slash.
+        """
         async with self._lock:
             is_fresh = trio.current_time() - self._read_at < FRESH
             if self._index is not None and is_fresh and self._session is session:
                 return self._index
             paths = await _list_files(session)
             if self._index is None or paths != self._paths:
-                self._index = await trio.to_thread.run_sync(_make_index, paths)
+                self._index = await trio.to_thread.run_sync(
+                    lambda: self._make_index(_with_folders(paths))
+                )
             self._paths = paths
             self._read_at = trio.current_time()
             self._session = session
             return self._index
-
-
-def _make_index(paths: Sequence[str]) -> FuzzyIndex:
-    return FuzzyIndex(_with_folders(paths))
 
 
 def _with_folders(paths: Sequence[str]) -> list[str]:
