@@ -16,7 +16,7 @@ export function setSignedOutHandler(handler) {
 }
 
 async function request(method, path, { body, seen, query, raw, signal } = {}) {
-  const address = new URL(`api${path}`, document.baseURI);
+  const address = new URL(path.startsWith('../') ? path.slice(3) : `api${path}`, document.baseURI);
   for (const [name, value] of Object.entries(query ?? {})) {
     if (value !== undefined && value !== null && value !== '') {
       address.searchParams.set(name, String(value));
@@ -73,7 +73,7 @@ const id = encodeURIComponent;
 
 export const server = {
   me: () => request('GET', '/me'),
-  logout: () => request('POST', '/logout'),
+  logout: () => request('POST', '../logout'),
   workspaces: () => request('GET', '/workspaces'),
   sessions: (query) => request('GET', '/sessions', { query }),
   createSession: (body) => request('POST', '/sessions', { body, seen: 0 }),
@@ -103,8 +103,11 @@ export class SessionApi {
   exportAs(format) { return this.get('/export', { format }, { raw: true }); }
   prompt(body) { return this.change('POST', '/prompts', body); }
   steer(body) { return this.change('POST', '/steering', body); }
-  withdraw(steering) { return this.change('DELETE', `/steering/${id(steering)}`); }
+  withdraw(steering, agent) {
+    return this.change('DELETE', `/steering/${id(steering)}?agent=${id(agent)}`);
+  }
   stop(body = {}) { return this.change('POST', '/stop', body); }
+  resume() { return this.change('POST', '/resume'); }
   retry() { return this.change('POST', '/retry'); }
   repeat(call) { return this.change('POST', `/calls/${id(call)}/repeat`); }
   compact(body = {}) { return this.change('POST', '/compact', body); }
@@ -114,7 +117,8 @@ export class SessionApi {
   answer(question, body) { return this.change('POST', `/questions/${id(question)}`, body); }
   decidePlan(plan, body) { return this.change('POST', `/plans/${id(plan)}`, body); }
   grants() { return this.get('/grants'); }
-  removeGrant(scope) { return this.change('DELETE', `/grants/${id(scope)}`); }
+  removeGrant(scope) { return this.change('DELETE', `/grants?scope=${id(scope)}`); }
+  approvals() { return this.get('/approvals'); }
   files() { return this.get('/files'); }
   diff(path) { return this.get('/files/diff', { path }); }
   content(path) { return this.get('/files/content', { path }); }

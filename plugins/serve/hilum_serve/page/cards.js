@@ -119,7 +119,7 @@ function stateText(card, state) {
   }
 }
 
-const agentEnded = (agent) => ['completed', 'failed', 'stopped', 'timed_out', 'cancelled', 'interrupted'].includes(agent.status);
+const agentEnded = (agent) => agent.ended;
 
 function agentActivity(agent) {
   if (agentEnded(agent)) {
@@ -131,7 +131,7 @@ function agentActivity(agent) {
   if (agent.status === 'waiting_for_approval') {
     return t('waiting_for_you');
   }
-  return agent.doing || t('thinking');
+  return agent.activity || t('thinking');
 }
 
 /** Draw the progress and the facts of a sub-agent. */
@@ -233,7 +233,7 @@ function drawDecision(card, { store, actions }) {
 }
 
 function drawAgentBody(agent, actions) {
-  const answer = agent.result?.text || agent.result?.error?.message || agent.last_words || '';
+  const answer = agent.answer || '';
   return html`
     ${answer ? html`<pre class="card-text agent-answer" tabindex="0">${answer}</pre>` : html`<p class="quiet">${t('agent_silent')}</p>`}
     <div class="card-actions">

@@ -42,6 +42,7 @@ export class Connection {
   reconnect() {
     this._drop();
     clearTimeout(this.timer);
+    this._set(this.state === 'open' ? 'reconnecting' : this.state);
     this._open();
   }
 
@@ -99,10 +100,10 @@ export class Connection {
     if (this.closed) {
       return;
     }
-    // 4401: the token has ended. 4404: the session is gone.
+    // 4401: the token has ended. 4403: no right. 4404: the session was closed, or is gone.
     if (event.code === 4401 || event.code === 4404 || event.code === 4403) {
       this._set('ended');
-      this.listener.ended(event.code);
+      this.listener.ended();
       return;
     }
     this._set('reconnecting');

@@ -3,14 +3,13 @@
 import { html, nothing } from './vendor/lit-html/lit-html.js';
 import { readableArguments, subjectOf } from './card_state.js';
 import { drawDiff, diffChoice } from './diff_view.js';
-import { baseName, formatTokens, parseObject } from './format.js';
+import { formatTokens, parseObject } from './format.js';
 import { icon } from './icons.js';
 import { StreamingMarkdown } from './markdown.js';
 import { t } from './strings.js';
 
 const LAST_MINUTE = 60; // seconds
 const MAX_SHOWN = 20_000; // characters of a description
-const MAX_COMPARED = 400_000; // characters of a file that is read for a comparison
 
 export class DecisionBar {
   /** @param {object} page session, actions, again() and width(). */
@@ -28,7 +27,7 @@ export class DecisionBar {
     this.fields = null;
     this.chosen = new Set();
     this.busy = false;
-    this.files = new Map();
+    this.facts = new Map(); // what the server says about approvals, by id
     this.shown = new Set();
     this.limit = 120;
   }
@@ -58,7 +57,7 @@ export class DecisionBar {
     if (item.id !== this.current) {
       this._begin(item);
     }
-    this._report(item);
+    this._describe(item);
     const count = items.length;
     return html`<section class="decision" aria-label=${t('waiting_for_you')} data-kind=${item.kind} data-id=${item.id}>
       ${count > 1 ? html`<div class="decision-count">
@@ -78,15 +77,24 @@ export class DecisionBar {
     this.fields = null;
     this.chosen = new Set();
     this.limit = 120;
+    this.whole = false;
   }
 
-  /** Tell the server that the user sees the item, which starts the time limit. */
-  _report(item) {
-    if (item.kind !== 'approval' || this.shown.has(item.id) || document.hidden) {
+  /** Read everything about an approval, and then tell the server that the user sees it. */
+  async _describe(item) {
+    if (item.kind !== 'approval') {
       return;
     }
-    this.shown.add(item.id);
-    this.page.actions.shown(item);
+    if (!this.facts.has(item.id)) {
+      this.facts.set(item.id, { loading: true });
+      const found = await this.page.actions.describeApproval(item);
+      this.facts.set(item.id, found ?? { item, text: '', covers: '', rule: '', dangers: [], answer: '' });
+      this.page.again();
+    }
+    if (!this.shown.has(item.id) && !document.hidden && !this.facts.get(item.id).loading) {
+      this.shown.add(item.id);
+      this.page.actions.shown(item); // starts the time limit
+    }
   }
 
   _drawItem(item, items) {
@@ -109,9 +117,12 @@ export class DecisionBar {
 
   _drawApproval(item, items) {
     const { store } = this.page;
-    const same = items.filter((other) => other.kind === 'approval' && other.agent === item.agent);
+    const facts = this.facts.get(item.id) ?? { loading: true };
+    const ready = !facts.loading && !this.busy;
+    const grave = (facts.dangers ?? []).some((danger) => danger.grave);
+    const same = this._sameAnswer(item, items);
     const who = store.nameOf(item.agent);
-    const policy = store.state.approve;
+    const editing = this.mode === 'edit';
     return html`
       <div class="decision-head">
         <span class="decision-icon">${icon('shield')}</span>
@@ -121,89 +132,95 @@ export class DecisionBar {
         </div>
         ${this._countdown(item)}
       </div>
-      ${this.mode === 'edit' ? this._drawFields(item) : this._drawCall(item)}
+      ${(facts.dangers ?? []).map((danger) => html`<p class="danger-line ${danger.grave ? 'grave' : ''}">${icon('alert')} <span>${danger.text}</span></p>`)}
+      ${editing ? this._drawFields(item) : this._drawCall(item, facts)}
       ${this.mode === 'reject' ? html`<label class="field"><span>${t('reject_reason')}</span>
         <textarea class="reason" rows="2" .value=${this.text} placeholder=${t('reject_hint')} @input=${(event) => { this.text = event.target.value; }} @keydown=${(event) => this._reasonKey(event, item)}></textarea></label>` : nothing}
-      <div class="decision-scope" role="group" aria-label=${t('scope')}>
-        <span class="segments">
-          ${['once', 'session', 'always'].map((scope) => html`<button type="button" aria-pressed=${String(this.remember === scope)} @click=${() => { this.remember = scope; this.page.again(); }}>${t(`scope_${scope}`)}</button>`)}
-        </span>
-        ${this.remember === 'once' ? nothing : html`<span class="rule">${t('scope_covers')} <code>${item.scope || t('all_calls_of', { tool: item.call.name })}</code></span>`}
-      </div>
+      ${editing || this.mode === 'reject' ? nothing : this._drawScope(item, facts, grave)}
       <div class="decision-actions">
         ${this.mode === 'reject' ? html`
           <button type="button" class="button danger" ?disabled=${this.busy} @click=${() => this._decide(item, false)}>${t('reject')}</button>
           <button type="button" class="button" @click=${() => this._setMode('')}>${t('cancel')}</button>` : html`
-          <button type="button" class="button primary accept" ?disabled=${this.busy} @click=${() => this._decide(item, true)}>${this.mode === 'edit' ? t('accept_edited') : t('accept')} <kbd>a</kbd></button>
+          <button type="button" class="button primary accept" ?disabled=${!ready} @click=${() => this._decide(item, true)}>${editing ? t('accept_edited') : t('accept')} <kbd>a</kbd></button>
           <button type="button" class="button reject" ?disabled=${this.busy} @click=${() => this._setMode('reject')}>${t('reject')} <kbd>x</kbd></button>
-          ${this.mode === 'edit' ? html`<button type="button" class="button" @click=${() => this._setMode('')}>${t('cancel')}</button>` : html`<button type="button" class="button" @click=${() => this._setMode('edit')}>${t('edit')} <kbd>e</kbd></button>`}
-          ${same.length > 1 ? html`<button type="button" class="button accept-all" ?disabled=${this.busy} @click=${() => this._decideAll(same)}>${t('accept_all', { n: same.length })}</button>` : nothing}`}
+          ${editing ? html`<button type="button" class="button" @click=${() => this._setMode('')}>${t('cancel')}</button>` : html`<button type="button" class="button edit" ?disabled=${!ready} @click=${() => this._setMode('edit')}>${t('edit')} <kbd>e</kbd></button>`}
+          ${same.length > 1 && !editing ? html`<button type="button" class="button accept-all" ?disabled=${!ready || this.remember === 'always'} @click=${() => this._decideAll(same)}>${t('accept_all', { n: same.length })}</button>` : nothing}`}
         <span class="spacer"></span>
         <label class="policy"><span>${t('policy')}</span>
-          <select .value=${policy ?? ''} @change=${(event) => this.page.actions.set({ approve: event.target.value })}>
-            ${['ask_first', 'auto', 'readonly'].map((name) => html`<option value=${name} ?selected=${name === policy}>${t(`policy_${name}`)}</option>`)}
+          <select @change=${(event) => this.page.actions.set({ approve: event.target.value })}>
+            ${['ask_first', 'auto', 'readonly'].map((name) => html`<option value=${name} ?selected=${name === store.state.approve}>${t(`policy_${name}`)}</option>`)}
           </select></label>
       </div>`;
   }
 
+  _drawScope(item, facts, grave) {
+    if (grave) {
+      this.remember = 'once';
+      return html`<p class="quiet scope-note">${t('scope_grave')}</p>`;
+    }
+    const choose = (scope) => () => {
+      this.remember = scope;
+      this.page.again();
+    };
+    const covers = facts.covers || item.scope || t('all_calls_of', { tool: item.call.name });
+    return html`<div class="decision-scope" role="group" aria-label=${t('scope')}>
+      <span class="segments">
+        ${['once', 'session', 'always'].map((scope) => html`<button type="button" aria-pressed=${String(this.remember === scope)} ?disabled=${scope === 'always' && !facts.rule} @click=${choose(scope)}>${t(`scope_${scope}`)}</button>`)}
+      </span>
+      ${this.remember === 'once' ? nothing : html`<span class="rule">${t('scope_covers')} <code>${this.remember === 'always' ? facts.rule || covers : covers}</code></span>`}
+    </div>`;
+  }
+
+  /** Return the approvals of calls of the same answer of the model. */
+  _sameAnswer(item, items) {
+    const answer = this.facts.get(item.id)?.answer;
+    if (!answer) {
+      return [];
+    }
+    const others = items.filter((other) => other.kind === 'approval' && other.agent === item.agent);
+    others.forEach((other) => this._learn(other));
+    return others.filter((other) => this.facts.get(other.id)?.answer === answer);
+  }
+
+  async _learn(item) {
+    if (this.facts.has(item.id)) {
+      return;
+    }
+    this.facts.set(item.id, { loading: true });
+    const found = await this.page.actions.describeApproval(item);
+    this.facts.set(item.id, found ?? { item, text: '', covers: '', rule: '', dangers: [], answer: '' });
+    this.page.again();
+  }
+
   /** Show what will happen: the change to a file, the command, or the arguments. */
-  _drawCall(item) {
-    const values = parseObject(item.call.arguments);
-    const source = values ? this._change(item.call.name, values) : null;
-    if (source) {
+  _drawCall(item, facts) {
+    if (facts.loading) {
+      return html`<p class="quiet">${t('loading')}</p>`;
+    }
+    const text = facts.text || readableArguments((facts.item ?? item).call.arguments);
+    const hunk = text.search(/^@@ /m);
+    if (hunk >= 0) {
       const width = this.page.width();
       const again = () => this.page.again();
-      return html`<div class="diff-frame">
-        <div class="diff-title"><span class="path">${values.path ?? values.file_path}</span>${diffChoice(width, again)}</div>
-        ${source === 'reading' ? html`<p class="quiet pad">${t('comparing')}</p>` : drawDiff(source, { width, limit: this.limit, more: () => { this.limit += 400; again(); }, again })}
+      const before = text.slice(0, hunk).split('\n').filter((line) => !/^(---|\+\+\+) /.test(line)).join('\n').trim();
+      const values = parseObject(item.call.arguments);
+      return html`${before ? html`<p class="plain-text">${before}</p>` : nothing}<div class="diff-frame">
+        <div class="diff-title"><span class="path">${values?.path ?? values?.file_path ?? ''}</span>${diffChoice(width, again)}</div>
+        ${drawDiff({ diff: text.slice(hunk) }, { width, limit: this.limit, more: () => { this.limit += 400; again(); }, again })}
       </div>`;
     }
-    if (typeof values?.command === 'string' && Object.keys(values).length === 1) {
-      return html`<pre class="card-text command" tabindex="0">${values.command}</pre>`;
-    }
-    const text = readableArguments(item.call.arguments);
-    const shown = text.length > MAX_SHOWN
+    const shown = text.length > MAX_SHOWN && !this.whole
       ? `${text.slice(0, MAX_SHOWN / 2)}\n… ${t('left_out', { n: formatTokens(text.length - MAX_SHOWN) })} …\n${text.slice(-MAX_SHOWN / 2)}`
       : text;
-    return html`<pre class="card-text" tabindex="0">${shown}</pre>`;
-  }
-
-  _change(tool, values) {
-    const path = values.path ?? values.file_path;
-    if (typeof path !== 'string') {
-      return null;
-    }
-    const before = values.old_string ?? values.old_text;
-    const after = values.new_string ?? values.new_text;
-    if (typeof before === 'string' && typeof after === 'string') {
-      return { before, after };
-    }
-    if (tool === 'write_file' && typeof values.content === 'string') {
-      return this._compareWithFile(path, values.content);
-    }
-    return null;
-  }
-
-  _compareWithFile(path, content) {
-    const known = this.files.get(path);
-    if (known === undefined) {
-      this.files.set(path, 'reading');
-      this.page.actions.readFile(path).then((text) => {
-        this.files.set(path, text);
-        this.page.again();
-      });
-      return 'reading';
-    }
-    if (known === 'reading') {
-      return 'reading';
-    }
-    return { before: (known ?? '').slice(0, MAX_COMPARED), after: content };
+    return html`<pre class="card-text command" tabindex="0" aria-label=${t('arguments')}>${shown}</pre>
+      ${text.length > MAX_SHOWN && !this.whole ? html`<button type="button" class="text-button" @click=${() => { this.whole = true; this.page.again(); }}>${t('whole_result', { n: formatTokens(text.length) })}</button>` : nothing}`;
   }
 
   _drawFields(item) {
-    const values = parseObject(item.call.arguments);
     if (this.fields === null) {
-      this.fields = new Map(values ? Object.entries(values) : [['', item.call.arguments]]);
+      const text = (this.facts.get(item.id)?.item ?? item).call.arguments;
+      const values = parseObject(text);
+      this.fields = new Map(values ? Object.entries(values) : [['', text]]);
     }
     return html`<div class="fields">${[...this.fields].map(([name, value]) => {
       const isText = typeof value === 'string';
@@ -249,20 +266,20 @@ export class DecisionBar {
   }
 
   async _decide(item, accepted) {
-    const body = { accepted, remember: this.remember };
+    const edited = accepted && this.mode === 'edit';
+    const body = { accepted, remember: accepted && !edited ? this.remember : 'once' };
     if (!accepted && this.text.trim()) {
       body.reason = this.text.trim();
     }
-    if (accepted && this.mode === 'edit' && this.fields) {
+    if (edited && this.fields) {
       const invalid = document.querySelector('.decision textarea:invalid');
       if (invalid) {
         invalid.reportValidity();
         return;
       }
-      const edited = this.fields.has('')
+      body.arguments = this.fields.has('')
         ? this.fields.get('')
         : JSON.stringify(Object.fromEntries(this.fields));
-      body.arguments = edited;
     }
     await this._send(() => this.page.actions.decideWith(item, body));
   }
@@ -286,7 +303,7 @@ export class DecisionBar {
     if (!item || this.busy) {
       return false;
     }
-    if (item.kind === 'approval' && name === 'a' && this.mode === '') {
+    if (item.kind === 'approval' && name === 'a' && this.mode === '' && !this.facts.get(item.id)?.loading) {
       this._decide(item, true);
     } else if (item.kind === 'approval' && name === 'x') {
       this._setMode('reject');
@@ -310,14 +327,16 @@ export class DecisionBar {
       this.page.again();
       return;
     }
-    this._send(() => this.page.actions.answer(item, [option], ''));
+    this._send(() => this.page.actions.answer(item, [option]));
   }
 
   _drawQuestion(item) {
     const who = this.page.store.nameOf(item.agent);
+    const own = this.text.trim();
     const submit = () => this._send(
-      () => this.page.actions.answer(item, [...this.chosen], this.text.trim()),
+      () => this.page.actions.answer(item, own ? [...this.chosen, own] : [...this.chosen]),
     );
+    const decide = () => this._send(() => this.page.actions.answer(item, []));
     return html`
       <div class="decision-head"><span class="decision-icon">${icon('question')}</span>
         <div class="decision-title"><h2>${who ? t('agent_asks', { who }) : t('hilum_asks')}</h2><p class="plain-text question-text">${item.question}</p></div>${this._countdown(item)}</div>
@@ -325,8 +344,9 @@ export class DecisionBar {
         ${(item.options ?? []).map((option, index) => html`<button type="button" class="option" aria-pressed=${String(this.chosen.has(option))} ?disabled=${this.busy} @click=${() => this._choose(item, option)}><kbd>${index + 1}</kbd><span>${option}</span></button>`)}
       </div>
       <div class="free-answer">
-        <input type="text" aria-label=${t('own_answer')} placeholder=${t('own_answer')} .value=${this.text} @input=${(event) => { this.text = event.target.value; }} @keydown=${(event) => { if (event.key === 'Enter' && !event.isComposing && event.keyCode !== 229) { event.preventDefault(); submit(); } }}>
-        <button type="button" class="button primary" ?disabled=${this.busy} @click=${submit}>${t('answer')}</button>
+        <input type="text" aria-label=${t('own_answer')} placeholder=${t('own_answer')} .value=${this.text} @input=${(event) => { this.text = event.target.value; this.page.again(); }} @keydown=${(event) => { if (event.key === 'Enter' && !event.isComposing && event.keyCode !== 229) { event.preventDefault(); if (own || this.chosen.size) { submit(); } } }}>
+        <button type="button" class="button primary" ?disabled=${this.busy || (!own && !this.chosen.size)} @click=${submit}>${t('answer')}</button>
+        <button type="button" class="button" ?disabled=${this.busy} @click=${decide}>${t('agent_decides')}</button>
       </div>`;
   }
 
@@ -371,5 +391,3 @@ export function describeWaiting(item) {
   }
   return item.kind === 'question' ? item.question : t('plan_question');
 }
-
-export { baseName };

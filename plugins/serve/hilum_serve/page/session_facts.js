@@ -1,46 +1,37 @@
-// Reads facts from the state of a session, whose parts may be missing.
+// Reads facts from the state of a session, as `GET /api/sessions/{session}` describes it.
 
-import { SessionStore } from './session_store.js';
 import { parseObject } from './format.js';
+import { SessionStore } from './session_store.js';
 
-const RUNNING = new Set(['running', 'waiting_for_approval', 'retrying', 'compacting', 'queued']);
+const LEAD = 'main';
 
 export class SessionFacts extends SessionStore {
   constructor() {
     super();
     this.agent = null; // the agent whose conversation is shown; null for the main agent
+    this.window = null; // {size, used}, read after each run
   }
 
   lead() {
-    return this.state.lead ?? 'main';
+    return LEAD;
   }
 
-  actors() {
-    const actors = this.state.actors ?? {};
-    return Array.isArray(actors)
-      ? Object.fromEntries(actors.map((actor) => [actor.name, actor]))
-      : actors;
-  }
-
-  leadActor() {
-    return this.actors()[this.agent ?? this.lead()] ?? {};
+  /** Return an agent of the session; by default the one whose conversation is shown. */
+  actor(name = this.agent ?? LEAD) {
+    return (this.state.agents ?? []).find((agent) => agent.name === name) ?? {};
   }
 
   isRunning() {
-    const actor = this.actors()[this.lead()];
-    if (actor?.state) {
-      return RUNNING.has(actor.state);
-    }
-    return Boolean(this.state.running);
+    return Boolean(this.actor(LEAD).running ?? this.state.running);
   }
 
+  /** Return the starts of agents. */
   agents() {
-    const agents = this.state.agents ?? [];
-    return Array.isArray(agents) ? agents : Object.values(agents);
+    return this.state.started ?? [];
   }
 
   nameOf(actor) {
-    if (!actor || actor === this.lead()) {
+    if (!actor || actor === LEAD) {
       return '';
     }
     const agent = this.agents().find((each) => each.actor === actor);
@@ -49,14 +40,7 @@ export class SessionFacts extends SessionStore {
 
   /** Return the approvals, questions and plans that wait, oldest first. */
   waiting() {
-    const items = Array.isArray(this.state.waiting) ? this.state.waiting : [];
-    const plans = [];
-    for (const actor of Object.values(this.actors())) {
-      if (actor.proposal && !items.some((item) => item.kind === 'plan')) {
-        plans.push({ kind: 'plan', id: actor.proposal.run, agent: actor.name, text: actor.proposal.text });
-      }
-    }
-    return [...items, ...plans];
+    return this.state.waiting ?? [];
   }
 
   approvalOf(card) {
@@ -65,25 +49,29 @@ export class SessionFacts extends SessionStore {
     );
   }
 
-  /** Return the agent that a call of the tool `task` started. */
+  /** Return the start of an agent by a call of the tool `task`. */
   agentOfCard(card) {
     if (card.call?.name !== 'task') {
       return null;
     }
     const description = String(parseObject(card.call.arguments)?.description ?? '');
     const title = description.split(/\s+/).filter(Boolean).join(' ').slice(0, 80);
-    const owners = this.agents().filter((agent) => (agent.owner || this.lead()) === card.agent);
-    return owners.find((agent) => agent.title === title) ?? null;
+    const own = this.agents().filter((agent) => (agent.owner || LEAD) === card.agent && agent.title === title);
+    // Of several starts with one title, the one that began first after the call.
+    return own.find((agent) => agent.since >= card.at - 1) ?? own[0] ?? null;
   }
 
+  /** Return the id of the entry with which the last run ended; null if a run goes on. */
   lastOutcome() {
-    const lead = this.lead();
     for (let index = this.keys.length - 1; index >= 0; index--) {
       const entry = this.entries.get(this.keys[index]);
-      if (entry.kind === 'outcome' && entry.agent === lead) {
+      if (entry.agent !== LEAD) {
+        continue;
+      }
+      if (entry.kind === 'outcome') {
         return entry.id;
       }
-      if (entry.kind === 'prompt' && entry.agent === lead) {
+      if (entry.kind === 'prompt') {
         return null;
       }
     }
@@ -93,41 +81,47 @@ export class SessionFacts extends SessionStore {
   prompts() {
     return this.keys
       .map((key) => this.entries.get(key))
-      .filter((entry) => entry.kind === 'prompt' && entry.agent === this.lead() && entry.text)
+      .filter((entry) => entry.kind === 'prompt' && entry.agent === LEAD && entry.text)
       .map((entry) => entry.typed || entry.text);
   }
 
+  /** Return the prompts that wait, as [run, text]. */
   queue() {
-    return Object.entries(this.leadActor().queued ?? {});
+    return this._texts(this.state.queued);
   }
 
+  /** Return the messages that the agent has not read, as [id, text]. */
   steering() {
-    return Object.entries(this.leadActor().steering ?? {});
+    return this._texts(this.state.steering);
+  }
+
+  _texts(list) {
+    const agent = this.agent ?? LEAD;
+    return (list ?? []).filter((each) => each.agent === agent).map((each) => [each.id, each.text]);
   }
 
   todos() {
-    const own = this.leadActor().todos ?? this.state.todo ?? this.state.todos ?? {};
-    return Array.isArray(own) ? { items: own } : own;
+    const agent = this.agent ?? LEAD;
+    return (this.state.todo ?? []).find((list) => list.agent === agent) ?? {};
   }
 
   usage() {
-    const found = this.state.usage ?? this.state.totals ?? {};
-    const usage = found.usage ?? found;
-    const fresh = usage.input ?? usage.input_tokens ?? 0;
+    const usage = this.state.usage ?? {};
     return {
-      input: fresh,
-      cached: usage.cached ?? usage.cache_read ?? usage.cached_tokens ?? 0,
-      output: usage.output ?? usage.output_tokens ?? 0,
+      input: usage.input ?? 0,
+      cached: usage.cached ?? 0,
+      output: usage.output ?? 0,
       cost: usage.cost ?? 0,
-      runs: found.runs ?? this.state.totals?.runs ?? 0,
+      runs: this.state.runs ?? 0,
     };
   }
 
   /** Return the free share of the context window in per cent; null if unknown. */
   contextLeft() {
-    const window = this.state.window ?? this.state.context;
-    const size = window?.size ?? window?.limit ?? 0;
-    const used = window?.used ?? window?.tokens ?? 0;
-    return size > 0 ? Math.max(0, Math.round((1 - used / size) * 100)) : null;
+    const window = this.state.window ?? this.window;
+    if (!window?.size) {
+      return null;
+    }
+    return Math.max(0, Math.round((1 - (window.used ?? 0) / window.size) * 100));
   }
 }

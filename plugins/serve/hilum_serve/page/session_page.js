@@ -6,7 +6,7 @@ import { Composer } from './composer.js';
 import { Connection } from './connection.js';
 import { copyText } from './copying.js';
 import { DecisionBar, describeWaiting } from './decisions.js';
-import { pickDialog } from './dialogs.js';
+import { openDialog, pickDialog } from './dialogs.js';
 import { EntryRows, estimateHeight, isShown } from './entries.js';
 import { diffDialog, rewindDialog, undoDialog } from './going_back.js';
 import { icon } from './icons.js';
@@ -31,6 +31,10 @@ export class SessionPage {
     this.loadingOlder = false;
     this.commands = [];
     this.ended = '';
+    this.endedWhy = '';
+    this.files = [];
+    this.filesSeq = -1;
+    this.wasRunning = null;
     this.scheduled = false;
     this.actions = this._makeActions();
     this.panel = new SidePanel(this);
@@ -80,8 +84,8 @@ export class SessionPage {
       after: () => (this.store.loaded ? this.store.seq : 0),
       messages: (list) => this._receive(list),
       state: () => this.again(),
-      lost: () => this._checkSignedIn(),
-      ended: (code) => this._ended(code),
+      lost: () => this._checkSession(),
+      ended: () => this._closed(),
     });
     this._draw();
     if (!matchMedia('(pointer: coarse)').matches) {
@@ -143,9 +147,7 @@ export class SessionPage {
     }
     if (changes.state) {
       this._touchAgentCards();
-    }
-    if (changes.bye === 'closed') {
-      this.api.open().catch(() => {}); // the next connection reports what is wrong
+      this._readFacts();
     }
   }
 
@@ -180,21 +182,32 @@ export class SessionPage {
     }
   }
 
-  async _checkSignedIn() {
-    // A WebSocket does not tell why it was refused; a request does.
+  /** Find out why the stream was refused: a WebSocket does not tell, but a request does. */
+  async _checkSession() {
     try {
       await this.api.state();
+      return true;
     } catch (error) {
       if (error.status === 404 || error.status === 403 || error.status === 410) {
-        this._ended(4404);
+        this.connection?.close();
+        this.ended = error.status === 403 ? t('session_forbidden') : t('session_gone');
+        this.endedWhy = error.status === 403 ? error.message : '';
+        this._draw();
       }
+      return false;
     }
   }
 
-  _ended(code) {
-    this.connection?.close();
-    this.ended = code === 4403 ? t('session_forbidden') : t('session_gone');
-    this._draw();
+  /** The server has closed the session; a request opens it again if it still exists. */
+  async _closed() {
+    if (await this._checkSession()) {
+      this.connection.reconnect();
+    }
+  }
+
+  async _describeApproval(item) {
+    const found = await this.app.attempt(() => this.api.approvals());
+    return found?.approvals?.find((each) => each.item.id === item.id) ?? null;
   }
 
   async _loadOlder() {
@@ -208,6 +221,26 @@ export class SessionPage {
       this._updateRows({ touched: new Set(), reset: true });
     }
     this.loadingOlder = false;
+  }
+
+  /** Read what the stream does not contain, when it may have changed. */
+  async _readFacts() {
+    const { files_seq: filesSeq = 0 } = this.store.state;
+    const running = this.store.isRunning();
+    if (filesSeq !== this.filesSeq) {
+      this.filesSeq = filesSeq;
+      const found = filesSeq ? await this.api.files().catch(() => null) : null;
+      this.files = found?.files ?? [];
+      this.again();
+    }
+    if (running !== this.wasRunning) {
+      this.wasRunning = running;
+      const usage = running ? null : await this.api.usage().catch(() => null);
+      if (usage?.window) {
+        this.store.window = usage.window;
+        this.again();
+      }
+    }
   }
 
   async _loadCommands() {
@@ -263,16 +296,27 @@ export class SessionPage {
     if (isEmpty || this.ended) {
       render(this._drawEmpty(), this.empty);
     }
-    render(this.decisions.draw(), this.bar);
+    render(this._drawLeft() ?? this.decisions.draw(), this.bar);
     render(this.following || isEmpty ? nothing : html`<button type="button" class="jump" @click=${() => this.list.scrollToEnd()}>${icon('arrow_down')} ${this.unread ? t('n_new', { n: this.unread }) : t('to_end')}</button>`, this.jump);
     render(drawStatus({ store: this.store, connection, actions: this.actions }), this.status);
     this.composer.draw();
     this.app.again();
   }
 
+  /** Offer to continue what an earlier process left; null if nothing is left. */
+  _drawLeft() {
+    const left = this.store.state.left ?? 0;
+    if (!left || this.store.isRunning() || this.store.waiting().length) {
+      return null;
+    }
+    return html`<section class="decision left" aria-label=${t('continue_run')}><div class="decision-head">
+      <span class="decision-icon">${icon('retry')}</span><div class="decision-title"><h2>${t('left_runs', { n: left })}</h2></div>
+      <button type="button" class="button primary small" @click=${() => this.actions.resume()}>${t('continue_run')}</button></div></section>`;
+  }
+
   _drawEmpty() {
     if (this.ended) {
-      return html`<h2>${this.ended}</h2><p class="quiet">${t('session_gone_text')}</p><a class="button" href="#/">${t('to_sessions')}</a>`;
+      return html`<h2>${this.ended}</h2><p class="quiet">${this.endedWhy || t('session_gone_text')}</p><a class="button" href="#/">${t('to_sessions')}</a>`;
     }
     if (!this.store.loaded) {
       return html`<span class="spinner big"></span><p class="quiet" role="status">${t('loading')}</p>`;
@@ -300,9 +344,11 @@ export class SessionPage {
       submit: (text, images) => this._submit(text, images),
       stop: (agent) => run(() => this.api.stop(agent ? { agent } : {})),
       retry: () => run(() => this.api.retry()),
+      resume: () => run(() => this.api.resume()),
       repeatCall: (card) => run(() => this.api.repeat(card.call.id)),
+      describeApproval: (item) => this._describeApproval(item),
       withdraw: async (id, text) => {
-        if (await run(() => this.api.withdraw(id))) {
+        if (await run(() => this.api.withdraw(id, this.store.agent ?? 'main'))) {
           this._returnText(text);
         }
       },
@@ -315,18 +361,10 @@ export class SessionPage {
       decide: (item, accepted) => run(() => this.api.decide(item.id, { accepted, remember: 'once' })),
       decideWith: (item, body) => run(() => this.api.decide(item.id, body)),
       decideAll: (body) => run(() => this.api.decideAll(body)),
-      answer: (item, answers, text) => run(() => this.api.answer(item.id, { answers, text })),
+      answer: (item, answers) => run(() => this.api.answer(item.id, { answers })),
       decidePlan: (item, body) => run(() => this.api.decidePlan(item.id, body)),
       set: (body) => run(() => this.api.set(body)),
       compact: (focus) => run(() => this.api.compact(focus ? { focus } : {})),
-      readFile: async (path) => {
-        try {
-          const found = await this.api.content(path);
-          return found.text ?? found.content ?? '';
-        } catch {
-          return ''; // a new file, or one that cannot be read: everything is shown as added
-        }
-      },
       loadResult: async (card, offset, limit) => {
         const found = await attempt(() => this.api.result(card.call.id, offset, limit));
         return found === null ? null : found.text ?? '';
@@ -381,7 +419,7 @@ export class SessionPage {
     if (found === null) {
       return;
     }
-    const actor = this.store.leadActor();
+    const actor = this.store.actor();
     const current = this.store.state[field] || actor[field];
     const items = found.map((each) => {
       const name = typeof each === 'string' ? each : each.name ?? each.id;
@@ -445,6 +483,9 @@ export class SessionPage {
       }
       return (await this.api.prompt({ text, ...(images.length ? { images } : {}), ...(agent ? { agent } : {}) })) ?? true;
     });
+    if (sent?.reply) {
+      await openDialog(text.slice(0, 60), () => html`<pre class="card-text" tabindex="0">${sent.reply}</pre>`);
+    }
     return sent !== null;
   }
 

@@ -1,5 +1,7 @@
 // What the page knows about one session, built from the elements of the stream.
 
+const MAX_OUTPUT = 8_000; // characters of the output of a running call
+
 /** Return the whole length of a streamed field: long texts arrive cut. */
 function lengthOf(entry, field, call) {
   const whole = entry.lengths?.[call ? `${field}:${call}` : field];
@@ -125,7 +127,10 @@ export class SessionStore {
     if (!add) {
       return;
     }
-    const text = readField(entry, field, call) + add;
+    let text = readField(entry, field, call) + add;
+    if (field === 'output') {
+      text = text.slice(-MAX_OUTPUT);
+    }
     if (call) {
       entry[field] = { ...entry[field], [call]: text };
       if (element.tool) {

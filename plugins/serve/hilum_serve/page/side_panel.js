@@ -22,7 +22,7 @@ export class SidePanel {
       <div class="panel-head only-drawer"><h2>${t('details')}</h2><button type="button" class="icon-button" aria-label=${t('close')} @click=${() => this.page.actions.closePanel()}>${icon('close')}</button></div>
       ${this._todos(store)}
       ${this._agents(store)}
-      ${this._files(store)}
+      ${this._files()}
       <section class="panel-section"><h3>${t('timeline')}</h3>${drawTimeline(store, (id) => this.page.actions.showEntry(id))}</section>
       ${this._usage(store)}`;
   }
@@ -58,12 +58,12 @@ export class SidePanel {
           <span class="agent-title">${agent.title || agent.agent}</span>
           <span class="tag ${agent.status}">${t(`agent_${agent.status}`)}</span>
         </button>
-        ${['running', 'waiting_for_approval', 'queued'].includes(agent.status) ? drawProgress(agent) : nothing}
+        ${!agent.ended ? drawProgress(agent) : nothing}
       </li>`)}</ul></section>`;
   }
 
-  _files(store) {
-    const files = store.state.files ?? [];
+  _files() {
+    const files = this.page.files ?? [];
     if (files.length === 0) {
       return nothing;
     }

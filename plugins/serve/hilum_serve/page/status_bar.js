@@ -9,7 +9,7 @@ import { t } from './strings.js';
 export function drawStatus({ store, connection, actions }) {
   const { state } = store;
   const usage = store.usage();
-  const lead = store.leadActor();
+  const lead = store.actor();
   const context = store.contextLeft();
   const sandbox = typeof state.sandbox === 'string' ? state.sandbox : state.sandbox?.kind ?? '';
   return html`
