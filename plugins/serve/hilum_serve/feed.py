@@ -359,20 +359,16 @@ class Feed:
             position += 1
         return elements, position, seq
 
-    def take_joined(self, vocabulary: Vocabulary, position: int) -> tuple[str, int, int] | None:
-        """Return what a reader gets next as one JSON array, which all readers share."""
-        taken = self.take(vocabulary, position)
-        if taken is None:
-            return None
-        elements, after, seq = taken
-        if not elements:
-            return "", after, seq
-        key = (vocabulary, position, after)
+    def join_shared(
+        self, vocabulary: Vocabulary, position: int, end: int, elements: list[Element]
+    ) -> str:
+        """Return the elements between two positions as one JSON array, which readers share."""
+        key = (vocabulary, position, end)
         text = self._joined.get(key)
         if text is None:
             text = join_elements(elements)
             self._joined[key] = text
-        return text, after, seq
+        return text
 
     async def catch_up(
         self, vocabulary: Vocabulary, after: int

@@ -251,7 +251,7 @@ async def _close_all_after(streams: set[trio.SocketStream], seconds: float) -> N
     """Close the connections by force, because sending is shielded from cancellation."""
     with trio.CancelScope(shield=True):
         with trio.move_on_after(seconds):
-            while streams:
+            while streams:  # noqa: ASYNC110 - the last one to close is not worth an event
                 await trio.sleep(0.02)
         for stream in list(streams):
             await trio.aclose_forcefully(stream)

@@ -12,9 +12,8 @@ from typing import Any, Literal
 import trio
 from hilum import HilumError, Session, UsageError, find_branch, open_standard_session
 from hilum.errors import E_BUSY, E_FAILED, E_NOT_FOUND, E_UNKNOWN
-from hilum.sharing import JoinedSession
 from hilum.store import SessionInfo, Store, unspell_folder
-from hilum_view import Prompt, SessionView, find_branch
+from hilum_view import SessionView
 
 from hilum_serve.feed import Feed
 from hilum_serve.problems import Problem
@@ -352,9 +351,16 @@ class Hub:
                     identity = hosted.id
                     self._open[identity] = opening
                     await self._serve(opening, hosted)
-        except (Exception, BaseExceptionGroup) as error:
+        except Exception as error:
             # Whatever happens in a session must not end the others.
             opening.error = self._explain(error, workspace)
+        except BaseExceptionGroup as group:
+            ours, others = group.split(Exception)
+            if ours is not None:
+                opening.error = self._explain(ours, workspace)
+            # Ctrl-C and cancellation are not errors of the session.
+            if others is not None:
+                raise others from None
         finally:
             if opening.hosted is not None:
                 opening.hosted.feed.end("closed")

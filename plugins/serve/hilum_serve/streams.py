@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Annotated, Literal
 
@@ -39,6 +39,8 @@ TOKEN_SECONDS = 0.5
 BYE_SECONDS = 1.0
 MAX_REMEMBERED = 1_000
 MAX_AFTER = 2**53 - 1
+SendText = Callable[[str], Awaitable[None]]
+SendElements = Callable[[list[Element]], Awaitable[None]]
 SOCKET = "/api/sessions/{session}/socket"
 STREAM = "/api/sessions/{session}/stream"
 CLOSE_CODES = {"token": 4401, "restart": 1012, "closed": 4404, "slow": 1008, "silent": 1001}
@@ -152,6 +154,7 @@ class Streams:
         # Readers that were dropped because they did not read; they are told when they return.
         self._slow: OrderedDict[tuple[str, str, str], None] = OrderedDict()
         self._is_ending = False
+        self._all_gone = trio.Event()
         hub.on_news = self._phases.note_news
 
     async def run(self) -> None:
@@ -174,8 +177,8 @@ class Streams:
         for reader in list(self._readers):
             reader.end(why)
         with trio.move_on_after(BYE_SECONDS / 2):
-            while self._readers:
-                await trio.sleep(0.01)
+            if self._readers:
+                await self._all_gone.wait()
 
     # --- WebSocket --------------------------------------------------------------------------------
 
@@ -323,6 +326,8 @@ class Streams:
         finally:
             self._per_user[key] -= 1
             self._readers.discard(reader)
+            if self._is_ending and not self._readers:
+                self._all_gone.set()
 
     def _remember_slow(self, reader: _Reader) -> None:
         self._slow[reader.key] = None
@@ -341,10 +346,10 @@ class Streams:
         reader: _Reader,
         hosted: HostedSession,
         after: int,
-        send_text: Callable[[str], object],
+        send_text: SendText,
     ) -> None:
         async def send_elements(elements: list[Element]) -> None:
-            await send_text(join_elements(elements))  # type: ignore[misc]
+            await send_text(join_elements(elements))
 
         await send_elements([(0, self._hello(reader, hosted))])
         await self._pump(reader, hosted, after, send_elements, send_text)
@@ -354,8 +359,8 @@ class Streams:
         reader: _Reader,
         hosted: HostedSession,
         after: int,
-        send_elements: Callable[[list[Element]], object],
-        send_text: Callable[[str], object] | None,
+        send_elements: SendElements,
+        send_text: SendText | None,
     ) -> None:
         """Send what a reader lacks and then what is new, until the feed ends.
 
@@ -375,22 +380,18 @@ class Streams:
             if position < 0:
                 parts, position, seen = await feed.catch_up(vocabulary, after)
                 async for part in parts:
-                    await send_elements(part)  # type: ignore[misc]
+                    await send_elements(part)
                 after = max(seen, after)
-            if send_text is None:
-                taken = feed.take(vocabulary, position)
-            else:
-                taken = feed.take_joined(vocabulary, position)  # type: ignore[assignment]
+            taken = feed.take(vocabulary, position)
             if taken is None:
                 # The reader is so far behind that the feed has forgotten what comes next.
                 position = -1
                 continue
-            data, next_position, seq = taken
-            if data:
-                if send_text is None:
-                    await send_elements(data)  # type: ignore[misc]
-                else:
-                    await send_text(data)  # type: ignore[misc, arg-type]
+            elements, next_position, seq = taken
+            if elements and send_text is None:
+                await send_elements(elements)
+            elif elements and send_text is not None:
+                await send_text(feed.join_shared(vocabulary, position, next_position, elements))
             moved = next_position > position
             position = next_position
             after = max(seq, after)
@@ -400,7 +401,7 @@ class Streams:
                 reader.why = reader.why or feed.why
                 return
             if trio.current_time() >= beat_at:
-                await send_elements([(0, '{"type":"beat"}')])  # type: ignore[misc]
+                await send_elements([(0, '{"type":"beat"}')])
                 beat_at = trio.current_time() + BEAT_SECONDS
             with trio.CancelScope(deadline=beat_at):
                 await self._phases.wait(reader.phase)
