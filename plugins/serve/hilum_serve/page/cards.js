@@ -162,8 +162,8 @@ function drawBody(card, state, context, agent) {
     </div>` : nothing}
     ${state === 'running' && card.output ? html`<pre class="card-text live" tabindex="0" aria-label=${t('live_output')}>${card.output.slice(-TAIL_SHOWN)}</pre>` : nothing}
     ${text && !(diff && state === 'completed') ? drawResult(card, text, context) : nothing}
-    ${state === 'waiting' ? drawDecision(card, context) : nothing}
     <div class="card-actions">
+      ${state === 'waiting' ? drawDecision(card, context) : nothing}
       <button type="button" class="text-button copy-text" aria-label=${t('copy_arguments')} @click=${(event) => copyFrom(event.currentTarget, argumentsOf(card))}><span>${t('copy_arguments')}</span></button>
       <button type="button" class="text-button" aria-pressed=${String(raw)} @click=${() => { choices.raw = !raw; again(); }}>${t('raw_arguments')}</button>
       ${text ? html`<button type="button" class="text-button copy-text" aria-label=${t('copy_result')} @click=${(event) => copyFrom(event.currentTarget, choices.whole ?? text)}><span>${t('copy_result')}</span></button>` : nothing}
@@ -227,8 +227,8 @@ function drawDecision(card, { store, actions }) {
     return nothing;
   }
   return html`<div class="card-decision">
-    <button type="button" class="button primary small" @click=${() => actions.decide(approval, true)}>${t('accept')}</button>
-    <button type="button" class="button small" @click=${() => actions.decide(approval, false)}>${t('reject')}</button>
+    <button type="button" class="button primary small" @click=${() => actions.decideFromCard(approval, true)}>${t('accept')}</button>
+    <button type="button" class="button small" @click=${() => actions.decideFromCard(approval, false)}>${t('reject')}</button>
   </div>`;
 }
 

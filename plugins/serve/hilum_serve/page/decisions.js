@@ -58,15 +58,40 @@ export class DecisionBar {
       this._begin(item);
     }
     this._describe(item);
-    const count = items.length;
     return html`<section class="decision" aria-label=${t('waiting_for_you')} data-kind=${item.kind} data-id=${item.id}>
-      ${count > 1 ? html`<div class="decision-count">
-        <button type="button" class="icon-button" aria-label=${t('previous')} @click=${() => this.move(-1)}><span class="turned">${icon('chevron')}</span></button>
-        <span>${t('k_of_n', { k: this.position + 1, n: count })}</span>
-        <button type="button" class="icon-button" aria-label=${t('next')} @click=${() => this.move(1)}>${icon('chevron')}</button>
-      </div>` : nothing}
       ${this._drawItem(item, items)}
     </section>`;
+  }
+
+  /** Draw which of several waiting items this is. */
+  _count(items) {
+    if (items.length < 2) {
+      return nothing;
+    }
+    return html`<div class="decision-count">
+      <button type="button" class="icon-button" aria-label=${t('previous')} @click=${() => this.move(-1)}><span class="turned">${icon('chevron')}</span></button>
+      <span>${t('k_of_n', { k: this.position + 1, n: items.length })}</span>
+      <button type="button" class="icon-button" aria-label=${t('next')} @click=${() => this.move(1)}>${icon('chevron')}</button>
+    </div>`;
+  }
+
+  /** Decide with the buttons of a card: what is dangerous is shown in the bar first. */
+  decideFromCard(item, accepted) {
+    const index = this.page.store.waiting().findIndex((other) => other.id === item.id);
+    const facts = this.facts.get(item.id);
+    const isKnown = this.current === item.id && facts && !facts.loading;
+    if (isKnown && accepted && !facts.dangers.length) {
+      this._decide(item, true);
+      return;
+    }
+    this.position = Math.max(0, index);
+    this.page.again();
+    if (!accepted) {
+      this._begin(item);
+      this._setMode('reject');
+    } else {
+      this.page.focusDecision();
+    }
   }
 
   _begin(item) {
@@ -99,10 +124,10 @@ export class DecisionBar {
 
   _drawItem(item, items) {
     if (item.kind === 'question') {
-      return this._drawQuestion(item);
+      return this._drawQuestion(item, items);
     }
     if (item.kind === 'plan') {
-      return this._drawPlan(item);
+      return this._drawPlan(item, items);
     }
     return this._drawApproval(item, items);
   }
@@ -130,7 +155,7 @@ export class DecisionBar {
           <h2>${who ? t('agent_wants', { who, tool: item.call.name }) : t('hilum_wants', { tool: item.call.name })} <span class="risk ${item.risk}">${t(`risk_${item.risk || 'read'}`)}</span></h2>
           ${item.reason ? html`<p class="quiet">${item.reason}</p>` : nothing}
         </div>
-        ${this._countdown(item)}
+        ${this._countdown(item)}${this._count(items)}
       </div>
       ${(facts.dangers ?? []).map((danger) => html`<p class="danger-line ${danger.grave ? 'grave' : ''}">${icon('alert')} <span>${danger.text}</span></p>`)}
       ${editing ? this._drawFields(item) : this._drawCall(item, facts)}
@@ -330,7 +355,7 @@ export class DecisionBar {
     this._send(() => this.page.actions.answer(item, [option]));
   }
 
-  _drawQuestion(item) {
+  _drawQuestion(item, items) {
     const who = this.page.store.nameOf(item.agent);
     const own = this.text.trim();
     const submit = () => this._send(
@@ -339,7 +364,7 @@ export class DecisionBar {
     const decide = () => this._send(() => this.page.actions.answer(item, []));
     return html`
       <div class="decision-head"><span class="decision-icon">${icon('question')}</span>
-        <div class="decision-title"><h2>${who ? t('agent_asks', { who }) : t('hilum_asks')}</h2><p class="plain-text question-text">${item.question}</p></div>${this._countdown(item)}</div>
+        <div class="decision-title"><h2>${who ? t('agent_asks', { who }) : t('hilum_asks')}</h2><p class="plain-text question-text">${item.question}</p></div>${this._countdown(item)}${this._count(items)}</div>
       <div class="options" role="group" aria-label=${item.question}>
         ${(item.options ?? []).map((option, index) => html`<button type="button" class="option" aria-pressed=${String(this.chosen.has(option))} ?disabled=${this.busy} @click=${() => this._choose(item, option)}><kbd>${index + 1}</kbd><span>${option}</span></button>`)}
       </div>
@@ -350,14 +375,14 @@ export class DecisionBar {
       </div>`;
   }
 
-  _drawPlan(item) {
+  _drawPlan(item, items) {
     if (this.planId !== item.id) {
       this.planId = item.id;
       this.planText = new StreamingMarkdown();
     }
     this.planText.set(item.text ?? '', true);
     return html`
-      <div class="decision-head"><span class="decision-icon">${icon('spark')}</span><div class="decision-title"><h2>${t('plan_question')}</h2></div></div>
+      <div class="decision-head"><span class="decision-icon">${icon('spark')}</span><div class="decision-title"><h2>${t('plan_question')}</h2></div>${this._count(items)}</div>
       ${this.mode === 'edit'
         ? html`<label class="field"><span>${t('your_plan')}</span><textarea rows="12" .value=${this.text || item.text} @input=${(event) => { this.text = event.target.value; }}></textarea></label>`
         : html`<div class="plan-text" tabindex="0">${this.planText.element}</div>`}

@@ -18,7 +18,7 @@ export function parseUnified(diff) {
   let before = 0;
   let after = 0;
   let inside = false;
-  for (const line of diff.split('\n')) {
+  for (const line of diff.replace(/\n$/, '').split('\n')) {
     const hunk = /^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@(.*)$/.exec(line);
     if (hunk) {
       before = Number(hunk[1]);
@@ -31,7 +31,7 @@ export function parseUnified(diff) {
       rows.push({ type: 'added', text: line.slice(1), new: after++ });
     } else if (line.startsWith('-')) {
       rows.push({ type: 'removed', text: line.slice(1), old: before++ });
-    } else if (line.startsWith(' ')) {
+    } else if (line.startsWith(' ') || line === '') {
       rows.push({ type: 'same', text: line.slice(1), old: before++, new: after++ });
     } else if (line.startsWith('diff ') || line.startsWith('--- ')) {
       inside = false;

@@ -79,7 +79,7 @@ export class EntryRows {
     if (!entry) {
       return;
     }
-    element.className = `row entry ${entry.kind}`;
+    element.className = `row entry entry-${entry.kind}`;
     render(this._draw(entry), element);
   }
 
@@ -157,7 +157,7 @@ export class EntryRows {
       ${entry.cut?.text ? html`<p class="quiet">${t('text_cut', { n: formatTokens(entry.cut.text) })}</p>` : nothing}
       ${streaming && !text && !thinking && calls.length === 0 ? html`<p class="waiting-dots" role="status"><span class="visually-hidden">${t('thinking')}</span><i></i><i></i><i></i></p>` : nothing}
       ${calls.map(([id, args]) => drawStreamingCall(entry.tools?.[id] ?? '', args))}
-      ${streaming || !text.trim() ? nothing : html`<div class="row-actions">
+      ${streaming || !text.trim() || entry.calls ? nothing : html`<div class="row-actions">
         <button type="button" class="icon-button copy" aria-label=${t('copy')} title=${t('copy')} @click=${(event) => copyFrom(event.currentTarget, text)}></button>
         <span class="quiet facts">${this._facts(entry)}</span>
       </div>`}`;

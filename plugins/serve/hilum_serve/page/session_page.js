@@ -358,7 +358,7 @@ export class SessionPage {
         }
       },
       shown: (item) => this.api.shown(item.id).catch(() => {}), // it may be answered already
-      decide: (item, accepted) => run(() => this.api.decide(item.id, { accepted, remember: 'once' })),
+      decideFromCard: (item, accepted) => this.decisions.decideFromCard(item, accepted),
       decideWith: (item, body) => run(() => this.api.decide(item.id, body)),
       decideAll: (body) => run(() => this.api.decideAll(body)),
       answer: (item, answers) => run(() => this.api.answer(item.id, { answers })),
