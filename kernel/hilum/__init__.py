@@ -85,7 +85,7 @@ _HOMES = {
         "preview_since",
         "rewind",
     ),
-    "workspace_files": ("WorkspaceFiles",),
+    "workspace_files": ("WorkspaceFiles", "find_branch"),
     "processes": ("Command", "Completed", "Process", "Processes"),
     "services": (
         "AddressPolicy",

@@ -119,6 +119,7 @@ from hilum.window import measure_window as measure_window
 from hilum.workspace import Place as Place
 from hilum.workspace import Workspace as Workspace
 from hilum.workspace_files import WorkspaceFiles as WorkspaceFiles
+from hilum.workspace_files import find_branch as find_branch
 
 __version__: str
 _ENDED_BY_INTERRUPT: bool

@@ -1,4 +1,4 @@
-"""The list of a workspace's files, for completion in faces."""
+"""The list of a workspace's files, for completion in faces, and its Git branch."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from hilum.errors import HilumError
 from hilum.session import Session
 
 T = TypeVar("T")
+MAX_HEAD = 1000  # bytes
 
 # Seconds after which the list of files is read again.
 FRESH = 10.0
@@ -95,3 +96,34 @@ def _find_files(root: Path) -> Iterator[str]:
             count += 1
             if count >= MAX_FILES:
                 return
+
+
+def find_branch(folder: Path) -> str:
+    """Return the name of the checked-out Git branch, or the beginning of the commit's id.
+
+    The result is empty outside a repository. The function blocks while it reads a small file.
+    """
+    for parent in (folder, *folder.parents):
+        marker = parent / ".git"
+        try:
+            if marker.is_dir():
+                return _read_head(marker)
+            if marker.is_file():
+                # In a worktree or a submodule, `.git` is a file that contains the path of the Git
+                # folder.
+                text = marker.read_text(errors="replace")[:MAX_HEAD].strip()
+                target = text.removeprefix("gitdir:").strip()
+                return _read_head(parent / target)
+        except (OSError, ValueError):  # the path in the file may contain NUL
+            return ""
+    return ""
+
+
+def _read_head(folder: Path) -> str:
+    # If HEAD is a named pipe, opening it must not block the thread forever.
+    descriptor = os.open(folder / "HEAD", os.O_RDONLY | os.O_NONBLOCK)
+    with os.fdopen(descriptor, errors="replace") as file:
+        head = file.read(MAX_HEAD).strip()
+    if head.startswith("ref:"):
+        return head.removeprefix("ref:").strip().removeprefix("refs/heads/")
+    return head[:8]

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 import trio
-from hilum import BackgroundCommands, Session
+from hilum import BackgroundCommands, Session, find_branch
 from hilum_view import Answer, Card, Outcome, SessionView
 
 from hilum_terminal.call_descriptions import describe_action
@@ -15,7 +15,6 @@ from hilum_terminal.drawing import Layout
 from hilum_terminal.full_view import FullView, Page
 from hilum_terminal.markdown_rows import render_tail
 from hilum_terminal.panels import agent_rows, queue_rows, thinking_rows, todo_rows
-from hilum_terminal.repository import find_branch
 from hilum_terminal.status import State, StatusFacts, status_row
 from hilum_terminal.styles import SPINNER, Theme
 from hilum_terminal.text_width import cut, escape_text, one_line

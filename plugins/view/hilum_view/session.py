@@ -119,6 +119,7 @@ class SessionView:
         totals: Total tokens, cost and number of runs for all agents.
         failures: Failures of plugins.
         files: Paths of files changed by calls, in order of their first change.
+        files_seq: Number of the event that recorded the last change of files, or its undo.
         redacted: Names of the secrets that were replaced in prompts.
         unattended: Number of calls that were denied because nobody could approve them.
         denied_rules: Rules that would have allowed the denied calls.
@@ -143,6 +144,7 @@ class SessionView:
         self.totals = Totals()
         self.failures: list[ev.PluginFault] = []
         self.files: list[str] = []
+        self.files_seq = 0
         self.redacted: list[str] = []
         self.unattended = 0
         self.denied_rules: list[str] = []
@@ -653,12 +655,13 @@ class SessionView:
         text = event.data.get("text")
         # Any plugin can write an event with this name and with different data.
         if event.name == plan.PROPOSED and isinstance(text, str):
-            actor.proposal = plan.Proposal(run=event.run, text=text)
+            actor.proposal = plan.Proposal(run=event.run, text=text, seq=event.seq)
         else:
             actor.proposal = None
         self._parts.add("proposal")
 
     def _files_changed(self, event: ev.PluginEvent) -> None:
+        self.files_seq = event.seq
         for path in changed_files(event.data):
             # This is a set, because a session may change thousands of files, most of them several
             # times.
