@@ -16,6 +16,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from hilum_serve import api
 from hilum_serve.hub import HostedSession, Hub
 from hilum_serve.openapi import MAX_SEEN, make_document
 from hilum_serve.operations import OPERATIONS, Call, Operation
@@ -69,6 +70,7 @@ class App:
         self._streams = [(compile_path(path), handler) for path, handler in streams.items()]
         self._pages = pages
         self._note_error = note_error
+        api.load_operations()
         self._routes = _make_routes()
         self._document: bytes = _encode(make_document(OPERATIONS))
 

@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 import trio
-from hilum import HilumError, Session, UsageError, WorkspaceFiles, open_standard_session
+from hilum import (
+    HilumError,
+    Session,
+    UsageError,
+    WorkspaceFiles,
+    find_branch,
+    open_standard_session,
+)
 from hilum.errors import E_BUSY, E_FAILED, E_NOT_FOUND, E_UNKNOWN
 from hilum.store import SessionInfo, Store, unspell_folder
 from hilum_view import SessionView
@@ -19,14 +26,16 @@ from hilum_view.fuzzy_index import FuzzyIndex
 from hilum_serve.exports import MAX_EXPORTS
 from hilum_serve.feed import Feed
 from hilum_serve.problems import Problem
+from hilum_serve.session_state import SessionState, describe_state
 from hilum_serve.users import User
 
 Ending = Literal["", "closed", "restart"]
-OPEN_SECONDS = 60.0
-"""Seconds within which a session must open."""
 CLOSE_SECONDS = 10.0
 """Seconds that the runs of a session get to end when the session is closed."""
 CATCH_UP_SECONDS = 5.0
+MAX_ANSWERS = 200
+BRANCH_SECONDS = 5.0
+"""Seconds after which the git branch of a folder is read again."""
 
 
 class HostedSession:
@@ -41,6 +50,7 @@ class HostedSession:
         session: The session.
         workspace: The real path of its folder.
         title: Its title.
+        branch: The git branch of the folder.
         view: The view of its events, which the feed keeps up to date.
         feed: What its readers get.
         answered_by: Names of the users who gave answers, by the id of the approval or question.
@@ -50,13 +60,20 @@ class HostedSession:
     """
 
     def __init__(
-        self, session: Session, workspace: Path, title: str, *, is_own: bool = True
+        self,
+        session: Session,
+        workspace: Path,
+        title: str,
+        *,
+        is_own: bool = True,
+        on_news: Callable[[], None] = lambda: None,
     ) -> None:
         self.session = session
         self.workspace = workspace
         self.title = title
+        self.branch = ""
         self.view = SessionView()
-        self.feed = Feed(session, self.view)
+        self.feed = Feed(session, self.view, self.make_state, on_news)
         self.answered_by: dict[str, str] = {}
         self.files = WorkspaceFiles(FuzzyIndex)
         self.lock = trio.Lock()
@@ -65,6 +82,21 @@ class HostedSession:
         self._uses = 0
         self._unused = trio.Event()
         self._unused.set()
+
+    def make_state(self) -> SessionState:
+        """Return the state of the session, as readers and operations see it."""
+        return describe_state(self, self.branch)
+
+    def rename(self, title: str) -> None:
+        """Note a new title, and show it to readers."""
+        self.title = title
+        self.feed.note_state()
+
+    def note_answer(self, identity: str, user: User) -> None:
+        """Remember who answered an approval or a question, for other readers."""
+        self.answered_by[identity] = user.name
+        while len(self.answered_by) > MAX_ANSWERS:
+            del self.answered_by[next(iter(self.answered_by))]
 
     @property
     def id(self) -> str:
@@ -82,11 +114,7 @@ class HostedSession:
         return self._uses > 0 or bool(self.session.runs)
 
     async def catch_up(self) -> None:
-        """Wait until the view and the readers' feed contain the whole log.
-
-        Raises:
-            Problem: The session ended meanwhile (503).
-        """
+        """Wait until the view and the readers' feed contain the whole log."""
         wanted = self.last
         with trio.move_on_after(CATCH_UP_SECONDS):
             await self.feed.reached(wanted)
@@ -138,6 +166,7 @@ class Hub:
         store: The store that lists the sessions.
         workspaces: The real paths of the folders that the server works in.
         exports: What limits the number of exports at the same time.
+        on_news: Function that is called when a session has something new for its readers.
     """
 
     def __init__(
@@ -154,6 +183,7 @@ class Hub:
         self.store = store
         self.workspaces = list(workspaces)
         self.exports = trio.CapacityLimiter(MAX_EXPORTS)
+        self.on_news: Callable[[], None] = lambda: None
         self._nursery = nursery
         self._options = dict(options or {})
         self._idle_seconds = idle_seconds
@@ -284,7 +314,8 @@ class Hub:
     @asynccontextmanager
     async def host(self, session: Session, title: str = "") -> AsyncIterator[HostedSession]:
         """Serve a session that the caller has open, as long as the block runs."""
-        hosted = HostedSession(session, Path(session.workspace.root), title, is_own=False)
+        root = Path(session.workspace.root)
+        hosted = HostedSession(session, root, title, is_own=False, on_news=self.on_news)
         opening = _Opening()
         opening.hosted = hosted
         opening.ready.set()
@@ -294,6 +325,8 @@ class Hub:
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(hosted.feed.run)
+                nursery.start_soon(_watch_branch, hosted)
+                await hosted.feed.reached(hosted.last)
                 yield hosted
                 nursery.cancel_scope.cancel()
         finally:
@@ -330,12 +363,17 @@ class Hub:
                     hosted = await self._enter(stack, session, workspace, title, options)
                     identity = hosted.id
                     self._open[identity] = opening
-                    opening.hosted = hosted
-                    opening.ready.set()
                     await self._serve(opening, hosted)
-        except (Exception, BaseExceptionGroup) as error:
+        except Exception as error:
             # Whatever happens in a session must not end the others.
             opening.error = self._explain(error, workspace)
+        except BaseExceptionGroup as group:
+            ours, others = group.split(Exception)
+            if ours is not None:
+                opening.error = self._explain(ours, workspace)
+            # Ctrl-C and cancellation are not errors of the session.
+            if others is not None:
+                raise others from None
         finally:
             if opening.hosted is not None:
                 opening.hosted.feed.end("closed")
@@ -373,13 +411,16 @@ class Hub:
         opened = await stack.enter_async_context(opening(**given))
         if not session and title:
             await opened.kernel.store.rename(opened.id, title)
-        return HostedSession(opened, workspace, title)
+        return HostedSession(opened, workspace, title, on_news=self.on_news)
 
     async def _serve(self, opening: _Opening, hosted: HostedSession) -> None:
         """Keep a session open until it is to be closed, or nobody has used it for a while."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(hosted.feed.run)
             await hosted.feed.reached(hosted.last)
+            opening.hosted = hosted
+            opening.ready.set()
+            nursery.start_soon(_watch_branch, hosted)
             nursery.start_soon(self._close_when_idle, opening, hosted)
             nursery.start_soon(self._close_when_ended, opening, hosted)
             await opening.close.wait()
@@ -417,6 +458,17 @@ class Hub:
             f"A session in {workspace.name} ended because of an error ({type(first).__name__}).",
             "Open it again to continue; the server's terminal shows what happened.",
         )
+
+
+async def _watch_branch(hosted: HostedSession) -> None:
+    """Keep the name of the git branch up to date while somebody uses the session."""
+    while True:
+        if hosted.is_busy or not hosted.branch:
+            branch = await trio.to_thread.run_sync(find_branch, hosted.workspace)
+            if branch != hosted.branch:
+                hosted.branch = branch
+                hosted.feed.note_state()
+        await trio.sleep(BRANCH_SECONDS)
 
 
 def unknown_session() -> Problem:

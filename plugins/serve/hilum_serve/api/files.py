@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 import trio
 from hilum import HilumError, UsageError, find_content_policy, find_history, judge_call
-from hilum.errors import E_DENIED, E_NOT_FOUND
+from hilum.errors import E_DENIED, E_NOT_FOUND, E_TOO_LARGE
 
 from hilum_serve.api.going_back import DiffFacts, describe_diffs
 from hilum_serve.api.shared_types import refuse_joined
@@ -154,6 +154,8 @@ async def get_file(call: Call[ContentQuery, None]) -> FileContent:
     place = await trio.to_thread.run_sync(lambda: workspace.resolve(path, must_exist=True))
     shown = workspace.relative(place)
     await _check_readable(hosted, shown)
+    if await trio.to_thread.run_sync(lambda: place.stat().st_size) > MAX_CONTENT:
+        raise Problem(413, E_TOO_LARGE, f"The file is larger than {MAX_CONTENT:,} bytes.")
     data = await workspace.read_bytes(shown, MAX_CONTENT)
     # Like git, hilum recognizes a binary file by a NUL near its beginning.
     if b"\0" in data[:8192]:

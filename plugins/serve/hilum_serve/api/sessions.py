@@ -22,7 +22,7 @@ from hilum_serve.exports import MEDIA, ExportFormat, ExportResponse
 from hilum_serve.hub import HostedSession, Hub
 from hilum_serve.operations import Call, operation
 from hilum_serve.problems import E_SEEN, Problem
-from hilum_serve.session_state import SessionState, describe_state, find_title, list_waiting
+from hilum_serve.session_state import SessionState, find_title, list_waiting
 from hilum_serve.users import Rights
 
 MAX_LISTED = 500
@@ -238,8 +238,8 @@ class ExportQuery(msgspec.Struct, forbid_unknown_fields=True):
 async def make_state(hosted: HostedSession) -> SessionState:
     """Return the state of a session with its Git branch."""
     await hosted.catch_up()
-    branch = await trio.to_thread.run_sync(find_branch, hosted.workspace)
-    return describe_state(hosted, branch)
+    hosted.branch = await trio.to_thread.run_sync(find_branch, hosted.workspace)
+    return hosted.make_state()
 
 
 @operation(
@@ -291,6 +291,7 @@ async def change_session(call: Call[None, SessionChange]) -> SessionState:
         title = " ".join(change.title.split())
         await call.hub.store.rename(hosted.id, title)
         hosted.title = title
+        hosted.feed.note_state()
     return await make_state(hosted)
 
 

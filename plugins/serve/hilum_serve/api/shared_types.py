@@ -20,6 +20,16 @@ LongText = Annotated[str, msgspec.Meta(max_length=500_000)]
 Seq = Annotated[int, msgspec.Meta(ge=0, le=MAX_SEQ)]
 
 
+class AgentQuery(msgspec.Struct, forbid_unknown_fields=True):
+    """The agent that a request is about.
+
+    Attributes:
+        agent: Name of the agent.
+    """
+
+    agent: Name = "main"
+
+
 class NoResult(msgspec.Struct, frozen=True):
     """The result of an operation that has nothing to report."""
 

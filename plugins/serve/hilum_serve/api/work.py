@@ -7,12 +7,13 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 import trio
-from hilum import Image, UsageError
+from hilum import Image, PromptCommand, UsageError
 from hilum.errors import E_BUSY, E_UNKNOWN
 from hilum.messages import Usage
 from hilum_view import Outcome, Prompt
 
 from hilum_serve.api.shared_types import (
+    AgentQuery,
     LongText,
     Name,
     NoResult,
@@ -92,16 +93,6 @@ class QueuedMessage(msgspec.Struct, frozen=True):
     id: str
 
 
-class AgentQuery(msgspec.Struct, forbid_unknown_fields=True):
-    """The agent that a request is about.
-
-    Attributes:
-        agent: Name of the agent.
-    """
-
-    agent: Name = "main"
-
-
 @operation(
     "POST",
     "/api/sessions/{session}/prompts",
@@ -139,10 +130,17 @@ def _check_command(call: Call[Any, Any], text: str) -> None:
     if found is None:
         return
     for plugin, command in call.hosted.session.list_commands():
-        # Commands such as /mcp start programs and change settings.
         is_same = command.name.casefold() == found[1].casefold()
-        if is_same and command.mark == "/" and plugin not in _PROMPT_WRITERS:
+        if is_same and needs_administer(plugin, command):
             require_right(call, "administer", f"The command /{command.name}")
+
+
+def needs_administer(plugin: str, command: PromptCommand) -> bool:
+    """Return whether a command does more than write a prompt.
+
+    Commands such as ``/mcp`` start programs and change settings.
+    """
+    return command.mark == "/" and plugin not in _PROMPT_WRITERS
 
 
 @operation(
