@@ -10,11 +10,20 @@ from pathlib import Path
 from typing import Any, Literal
 
 import trio
-from hilum import HilumError, Session, UsageError, find_branch, open_standard_session
+from hilum import (
+    HilumError,
+    Session,
+    UsageError,
+    WorkspaceFiles,
+    find_branch,
+    open_standard_session,
+)
 from hilum.errors import E_BUSY, E_FAILED, E_NOT_FOUND, E_UNKNOWN
 from hilum.store import SessionInfo, Store, unspell_folder
 from hilum_view import SessionView
+from hilum_view.fuzzy_index import FuzzyIndex
 
+from hilum_serve.exports import MAX_EXPORTS
 from hilum_serve.feed import Feed
 from hilum_serve.problems import Problem
 from hilum_serve.session_state import SessionState, describe_state
@@ -45,6 +54,7 @@ class HostedSession:
         view: The view of its events, which the feed keeps up to date.
         feed: What its readers get.
         answered_by: Names of the users who gave answers, by the id of the approval or question.
+        files: The files of its folder, for completion.
         lock: Held by operations that must not run at the same time, such as undo and rewind.
         is_own: Whether the server opened the session, and not a terminal in the same process.
     """
@@ -65,6 +75,7 @@ class HostedSession:
         self.view = SessionView()
         self.feed = Feed(session, self.view, self.make_state, on_news)
         self.answered_by: dict[str, str] = {}
+        self.files = WorkspaceFiles(FuzzyIndex)
         self.lock = trio.Lock()
         self.is_own = is_own
         self.used_at = trio.current_time()
@@ -154,6 +165,7 @@ class Hub:
     Attributes:
         store: The store that lists the sessions.
         workspaces: The real paths of the folders that the server works in.
+        exports: What limits the number of exports at the same time.
         on_news: Function that is called when a session has something new for its readers.
     """
 
@@ -170,6 +182,7 @@ class Hub:
     ) -> None:
         self.store = store
         self.workspaces = list(workspaces)
+        self.exports = trio.CapacityLimiter(MAX_EXPORTS)
         self.on_news: Callable[[], None] = lambda: None
         self._nursery = nursery
         self._options = dict(options or {})

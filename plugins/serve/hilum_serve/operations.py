@@ -110,7 +110,7 @@ class Operation:
     @property
     def needs_seen(self) -> bool:
         """Whether the client must send the last sequence number that it has seen."""
-        return self.changes and self.has_session and self.opens
+        return self.changes and self.has_session
 
     @property
     def summary(self) -> str:

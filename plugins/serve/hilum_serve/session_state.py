@@ -308,7 +308,7 @@ def describe_state(hosted: HostedSession, branch: str = "") -> SessionState:
         files_seq=view.files_seq,
         running=bool(session.runs),
         waiting=list(list_waiting(hosted)),
-        agents=[_describe_actor(hosted, actor) for actor in view.actors.values()],
+        agents=[describe_actor(hosted, actor) for actor in view.actors.values()],
         started=[describe_start(each) for each in view.agents.all.values()],
         todo=list_todos(view.actors.values()),
         queued=queued,
@@ -410,7 +410,8 @@ def _describe_question(item: Question) -> WaitingQuestion:
     )
 
 
-def _describe_actor(hosted: HostedSession, actor: Actor) -> AgentState:
+def describe_actor(hosted: HostedSession, actor: Actor) -> AgentState:
+    """Return an agent and what it does."""
     agent = hosted.session.agents.get(actor.name)
     return AgentState(
         name=actor.name,
