@@ -121,14 +121,14 @@ export class SessionApi {
   approvals() { return this.get('/approvals'); }
   files() { return this.get('/files'); }
   diff(path) { return this.get('/files/diff', { path }); }
-  content(path) { return this.get('/files/content', { path }); }
   previewUndo(body) { return this.change('POST', '/undo/preview', body); }
   undo(body) { return this.change('POST', '/undo', body); }
+  previewRedo() { return this.change('POST', '/redo/preview'); }
+  rewindPoints() { return this.get('/rewind'); }
   redo() { return this.change('POST', '/redo'); }
   previewRewind(body) { return this.change('POST', '/rewind/preview', body); }
   rewind(body) { return this.change('POST', '/rewind', body); }
   usage() { return this.get('/usage'); }
-  timeline() { return this.get('/timeline'); }
   commands() { return this.get('/commands'); }
   modes() { return this.get('/modes'); }
   models() { return this.get('/models'); }

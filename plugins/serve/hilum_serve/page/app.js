@@ -1,8 +1,8 @@
 // The page: connects the server, the session and the parts that are drawn.
 
 import { html, nothing, render } from './vendor/lit-html/lit-html.js';
-import { ApiError, server, setSignedOutHandler } from './api.js';
-import { confirmDialog, openDialog, pickDialog, textDialog } from './dialogs.js';
+import { ApiError, SessionApi, server, setSignedOutHandler } from './api.js';
+import { confirmDialog, pickDialog, textDialog } from './dialogs.js';
 import { baseName } from './format.js';
 import { openHelp } from './help.js';
 import { icon } from './icons.js';
@@ -14,6 +14,7 @@ import { openSettings } from './settings_dialog.js';
 import { Sidebar } from './sidebar.js';
 import { languageChanged, t } from './strings.js';
 
+const RIGHTS = ['watch', 'prompt', 'approve', 'administer'];
 const LISTED = 60;
 const REFRESH = 15_000; // milliseconds between looks at the list of sessions
 const TOAST = 6_000; // milliseconds
@@ -101,7 +102,7 @@ class App {
         <span><strong>${toast.text}</strong>${toast.hint ? html`<br>${toast.hint}` : nothing}</span>
         <button type="button" class="icon-button" aria-label=${t('close')} @click=${() => this._removeToast(toast)}>${icon('close')}</button></div>`)}</div>`, this.root);
     const waiting = this.page?.store.waiting().length ?? 0;
-    const elsewhere = this.sessions.filter((session) => session.id !== this.current && session.waiting);
+    const elsewhere = this.sessions.filter((session) => session.id !== this.current && session.waiting > 0);
     showInTitle(this.page?.title() ?? '', waiting + elsewhere.length);
   }
 
@@ -129,6 +130,11 @@ class App {
       <p>${t('signed_out_text')}</p>
       <ol><li>${t('signed_out_1')}</li><li>${t('signed_out_2')}</li><li>${t('signed_out_3')} <code>hilum serve token add NAME</code></li></ol>
       <button type="button" class="button primary" @click=${() => location.reload()}>${t('try_again')}</button></main>`;
+  }
+
+  /** Return whether the user has a right. */
+  may(right) {
+    return RIGHTS.indexOf(this.me?.rights) >= RIGHTS.indexOf(right);
   }
 
   // --- messages --------------------------------------------------------------------------------
@@ -190,7 +196,7 @@ class App {
     if (found === null || query !== this.sidebar.query) {
       return;
     }
-    const list = found.sessions ?? found;
+    const list = found.sessions;
     this.sessions = list;
     this.sessionsLoaded = true;
     this.hasMoreSessions = list.length >= LISTED;
@@ -204,7 +210,7 @@ class App {
     if (found === null) {
       return;
     }
-    const list = found.sessions ?? found;
+    const list = found.sessions;
     const known = new Set(this.sessions.map((session) => session.id));
     this.sessions = [...this.sessions, ...list.filter((session) => !known.has(session.id))];
     this.hasMoreSessions = list.length >= LISTED;
@@ -216,7 +222,7 @@ class App {
     if (found === null) {
       return;
     }
-    const list = (found.workspaces ?? found).map((each) => (typeof each === 'string' ? { path: each } : each));
+    const list = found.workspaces;
     let path = list[0]?.path;
     if (list.length > 1) {
       const current = this.page?.store.state.workspace;
@@ -229,14 +235,14 @@ class App {
     }
     const created = await this.attempt(() => server.createSession({ workspace: path }));
     if (created) {
-      location.hash = `#/s/${encodeURIComponent(created.id ?? created.session)}`;
+      location.hash = `#/s/${encodeURIComponent(created.id)}`;
       this.loadSessions(this.sidebar.query);
     }
   }
 
   async sessionAction(name, session) {
     const page = session.id === this.current ? this.page : null;
-    const api = page ? page.api : new (await import('./api.js')).SessionApi(session.id, () => session.last ?? session.seq ?? 0);
+    const api = page ? page.api : new SessionApi(session.id, () => session.last);
     const title = session.title || t('untitled');
     if (!page && name !== 'export') {
       // A decision needs the last sequence number, which the list may not have.
@@ -244,7 +250,7 @@ class App {
       if (state === null) {
         return;
       }
-      api.seen = () => state.last ?? state.seq ?? 0;
+      api.seen = () => state.last;
     }
     if (name === 'rename') {
       const typed = await textDialog(t('rename'), session.title ?? '', t('rename'));
@@ -254,7 +260,7 @@ class App {
     } else if (name === 'fork') {
       const forked = await this.attempt(() => api.fork());
       if (forked) {
-        location.hash = `#/s/${encodeURIComponent(forked.id ?? forked.session)}`;
+        location.hash = `#/s/${encodeURIComponent(forked.id)}`;
       }
     } else if (name === 'export') {
       const format = await pickDialog(t('export'), [
@@ -388,5 +394,3 @@ class App {
 const app = new App(document.getElementById('app'));
 addEventListener('unhandledrejection', (event) => app.say(t('page_error'), String(event.reason?.message ?? event.reason), 'error'));
 app.start();
-
-export { openDialog };

@@ -59,6 +59,7 @@ export class Composer {
     const running = store.isRunning();
     const queue = store.queue();
     const steering = store.steering();
+    const may = this.page.app.may('prompt');
     render(html`
       ${queue.length + steering.length ? html`<ul class="queue" aria-label=${t('queue')}>
         ${steering.map(([id, text]) => html`<li><span class="tag">${t('steering')}</span><span class="queue-text">${oneLine(text, 160)}</span>
@@ -72,7 +73,7 @@ export class Composer {
           <img src=${image.url} alt=${image.name}>
           <button type="button" class="icon-button" aria-label=${t('remove_image', { name: image.name })} @click=${() => { this.images.splice(index, 1); this.draw(); }}>${icon('close')}</button></li>`)}</ul>` : nothing}
         <textarea rows="1" dir="auto" enterkeyhint=${isTouch() ? 'enter' : 'send'} autocomplete="off"
-          aria-label=${t('prompt')} placeholder=${running ? t('prompt_running') : t('prompt_hint')}
+          aria-label=${t('prompt')} placeholder=${!may ? t('only_watch') : running ? t('prompt_running') : t('prompt_hint')} ?disabled=${!may}
           role="combobox" aria-autocomplete="list" aria-expanded=${String(this.menu !== null)} aria-controls="composer-menu"
           aria-activedescendant=${this.menu ? `menu-${this.menu.active}` : nothing}
           @input=${() => this._changed()} @keydown=${(event) => this._key(event)} @paste=${(event) => this._paste(event)}
@@ -80,7 +81,7 @@ export class Composer {
         <div class="input-actions">
           <label class="icon-button" title=${t('add_images')}><input type="file" class="visually-hidden" accept=${IMAGE_TYPES.join(',')} multiple aria-label=${t('add_images')} @change=${(event) => { this._addFiles(event.target.files); event.target.value = ''; }}>${icon('image')}</label>
           ${running ? html`<button type="button" class="send stop" aria-label=${t('stop')} title=${`${t('stop')} (Esc)`} @click=${() => this.page.actions.stop()}>${icon('stop')}</button>` : nothing}
-          <button type="button" class="send" aria-label=${running ? t('steer') : t('send')} title=${running ? t('steer_hint') : t('send')} ?disabled=${this.busy} @click=${() => this.submit()}>${icon('send')}</button>
+          <button type="button" class="send" aria-label=${running ? t('steer') : t('send')} title=${running ? t('steer_hint') : t('send')} ?disabled=${this.busy || !may} @click=${() => this.submit()}>${icon('send')}</button>
         </div>
       </div>`, this.root);
   }

@@ -143,7 +143,8 @@ export class DecisionBar {
   _drawApproval(item, items) {
     const { store } = this.page;
     const facts = this.facts.get(item.id) ?? { loading: true };
-    const ready = !facts.loading && !this.busy;
+    const may = this.page.app.may('approve');
+    const ready = may && !facts.loading && !this.busy;
     const grave = (facts.dangers ?? []).some((danger) => danger.grave);
     const same = this._sameAnswer(item, items);
     const who = store.nameOf(item.agent);
@@ -167,12 +168,12 @@ export class DecisionBar {
           <button type="button" class="button danger" ?disabled=${this.busy} @click=${() => this._decide(item, false)}>${t('reject')}</button>
           <button type="button" class="button" @click=${() => this._setMode('')}>${t('cancel')}</button>` : html`
           <button type="button" class="button primary accept" ?disabled=${!ready} @click=${() => this._decide(item, true)}>${editing ? t('accept_edited') : t('accept')} <kbd>a</kbd></button>
-          <button type="button" class="button reject" ?disabled=${this.busy} @click=${() => this._setMode('reject')}>${t('reject')} <kbd>x</kbd></button>
+          <button type="button" class="button reject" ?disabled=${this.busy || !may} @click=${() => this._setMode('reject')}>${t('reject')} <kbd>x</kbd></button>
           ${editing ? html`<button type="button" class="button" @click=${() => this._setMode('')}>${t('cancel')}</button>` : html`<button type="button" class="button edit" ?disabled=${!ready} @click=${() => this._setMode('edit')}>${t('edit')} <kbd>e</kbd></button>`}
           ${same.length > 1 && !editing ? html`<button type="button" class="button accept-all" ?disabled=${!ready || this.remember === 'always'} @click=${() => this._decideAll(same)}>${t('accept_all', { n: same.length })}</button>` : nothing}`}
         <span class="spacer"></span>
         <label class="policy"><span>${t('policy')}</span>
-          <select @change=${(event) => this.page.actions.set({ approve: event.target.value })}>
+          <select ?disabled=${!may} @change=${(event) => this.page.actions.set({ approve: event.target.value })}>
             ${['ask_first', 'auto', 'readonly'].map((name) => html`<option value=${name} ?selected=${name === store.state.approve}>${t(`policy_${name}`)}</option>`)}
           </select></label>
       </div>`;
@@ -325,7 +326,7 @@ export class DecisionBar {
   /** Decide with one key; return whether the key meant something. */
   key(name) {
     const item = this.item();
-    if (!item || this.busy) {
+    if (!item || this.busy || !this.page.app.may('approve')) {
       return false;
     }
     if (item.kind === 'approval' && name === 'a' && this.mode === '' && !this.facts.get(item.id)?.loading) {

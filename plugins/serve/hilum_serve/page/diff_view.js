@@ -128,6 +128,7 @@ export function drawDiff(source, { width = 600, limit = PAGE, more, again }) {
   const shown = all.slice(0, limit);
   return html`<div class="diff-box" tabindex="0" role="region" aria-label=${t('diff')}>
     <table class="diff ${split ? 'split' : 'unified'}">
+      ${split ? html`<colgroup><col class="number"><col><col class="number"><col></colgroup>` : nothing}
       <tbody>${shown.map(split ? pairRow : unifiedRow)}</tbody>
     </table>
     ${all.length > limit

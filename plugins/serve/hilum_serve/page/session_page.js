@@ -10,7 +10,9 @@ import { openDialog, pickDialog } from './dialogs.js';
 import { EntryRows, estimateHeight, isShown } from './entries.js';
 import { diffDialog, rewindDialog, undoDialog } from './going_back.js';
 import { icon } from './icons.js';
+import { formatTokens } from './format.js';
 import { notify } from './notifications.js';
+import { writeDraft } from './preferences.js';
 import { SessionFacts } from './session_facts.js';
 import { SidePanel } from './side_panel.js';
 import { drawStatus } from './status_bar.js';
@@ -217,7 +219,7 @@ export class SessionPage {
     this.loadingOlder = true;
     const found = await this.app.attempt(() => this.api.entries(this.store.first, OLDER));
     if (found !== null) {
-      this.store.addOlder(found.entries ?? found);
+      this.store.addOlder(found.entries);
       this._updateRows({ touched: new Set(), reset: true });
     }
     this.loadingOlder = false;
@@ -237,7 +239,8 @@ export class SessionPage {
       this.wasRunning = running;
       const usage = running ? null : await this.api.usage().catch(() => null);
       if (usage?.window) {
-        this.store.window = usage.window;
+        const { window: size, total: used } = usage.window;
+        this.store.window = { size, used };
         this.again();
       }
     }
@@ -246,7 +249,7 @@ export class SessionPage {
   async _loadCommands() {
     try {
       const found = await this.api.commands();
-      this.commands = found.commands ?? found;
+      this.commands = found.commands;
     } catch {
       this.commands = []; // the page's own commands still work
     }
@@ -372,7 +375,7 @@ export class SessionPage {
       completeFiles: async (text, signal) => {
         try {
           const found = await this.api.complete(text, signal);
-          return (found.items ?? found.files ?? found).map((each) => (typeof each === 'string' ? each : each.path ?? each.text));
+          return found.completions.map((each) => each.text);
         } catch {
           return null; // completion is a convenience
         }
@@ -383,26 +386,25 @@ export class SessionPage {
       showDiff: async (path) => {
         const found = await attempt(() => this.api.diff(path));
         if (found) {
-          await diffDialog(path, found.diff ?? '');
+          await diffDialog(path, found.diffs);
         }
       },
       undo: (what = {}) => this._undo(what),
-      undoCall: (card) => this._undo({ scope: 'call', id: card.call.id }),
-      redo: () => run(() => this.api.redo()),
+      undoCall: (card) => this._undo({ scope: 'call', name: card.call.id }),
+      redo: () => this._redo(),
       rewind: (entry) => this._rewind(entry),
       reconnect: () => this.connection?.reconnect(),
       chooseModel: () => this._choose('model', t('choose_model'), async () => {
         const found = await this.api.models();
-        return found.models ?? found;
+        return found.models.map((each) => ({ ...each, about: describeModel(each) }));
       }),
       chooseMode: () => this._choose('mode', t('choose_mode'), async () => {
-        const found = await this.api.modes();
-        return found.modes ?? found;
+        return (await this.api.modes()).modes;
       }),
       choosePolicy: () => this._choose('approve', t('choose_policy'), async () => ['ask_first', 'auto', 'readonly'].map((name) => ({ name, label: t(`policy_${name}`), about: t(`policy_${name}_about`) }))),
       readSettings: async () => {
         const found = await attempt(() => this.api.settings());
-        return found === null ? [] : found.settings ?? found;
+        return found?.settings ?? [];
       },
       writeSetting: (name, value) => run(() => this.api.setSettings({ [name]: value })),
       closePanel: () => app.closeDrawers(),
@@ -422,8 +424,8 @@ export class SessionPage {
     const actor = this.store.actor();
     const current = this.store.state[field] || actor[field];
     const items = found.map((each) => {
-      const name = typeof each === 'string' ? each : each.name ?? each.id;
-      return { value: name, label: each.label ?? name, about: each.about ?? each.description ?? '', current: name === current };
+      const { name } = each;
+      return { value: name, label: each.label ?? name, about: each.about ?? each.description ?? '', current: each.current ?? name === current };
     });
     const value = await pickDialog(title, items);
     if (value) {
@@ -436,7 +438,7 @@ export class SessionPage {
     if (preview === null) {
       return;
     }
-    if (await undoDialog(preview, preview.what ?? t('undo_text'))) {
+    if (await undoDialog(preview, t('undo_title'), t('undo'))) {
       const done = await this.app.attempt(() => this.api.undo(body));
       if (done !== null) {
         this.say(t('undone'));
@@ -444,8 +446,26 @@ export class SessionPage {
     }
   }
 
+  async _redo() {
+    const preview = await this.app.attempt(() => this.api.previewRedo());
+    if (preview !== null && await undoDialog(preview, t('redo_title'), t('redo'))) {
+      const done = await this.app.attempt(() => this.api.redo());
+      if (done !== null) {
+        this.say(t('redone'));
+      }
+    }
+  }
+
   async _rewind(entry) {
-    const to = entry.run;
+    const found = await this.app.attempt(() => this.api.rewindPoints());
+    const point = found?.points.find((each) => each.run === entry.run);
+    if (!point) {
+      if (found !== null) {
+        this.say(t('no_rewind'));
+      }
+      return;
+    }
+    const { to } = point;
     const choice = await rewindDialog(entry, () => this.app.attempt(() => this.api.previewRewind({ to })));
     if (!choice) {
       return;
@@ -454,14 +474,14 @@ export class SessionPage {
     if (done === null) {
       return;
     }
-    const next = done.session ?? done.id;
-    if (next && next !== this.session) {
-      location.hash = `#/s/${encodeURIComponent(next)}`;
+    if (done.session && done.session !== this.session) {
+      writeDraft(done.session, done.text);
+      location.hash = `#/s/${encodeURIComponent(done.session)}`;
       this.app.loadSessions('');
+    } else if (choice.conversation && done.text) {
+      this._returnText(done.text);
     }
-    if (choice.conversation) {
-      this._returnText(entry.typed || entry.text);
-    }
+    this.say(t('rewound'));
   }
 
   /** Send what was typed; return whether it was taken. */
@@ -493,8 +513,8 @@ export class SessionPage {
     const own = OWN_COMMANDS.map((each) => ({ name: each.names[0], about: t(each.about) }));
     const names = new Set(OWN_COMMANDS.flatMap((each) => each.names));
     const others = this.commands
-      .map((each) => ({ name: String(each.name ?? each).replace(/^\//, ''), about: each.about ?? each.description ?? '' }))
-      .filter((each) => !names.has(each.name));
+      .filter((each) => each.mark === '/' && !names.has(each.name))
+      .map((each) => ({ name: each.name, about: [each.arguments, each.summary].filter(Boolean).join(' · ') }));
     return [...own, ...others]
       .filter((each) => each.name.startsWith(start))
       .map((each) => ({ label: `/${each.name}`, about: each.about, insert: `/${each.name} ` }));
@@ -520,6 +540,20 @@ const OWN_COMMANDS = [
   { names: ['stop'], about: 'stop', run: (page) => page.actions.stop() },
   { names: ['undo'], about: 'undo', run: (page) => page.actions.undo() },
 ];
+
+function describeModel(model) {
+  const facts = [];
+  if (model.window) {
+    facts.push(t('model_window', { n: formatTokens(model.window) }));
+  }
+  if (model.input !== null && model.output !== null) {
+    facts.push(t('model_price', { input: model.input, output: model.output }));
+  }
+  if (model.problem) {
+    facts.push(model.problem);
+  }
+  return facts.join(' · ');
+}
 
 async function copyLastAnswer(page) {
   const answers = [...page.store.entries.values()].filter((entry) => entry.kind === 'answer' && entry.text);

@@ -6,6 +6,11 @@ import { switchNotifications } from './notifications.js';
 import { preference, setPreference } from './preferences.js';
 import { t } from './strings.js';
 
+const CHOICES = {
+  approve: ['ask_first', 'auto', 'readonly'],
+  tool_protocol: ['auto', 'native', 'text'],
+};
+
 function choice(label, values, current, change, hint = nothing) {
   return html`<label class="setting"><span>${label}${hint === nothing ? nothing : html`<small class="quiet">${hint}</small>`}</span>
     <select @change=${(event) => change(event.target.value)}>
@@ -60,14 +65,20 @@ function drawSession(session, found, again) {
     again();
   };
   return found.map((setting) => {
-    const label = t(`setting_${setting.name}`, {}, setting.label ?? setting.name);
-    const hint = setting.about ?? setting.description ?? '';
+    const label = t(`setting_${setting.name}`, {}, setting.name);
+    const hint = [
+      t(`setting_${setting.name}_about`, {}, setting.help),
+      setting.at_once ? '' : t('setting_later'),
+    ].filter(Boolean).join(' ');
+    if (setting.value === null) {
+      return html`<div class="setting"><span>${label}<small class="quiet">${t('not_installed')}</small></span></div>`;
+    }
     if (typeof setting.value === 'boolean') {
       return toggle(label, setting.value, change(setting), hint);
     }
-    const values = (setting.choices ?? setting.options ?? [setting.value]).map((value) => [
-      value, t(`policy_${value}`, {}, String(value)),
+    const values = CHOICES[setting.name].map((value) => [
+      value, t(`${setting.name === 'approve' ? 'policy' : 'protocol'}_${value}`),
     ]);
-    return choice(label, values, setting.value, change(setting), hint || nothing);
+    return choice(label, values, setting.value, change(setting), hint);
   });
 }

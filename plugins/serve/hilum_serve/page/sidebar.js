@@ -45,7 +45,7 @@ export class Sidebar {
     const current = session.id === app.current;
     const open = this.menu === session.id;
     const title = session.title || t('untitled');
-    const waiting = session.waiting?.length ?? session.waiting ?? 0;
+    const waiting = session.waiting;
     return html`<li class="session ${current ? 'current' : ''}">
       <a href=${`#/s/${encodeURIComponent(session.id)}`} aria-current=${current ? 'page' : nothing}>
         <span class="session-title" dir="auto">${title}</span>
