@@ -203,6 +203,16 @@ class App {
     this.again();
   }
 
+  /** Show in the list what the stream of the open session says. */
+  noteSession(session, store) {
+    const listed = this.sessions.find((each) => each.id === session);
+    if (listed) {
+      listed.title = store.state.title || listed.title;
+      listed.running = store.isRunning();
+      listed.waiting = store.waiting().length;
+    }
+  }
+
   async loadMoreSessions() {
     const last = this.sessions.at(-1);
     const query = { query: this.sidebar.query, limit: LISTED, before: last?.updated };

@@ -154,7 +154,7 @@ function drawBody(card, state, context, agent) {
   const raw = choices.raw ?? false;
   return html`<div class="card-body">
     ${agent ? drawAgentBody(agent, actions) : nothing}
-    ${raw ? drawText(card.call?.arguments ?? '', t('raw_arguments')) : drawReadable(card, diff, agent)}
+    ${raw ? drawText(card.call?.arguments ?? '', t('raw_arguments')) : drawReadable(card, state, diff, agent)}
     ${card.rewritten && !raw ? html`<p class="quiet">${t('rewritten_by', { who: (card.rewritten_by ?? []).join(', ') })}</p>` : nothing}
     ${diff && !raw ? html`<div class="diff-frame">
       <div class="diff-title"><span class="path">${fileOf(card)}</span>${diffChoice(context.width, again)}</div>
@@ -181,8 +181,9 @@ async function retryCall(card, { choices, again, actions }) {
   again();
 }
 
-function drawReadable(card, diff, agent) {
-  if (agent || diff) {
+function drawReadable(card, state, diff, agent) {
+  // The bar shows what a waiting call will do.
+  if (agent || diff || state === 'waiting') {
     return nothing;
   }
   const text = argumentsOf(card);

@@ -11,6 +11,19 @@ import { t } from './strings.js';
 const LAST_MINUTE = 60; // seconds
 const MAX_SHOWN = 20_000; // characters of a description
 
+/** Return a description without the lines that the bar shows itself. */
+function shorten(text) {
+  const lines = text.split('\n');
+  if (lines[0].startsWith('──')) {
+    lines.shift();
+  }
+  if (/^\s*Needs approval: /.test(lines[0] ?? '')) {
+    lines.shift();
+  }
+  const isIndented = lines.every((line) => line === '' || line.startsWith('   '));
+  return (isIndented ? lines.map((line) => line.slice(3)) : lines).join('\n');
+}
+
 export class DecisionBar {
   /** @param {object} page session, actions, again() and width(). */
   constructor(page) {
@@ -223,7 +236,7 @@ export class DecisionBar {
     if (facts.loading) {
       return html`<p class="quiet">${t('loading')}</p>`;
     }
-    const text = facts.text || readableArguments((facts.item ?? item).call.arguments);
+    const text = shorten(facts.text) || readableArguments((facts.item ?? item).call.arguments);
     const hunk = text.search(/^@@ /m);
     if (hunk >= 0) {
       const width = this.page.width();

@@ -15,7 +15,10 @@ export function formatTokens(count) {
 
 /** Return an amount in dollars. */
 export function formatCost(cost) {
-  if (!cost) {
+  if (cost === null || cost === undefined) {
+    return '–'; // the price of the model is not known
+  }
+  if (cost === 0) {
     return '$0';
   }
   return `$${cost < 0.01 ? cost.toFixed(4) : cost.toFixed(2)}`;

@@ -111,7 +111,7 @@ export class SessionFacts extends SessionStore {
       input: usage.input ?? 0,
       cached: usage.cached ?? 0,
       output: usage.output ?? 0,
-      cost: usage.cost ?? 0,
+      cost: usage.cost ?? null,
       runs: this.state.runs ?? 0,
     };
   }

@@ -148,6 +148,7 @@ export class SessionPage {
       this._notify();
     }
     if (changes.state) {
+      this.app.noteSession(this.session, this.store);
       this._touchAgentCards();
       this._readFacts();
     }
