@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from hilum import Confinement
 from hilum.messages import ToolCall, Usage
+from hilum.sharing import JoinedSession
 from hilum_view import Approval, Prompt, Question
 
 if TYPE_CHECKING:
@@ -370,6 +371,11 @@ def is_alive(hosted: HostedSession, item: Approval | Question) -> bool:
     """Return whether an item can still be answered; if its run was cut off, it cannot."""
     if not item.call_id:
         return True
+    session = hosted.session
+    is_joined = isinstance(session, JoinedSession)
+    if isinstance(item, Approval) and not is_joined and item.seq <= session.began_at:
+        # An earlier process asked. When the run is resumed, the call is asked about again.
+        return False
     agent = hosted.session.agents.get(item.agent)
     pending = agent.conversation.pending if agent is not None else []
     return any(run in hosted.session.runs for run in pending)
