@@ -184,6 +184,28 @@ class Served:
             await socket.open(host or self.address, path, headers, offers)
             yield socket
 
+    async def read_events(
+        self, session: str, until: int, *, last_id: int | None = None, query: str = ""
+    ) -> bytes:
+        """Return the answer with server-sent events, up to the event with a number."""
+        lines = [
+            f"GET /api/sessions/{session}/stream{query} HTTP/1.1",
+            f"host: {self.address}",
+            f"authorization: Bearer {self.token}",
+        ]
+        if last_id is not None:
+            lines.append(f"last-event-id: {last_id}")
+        answer = b""
+        with trio.fail_after(PATIENCE):
+            async with await trio.open_tcp_stream("127.0.0.1", self.port) as stream:
+                await stream.send_all("\r\n".join([*lines, "", ""]).encode())
+                while f"id: {until}\n".encode() not in answer:
+                    piece = await stream.receive_some(65_536)
+                    answer += piece
+                    if not piece:
+                        break
+        return answer
+
     async def raw(self, data: bytes, *, wait: float = 5.0) -> bytes:
         """Send bytes, and return everything that comes back until the server closes."""
         async with await trio.open_tcp_stream("127.0.0.1", self.port) as stream:

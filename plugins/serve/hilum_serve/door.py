@@ -318,7 +318,7 @@ class Door:
             return
         query = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=10)
         given = query.get("token", [])
-        user = self._tokens.find_user(given[0]) if len(given) == 1 else None
+        user = self._tokens.find_login_user(given[0]) if len(given) == 1 else None
         if user is None:
             try:
                 await self._fail("The token in the address is wrong or has expired.")

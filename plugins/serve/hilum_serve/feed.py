@@ -9,7 +9,7 @@ continues from the log.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -372,7 +372,7 @@ class Feed:
 
     async def catch_up(
         self, vocabulary: Vocabulary, after: int
-    ) -> tuple[AsyncIterator[list[Element]], int, int]:
+    ) -> tuple[AsyncGenerator[list[Element], None], int, int]:
         """Return what a reader gets first, and where it continues.
 
         Args:
@@ -388,7 +388,7 @@ class Feed:
         seq = self.seq
         if vocabulary == "view":
             elements = self._encode_missed_entries(after)
-            return _slice(elements), position, seq
+            return _yield_slices(elements), position, seq
         outputs = [(_make_delta(key, each), each.start) for key, each in self._outputs.items()]
         return self._read_log(vocabulary, after, seq, outputs), position, seq
 
@@ -398,7 +398,7 @@ class Feed:
         after: int,
         seq: int,
         outputs: list[tuple[ev.Delta, int]],
-    ) -> AsyncIterator[list[Element]]:
+    ) -> AsyncGenerator[list[Element], None]:
         """Yield the events after a number, and then the output so far."""
         while after < seq:
             events = await self._read_page(after)
@@ -406,13 +406,13 @@ class Feed:
             if not events:
                 break
             elements = [element for event in events for element in encode_event(event, vocabulary)]
-            async for part in _slice(elements):
+            for part in _slice(elements):
                 yield part
             after = events[-1].seq
         elements = []
         for delta, at in outputs:
             elements += encode_delta(delta, at, vocabulary)
-        async for part in _slice(elements):
+        for part in _slice(elements):
             yield part
 
     async def _read_page(self, after: int) -> Sequence[ev.Event]:
@@ -479,7 +479,7 @@ def _kind(kind: str) -> Any:
     return kind
 
 
-async def _slice(elements: list[Element]) -> AsyncIterator[list[Element]]:
+def _slice(elements: list[Element]) -> Iterator[list[Element]]:
     """Yield elements in lists of limited size."""
     part: list[Element] = []
     size = 0
@@ -492,6 +492,11 @@ async def _slice(elements: list[Element]) -> AsyncIterator[list[Element]]:
         part.append(element)
         size += length
     if part:
+        yield part
+
+
+async def _yield_slices(elements: list[Element]) -> AsyncGenerator[list[Element], None]:
+    for part in _slice(elements):
         yield part
 
 
@@ -518,7 +523,7 @@ def encode_delta(delta: ev.Delta, at: int, vocabulary: Vocabulary) -> list[Eleme
     for piece, start in _split(delta, at):
         if vocabulary == "events":
             plain = msgspec.to_builtins(piece)
-            plain = {"type": "delta", **plain, "at": start}
+            plain = {"type": "delta", **plain, "offset": start}
             elements.append((0, encode_text(plain)))
             continue
         rename = rename_delta_for_desktop if vocabulary == "002" else rename_delta_for_chat

@@ -230,7 +230,12 @@ class Hub:
     async def list_sessions(self, user: User) -> list[SessionInfo]:
         """Return the sessions that a user may use, most recently used first."""
         infos = await self.store.list()
-        return [info for info in infos if self._may_use(info, user)]
+        return [info for info in infos if self._may_use(info, user) or self._is_shared(info, user)]
+
+    def _is_shared(self, info: SessionInfo, user: User) -> bool:
+        """Return whether a terminal in this process has a session open and shares it."""
+        hosted = self.find_hosted(info.id)
+        return hosted is not None and not hosted.is_own and user.may_enter(hosted.workspace)
 
     # --- opening ----------------------------------------------------------------------------------
 

@@ -126,10 +126,13 @@ async def run_server(store: Store, options: ServerOptions) -> AsyncIterator[Runn
         served = trio.Event()
 
         async def serve_http() -> None:
-            await http_server.serve(
-                door, list(options.listeners), stop, max_connections=settings.connections
-            )
-            served.set()
+            try:
+                await http_server.serve(
+                    door, list(options.listeners), stop, max_connections=settings.connections
+                )
+            finally:
+                # Also when the server is cancelled, which ends it without a warning.
+                served.set()
 
         nursery.start_soon(streams.run)
         nursery.start_soon(serve_http)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from typing import Annotated, Literal
 
 import msgspec
@@ -149,7 +149,7 @@ class Streams:
         self._tokens = tokens
         self._max_per_user = max_per_user
         self._phases = Phases()
-        self._readers: set[_Reader] = set()
+        self.readers: set[_Reader] = set()
         self._per_user: Counter[str] = Counter()
         # Readers that were dropped because they did not read; they are told when they return.
         self._slow: OrderedDict[tuple[str, str, str], None] = OrderedDict()
@@ -167,17 +167,17 @@ class Streams:
         while True:
             await trio.sleep(TOKEN_SECONDS)
             await trio.to_thread.run_sync(self._tokens.reload)
-            for reader in list(self._readers):
+            for reader in list(self.readers):
                 if not self._tokens.is_valid(reader.user):
                     reader.end("token")
 
     async def end_all(self, why: str) -> None:
         """End all streams, and wait shortly until the readers have been told why."""
         self._is_ending = True
-        for reader in list(self._readers):
+        for reader in list(self.readers):
             reader.end(why)
         with trio.move_on_after(BYE_SECONDS / 2):
-            if self._readers:
+            if self.readers:
                 await self._all_gone.wait()
 
     # --- WebSocket --------------------------------------------------------------------------------
@@ -320,13 +320,13 @@ class Streams:
                 headers=(("retry-after", "5"),),
             )
         self._per_user[key] += 1
-        self._readers.add(reader)
+        self.readers.add(reader)
         try:
             yield
         finally:
             self._per_user[key] -= 1
-            self._readers.discard(reader)
-            if self._is_ending and not self._readers:
+            self.readers.discard(reader)
+            if self._is_ending and not self.readers:
                 self._all_gone.set()
 
     def _remember_slow(self, reader: _Reader) -> None:
@@ -379,8 +379,9 @@ class Streams:
         while True:
             if position < 0:
                 parts, position, seen = await feed.catch_up(vocabulary, after)
-                async for part in parts:
-                    await send_elements(part)
+                async with aclosing(parts):
+                    async for part in parts:
+                        await send_elements(part)
                 after = max(seen, after)
             taken = feed.take(vocabulary, position)
             if taken is None:

@@ -22,7 +22,8 @@ FILE = "serve-tokens.json"
 OWNER = "owner"
 """Name of the user with the token of the start."""
 MAX_FILE = 1_000_000
-COOKIE_SECONDS = 30 * 24 * 3600
+CODE_SECONDS = 60.0
+"""Seconds within which a code that a browser is started with must be used."""
 _NAME = "A name has 1 to 40 letters, digits, dots, hyphens and underscores."
 
 
@@ -195,6 +196,7 @@ class Tokens:
         self._start = _Known(hash_token(start), owner or _make_owner(), 0.0) if start else None
         self._named: list[_Known] = []
         self._stamp: tuple[int, ...] = ()
+        self._codes: dict[str, float] = {}
         self.reload()
 
     def reload(self) -> bool:
@@ -223,6 +225,19 @@ class Tokens:
     def find_user(self, token: str) -> User | None:
         """Return the user of a token; ``None`` if it is wrong or expired."""
         return self._find(hash_token(token), lambda known: known.hash)
+
+    def make_code(self) -> str:
+        """Return a code that logs the start's user in once, within a minute."""
+        code = secrets.token_urlsafe(32)
+        self._codes[hash_token(code)] = time.monotonic() + CODE_SECONDS
+        return code
+
+    def find_login_user(self, token: str) -> User | None:
+        """Return the user of a token or of a code, which is then used up."""
+        expires = self._codes.pop(hash_token(token), 0.0)
+        if expires > time.monotonic() and self._start is not None:
+            return self._start.user
+        return self.find_user(token)
 
     def find_cookie_user(self, secret: str) -> User | None:
         """Return the user of a cookie's secret; ``None`` if it is wrong or expired."""

@@ -40,7 +40,7 @@ def rename_for_chat(event: ev.Event) -> Facts:
 
 def rename_delta_for_desktop(delta: ev.Delta, at: int) -> dict[str, Any] | None:
     """Return a piece of output in the vocabulary ``002``."""
-    base = {"seq": delta.seq, "agent_id": delta.agent, "at": at}
+    base = {"seq": delta.seq, "agent_id": delta.agent, "offset": at}
     if delta.kind == "text":
         return {"type": "agent:stream-content", **base, "content": delta.text}
     if delta.kind == "arguments":
@@ -67,7 +67,7 @@ def rename_delta_for_chat(delta: ev.Delta, at: int) -> dict[str, Any] | None:
         "event": names[delta.kind],
         "seq": delta.seq,
         "agent": delta.agent,
-        "at": at,
+        "offset": at,
         "content": delta.text,
     }
 
