@@ -155,6 +155,10 @@ class Served:
         self.url = f"http://{self.address}"
         self.owner = User("owner", "administer", token="start")
 
+    async def stop(self) -> None:
+        """Stop the server, as at the end of its block."""
+        await self.running.stop()
+
     def client(self, token: str | None = "", **more: Any) -> httpx.AsyncClient:
         """Return an HTTP client with a token; the owner's by default, None for none."""
         headers = dict(more.pop("headers", {}))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, aclosing
 from typing import Any
 
 import attrs
@@ -284,11 +284,13 @@ async def _receive_body(request: Request, limit: int) -> bytes:
         raise too_large
     try:
         with trio.fail_after(BODY_SECONDS):
-            async for piece in request.stream():
-                size += len(piece)
-                if size > limit:
-                    raise too_large
-                pieces.append(piece)
+            # A body that is refused is not read to its end, so the generator must be closed.
+            async with aclosing(request.stream()) as stream:
+                async for piece in stream:
+                    size += len(piece)
+                    if size > limit:
+                        raise too_large
+                    pieces.append(piece)
     except trio.TooSlowError:
         raise Problem(408, E_BAD_ARGS, "The body did not arrive in time.") from None
     return b"".join(pieces)

@@ -42,6 +42,8 @@ FAILURE_SECONDS = 60.0
 FAILURE_DELAY = 0.2
 """Seconds before the answer to a wrong token."""
 POLICY_VIOLATION = 1008  # RFC 6455, section 7.4.1
+LOGGED_OUT = 4401
+"""WebSocket close code for a page whose login has ended."""
 SAFE = ("GET", "HEAD", "OPTIONS", "TRACE")
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
@@ -360,6 +362,13 @@ class _Answer:
 
     async def refuse(self, problem: Problem) -> None:
         """Answer with an error; if an answer has begun, only end it."""
+        is_socket = self._scope["type"] == "websocket"
+        if problem.status == 401 and is_socket and self._is_own_page():
+            # Browsers do not tell the page why a WebSocket was refused, and it would try again for
+            # ever. Nothing but the code is sent.
+            await self._send({"type": "websocket.accept"})
+            await self._send({"type": "websocket.close", "code": LOGGED_OUT})
+            return
         if self._has_begun:
             if self._scope["type"] == "websocket":
                 await self._send({"type": "websocket.close", "code": POLICY_VIOLATION})
@@ -370,6 +379,10 @@ class _Answer:
         if self._scope.get("method") not in ("GET", "HEAD"):
             headers.append((b"connection", b"close"))
         await self._respond(problem.status, b"application/json", body, headers)
+
+    def _is_own_page(self) -> bool:
+        """Return whether our page sent the request; foreign origins were refused before."""
+        return any(name.lower() == b"origin" for name, _ in self._scope["headers"])
 
     async def page(self, status: int, text: str) -> None:
         """Answer with a page that shows a text of ours."""

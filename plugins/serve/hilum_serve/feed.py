@@ -20,6 +20,7 @@ from hilum import Session
 from hilum import events as ev
 from hilum_view import AnyEntry, Card, SessionView
 
+from hilum_serve.http_server import encode_frame
 from hilum_serve.view_items import (
     MAX_SLICE,
     MAX_SNAPSHOT_ENTRIES,
@@ -137,7 +138,7 @@ class Feed:
         # The number of the last event that changed each entry, by id.
         self._changed_at: list[int] = []
         self._last_state: dict[str, bytes] = {}
-        self._joined: dict[tuple[Vocabulary, int, int], str] = {}
+        self._joined: dict[tuple[Vocabulary, int, int], bytes] = {}
 
     # --- following the session --------------------------------------------------------------------
 
@@ -361,14 +362,14 @@ class Feed:
 
     def join_shared(
         self, vocabulary: Vocabulary, position: int, end: int, elements: list[Element]
-    ) -> str:
-        """Return the elements between two positions as one JSON array, which readers share."""
+    ) -> bytes:
+        """Return the elements between two positions as a WebSocket frame, which readers share."""
         key = (vocabulary, position, end)
-        text = self._joined.get(key)
-        if text is None:
-            text = join_elements(elements)
-            self._joined[key] = text
-        return text
+        frame = self._joined.get(key)
+        if frame is None:
+            frame = encode_frame(join_elements(elements))
+            self._joined[key] = frame
+        return frame
 
     async def catch_up(
         self, vocabulary: Vocabulary, after: int

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import socket
+import struct
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
@@ -17,8 +18,14 @@ from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.config import Config
 from hypercorn.events import Closed, Event, RawData
 from hypercorn.protocol import ProtocolWrapper
-from hypercorn.protocol.h11 import H11Protocol
-from hypercorn.protocol.ws_stream import FrameTooLargeError, WebsocketBuffer, WSStream
+from hypercorn.protocol.events import Data, Request
+from hypercorn.protocol.h11 import STREAM_ID, H11Protocol, H11WSConnection
+from hypercorn.protocol.ws_stream import (
+    ASGIWebsocketState,
+    FrameTooLargeError,
+    WebsocketBuffer,
+    WSStream,
+)
 from hypercorn.trio.task_group import TaskGroup
 from hypercorn.trio.tcp_server import TCPServer
 from hypercorn.trio.worker_context import WorkerContext
@@ -27,6 +34,7 @@ from hypercorn.utils import parse_socket_addr
 from wsproto.events import Message
 
 App = Callable[..., Awaitable[None]]
+FRAME = "hilum.frame"
 SEND_SECONDS = 5.0
 """Seconds after which a client that reads nothing is dropped."""
 HEADER_SECONDS = 5.0
@@ -59,17 +67,36 @@ class _Protocol(H11Protocol):
             raise _Refused
 
     async def _create_stream(self, request: h11.Request) -> None:
+        if not _wants_websocket(request):
+            await super()._create_stream(request)
+            return
+        stream = _WebSocket(
+            self.app,
+            self.config,
+            self.context,
+            self.task_group,
+            self.ssl,
+            self.client,
+            self.server,
+            self.stream_send,
+            STREAM_ID,
+        )
+        stream.buffer = _MessageBuffer(self.config, self._close_soon)
+        self.stream = stream
+        self.connection = H11WSConnection(cast(h11.Connection, self.connection))
         # Without an offer, nothing is compressed. Compression would cost more than it saves here.
         headers = [pair for pair in request.headers if pair[0] != b"sec-websocket-extensions"]
-        plain = h11.Request(
-            method=request.method,
-            target=request.target,
-            headers=headers,
-            http_version=request.http_version,
+        await stream.handle(
+            Request(
+                stream_id=STREAM_ID,
+                headers=headers,
+                http_version=request.http_version.decode(),
+                method="GET",
+                raw_path=request.target,
+                state=self.connection_state,
+            )
         )
-        await super()._create_stream(plain)
-        if isinstance(self.stream, WSStream):
-            self.stream.buffer = _MessageBuffer(self.config, self._close_soon)
+        self.keep_alive_requests += 1
 
     def _close_soon(self) -> None:
         self.task_group.spawn(self._close_after_grace)
@@ -85,6 +112,41 @@ class _Protocol(H11Protocol):
             await super().handle(event)
         except _Refused:
             pass
+
+
+def _wants_websocket(request: h11.Request) -> bool:
+    """Return whether a request asks for a WebSocket, as hypercorn decides it."""
+    found = {name.lower(): value.strip().lower() for name, value in request.headers}
+    tokens = [token.strip() for token in found.get(b"connection", b"").split(b",")]
+    is_websocket = found.get(b"upgrade", b"") == b"websocket"
+    return is_websocket and b"upgrade" in tokens and request.method == b"GET"
+
+
+class _WebSocket(WSStream):
+    """A WebSocket to which the application can also send frames that it has encoded itself."""
+
+    async def app_send(self, message: Any) -> None:
+        """Send a message of the application; ``hilum.frame`` is not part of ASGI."""
+        if message is None or message["type"] != FRAME:
+            await super().app_send(message)
+        elif not self.closed and self.state is ASGIWebsocketState.CONNECTED:
+            await self.send(Data(stream_id=self.stream_id, data=message["data"]))
+
+
+def encode_frame(text: str) -> bytes:
+    """Return a text message as a WebSocket frame.
+
+    Frames of a server are not masked, so the same frame can be sent to many clients (RFC 6455,
+    section 5.2). ``tests/benchmarks/serve.py`` shows what the clients cost.
+    """
+    data = text.encode()
+    if len(data) < 126:
+        head = struct.pack("!BB", 0x81, len(data))
+    elif len(data) < 65_536:
+        head = struct.pack("!BBH", 0x81, 126, len(data))
+    else:
+        head = struct.pack("!BBQ", 0x81, 127, len(data))
+    return head + data
 
 
 class _Refused(Exception):

@@ -7,7 +7,7 @@ import secrets
 import socket
 import sys
 import traceback
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -66,12 +66,14 @@ class RunningServer:
         streams: Its event streams.
         tokens: The tokens that it accepts.
         port: Its port.
+        stop: Function that tells readers, and closes the port and all connections.
     """
 
     hub: Hub
     streams: Streams
     tokens: Tokens
     port: int
+    stop: Callable[[], Awaitable[None]]
 
     def make_url(self, token: str) -> str:
         """Return the address that logs a browser in."""
@@ -136,13 +138,17 @@ async def run_server(store: Store, options: ServerOptions) -> AsyncIterator[Runn
 
         nursery.start_soon(streams.run)
         nursery.start_soon(serve_http)
+
+        async def end() -> None:
+            await streams.end_all("restart")
+            stop.set()
+            await served.wait()
+
         try:
-            yield RunningServer(hub, streams, options.tokens, options.port)
+            yield RunningServer(hub, streams, options.tokens, options.port, end)
         finally:
             with trio.CancelScope(shield=True):
-                await streams.end_all("restart")
-                stop.set()
-                await served.wait()
+                await end()
                 await hub.close_all()
             nursery.cancel_scope.cancel()
 

@@ -21,6 +21,7 @@ from starlette.datastructures import QueryParams
 from starlette.types import Receive, Scope, Send
 
 from hilum_serve.feed import Element, encode_text, join_elements
+from hilum_serve.http_server import FRAME
 from hilum_serve.hub import HostedSession, Hub
 from hilum_serve.problems import E_METHOD, E_RATE, E_RIGHTS, Problem, find_status, make_reply
 from hilum_serve.tokens import Tokens
@@ -39,7 +40,7 @@ TOKEN_SECONDS = 0.5
 BYE_SECONDS = 1.0
 MAX_REMEMBERED = 1_000
 MAX_AFTER = 2**53 - 1
-SendText = Callable[[str], Awaitable[None]]
+SendFrame = Callable[[bytes], Awaitable[None]]
 SendElements = Callable[[list[Element]], Awaitable[None]]
 SOCKET = "/api/sessions/{session}/socket"
 STREAM = "/api/sessions/{session}/stream"
@@ -209,10 +210,17 @@ class Streams:
         async def send_text(text: str) -> None:
             await send({"type": "websocket.send", "text": text})
 
+        async def send_elements(elements: list[Element]) -> None:
+            await send_text(join_elements(elements))
+
+        async def send_frame(frame: bytes) -> None:
+            await send({"type": FRAME, "data": frame})
+
         with reader.scope:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._listen, reader, receive)
-                await self._follow(reader, hosted, after, send_text)
+                await send_elements([(0, self._hello(reader, hosted))])
+                await self._pump(reader, hosted, after, send_elements, send_frame)
                 nursery.cancel_scope.cancel()
         if reader.why == "gone":
             return
@@ -341,26 +349,13 @@ class Streams:
             hello["dropped"] = "slow"
         return encode_text(hello)
 
-    async def _follow(
-        self,
-        reader: _Reader,
-        hosted: HostedSession,
-        after: int,
-        send_text: SendText,
-    ) -> None:
-        async def send_elements(elements: list[Element]) -> None:
-            await send_text(join_elements(elements))
-
-        await send_elements([(0, self._hello(reader, hosted))])
-        await self._pump(reader, hosted, after, send_elements, send_text)
-
     async def _pump(
         self,
         reader: _Reader,
         hosted: HostedSession,
         after: int,
         send_elements: SendElements,
-        send_text: SendText | None,
+        send_frame: SendFrame | None,
     ) -> None:
         """Send what a reader lacks and then what is new, until the feed ends.
 
@@ -369,8 +364,8 @@ class Streams:
             hosted: The session.
             after: Number of the last event that the reader has.
             send_elements: Function that sends elements.
-            send_text: Function that sends elements that are joined already and shared by readers;
-                None if elements must be sent one by one.
+            send_frame: Function that sends a message that is encoded already and shared by
+                readers; None if elements must be sent one by one.
         """
         feed = hosted.feed
         vocabulary = reader.vocabulary
@@ -389,10 +384,10 @@ class Streams:
                 position = -1
                 continue
             elements, next_position, seq = taken
-            if elements and send_text is None:
+            if elements and send_frame is None:
                 await send_elements(elements)
-            elif elements and send_text is not None:
-                await send_text(feed.join_shared(vocabulary, position, next_position, elements))
+            elif elements and send_frame is not None:
+                await send_frame(feed.join_shared(vocabulary, position, next_position, elements))
             moved = next_position > position
             position = next_position
             after = max(seq, after)

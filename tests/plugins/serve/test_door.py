@@ -198,6 +198,10 @@ async def test_foreign_web_sockets_are_refused(run):
                 async with served.socket(hosted.id, headers=headers, host=host):
                     pass
             assert refusal.value.args[0] == expected
+        ended = [("origin", served.url), ("cookie", f"hilum-{served.port}=wrong")]
+        async with served.socket(hosted.id, headers=ended) as socket:
+            assert await socket.receive() is None
+            assert socket.closed == 4401
         async with served.socket(hosted.id, headers=[("origin", served.url), cookie]) as socket:
             assert (await socket.receive())[0]["type"] == "hello"
 

@@ -6,7 +6,10 @@ import re
 import pytest
 import trio
 from hilum.testing import ScriptedModel, pause, say, use
+from hilum_serve.http_server import encode_frame
 from served import serving
+from wsproto import ConnectionType, WSConnection
+from wsproto.events import AcceptConnection, Request
 
 
 def numbers(elements):
@@ -202,3 +205,31 @@ async def test_a_closed_session_ends_its_streams_and_opens_again(project):
         assert elements[-1] == {"type": "bye", "why": "closed"}
         async with served.socket(hosted.id) as socket:
             assert json.dumps(await socket.receive()) != "[]"
+
+
+async def test_stuck_readers_do_not_delay_the_end(project):
+    big = "x" * 600_000
+    with trio.fail_after(15):
+        async with serving(project, answers=[say(big)] * 4) as served:
+            hosted = await served.hub.create(served.hub.workspaces[0], served.owner)
+            async with served.socket(hosted.id) as stuck:
+                await stuck.receive()
+                for number in range(4):
+                    await hosted.session.run(f"Go {number}")
+                await trio.sleep(0.3)
+                began = trio.current_time()
+                await served.stop()
+                assert trio.current_time() - began < 2.5
+
+
+@pytest.mark.parametrize("size", [1, 125, 126, 65_535, 65_536, 200_000])
+def test_frames_are_what_a_client_reads(size):
+    client = WSConnection(ConnectionType.CLIENT)
+    server = WSConnection(ConnectionType.SERVER)
+    server.receive_data(client.send(Request(host="a", target="/")))
+    list(server.events())
+    client.receive_data(server.send(AcceptConnection()))
+    list(client.events())
+    client.receive_data(encode_frame("é" + "x" * (size - 1)))
+    text = "".join(event.data for event in client.events())
+    assert text == "é" + "x" * (size - 1)

@@ -687,9 +687,7 @@ async def _list_settings(hosted: HostedSession) -> SettingList:
     session = hosted.session
     explained = {row.key: row.value for row in session.kernel.explain()}
     model = await _find_current_model(hosted)
-    models = explained.get("models.models")
-    chosen = models.get(model) if isinstance(models, dict) else None
-    protocol = getattr(chosen, "tool_protocol", None) or "auto"
+    protocol = explained.get(f"models.models.{model}.tool_protocol", "auto")
     return SettingList(
         [
             SettingFacts(
@@ -718,7 +716,7 @@ async def _list_settings(hosted: HostedSession) -> SettingList:
             ),
             SettingFacts(
                 name="tool_protocol",
-                value=protocol,
+                value=str(protocol),
                 key=f"models.models.{model}.tool_protocol" if model else "",
                 help="How the model calls tools: with its vendor's protocol or as text.",
                 rights="administer",
