@@ -6,14 +6,14 @@ import msgspec
 from hilum import HilumError
 from hilum import errors as codes
 
-E_SEEN = "E_SEEN"
-E_METHOD = "E_METHOD"
-E_RIGHTS = "E_RIGHTS"
-E_TOKEN = "E_TOKEN"
-E_ORIGIN = "E_ORIGIN"
-E_HOST = "E_HOST"
-E_RATE = "E_RATE"
-E_PORT = "E_PORT"
+E_SEEN = codes.E_SEEN
+E_METHOD = codes.E_METHOD
+E_RIGHTS = codes.E_RIGHTS
+E_TOKEN = codes.E_TOKEN
+E_ORIGIN = codes.E_ORIGIN
+E_HOST = codes.E_HOST
+E_RATE = codes.E_RATE
+E_PORT = codes.E_PORT
 
 _STATUSES = {
     codes.E_UNKNOWN: 404,
