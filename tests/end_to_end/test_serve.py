@@ -9,6 +9,8 @@ import httpx
 import pytest
 import trio
 
+READY = "ready · agent"
+
 
 class Remote:
     """A running server and a client of it."""
@@ -185,3 +187,42 @@ async def test_an_approval_is_still_open_after_a_restart(cli, served, asks):
             assert second.status_code == 409, second.text
             await remote.wait_for(session, lambda state: not state["running"])
             assert (cli.workspace / "new.txt").read_text() == "text"
+
+
+async def test_share_in_the_terminal_serves_the_conversation(cli):
+    """What a program approves over HTTP, the terminal shows, and the other way round."""
+    async with cli.model("Good day.", "Over HTTP."), cli.on_screen(columns=160) as screen:
+        await screen.wait_for(READY)
+        await screen.type("Hello\r")
+        await screen.wait_for("Good day.")
+        await screen.type("/share\r")
+        await screen.wait_for("until you")
+        url, token = re.search(r"(http://[\d.:]+)/login\?token=([\w-]+)", screen.text).groups()
+        remote = Remote(None, url, token)
+        async with remote.client:
+            [listed] = (await remote.get("/api/sessions"))["sessions"]
+            session = listed["id"]
+            path = f"/api/sessions/{session}/prompts"
+            assert (await remote.post(path, {"text": "Hi"}, session=session)).status_code == 202
+            await screen.wait_for("Over HTTP.")
+            await screen.type("/share stop\r")
+            await screen.wait_for("no longer shared")
+            with pytest.raises(httpx.TransportError):
+                await remote.get("/api/me")
+
+
+async def test_the_server_joins_a_session_that_a_terminal_has_open(cli, served):
+    async with cli.model("Good day.", "Over HTTP."), cli.on_screen() as screen:
+        await screen.wait_for(READY)
+        await screen.type("Hello\r")
+        await screen.wait_for("Good day.")
+        async with served() as remote:
+            [listed] = (await remote.get("/api/sessions"))["sessions"]
+            session = listed["id"]
+            path = f"/api/sessions/{session}/prompts"
+            answer = await remote.post(path, {"text": "Hi"}, session=session)
+            assert answer.status_code == 202, answer.text
+            await screen.wait_for("Over HTTP.")
+            await remote.wait_for(session, lambda state: not state["running"])
+            whole = await remote.events(session)
+            assert [each["seq"] for each in whole] == list(range(1, len(whole) + 1))
