@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
-from hilum import Confinement
+from hilum import Confinement, UserQuestions
 from hilum.messages import ToolCall, Usage
 from hilum.sharing import JoinedSession
 from hilum_view import Approval, Prompt, Question
@@ -368,13 +368,15 @@ def list_waiting(hosted: HostedSession, *, whole: bool = False) -> Iterator[Wait
 
 
 def is_alive(hosted: HostedSession, item: Approval | Question) -> bool:
-    """Return whether an item can still be answered; if its run was cut off, it cannot."""
-    if not item.call_id:
-        return True
+    """Return whether an item can still be answered; if its run was cut off, it cannot.
+
+    A run that is resumed asks again, under another id.
+    """
     session = hosted.session
-    is_joined = isinstance(session, JoinedSession)
-    if isinstance(item, Approval) and not is_joined and item.seq <= session.began_at:
-        # An earlier process asked. When the run is resumed, the call is asked about again.
+    if isinstance(item, Question):
+        questions = session.plugin(UserQuestions)
+        return questions is not None and questions.is_open(item.id)
+    if item.seq <= session.began_at and not isinstance(session, JoinedSession):
         return False
     agent = hosted.session.agents.get(item.agent)
     pending = agent.conversation.pending if agent is not None else []
