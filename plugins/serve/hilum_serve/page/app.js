@@ -46,6 +46,7 @@ class App {
     addEventListener('resize', () => this.again());
     this._applyTheme();
     languageChanged();
+    root.replaceChildren(); // what index.html shows until the modules have arrived
   }
 
   async start() {

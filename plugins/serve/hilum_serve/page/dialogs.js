@@ -28,7 +28,7 @@ export function openDialog(title, draw, { wide = false, onOpen } = {}) {
       render(html`
         <header><h2 id="dialog-title">${typeof title === 'function' ? title() : title}</h2>
           <button type="button" class="icon-button" aria-label=${t('close')} @click=${() => close()}>${icon('close')}</button></header>
-        <div class="dialog-body">${draw(close, again, dialog)}</div>`, dialog);
+        <div class="dialog-body" tabindex="0">${draw(close, again, dialog)}</div>`, dialog);
     };
     dialog.setAttribute('aria-labelledby', 'dialog-title');
     dialog.addEventListener('close', () => {

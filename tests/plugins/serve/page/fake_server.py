@@ -232,7 +232,7 @@ class FakeServer:
         self._token = trio.lowlevel.current_trio_token()
         self._stop = trio.Event()
         config = Config()
-        config.bind = [f"fd://{listener.fileno()}"]
+        config.bind = [f"fd://{listener.detach()}"]
         config.accesslog = None
         config.errorlog = None
         config.graceful_timeout = 0.1
@@ -241,7 +241,6 @@ class FakeServer:
             ready.set()
             await self._stop.wait()
             nursery.cancel_scope.cancel()
-        listener.close()
 
     async def _serve(self, config: Config, task_status: Any = trio.TASK_STATUS_IGNORED) -> None:
         await serve(self._app, config, task_status=task_status)  # type: ignore[arg-type]

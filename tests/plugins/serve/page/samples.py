@@ -170,6 +170,7 @@ def every_state() -> list[dict[str, Any]]:
         card(12, "bash", {"command": "for i in 1 2 3; do echo $i; sleep 1; done"}, "running",
              risk="execute", output="1\n2\n3\n", run="r2"),
         card(13, "write_file", {"path": "notes.md", "content": "# Notes\n"}, "pending", began=0, run="r2"),
-        card(14, "bash", {"command": "pytest -q tests/test_calc.py"}, "waiting_for_approval", risk="execute", began=0, run="r2"),
+        card(14, "bash", {"command": "pytest -q tests/test_calc.py"}, "waiting_for_approval",
+             risk="execute", began=0, run="r2"),
         answer(15, "", state="streaming", run="r2", arguments={"c99": '{"path": "src/ca'}, tools={"c99": "read_file"}),
     ]  # fmt: skip
