@@ -123,12 +123,13 @@ async def test_tokens_are_added_listed_and_removed(cli):
 
 async def test_a_killed_server_loses_nothing_and_the_run_resumes(cli, served, asks, trials):
     kills = trials(2, 20)
-    answers = [asks("run_terminal_cmd", id=f"c{n}", command=f"echo {n}") for n in range(3)]
+    calls = kills * 3
+    answers = [asks("run_terminal_cmd", id=f"c{n}", command=f"echo {n}") for n in range(calls)]
 
     async def script(request):
         done = sum(message["role"] == "tool" for message in json.loads(request.body)["messages"])
         await trio.sleep(0.05)
-        return answers[done] if done < 3 else "All done."
+        return answers[done] if done < calls else "All done."
 
     async with cli.model(script):
         session = ""
@@ -147,7 +148,10 @@ async def test_a_killed_server_loses_nothing_and_the_run_resumes(cli, served, as
                     resumed = await remote.post(f"/api/sessions/{session}/resume", session=session)
                     assert resumed.status_code == 202, resumed.text
                 wanted = state["last"] + 2 + kill % 3
-                await remote.wait_for(session, lambda state, wanted=wanted: state["last"] >= wanted)
+                await remote.wait_for(
+                    session,
+                    lambda state, wanted=wanted: state["last"] >= wanted or not state["running"],
+                )
                 known += await remote.events(session, after)
                 remote.process.kill()
                 await remote.process.wait()
