@@ -9,6 +9,8 @@ import httpx
 import pytest
 import trio
 
+READY = "ready · agent"
+
 
 class Remote:
     """A running server and a client of it."""
@@ -121,12 +123,13 @@ async def test_tokens_are_added_listed_and_removed(cli):
 
 async def test_a_killed_server_loses_nothing_and_the_run_resumes(cli, served, asks, trials):
     kills = trials(2, 20)
-    answers = [asks("run_terminal_cmd", id=f"c{n}", command=f"echo {n}") for n in range(3)]
+    calls = kills * 3
+    answers = [asks("run_terminal_cmd", id=f"c{n}", command=f"echo {n}") for n in range(calls)]
 
     async def script(request):
         done = sum(message["role"] == "tool" for message in json.loads(request.body)["messages"])
         await trio.sleep(0.05)
-        return answers[done] if done < 3 else "All done."
+        return answers[done] if done < calls else "All done."
 
     async with cli.model(script):
         session = ""
@@ -145,7 +148,10 @@ async def test_a_killed_server_loses_nothing_and_the_run_resumes(cli, served, as
                     resumed = await remote.post(f"/api/sessions/{session}/resume", session=session)
                     assert resumed.status_code == 202, resumed.text
                 wanted = state["last"] + 2 + kill % 3
-                await remote.wait_for(session, lambda state, wanted=wanted: state["last"] >= wanted)
+                await remote.wait_for(
+                    session,
+                    lambda state, wanted=wanted: state["last"] >= wanted or not state["running"],
+                )
                 known += await remote.events(session, after)
                 remote.process.kill()
                 await remote.process.wait()
@@ -185,3 +191,42 @@ async def test_an_approval_is_still_open_after_a_restart(cli, served, asks):
             assert second.status_code == 409, second.text
             await remote.wait_for(session, lambda state: not state["running"])
             assert (cli.workspace / "new.txt").read_text() == "text"
+
+
+async def test_share_in_the_terminal_serves_the_conversation(cli):
+    """What a program approves over HTTP, the terminal shows, and the other way round."""
+    async with cli.model("Good day.", "Over HTTP."), cli.on_screen(columns=160) as screen:
+        await screen.wait_for(READY)
+        await screen.type("Hello\r")
+        await screen.wait_for("Good day.")
+        await screen.type("/share\r")
+        await screen.wait_for("until you")
+        url, token = re.search(r"(http://[\d.:]+)/login\?token=([\w-]+)", screen.text).groups()
+        remote = Remote(None, url, token)
+        async with remote.client:
+            [listed] = (await remote.get("/api/sessions"))["sessions"]
+            session = listed["id"]
+            path = f"/api/sessions/{session}/prompts"
+            assert (await remote.post(path, {"text": "Hi"}, session=session)).status_code == 202
+            await screen.wait_for("Over HTTP.")
+            await screen.type("/share stop\r")
+            await screen.wait_for("no longer shared")
+            with pytest.raises(httpx.TransportError):
+                await remote.get("/api/me")
+
+
+async def test_the_server_joins_a_session_that_a_terminal_has_open(cli, served):
+    async with cli.model("Good day.", "Over HTTP."), cli.on_screen() as screen:
+        await screen.wait_for(READY)
+        await screen.type("Hello\r")
+        await screen.wait_for("Good day.")
+        async with served() as remote:
+            [listed] = (await remote.get("/api/sessions"))["sessions"]
+            session = listed["id"]
+            path = f"/api/sessions/{session}/prompts"
+            answer = await remote.post(path, {"text": "Hi"}, session=session)
+            assert answer.status_code == 202, answer.text
+            await screen.wait_for("Over HTTP.")
+            await remote.wait_for(session, lambda state: not state["running"])
+            whole = await remote.events(session)
+            assert [each["seq"] for each in whole] == list(range(1, len(whole) + 1))

@@ -50,7 +50,7 @@ async def test_an_undo_of_changes_that_the_client_has_not_seen_is_refused(projec
     ("body", "expected"),
     [
         ({"scope": "run", "name": "missing"}, (400, 404)),
-        ({"scope": "since", "name": "x"}, (400,)),
+        ({"scope": "since", "name": "x"}, (404,)),
         ({"scope": "since", "name": "99999999999999999999"}, (400, 404)),
         ({"scope": "everything"}, (400,)),
         ({"scope": "call", "name": "../x"}, (400, 404)),

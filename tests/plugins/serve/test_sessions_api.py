@@ -78,7 +78,7 @@ async def test_a_copy_ends_where_it_should(project):
             assert (await other.get())["forked"] == api.session
         assert texts == {"whole": ["One.", "Two."], "part": ["One."]}
         response = await api.call("POST", "/fork", {"at": 10_000})
-        assert refusal(response) == (400, "E_UNKNOWN")
+        assert refusal(response) == (404, "E_UNKNOWN")
 
 
 async def test_a_closed_session_is_opened_again_on_demand(project):

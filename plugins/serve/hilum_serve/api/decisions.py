@@ -5,6 +5,7 @@ A client that has not seen what it decides on is refused. Of several answers, th
 
 from __future__ import annotations
 
+import hashlib
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -16,6 +17,7 @@ from hilum.hooks import PLUGIN_EXCEPTIONS, describe_error
 from hilum_view import Approval, Question
 
 from hilum_serve.api.shared_types import (
+    MAX_IN_ADDRESS,
     LongText,
     NoResult,
     ShortText,
@@ -516,16 +518,21 @@ class GrantQuery(msgspec.Struct, forbid_unknown_fields=True):
     """A lasting approval.
 
     Attributes:
-        scope: The scope or the name of the tool, as in ``GET …/grants``.
+        scope: The scope or the name of the tool, as in ``GET …/grants``. One that is too long for an
+            address is named by ``sha256:`` and its hash in hexadecimal digits.
     """
 
-    scope: Annotated[str, msgspec.Meta(min_length=1, max_length=20_000)]
+    scope: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_IN_ADDRESS)]
 
 
 @operation("GET", "/api/sessions/{session}/grants", rights="watch", returns=GrantList)
 async def list_grants(call: Call[None, None]) -> GrantList:
     """List the lasting approvals of the session."""
     return GrantList(sorted(call.hosted.session.grants))
+
+
+def _hash_scope(scope: str) -> str:
+    return f"sha256:{hashlib.sha256(scope.encode()).hexdigest()}"
 
 
 @operation(
@@ -537,6 +544,8 @@ async def list_grants(call: Call[None, None]) -> GrantList:
 )
 async def revoke_grant(call: Call[GrantQuery, None]) -> NoResult:
     """Revoke a lasting approval of the session; stored rules stay."""
-    if not call.hosted.session.revoke(call.query.scope):
+    session = call.hosted.session
+    named = [each for each in session.grants if call.query.scope in (each, _hash_scope(each))]
+    if not named or not session.revoke(named[0]):
         raise Problem(404, E_UNKNOWN, "There is no such lasting approval in this session.")
     return NoResult()

@@ -6,11 +6,11 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 import trio
-from hilum import HilumError, UsageError, find_content_policy, find_history, judge_call
-from hilum.errors import E_DENIED, E_NOT_FOUND, E_TOO_LARGE
+from hilum import HilumError, ToolError, UsageError, find_content_policy, find_history, judge_call
+from hilum.errors import E_DENIED, E_FAILED, E_NOT_FOUND, E_TOO_LARGE
 
-from hilum_serve.api.going_back import DiffFacts, describe_diffs
-from hilum_serve.api.shared_types import refuse_joined
+from hilum_serve.api.going_back import DiffFacts, describe_diffs, read_part
+from hilum_serve.api.shared_types import MAX_IN_ADDRESS, refuse_joined
 from hilum_serve.hub import HostedSession
 from hilum_serve.operations import Call, operation
 from hilum_serve.problems import Problem
@@ -18,7 +18,7 @@ from hilum_serve.problems import Problem
 MAX_CONTENT = 1_000_000
 """Maximum size of a file whose content is returned, in bytes."""
 READ_TOOL = "read_file"
-Path = Annotated[str, msgspec.Meta(min_length=1, max_length=4096)]
+Path = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_IN_ADDRESS)]
 
 
 class ChangedFile(msgspec.Struct, frozen=True):
@@ -56,9 +56,9 @@ class DiffQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
         name: Id of the part, or the number of an event; empty for the latest one.
     """
 
-    path: Annotated[str, msgspec.Meta(max_length=4096)] = ""
+    path: Annotated[str, msgspec.Meta(max_length=500)] = ""
     scope: Literal["call", "turn", "run", "session", "since", "undo"] = "session"
-    name: Annotated[str, msgspec.Meta(max_length=300)] = ""
+    name: Annotated[str, msgspec.Meta(max_length=100)] = ""
 
 
 class DiffList(msgspec.Struct, frozen=True):
@@ -96,8 +96,7 @@ class FileContent(msgspec.Struct, frozen=True):
 async def _diff(hosted: HostedSession, scope: Any, name: str) -> list[DiffFacts]:
     """Return the changes in a part of the history; empty if there are none."""
     refuse_joined(hosted.session)
-    if scope == "session":
-        scope, name = "since", "0"
+    scope, name = read_part(scope, name)
     try:
         return describe_diffs(await find_history(hosted.session).diff(scope, name))
     except UsageError as error:
@@ -151,12 +150,19 @@ async def get_file(call: Call[ContentQuery, None]) -> FileContent:
     hosted = call.hosted
     workspace = hosted.session.workspace
     path = call.query.path
-    place = await trio.to_thread.run_sync(lambda: workspace.resolve(path, must_exist=True))
-    shown = workspace.relative(place)
-    await _check_readable(hosted, shown)
-    if await trio.to_thread.run_sync(lambda: place.stat().st_size) > MAX_CONTENT:
-        raise Problem(413, E_TOO_LARGE, f"The file is larger than {MAX_CONTENT:,} bytes.")
-    data = await workspace.read_bytes(shown, MAX_CONTENT)
+    try:
+        place = await trio.to_thread.run_sync(lambda: workspace.resolve(path, must_exist=True))
+        shown = workspace.relative(place)
+        await _check_readable(hosted, shown)
+        if await trio.to_thread.run_sync(lambda: place.stat().st_size) > MAX_CONTENT:
+            raise Problem(413, E_TOO_LARGE, f"The file is larger than {MAX_CONTENT:,} bytes.")
+        data = await workspace.read_bytes(shown, MAX_CONTENT)
+    except (ToolError, OSError) as error:
+        # Folders, pipes and names that are too long; the path as such was no mistake.
+        code = error.code if isinstance(error, ToolError) else E_FAILED
+        if code != E_FAILED:
+            raise
+        raise Problem(404, E_NOT_FOUND, f"There is no such file: {error}") from None
     # Like git, hilum recognizes a binary file by a NUL near its beginning.
     if b"\0" in data[:8192]:
         return FileContent(shown, len(data), "", binary=True)

@@ -203,17 +203,19 @@ def _changed_at(call: Call[Any, Any]) -> int:
     return max(view.files_seq, newest)
 
 
-def _read_part(wanted: UndoRequest) -> tuple[Any, str]:
-    """Return the scope and the name of a part, as ``FileHistory`` takes them.
+def read_part(scope: str, name: str) -> tuple[Any, str]:
+    """Return the scope and the name of a part of the history, as ``FileHistory`` takes them.
 
     Raises:
-        Problem: The name is not the number of an event (400).
+        Problem: The name is not the number of an event (404).
     """
-    if wanted.scope == "session":
+    if scope == "session" or (scope == "since" and not name):
         return "since", "0"
-    if wanted.scope == "since" and not (wanted.name.isascii() and wanted.name.isdigit()):
-        raise Problem(400, E_BAD_ARGS, "With the scope `since`, the name is an event's number.")
-    return wanted.scope, wanted.name
+    if scope == "since" and not (name.isascii() and name.isdigit() and len(name) < 16):
+        raise Problem(
+            404, E_NOT_FOUND, "There is no such event.", "The name is the number of an event."
+        )
+    return scope, name
 
 
 # --- undo and redo ----------------------------------------------------------------------------------
@@ -229,7 +231,7 @@ def _read_part(wanted: UndoRequest) -> tuple[Any, str]:
 async def preview_undo(call: Call[None, UndoRequest]) -> PreviewFacts:
     """Show what an undo of file changes would do."""
     refuse_joined(call.hosted.session)
-    scope, name = _read_part(call.body)
+    scope, name = read_part(call.body.scope, call.body.name)
     history = find_history(call.hosted.session)
     preview = await history.preview_undo(scope, name, merge=call.body.merge)
     return _describe_preview(call.hosted, preview)
@@ -245,7 +247,7 @@ async def preview_undo(call: Call[None, UndoRequest]) -> PreviewFacts:
 )
 async def undo(call: Call[None, UndoRequest]) -> PreviewFacts:
     """Undo file changes; what was undone is returned."""
-    return await _undo(call, *_read_part(call.body), merge=call.body.merge)
+    return await _undo(call, *read_part(call.body.scope, call.body.name), merge=call.body.merge)
 
 
 @operation(
@@ -364,13 +366,13 @@ async def rewind_session(call: Call[None, RewindRequest]) -> Rewound:
     """Go back to before a prompt: the conversation, the files or both. Nothing is lost."""
     hosted = call.hosted
     wanted = call.body
-    if not (wanted.conversation or wanted.files):
-        raise Problem(400, E_BAD_ARGS, "Choose the conversation, the files or both.")
     if wanted.files:
         refuse_joined(hosted.session)
     refuse_while_working(hosted.session, "it cannot go back")
     async with hosted.lock:
         point = await _find_point(hosted, wanted.to)
+        if not (wanted.conversation or wanted.files):
+            raise Problem(400, E_BAD_ARGS, "Choose the conversation, the files or both.")
         if wanted.files:
             history = find_history(hosted.session)
             if await preview_since(history, point.before, merge=wanted.merge) is None:

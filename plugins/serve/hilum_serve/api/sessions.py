@@ -89,8 +89,8 @@ class SessionsQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
         before: Only sessions that were last used before this Unix time.
     """
 
-    query: Annotated[str, msgspec.Meta(max_length=500)] = ""
-    workspace: Annotated[str, msgspec.Meta(max_length=4096)] = ""
+    query: Annotated[str, msgspec.Meta(max_length=200)] = ""
+    workspace: Annotated[str, msgspec.Meta(max_length=400)] = ""
     limit: Annotated[int, msgspec.Meta(ge=1, le=MAX_LISTED)] = 100
     before: Annotated[float, msgspec.Meta(ge=0)] = 0.0
 
@@ -350,7 +350,7 @@ async def fork_session(call: Call[None, ForkRequest]) -> SessionCopy:
     at = call.body.at
     if at > hosted.last:
         message = f"The session has only {hosted.last} events."
-        raise Problem(400, E_UNKNOWN, message, "Use 0 to copy all of them.")
+        raise Problem(404, E_UNKNOWN, message, "Use 0 to copy all of them.")
     copy = await hosted.session.kernel.fork(hosted.id, at or None, queued=False)
     return SessionCopy(copy)
 

@@ -14,6 +14,8 @@ from hilum_serve.problems import E_RIGHTS, Problem
 from hilum_serve.users import Rights
 
 MAX_SEQ = 2**53 - 1
+MAX_IN_ADDRESS = 600
+"""Most characters of a text in an address, which has at most 8 KB when each takes 12 bytes."""
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 ShortText = Annotated[str, msgspec.Meta(max_length=2_000)]
 LongText = Annotated[str, msgspec.Meta(max_length=500_000)]
