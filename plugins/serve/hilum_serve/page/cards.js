@@ -7,13 +7,14 @@ import {
 } from './card_state.js';
 import { copyFrom } from './copying.js';
 import { diffChoice, drawDiff } from './diff_view.js';
-import { formatCost, formatDuration, formatTokens } from './format.js';
+import { formatBytes, formatCost, formatDuration, formatTokens } from './format.js';
 import { icon } from './icons.js';
 import { t } from './strings.js';
 
 const MAX_SHOWN = 12_000; // characters of a text in a card
 const TAIL_SHOWN = 4_000;
 const MAX_OPEN_DIFF = 60; // changed lines; longer diffs are folded at first
+const CUT = '\n\n…\n\n'; // between head and tail of a text that the server has cut
 const RESULT_PAGE = 200_000; // characters of a long result that are loaded at once
 
 const TOOL_ICONS = {
@@ -152,15 +153,19 @@ function drawBody(card, state, context, agent) {
   const diff = diffOf(card);
   const text = resultText(card);
   const raw = choices.raw ?? false;
+  const images = (card.result?.parts ?? []).filter((part) => part.type === 'image');
+  const cutDiff = card.cut?.['data.diff'];
   return html`<div class="card-body">
     ${agent ? drawAgentBody(agent, actions) : nothing}
     ${raw ? drawText(card.call?.arguments ?? '', t('raw_arguments')) : drawReadable(card, state, diff, agent)}
     ${card.rewritten && !raw ? html`<p class="quiet">${t('rewritten_by', { who: (card.rewritten_by ?? []).join(', ') })}</p>` : nothing}
     ${diff && !raw ? html`<div class="diff-frame">
       <div class="diff-title"><span class="path">${fileOf(card)}</span>${diffChoice(context.width, again)}</div>
-      ${drawDiff({ diff }, { width: context.width, limit: choices.limit ?? 200, more: () => { choices.limit = (choices.limit ?? 200) + 400; again(); }, again })}
+      ${drawDiff({ diff: choices.wholeDiff ?? diff.split(CUT)[0] }, { width: context.width, limit: choices.limit ?? 200, more: () => { choices.limit = (choices.limit ?? 200) + 400; again(); }, again })}
+      ${cutDiff && !choices.wholeDiff ? html`<button type="button" class="more" @click=${() => loadDiff(card, context)}>${t('whole_diff', { n: formatTokens(cutDiff) })}</button>` : nothing}
     </div>` : nothing}
     ${state === 'running' && card.output ? html`<pre class="card-text live" tabindex="0" aria-label=${t('live_output')}>${card.output.slice(-TAIL_SHOWN)}</pre>` : nothing}
+    ${images.map((image) => html`<p class="quiet">${icon('image')} ${image.media_type} · ${formatBytes(image.bytes ?? 0)}</p>`)}
     ${text && !(diff && state === 'completed') ? drawResult(card, text, context) : nothing}
     <div class="card-actions">
       ${state === 'waiting' ? drawDecision(card, context) : nothing}
@@ -171,6 +176,14 @@ function drawBody(card, state, context, agent) {
       ${state === 'completed' && card.risk !== 'read' && diff ? html`<button type="button" class="text-button" @click=${() => actions.undoCall(card)}>${t('undo_call')}</button>` : nothing}
     </div>
   </div>`;
+}
+
+async function loadDiff(card, { choices, again, actions }) {
+  const found = await actions.loadResult(card, 0, 1);
+  if (typeof found?.data?.diff === 'string') {
+    choices.wholeDiff = found.data.diff;
+    again();
+  }
 }
 
 async function retryCall(card, { choices, again, actions }) {
@@ -208,7 +221,7 @@ function drawResult(card, text, { choices, again, actions }) {
   const load = async () => {
     choices.loading = true;
     again();
-    const loaded = await actions.loadResult(card, 0, RESULT_PAGE);
+    const loaded = (await actions.loadResult(card, 0, RESULT_PAGE))?.text ?? null;
     choices.loading = false;
     if (loaded !== null) {
       choices.whole = loaded;

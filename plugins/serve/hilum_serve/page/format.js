@@ -13,6 +13,14 @@ export function formatTokens(count) {
   return count >= 1_000 ? `${(count / 1_000).toFixed(1)}k` : String(count);
 }
 
+/** Return a size, such as `12 KB`. */
+export function formatBytes(count) {
+  if (count < 1_000) {
+    return `${count} B`;
+  }
+  return count < 1_000_000 ? `${Math.round(count / 1_000)} KB` : `${(count / 1_000_000).toFixed(1)} MB`;
+}
+
 /** Return an amount in dollars. */
 export function formatCost(cost) {
   if (cost === null || cost === undefined) {

@@ -370,8 +370,7 @@ export class SessionPage {
       set: (body) => run(() => this.api.set(body)),
       compact: (focus) => run(() => this.api.compact(focus ? { focus } : {})),
       loadResult: async (card, offset, limit) => {
-        const found = await attempt(() => this.api.result(card.call.id, offset, limit));
-        return found === null ? null : found.text ?? '';
+        return attempt(() => this.api.result(card.call.id, offset, limit));
       },
       completeFiles: async (text, signal) => {
         try {

@@ -289,6 +289,7 @@ export const TEXTS = [
   ['usage', 'Usage', '用量'],
   ['waiting', 'waiting', '等待中'],
   ['waiting_for_you', 'waiting for you', '等待你处理'],
+  ['whole_diff', 'Load all changes ({n} characters)', '加载全部更改（{n} 个字符）'],
   ['whole_result', 'Load the whole result ({n} characters)', '加载完整结果（{n} 个字符）'],
   ['with_context', 'With context: {what}', '附带上下文：{what}'],
   ['your_plan', 'Your version of the plan', '你的计划版本'],
