@@ -1,6 +1,7 @@
 // Numbers, times and one-line descriptions.
 
 import { language, t } from './strings.js';
+import { showHidden } from './visible.js';
 
 /** Return a number of tokens, such as `12.3k`. */
 export function formatTokens(count) {
@@ -81,7 +82,7 @@ export function baseName(path) {
 
 /** Return text on one line, cut to a length. */
 export function oneLine(text, limit = 200) {
-  const flat = String(text ?? '').replace(/\s+/g, ' ').trim();
+  const flat = showHidden(String(text ?? '').slice(0, limit * 20)).replace(/\s+/g, ' ').trim();
   return flat.length > limit ? `${flat.slice(0, limit - 1)}…` : flat;
 }
 

@@ -181,6 +181,7 @@ export const TEXTS = [
   ['remove_image', 'Remove {name}', '移除 {name}'],
   ['rename', 'Rename', '重命名'],
   ['result', 'Result', '结果'],
+  ['retried', 'retry', '重试'],
   ['retry', 'Retry', '重试'],
   ['rewind', 'Rewind', '回退'],
   ['rewind_conversation', 'Conversation', '对话'],

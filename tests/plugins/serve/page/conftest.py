@@ -107,6 +107,15 @@ def open_session(server: FakeServer, open_page: Callable[..., Any]) -> Callable[
     return open_session
 
 
+def wait_until(page: Any, condition: Callable[[], object]) -> None:
+    """Wait until a condition about a page holds; the page draws only in the next frame."""
+    for _ in range(400):
+        if condition():
+            return
+        page.wait_for_timeout(20)
+    raise AssertionError("the condition never held")
+
+
 @pytest.fixture(scope="session")
 def axe() -> Callable[[Any], list[str]]:
     """Return a function that lists the serious findings of axe-core about a page."""

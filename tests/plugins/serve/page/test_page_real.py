@@ -11,7 +11,7 @@ import trio
 from hilum.testing import say, use
 from served import serving
 
-from .conftest import keep_screenshot
+from .conftest import keep_screenshot, wait_until
 
 MARKUP = "<img src=x onerror='window.hacked=1'>"
 
@@ -124,7 +124,9 @@ def test_a_failed_call_is_retried_and_guarded_again(project, serve, open_new_ses
     page.locator(".decision .accept:enabled").click()
     page.get_by_text("It failed.").wait_for()
     page.locator(".card.failed").get_by_role("button", name="Retry").click()
+    page.locator(".card.waiting .tag").get_by_text("retry").wait_for()
     page.locator(".decision .accept:enabled").wait_for()
+    page.get_by_role("button", name="Retry", exact=True).wait_for(state="detached")
 
 
 def test_going_back_returns_the_prompt(project, serve, open_new_session):
@@ -143,7 +145,7 @@ def test_going_back_returns_the_prompt(project, serve, open_new_session):
     button.and_(page.locator(":enabled")).click()
     page.get_by_text("Second answer.").wait_for(state="detached")
     page.get_by_text("First answer.").wait_for()
-    assert page.locator(".composer textarea").input_value() == "Second prompt"
+    wait_until(page, lambda: page.locator(".composer textarea").input_value() == "Second prompt")
 
 
 def test_the_first_paint_comes_soon(serve, open_page):
