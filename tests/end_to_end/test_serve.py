@@ -216,7 +216,8 @@ async def test_share_in_the_terminal_serves_the_conversation(cli):
 
 
 async def test_the_server_joins_a_session_that_a_terminal_has_open(cli, served):
-    async with cli.model("Good day.", "Over HTTP."), cli.on_screen() as screen:
+    answers = ["Good day.", "Over HTTP.", "Alone."]
+    async with cli.model(*answers), cli.on_screen() as screen:
         await screen.wait_for(READY)
         await screen.type("Hello\r")
         await screen.wait_for("Good day.")
@@ -230,3 +231,11 @@ async def test_the_server_joins_a_session_that_a_terminal_has_open(cli, served):
             await remote.wait_for(session, lambda state: not state["running"])
             whole = await remote.events(session)
             assert [each["seq"] for each in whole] == list(range(1, len(whole) + 1))
+            await screen.type("/exit\r")
+            await screen.end()
+            # Without the terminal, the server opens the session itself.
+            answer = await remote.post(path, {"text": "And now"}, session=session)
+            assert answer.status_code == 202, answer.text
+            await remote.wait_for(session, lambda state: not state["running"])
+            ends = [each for each in await remote.events(session) if each["type"] == "run_ended"]
+            assert [each["text"] for each in ends] == answers

@@ -19,6 +19,7 @@ from hilum import (
     open_standard_session,
 )
 from hilum.errors import E_BUSY, E_FAILED, E_NOT_FOUND, E_UNKNOWN
+from hilum.sharing import JoinedSession
 from hilum.store import SessionInfo, Store, unspell_folder
 from hilum_view import SessionView
 from hilum_view.fuzzy_index import FuzzyIndex
@@ -446,6 +447,10 @@ class Hub:
 
     async def _close_when_ended(self, opening: _Opening, hosted: HostedSession) -> None:
         """Close a session whose log broke, or whose owner in another process has left."""
+        if isinstance(hosted.session, JoinedSession):
+            await hosted.session.lost.wait()
+            # Readers come back at once, and the session then opens here.
+            hosted.feed.end("restart")
         await hosted.feed.ended.wait()
         opening.close.set()
 
