@@ -79,6 +79,11 @@ async def test_both_terminals_show_the_same_and_can_prompt(cli):
         await second.wait_for("From one.")
         await second.type("/undo\r")
         await second.wait_for("works only in the terminal that has this conversation open")
+        # A refused shell line returns as a shell line: Enter does not send it to the agent.
+        await second.type("!ls\r")
+        await second.wait_for("A shell line (!) works only")
+        await second.wait_for("❯ !ls")
+        assert "❯  !ls" not in second.text
 
 
 async def test_the_first_answer_to_an_approval_wins(cli, asks):

@@ -25,6 +25,8 @@ MAX_CONFIRM = 20_000
 """Number of characters and rows that fit no window."""
 COUNTDOWN = 60.0
 """Seconds before the deadline at which the countdown starts."""
+MIN_CHANGED_ROWS = 6
+"""Rows of a change that are more important than the reason for the question."""
 
 
 @attrs.frozen
@@ -80,7 +82,7 @@ class ApprovalRows:
         self.shows_labels = True
         self.shows_all = False
         self.cursor: tuple[int, int] | None = None
-        self._body_rows: list[str] = []
+        self._bodies: dict[bool, list[str]] = {}
         self._body_of: tuple[Item, int, Theme] | None = None
 
     def draw(
@@ -110,6 +112,7 @@ class ApprovalRows:
         room -= body_room
         marks = fit_rows(marks, min(len(marks), room), width)
         room -= len(marks)
+        is_change = isinstance(item, WaitingCall) and item.make_brief_rows is not None
         more_body = min(len(body) - body_room, 2, room)
         body_room += more_body
         room -= more_body
@@ -119,6 +122,14 @@ class ApprovalRows:
         room -= choice_room - 1
         choices = _option_rows(shown, width, choice_room, theme)
         self.shows_labels = choice_room >= _count_label_rows(shown, width)
+        if is_change and len(body) + min(len(why), 2) > body_room + room:
+            # In the rows that there are, the changed lines are shown before the unchanged ones.
+            body = self._brief_body(shown, width, theme)
+            body_room = min(body_room, len(body))
+            more_body = min(len(body), MIN_CHANGED_ROWS) - body_room
+            more_body = max(min(more_body, room), 0)
+            body_room += more_body
+            room -= more_body
         why = fit_rows(why, min(len(why), 2, room), width)
         room -= len(why)
         hint = "w shows all" if shown.step in CONFIRM_STEPS else "v shows all"
@@ -131,7 +142,9 @@ class ApprovalRows:
             self.cursor = (len(rows), min(2 + column, width - 1))
         return [*rows, *choices]
 
-    def _body(self, shown: ShownItem, width: int, theme: Theme) -> list[str]:
+    def _body(
+        self, shown: ShownItem, width: int, theme: Theme, *, is_brief: bool = False
+    ) -> list[str]:
         """Return the rows that describe the item, marked as untrusted text."""
         # A screen reader would read a vertical line aloud.
         bar = theme.paint("│ ", "dim") if theme.attributes else "  "
@@ -141,15 +154,24 @@ class ApprovalRows:
         if shown.step in CONFIRM_STEPS and isinstance(shown.item, WaitingCall):
             rows = _confirm_rows(shown, shown.item, inner, theme)
         else:
-            rows = self._describe(shown.item, inner, theme)
+            rows = self._describe(shown.item, inner, theme, is_brief=is_brief)
         return [bar + row for row in rows]
 
-    def _describe(self, item: Item, width: int, theme: Theme) -> list[str]:
+    def _brief_body(self, shown: ShownItem, width: int, theme: Theme) -> list[str]:
+        """Return the rows that describe a change without its unchanged lines."""
+        if shown.step in CONFIRM_STEPS:
+            return self._body(shown, width, theme)
+        return self._body(shown, width, theme, is_brief=True)
+
+    def _describe(self, item: Item, width: int, theme: Theme, *, is_brief: bool) -> list[str]:
         wanted = (item, width, theme)
         if self._body_of != wanted:
             self._body_of = wanted
-            self._body_rows = describe_item(item, width, theme)
-        return self._body_rows
+            # Both forms are kept, because a frame may need both.
+            self._bodies = {}
+        if is_brief not in self._bodies:
+            self._bodies[is_brief] = describe_item(item, width, theme, is_brief=is_brief)
+        return self._bodies[is_brief]
 
 
 def folded_row(count: int, width: int, theme: Theme, *, focused: bool, focus_label: str) -> str:

@@ -13,8 +13,17 @@ MAX_DESCRIPTION = 40_000
 out."""
 
 
-def describe_item(item: Item, width: int, theme: Theme) -> list[str]:
-    """Return the rows that describe an item."""
+def describe_item(item: Item, width: int, theme: Theme, *, is_brief: bool = False) -> list[str]:
+    """Return the rows that describe an item.
+
+    Args:
+        item: The item.
+        width: Available width in columns.
+        theme: The colors.
+        is_brief: Whether to leave out the unchanged lines of a change.
+    """
+    if is_brief and isinstance(item, WaitingCall) and item.make_brief_rows is not None:
+        return [cut(row, width) for row in item.make_brief_rows(width, theme)]
     if isinstance(item, WaitingCall) and item.make_rows is not None:
         return [cut(row, width) for row in item.make_rows(width, theme)]
     match item:

@@ -31,7 +31,8 @@ from hilum_terminal.attention import attention
 from hilum_terminal.chat_protocol import Choice
 from hilum_terminal.composer import Composer
 from hilum_terminal.drawing import Drawing, Layout
-from hilum_terminal.face_base import BROKEN_LOG, STOPPING, FaceBase
+from hilum_terminal.ended_items import describe_end
+from hilum_terminal.face_base import STOPPING, FaceBase
 from hilum_terminal.full_view import FullView
 from hilum_terminal.history import History, history_file
 from hilum_terminal.key_bindings import list_keys
@@ -447,9 +448,9 @@ class Face(FaceBase):
         self.drawing.theme = self.theme
         self.composer.keeps_history = settings.history
 
-    def give_back(self, texts: list[str]) -> None:
+    def give_back(self, texts: list[str], *, is_typed: bool = False) -> None:
         """Insert texts into the draft again."""
-        self.composer.give_back(texts)
+        self.composer.give_back(texts, is_typed=is_typed)
         self.drawing.redraw(at_once=True)
 
     def _write_problem(self, text: str, *, is_bug: bool = False) -> None:
@@ -528,9 +529,15 @@ class Face(FaceBase):
     def show_waiting(self, items: Sequence[Item]) -> None:
         """Show the items that wait for the user."""
         now = trio.current_time()
-        ended = "" if self.conversation.is_working else "the run has ended"
-        if self.conversation.is_broken:
-            ended = BROKEN_LOG
+        current = self.approvals.current
+        ended = ""
+        if current is not None:
+            ended = describe_end(
+                current,
+                self.conversation.session,
+                is_working=self.conversation.is_working,
+                now=now,
+            )
         known = {item.id for item in self.approvals.waiting}
         routed = self.approvals.update(items, now, ended=ended)
         for item in items:

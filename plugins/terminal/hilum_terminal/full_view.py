@@ -289,7 +289,7 @@ class FullView:
             parts.append(f"{self._describe_matches()}, n: next")
         parts.append("q: back")
         if len(self._pages) > 1:
-            parts.append("←→: other call")
+            parts.append("←→: another call or agent")
         parts += ["/: search", "↑↓ PgUp PgDn Home End"]
         return theme.paint(cut(" · ".join(parts), width), "dim")
 

@@ -18,7 +18,7 @@ from hilum_terminal.prompts import (
     KeyGuard,
     LineField,
 )
-from hilum_terminal.row_layout import exact_rows
+from hilum_terminal.row_layout import wrapped_rows
 from hilum_terminal.styles import Theme
 from hilum_terminal.text_width import cells, cut, one_line, pad
 
@@ -262,7 +262,7 @@ class Picker(Generic[Entry]):
         wanted = (self._found[self._position], width)
         if self._preview_of != wanted:
             self._preview_of = wanted
-            self._preview_rows = [cut(row, width) for row in exact_rows(text, width)]
+            self._preview_rows = [cut(row, width) for row in wrapped_rows(text, width)]
         shown = self._preview_rows[: max(room, 0)]
         return [theme.paint(row, "dim") for row in shown]
 

@@ -34,7 +34,8 @@ from hilum_terminal.approval_items import (
 from hilum_terminal.approval_rules import find_also_covered
 from hilum_terminal.call_descriptions import describe_action
 from hilum_terminal.chat_protocol import Choice
-from hilum_terminal.face_base import BROKEN_LOG, FaceBase
+from hilum_terminal.ended_items import describe_end
+from hilum_terminal.face_base import FaceBase
 from hilum_terminal.full_view import FullView
 from hilum_terminal.plain_questions import (
     AskedItem,
@@ -441,9 +442,13 @@ class PlainFace(FaceBase):
             item = self._seen.pop(identity)
             card = self._cards_of_seen.pop(identity, None)
             if identity not in self._answered:
-                why = _describe_end(item, card)
-                if self.conversation.is_broken:
-                    why = BROKEN_LOG
+                why = describe_end(
+                    item,
+                    self.conversation.session,
+                    is_working=self.conversation.is_working,
+                    now=trio.current_time(),
+                    card=card,
+                )
                 self.say(f"No longer waiting: {why}.")
         self._answered &= ids
         self._items = tuple(items)
@@ -583,7 +588,8 @@ class PlainFace(FaceBase):
     def make_transcript(self, view: SessionView) -> Transcript:
         """Return a transcript for a new session, which is written line by line."""
         self._forget_session()
-        return Transcript(view, self.commit)
+        # No key shows a call in full here.
+        return Transcript(view, self.commit, unfold_key="")
 
     def open_full_view(self, view: FullView) -> None:
         """Write the text of the view instead: in plain lines, nothing covers the screen."""
@@ -612,7 +618,7 @@ class PlainFace(FaceBase):
             action = describe_action(card.call.name, card.arguments)
             self.say(one_line(f"running: {action}", self.terminal.width()))
 
-    def give_back(self, texts: list[str]) -> None:
+    def give_back(self, texts: list[str], *, is_typed: bool = False) -> None:
         """Show texts that were not sent, so that the user can copy them."""
         for text in texts:
             self.say(f"Not sent: {text}")
@@ -664,13 +670,3 @@ class PlainFace(FaceBase):
 
 def _sandbox(item: Item) -> str:
     return item.sandbox if isinstance(item, WaitingCall) else ""
-
-
-def _describe_end(item: Item, card: Card | None) -> str:
-    """Return why an item no longer waits although it was not answered here."""
-    decided_by = card.decided_by if card is not None else ""
-    if decided_by == "timeout" or 0 < item.deadline <= trio.current_time():
-        return "the time limit was reached"
-    if decided_by == "stop" or (card is not None and card.was_stopped):
-        return "the run was stopped"
-    return "it was answered in another terminal, or its run ended"

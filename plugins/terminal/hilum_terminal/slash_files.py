@@ -185,9 +185,7 @@ def describe_limits(preview: UndoPreview) -> str:
     """Return lines about the files that an undo merges, skips or does not know."""
     lines = []
     if preview.merged:
-        lines.append(
-            f"Changed since by something else, which will be kept: {list_names(preview.merged)}"
-        )
+        lines.append(f"Changed again later, which will be kept: {list_names(preview.merged)}")
     for path, why in list(preview.skipped.items())[:MAX_NAMED]:
         lines.append(f"Will be skipped: {path}: {why}")
     if len(preview.skipped) > MAX_NAMED:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import attrs
 import msgspec
@@ -152,11 +153,11 @@ class WaitingItems:
         # If the description contains no diff, all lines are text.
         first = hunks[0] if hunks else len(lines)
 
-        def make_rows(width: int, theme: Theme) -> list[str]:
+        def make_rows(width: int, theme: Theme, *, context: bool = True) -> list[str]:
             rows = text_rows("\n".join(lines[:first]), width, theme) if first else []
             if hunks:
                 diff = "\n".join(lines[first:])
-                rows += diff_rows(diff, width=width, theme=theme, header=False)
+                rows += diff_rows(diff, width=width, theme=theme, header=False, context=context)
             return rows
 
         sandbox = ""
@@ -168,6 +169,7 @@ class WaitingItems:
             title=first_line(f"{approval.call.name} {describe_arguments(approval.call.arguments)}"),
             description=text,
             make_rows=make_rows,
+            make_brief_rows=partial(make_rows, context=False) if hunks else None,
             folder=str(self._session.workspace.root),
             sandbox=sandbox,
             why=approval.reason,

@@ -175,3 +175,11 @@ def test_enter_does_not_choose_before_the_picker_can_be_read():
     picker.rows(40, 8, PLAIN, 100.1)
     assert picker.handle(Key("enter"), 100.2) is None
     assert picker.handle(Key("enter"), 100.5).entry.label == "yes"
+
+
+def test_a_preview_is_wrapped_between_words():
+    text = "a preview of several words that is longer than its column is wide"
+    picker = Picker("Sessions", [Entry("one", preview=text)])
+    shown = "\n".join(picker.rows(40, 12, PLAIN, 0.0))
+    assert "a preview of several words that is" in shown
+    assert "longer than its column is wide" in shown

@@ -69,6 +69,17 @@ async def test_resume_lists_other_sessions_with_a_preview():
         assert second not in [choice.value for choice in choices]
         assert greeting.label == "Greet me."
         assert "> Greet me.\n\nHello." in greeting.preview
+        assert " · " not in greeting.hint
+        await chat.type("/fork")
+        await chat.type("/resume", None)
+        # A copy can be told from its original, which has the same title.
+        hints = {choice.value: choice.hint for choice in chat.questions[-1][1]}
+        assert "copy" not in hints[second]
+        copy = chat.session.id
+        await chat.type(f"/resume {second}")
+        await chat.type("/resume", None)
+        hints = {choice.value: choice.hint for choice in chat.questions[-1][1]}
+        assert hints[copy].split(" · ")[1] == "copy"
         await chat.type("/resume", "Greet me.")
         assert chat.session.id == first
         assert "that you are in" in await chat.type(f"/resume {first}")
@@ -542,6 +553,7 @@ async def test_background_commands_are_listed_and_stopped():
         await chat.session.run("start")
         said = await chat.type("/ps")
         assert "s1  command ·" in said
+        assert said.count("s1") == 1
         assert "sleep 200" in said
         await chat.type("/stop s7")
         assert "s7" in chat.error
