@@ -62,7 +62,7 @@ async def test_a_first_conversation(cli, asks):
         assert "✓ read a.py" in screen.text
         assert "It sets x." in screen.text
         await screen.type("\x03")
-        await screen.wait_for("Ctrl-C again to leave.")
+        await screen.wait_for("Press Ctrl-C again to exit.")
         await screen.type("\x03")
         assert await screen.end() == 0
         assert "To continue: hilum --resume " in screen.text
@@ -226,7 +226,7 @@ async def test_another_session_takes_the_place_of_this_one(cli):
         await screen.type("/clear\r")
         await screen.type("second\r")
         await screen.wait_for("New.")
-        assert "A new conversation. The earlier one: /resume" in screen.text
+        assert "This is a new conversation. To return to the earlier one: /resume" in screen.text
         request = str(server.requests[-1].body)
         assert "alpha-prompt" not in request
         assert "old-output" not in request
@@ -336,7 +336,7 @@ async def test_a_paste_without_an_end(cli):
         await screen.type("\x1b[200~abc")
         await screen.wait_for("abc")
         await screen.type("\x03")
-        await screen.wait_for("The draft is in the history")
+        await screen.wait_for("The draft was cleared")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT])
@@ -489,7 +489,7 @@ async def test_ctrl_b_moves_a_command_to_the_background(cli, asks):
         await screen.type("a draft\x02X")
         await screen.wait_for("a drafXt")
         await screen.type("\x03")
-        await screen.wait_for("The draft is in the history")
+        await screen.wait_for("The draft was cleared")
         assert "in the background" not in screen.text
         await screen.type("\x02")
         await screen.wait_for("It runs.")

@@ -53,7 +53,7 @@ async def test_a_pasted_path_sends_the_image(sees):
         await screen.type(f"[image #2: {other}]\r")
         await screen.wait_for("Again.")
         assert pictures(server) == [PNG]
-        assert "An image in this text is not sent" in screen.text
+        assert "An image in this message is not sent" in screen.text
 
 
 async def test_an_image_that_cannot_be_sent_gives_the_draft_back(sees):

@@ -19,6 +19,7 @@ CHOICES = "Type one of these, then Enter:"
 READ_QUESTION = 0.5
 CTRL_C = "\x03"
 CTRL_D = "\x04"
+CTRL_G = "\x07"
 CTRL_S = "\x13"
 CTRL_Q = "\x11"
 
@@ -106,6 +107,15 @@ async def test_a_first_conversation(cli, asks):
         await leave(screen)
 
 
+@pytest.mark.parametrize("prompt", ["#42: fix the test", "!touch ran"])
+async def test_an_argument_is_neither_a_memory_nor_a_shell_line(cli, prompt):
+    async with cli.model(say("Fine.")) as server, cli.on_screen("--plain", prompt) as screen:
+        await screen.wait_for("Fine.")
+        assert prompt in str(server.requests[-1].body)
+        await leave(screen)
+    assert not (cli.workspace / "ran").exists()
+
+
 @pytest.mark.parametrize(
     ("options", "env", "size"),
     [
@@ -139,7 +149,7 @@ async def test_commands_and_questions_of_commands(cli):
         await screen.type("?\n")
         await screen.wait_until(lambda: screen.text.count("Type a prompt and press") == 2, "help")
         await screen.type("/model\n")
-        await reply(screen, "Number, or Enter to leave it:", "99999")
+        await reply(screen, "Number, or Enter to cancel:", "99999")
         await reply(screen, "Please type a number from 1", "1")
         await screen.wait_until(lambda: screen.text.count("Number, or") == 2, "asked again")
         await screen.type("Hello\n")
@@ -153,7 +163,7 @@ async def test_a_line_that_arrives_together_with_an_answer_is_not_lost(cli):
     async with cli.model(say("One.")), cli.on_screen("--plain") as screen:
         await screen.wait_for(READY)
         await screen.type("/model\n")
-        await reply(screen, "Number, or Enter to leave it:", "1\nHello")
+        await reply(screen, "Number, or Enter to cancel:", "1\nHello")
         await screen.wait_for("One.")
         await leave(screen)
 
@@ -205,7 +215,7 @@ async def test_only_yes_confirms(cli, asks):
         await screen.wait_until(lambda: screen.text.count("Type yes (Stop it)") == 2, "asked")
         await trio.sleep(READ_QUESTION)
         await screen.type("yes\n")
-        await screen.wait_for("A new conversation.")
+        await screen.wait_for("This is a new conversation.")
         await screen.type("Second\n")
         await screen.wait_for("Two.")
         assert screen.text.count("running: $ sleep 1.2; echo ok") == 2
@@ -249,7 +259,7 @@ async def test_what_was_typed_before_the_question_does_not_answer_it(cli, asks):
         await screen.type("Write b.py\n")
         await screen.wait_for("Approval needed")
         await screen.type("yes\nsession\n")
-        await screen.wait_for("sent as text")
+        await screen.wait_for("sent as a message")
         await trio.sleep(READ_QUESTION)
         await screen.type("yes please\n")
         await trio.sleep(READ_QUESTION)
@@ -285,7 +295,7 @@ async def test_a_busy_program_does_not_take_an_old_line_for_an_answer(cli, asks,
         await screen.wait_for("view: the whole call")
         await trio.sleep(0.3)
         await screen.type("yes\n")
-        await screen.wait_for("sent as text")
+        await screen.wait_for("sent as a message")
         assert not (cli.workspace / "b.py").exists()
 
 
@@ -386,7 +396,7 @@ async def test_view_and_edit(cli, asks):
         assert screen.current_modes == screen.modes
         await trio.sleep(READ_QUESTION)
         await screen.type("session\n")
-        await screen.wait_for("only this one can be allowed")
+        await screen.wait_for("An edited call can be approved only once.")
         await screen.type("yes\n")
         await screen.wait_for("Done.")
         assert (cli.workspace / "b.txt").read_text().startswith("edited,\nrow 2,")
@@ -439,7 +449,7 @@ async def test_a_question_ends_when_the_log_cannot_be_written(cli, asks, plugin)
         (cli.workspace / "full").touch()
         await reply(screen, "view: the whole call", "yes")
         await screen.wait_for("E_STORE")
-        await screen.wait_for("hilum takes no answer")
+        await screen.wait_for("cannot accept answers")
         asked = screen.text.count("view: the whole call")
         await screen.type("?\n")
         await screen.wait_until(lambda: screen.text.count("Type a prompt and") == 2, "the help")
@@ -512,7 +522,7 @@ async def test_a_question_of_a_command_comes_before_what_waits(cli, asks):
         await screen.type("Write b.py\n")
         await screen.wait_for("view: the whole call")
         await screen.type("/model\n")
-        await reply(screen, "Number, or Enter to leave it:", "yes")
+        await reply(screen, "Number, or Enter to cancel:", "yes")
         await screen.wait_for("Please type a number")
         assert not (cli.workspace / "b.py").exists()
         await trio.sleep(READ_QUESTION)
@@ -538,7 +548,7 @@ async def test_plans(cli):
         assert "do it better" in str(server.requests[-1].body)
         await trio.sleep(READ_QUESTION)
         await screen.type("/clear\n")
-        await screen.wait_for("A new conversation.")
+        await screen.wait_for("This is a new conversation.")
         await trio.sleep(READ_QUESTION)
         await screen.type("yes\n")
         await screen.wait_for("A prompt.")
@@ -552,7 +562,7 @@ async def test_the_question_about_trust(cli, way):
     server = {"command": "touch", "args": [str(cli.folder / "started")]}
     (cli.workspace / ".mcp.json").write_text(json.dumps({"mcpServers": {"evil": server}}))
     async with cli.model(say("One.")), cli.on_screen("--plain", "Hello") as screen:
-        await screen.wait_for("Number, or Enter to leave it:")
+        await screen.wait_for("Number, or Enter to cancel:")
         if way == "SIGTERM":
             screen.process.terminate()
             assert await screen.end() == 128 + signal.SIGTERM
@@ -612,7 +622,7 @@ async def test_ctrl_c_stops_the_run_and_leaves_the_second_time(cli):
         await screen.wait_for("stopped")
         await trio.sleep(0.2)
         await screen.type(CTRL_C)
-        await screen.wait_for("Ctrl-C again to leave.")
+        await screen.wait_for("Press Ctrl-C again to exit.")
         await screen.type(CTRL_C)
         assert await screen.end() == 0
         assert screen.current_modes == screen.modes
@@ -654,6 +664,48 @@ async def test_signals_leave_at_a_run_and_at_a_question(cli, asks, number):
         assert "To continue: hilum --resume" in screen.text
 
 
+@pytest.mark.parametrize("options", [("--plain",), ()], ids=["plain", "redrawn"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+async def test_the_editor_ends_with_hilum(cli, asks, gone, wait_until, number, options):
+    editor = cli.folder / "editor"
+    editor.write_text('#!/bin/sh\necho $$ > "$0.pid"\necho EDITOR-RUNS\nexec sleep 600\n')
+    editor.chmod(0o755)
+    write = asks("write_file", path="b.py", content="y = 2\n")
+    async with (
+        cli.model(write),
+        cli.on_screen(*options, VISUAL=str(editor)) as screen,
+    ):
+        await screen.wait_for(READY)
+        if options:
+            await screen.type("Write\n")
+            await reply(screen, CHOICES, "edit")
+        else:
+            await screen.type("draft" + CTRL_G)
+        await screen.wait_for("EDITOR-RUNS")
+        screen.process.send_signal(number)
+        assert await screen.end() == 128 + number
+        pid = int((cli.folder / "editor.pid").read_text())
+        await wait_until(lambda: gone(pid))
+
+
+async def test_a_command_of_the_program_ends_with_hilum(cli, gone, wait_until, plugin):
+    """Even if hilum is killed: its warden ends the child process."""
+    options = plugin(
+        "import os, pathlib, sys, time\n"
+        "if '-c' in sys.orig_argv:\n"
+        f"    pathlib.Path({str(cli.folder)!r}, 'child.pid').write_text(str(os.getpid()))\n"
+        "    time.sleep(600)\n"
+    )
+    async with cli.model(say("One.")), cli.on_screen("--plain") as screen:
+        await screen.wait_for(READY)
+        await screen.type(f"/plugins --plugin {options[1]}\n")
+        file = cli.folder / "child.pid"
+        await screen.wait_until(lambda: file.exists() and file.read_text(), "the command")
+        screen.process.send_signal(signal.SIGKILL)
+        await screen.process.wait()
+        await wait_until(lambda: gone(int(file.read_text())))
+
+
 async def test_the_terminal_is_closed(cli):
     """The program ends when its terminal has gone, without a signal, too."""
     async with cli.model(never), cli.on_terminal("--plain") as terminal:
@@ -689,7 +741,7 @@ async def test_a_secret_is_not_shown(cli, plugin):
         await screen.wait_for("Your key (not shown)")
         assert not screen.current_modes[3] & termios.ECHO
         await screen.type("early-sk-1\n")
-        await screen.wait_for("came before the question, and was dropped")
+        await screen.wait_for("hilum discarded that line")
         await trio.sleep(READ_QUESTION)
         await screen.type("sk-12345\n")
         await screen.wait_for("length 8")

@@ -10,7 +10,7 @@ import pytest
 import trio
 from hilum.messages import AssistantMessage, Text
 
-READY = "ready · agent"
+READY = "ready · "
 JOINED = "open in 2 terminals"
 LEFT = "Continue the conversation in this terminal?"
 SHIFT_TAB = "\x1b[Z"
@@ -68,6 +68,8 @@ async def test_both_terminals_show_the_same_and_can_prompt(cli):
         two_terminals(cli) as (first, second),
     ):
         await second.wait_for("Good day.")
+        await second.wait_for("ready · joined")
+        assert "· joined" not in first.text
         await second.type("Second prompt\r")
         await first.wait_for("❯ Second prompt")
         await first.wait_for("From two.")
@@ -147,6 +149,10 @@ async def test_the_second_terminal_takes_over(cli, way):
             await first.type("/quit\r")
         else:
             os.kill(first.process.pid, signal.SIGKILL)
+        # The question takes no keys while there is a draft.
+        await second.wait_for("A command has a question")
+        assert "my draft" in second.text
+        await second.type(SHIFT_TAB)
         await take_over(second)
         await second.wait_for(READY)
         await second.wait_for("my draft")
@@ -247,7 +253,15 @@ async def test_three_terminals(cli):
             nursery.start_soon(take_over, second)
             nursery.start_soon(take_over, third)
         for screen in (second, third):
+            await screen.wait_until(
+                lambda: "open in 2 terminals" in screen.text.rpartition("has left.")[2],  # noqa: B023
+                "both terminals show the conversation again",
+            )
             await screen.wait_for(READY)
+        # A prompt that is sent before the third terminal has joined the second one returns to its
+        # input.
+        await second.wait_until(lambda: second.text.count(JOINED) == 2, "two terminals again")
+        await third.wait_until(lambda: third.text.count(JOINED) == 2, "two terminals again")
         await third.type("And now?\r")
         await third.wait_for("From three.")
         await second.wait_for("From three.")

@@ -31,7 +31,7 @@ async def test_a_server_is_entered_at_the_first_start(cli):
         await reply(screen, "A server at another address", "\r")
         await reply(screen, "Base URL of the server", f"{server.url}\r")
         await reply(screen, f"Models of {name}", "\r")
-        await screen.wait_for(f"{name}/model is used from now on")
+        await screen.wait_for(f"{name}/model is now your model")
         await screen.wait_for(READY)
         await screen.type("hi\r")
         await screen.wait_for("Hello from the server.")
@@ -40,7 +40,7 @@ async def test_a_server_is_entered_at_the_first_start(cli):
 async def test_a_server_is_entered_in_plain_lines(cli):
     async with serve(lambda request: "Hello.") as server, cli.on_screen("--plain") as screen:
         name = f"localhost-{server.url.rpartition(':')[2]}"
-        await screen.wait_for("Number, or Enter to leave it:")
+        await screen.wait_for("Number, or Enter to cancel:")
         number = next(
             line.split(".")[0].strip("* ")
             for line in screen.text.splitlines()
@@ -50,7 +50,7 @@ async def test_a_server_is_entered_in_plain_lines(cli):
         await screen.type(f"{number}\n")
         await reply(screen, "Base URL of the server", f"{server.url}\n")
         await reply(screen, f"1. {name}/model", "1\n")
-        await screen.wait_for(f"{name}/model is used from now on")
+        await screen.wait_for(f"{name}/model is now your model")
 
 
 @pytest.mark.parametrize("plain", [False, True])

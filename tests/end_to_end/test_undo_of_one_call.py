@@ -41,7 +41,7 @@ async def test_plain_lines_list_the_calls_with_numbers(cli, answers):
         await screen.wait_for("3 turns")
         await screen.type("/undo call\n")
         await screen.wait_for("2. write_file a.txt")
-        await screen.wait_for("Number, or Enter to leave it:")
+        await screen.wait_for("Number, or Enter to cancel:")
         await trio.sleep(0.5)
         await screen.type("1\n")
         await screen.wait_for("will delete b.txt (+0 −1)")

@@ -17,7 +17,7 @@ import msgspec
 import trio
 
 from hilum import events as ev
-from hilum.agents import Agent
+from hilum.agents import Agent, Mode
 from hilum.call_finder import find_call
 from hilum.errors import E_BUSY, E_TIMEOUT, HilumError, StoreError, ToolDenied, UsageError
 from hilum.hooks import PluginFailure, open_nursery
@@ -197,11 +197,14 @@ class JoinedSession(Session):
     ) -> None:
         self._held = MemoryLog(info)
         super().__init__(kernel, self._held, info, root, settings)
-        self.attended = welcome.attended
-        self.began_at = welcome.last
-        self.lost = trio.Event()
-        self.is_silent = False
-        self.confinement = ""
+        self.attended: bool = welcome.attended
+        self.began_at: int = welcome.last
+        self.lost: trio.Event = trio.Event()
+        self.is_silent: bool = False
+        self.confinement: str = ""
+        self.modes: dict[str, Mode] = {}
+        self.model: str = ""
+        self.approve: Any = ""
         self.on_problem: Callable[[HilumError], None] = lambda error: None
         self.on_refused: Callable[[str], None] = lambda identity: None
         self.on_silence: Callable[[], None] = lambda: None
@@ -352,11 +355,17 @@ class JoinedSession(Session):
             return
         self.lost.set()
         self._complete.set()
-        error = self._find_problem()
-        assert error is not None
+        hint = f"/resume {self.id} opens it here."
+        ended = StoreError(f"{_LEFT} The run has ended or was cut off.", code=E_BUSY, hint=hint)
         for run in self.runs.values():
-            run._finish(None, error)
+            run._finish(None, ended)
         self.runs.clear()
+        # The owner may have carried out a request whose reply has not arrived.
+        error = StoreError(
+            f"{_LEFT} It may have received what you just sent.",
+            code=E_BUSY,
+            hint=f"{hint} Look there before you send it again.",
+        )
         for identity, handle in list(self._replies.items()):
             handle(make_error_reply(identity, error))
         self._replies.clear()

@@ -10,18 +10,26 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import trio
 from hilum import hookimpl
 
 from hilum_models.settings import ModelsSettings as ModelsSettings
 
 if TYPE_CHECKING:
-    from hilum import Kernel, ModelTest, ProviderStatus, models
+    from hilum import Kernel, ModelTest, ProviderStatus, Session, models
 
     from hilum_models.api_loading import create_wire as create_wire
     from hilum_models.providers import HttpProvider
     from hilum_models.stored_key import StoredKey
 
-__all__ = ["Gateways", "ModelsSettings", "create_wire", "open_kernel", "provide_models"]
+__all__ = [
+    "Gateways",
+    "ModelsSettings",
+    "create_wire",
+    "open_kernel",
+    "open_session",
+    "provide_models",
+]
 
 
 # Seconds. A locked keyring waits for the user, but a session must open without waiting.
@@ -179,6 +187,17 @@ async def open_kernel(kernel: Kernel) -> AsyncIterator[Gateways]:
         yield gateways
     finally:
         await gateways.transport.aclose()
+
+
+@hookimpl
+async def open_session(session: Session) -> AsyncIterator[None]:
+    """Import the HTTP client in a thread, while the user types the first prompt."""
+    gateways = session.kernel.plugin(Gateways)
+    async with trio.open_nursery() as nursery:
+        if gateways is not None:
+            nursery.start_soon(gateways.transport.preload, name="models: HTTP client")
+        yield None
+        nursery.cancel_scope.cancel()
 
 
 @hookimpl

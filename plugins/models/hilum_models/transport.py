@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -17,11 +18,21 @@ from hilum_models.failures import Endpoint
 if TYPE_CHECKING:
     from hilum_models.http_client import HttpClient, Response
 
+_CLIENT_MODULE = "hilum_models.http_client"
 MAX_DOCUMENT = 16 << 20  # maximum size, in bytes, of a list of models
 
 
+# Several threads may import the module at the same time.
+_loading = threading.Lock()
+
+
 def load_http_client() -> ModuleType:
-    """Return the HTTP client module, which takes 100 ms to import."""
+    """Return the HTTP client module; importing it blocks for 50 to 100 ms."""
+    with _loading:
+        return _import_http_client()
+
+
+def _import_http_client() -> ModuleType:
     if "httpx" not in sys.modules:
         # If click is installed, httpx imports its command-line program, and with it rich. Importing
         # it takes 40 ms (tests/benchmarks/first_request.py), although hilum never uses it. A None
@@ -30,7 +41,7 @@ def load_http_client() -> ModuleType:
         import httpx  # noqa: F401
 
         del sys.modules["httpx._main"]
-    return import_module("hilum_models.http_client")
+    return import_module(_CLIENT_MODULE)
 
 
 class Transport:
@@ -67,9 +78,24 @@ class Transport:
         if self._closed:
             raise RuntimeError("the transport is closed")
         if self._client is None:
-            self._client = load_http_client().HttpClient()
+            module = await self._load()
+            # Another task may have opened the client in the meantime.
+            self._client = self._client or module.HttpClient()
         async with self._client.send(method, url, headers, endpoint, body) as response:
             yield response
+
+    async def preload(self) -> None:
+        """Import the HTTP client, so that the first request need not wait for it."""
+        # A failed import is reported by the first request.
+        with suppress(ImportError):
+            await self._load()
+
+    async def _load(self) -> ModuleType:
+        loaded = sys.modules.get(_CLIENT_MODULE)
+        if loaded is not None and hasattr(loaded, "HttpClient"):
+            return loaded
+        # In the event loop, the import would delay the keys that the user types.
+        return await trio.to_thread.run_sync(load_http_client, abandon_on_cancel=True)
 
     async def fetch(
         self, url: str, headers: Mapping[str, str], endpoint: Endpoint, timeout: float

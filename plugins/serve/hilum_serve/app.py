@@ -165,6 +165,9 @@ class App:
                 hosted = await stack.enter_async_context(using)
             call = Call(self._hub, user, query, body, path, seen, request, hosted)
             if hosted is not None and seen is not None:
+                if operation.decides is not None:
+                    # What is decided on is looked up in the view, which may be behind the log.
+                    await hosted.catch_up()
                 check_seen(operation, call, hosted, seen)
             result = await operation.handler(call)
             if hosted is not None and operation.changes:

@@ -33,11 +33,10 @@ class WaitingCall:
             approval.
         marks: What is dangerous or notable in the call.
         agent: The agent that made the call, if it is not the one the user talks to.
-        answer: Id of the model's answer that contains the call; empty if unknown.
-        scope: The scope of a lasting approval; empty for all calls of the tool.
+        response: Id of the model's response that contains the call; empty if unknown.
+        scope: The scope of a lasting approval, which is also the rule that "always" stores; empty
+            for all calls of the tool.
         covers: Description of the calls that a lasting approval covers.
-        rule: The exact rule that "always" would store.
-        editable: Whether the arguments can be edited.
         arguments: The arguments as edited by the user; None for the model's arguments.
         deadline: Time at which the call is denied, on the same clock as ``now``; 0 if not known
             yet.
@@ -54,11 +53,9 @@ class WaitingCall:
     dangerous: bool = False
     marks: tuple[str, ...] = ()
     agent: str = ""
-    answer: str = ""
+    response: str = ""
     scope: str = ""
     covers: str = ""
-    rule: str = ""
-    editable: bool = True
     arguments: str | None = None
     deadline: float = attrs.field(default=0.0, eq=False)
 
@@ -97,18 +94,16 @@ class WaitingPlan:
     Attributes:
         id: Id of the plan.
         text: The plan.
-        make_rows: Function that returns the plan as rows for a width; None to lay out ``text``.
-        agent: The agent that proposes the plan, if it is not the one the user talks to.
+        agent: Always empty, because only the agent that the user talks to proposes plans.
         edited: Whether the user edited ``text``.
         deadline: Always 0, because a plan has no deadline.
     """
 
     id: str
     text: str = ""
-    make_rows: Callable[[int, Theme], Sequence[str]] | None = attrs.field(default=None, eq=False)
-    agent: str = ""
     edited: bool = False
-    deadline: float = attrs.field(default=0.0, eq=False)
+    agent: str = attrs.field(default="", init=False)
+    deadline: float = attrs.field(default=0.0, init=False)
 
 
 Item = WaitingCall | WaitingQuestion | WaitingPlan
@@ -142,10 +137,12 @@ class ShowWhole:
     Attributes:
         id: Id of the item.
         full_screen: Whether to show it in the full-screen view instead of the scrollback.
+        text: The text to show instead: everything that a second step of the prompt asks about.
     """
 
     id: str
     full_screen: bool = False
+    text: str = ""
 
 
 @attrs.frozen

@@ -65,7 +65,12 @@ def confirm_options(step: Step, listed: int) -> list[Option]:
         "session": "yes, for this session",
         "all": f"yes, allow these {listed} calls",
     }
-    return [Option("n", "back", "no, back", "no"), Option("y", "confirm", labels[step], "yes")]
+    return [
+        Option("n", "back", "no, back", "no"),
+        Option("y", "confirm", labels[step], "yes"),
+        Option("v", "view", "show whole", "whole"),
+        Option("w", "full", "full screen", "full"),
+    ]
 
 
 def call_options(item: WaitingCall, *, batch: int, also: int) -> list[Option]:
@@ -79,7 +84,7 @@ def call_options(item: WaitingCall, *, batch: int, also: int) -> list[Option]:
     options = [Option("y", "once", "yes, once", "yes")]
     is_lasting = not find_lasting_problem(item)
     if is_lasting and batch > 1:
-        options.append(Option("a", "all", f"all {batch} of this answer…", "all"))
+        options.append(Option("a", "all", f"all {batch} of this response…", "all"))
     if is_lasting:
         label = f"{cut(describe_covered(item), MAX_COVERED)} for this session"
         if also:
@@ -87,8 +92,7 @@ def call_options(item: WaitingCall, *, batch: int, also: int) -> list[Option]:
         options.append(Option("s", "session", label, "session"))
     if not find_rule_problem(item):
         options.append(Option("f", "always", "forever…", "forever"))
-    if item.editable:
-        options.append(Option("e", "edit", "edit first", "edit"))
+    options.append(Option("e", "edit", "edit first", "edit"))
     options.append(Option("n", "no", "no, with a reason", "no"))
     options.append(Option("c", "comment", "yes, with a comment", "comment"))
     options.append(Option("v", "view", "show whole", "whole"))

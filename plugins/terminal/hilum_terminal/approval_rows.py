@@ -19,8 +19,10 @@ from hilum_terminal.approval_texts import count_calls, describe_item, title_of
 from hilum_terminal.prompts import LineField
 from hilum_terminal.row_layout import choice_rows, exact_rows, fit_rows, fold_rows, paragraph
 from hilum_terminal.styles import PLAIN, Style, Theme
-from hilum_terminal.text_width import cells, cut, one_line
+from hilum_terminal.text_width import ELLIPSIS, cells, cut, one_line
 
+MAX_CONFIRM = 20_000
+"""Number of characters and rows that fit no window."""
 COUNTDOWN = 60.0
 """Seconds before the deadline at which the countdown starts."""
 
@@ -71,10 +73,12 @@ class ApprovalRows:
             is writing a reason or an answer.
         shows_labels: Whether the rows that were returned last contain all choices with their full
             labels.
+        shows_all: Whether the rows that were returned last contain the whole description.
     """
 
     def __init__(self) -> None:
         self.shows_labels = True
+        self.shows_all = False
         self.cursor: tuple[int, int] | None = None
         self._body_rows: list[str] = []
         self._body_of: tuple[Item, int, Theme] | None = None
@@ -85,6 +89,7 @@ class ApprovalRows:
         """Return the rows of the shown item, at most ``max_rows``."""
         self.cursor = None
         self.shows_labels = False
+        self.shows_all = False
         item = shown.item
         # With three rows, the head says what is dangerous, because there is no row for the marks.
         head = _head(shown, width, theme, now, names_danger=max_rows <= 3)
@@ -116,7 +121,8 @@ class ApprovalRows:
         self.shows_labels = choice_room >= _count_label_rows(shown, width)
         why = fit_rows(why, min(len(why), 2, room), width)
         room -= len(why)
-        hint = "" if shown.step in CONFIRM_STEPS else "v shows all"
+        hint = "w shows all" if shown.step in CONFIRM_STEPS else "v shows all"
+        self.shows_all = len(body) <= body_room + room
         body = fold_rows(body, body_room + room, width, theme, hint)
         rows = [head, *why, *marks, *body, *place]
         if shown.is_writing:
@@ -221,27 +227,50 @@ def _facts(shown: ShownItem, width: int, theme: Theme) -> tuple[list[str], list[
     return marks, place, why
 
 
-def _confirm_rows(shown: ShownItem, item: WaitingCall, width: int, theme: Theme) -> list[str]:
-    """Return the rows that say what the answer in a second step would allow."""
-    rows = []
+def confirm_text(shown: ShownItem, item: WaitingCall) -> str:
+    """Return everything that the answer in a second step would allow, for ``ShowWhole``."""
+    return "\n".join(text for text, _ in _confirm_parts(shown, item))
+
+
+def _confirm_parts(shown: ShownItem, item: WaitingCall) -> list[tuple[str, Style]]:
+    """Return the paragraphs of a second step, each with its style."""
     if shown.step == "all":
-        for number, call in enumerate(shown.listed, 1):
-            text = one_line(call.description) or title_of(call)
-            rows.append(cut(f"{number}. {text}", width))
-        return rows
+        return [
+            (f"{number}. {call.description or title_of(call)}", "plain")
+            for number, call in enumerate(shown.listed, 1)
+        ]
+    covered = describe_covered(item)
     if shown.step == "always":
-        rows.append("This rule is stored:")
-        rows += [theme.paint(row, "code") for row in exact_rows(item.rule or item.scope, width)]
-        rows += paragraph(
-            f"It allows {describe_covered(item)} in this folder, also in later sessions,"
-            " until you remove it with /permissions.",
-            width,
-        )
+        parts: list[tuple[str, Style]] = [
+            ("This rule is stored:", "plain"),
+            (item.scope, "code"),
+            (
+                f"It allows {covered} in this folder, also in later sessions,"
+                " until you remove it with /permissions.",
+                "plain",
+            ),
+        ]
     else:
-        rows += paragraph(f"This allows {describe_covered(item)} until the session ends.", width)
+        parts = [(f"This allows {covered} until the session ends.", "plain")]
     if shown.also:
-        rows += paragraph(f"It also allows {count_calls(len(shown.also))} waiting now:", width)
-        rows += [cut(one_line(call.description) or title_of(call), width) for call in shown.also]
+        parts.append((f"It also allows {count_calls(len(shown.also))} waiting now:", "plain"))
+        parts += [(call.description or title_of(call), "plain") for call in shown.also]
+    return parts
+
+
+def _confirm_rows(shown: ShownItem, item: WaitingCall, width: int, theme: Theme) -> list[str]:
+    """Return the rows that say what the answer in a second step would allow, all of them.
+
+    Only of a text that fits no window, the end is left out; an additional row makes sure that the
+    rows do not fit, so that nothing is allowed without the whole text.
+    """
+    rows: list[str] = []
+    for text, style in _confirm_parts(shown, item):
+        exact = exact_rows(text[:MAX_CONFIRM], width)
+        rows += [theme.paint(row, style) for row in exact]
+        if len(text) > MAX_CONFIRM:
+            rows += [ELLIPSIS] * MAX_CONFIRM
+            break
     return rows
 
 
@@ -267,7 +296,8 @@ def _fit_options(
         rows = choice_rows(labels, marked, width, len(options), theme)
         if len(rows) <= max_rows:
             return rows
-    return choice_rows(_abbreviate(options)[-1], marked, width, max_rows, theme)
+    # In 20 columns, one row has room for nine keys.
+    return choice_rows(_abbreviate(options)[-1], marked, width, max_rows, theme, is_tight=True)
 
 
 def _abbreviate(options: Sequence[Option]) -> list[list[str]]:

@@ -16,7 +16,7 @@ def find_lasting_problem(item: WaitingCall) -> str:
         return "This call is dangerous: hilum asks about each one."
     if item.arguments is not None:
         # The approval would cover calls that differ from the one that the user edited.
-        return "You have edited this call: only this one can be allowed."
+        return "An edited call can be approved only once."
     return ""
 
 
@@ -43,29 +43,39 @@ def find_also_covered(item: Item, waiting: Sequence[Item]) -> tuple[WaitingCall,
 
 
 def find_batch(item: Item | None, waiting: Sequence[Item]) -> tuple[WaitingCall, ...]:
-    """Return the waiting calls in the same model answer that can be allowed together."""
-    if not isinstance(item, WaitingCall) or not item.answer:
+    """Return the waiting calls in the same model response that can be allowed together."""
+    if not isinstance(item, WaitingCall) or not item.response:
         return ()
     return tuple(
         each
         for each in waiting
         if isinstance(each, WaitingCall)
-        and each.answer == item.answer
+        and each.response == item.response
         # hilum always asks about a dangerous call separately.
         and not find_lasting_problem(each)
     )
 
 
-def grant(item: WaitingCall, also: Sequence[WaitingCall], remember: Remember) -> list[Answer]:
+def grant(
+    item: WaitingCall, shown: Sequence[WaitingCall], waiting: Sequence[Item], remember: Remember
+) -> list[Answer]:
     """Return the answers that give a call a lasting approval.
+
+    Calls that have arrived or changed since the user saw what the approval covers are not included.
 
     Args:
         item: The call.
-        also: The other waiting calls that the user saw as covered.
+        shown: The other calls that the user saw as covered (see ``find_also_covered``).
+        waiting: The items that wait now.
         remember: How long the approval lasts.
     """
-    others = [Answer(each.id, True) for each in also]
+    others = [Answer(each.id, True) for each in find_unchanged(shown, waiting)]
     return [Answer(item.id, True, remember=remember), *others]
+
+
+def find_unchanged(shown: Sequence[WaitingCall], waiting: Sequence[Item]) -> list[WaitingCall]:
+    """Return the calls that still wait exactly as they were shown to the user."""
+    return [call for call in shown if call in waiting]
 
 
 def describe_covered(item: WaitingCall) -> str:

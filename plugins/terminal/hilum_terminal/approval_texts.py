@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hilum_terminal.approval_items import Item, WaitingCall, WaitingPlan, WaitingQuestion
+from hilum_terminal.diff_rows import MAX_LINE
 from hilum_terminal.row_layout import exact_rows, paragraph
 from hilum_terminal.styles import Style, Theme
 from hilum_terminal.text_width import ELLIPSIS, cut, one_line
@@ -14,7 +15,7 @@ out."""
 
 def describe_item(item: Item, width: int, theme: Theme) -> list[str]:
     """Return the rows that describe an item."""
-    if not isinstance(item, WaitingQuestion) and item.make_rows is not None:
+    if isinstance(item, WaitingCall) and item.make_rows is not None:
         return [cut(row, width) for row in item.make_rows(width, theme)]
     match item:
         case WaitingCall():
@@ -42,7 +43,9 @@ def whole_rows(item: Item, width: int, theme: Theme) -> list[str]:
         rows += [theme.paint(row, "dim") for row in exact_rows(f"in {place}", width) if place]
         rows.append("")
     text = item.description if isinstance(item, WaitingCall) else item.text
-    if item.make_rows is not None and len(text) <= MAX_DESCRIPTION:
+    # A diff is colored, unless this would leave out a part of the text.
+    is_short = len(text) <= MAX_DESCRIPTION and max(map(len, text.split("\n"))) <= MAX_LINE
+    if isinstance(item, WaitingCall) and item.make_rows is not None and is_short:
         return [*rows, *item.make_rows(width, theme)]
     return [*rows, *exact_rows(text.strip("\n"), width)]
 

@@ -6,13 +6,40 @@ types for the composer must never answer the prompt, so these rules decide where
 
 - The prompt gets the focus when the user presses ``FOCUS_KEY``, or after half a second without a
   key press if the draft is empty. Keys that were pressed before the prompt opened count, too.
-- The focus is for one item only: after an answer, the next item needs the key or the pause again.
+- The focus applies to one item only: after an answer, the next item needs the key or the pause
+  again.
 - A key that arrives within 300 ms after the prompt is drawn or gets the focus does not answer it.
 - If the prompt took the focus without a key press, a letter counts only if no other key follows it
   immediately: two quick keys are part of a word that the user is typing. Enter does not choose
   until the user has moved the selection, because people press Enter without looking. The letter of
   an answer that covers more than one call only selects it, and Enter chooses it.
 - A key that the prompt does not use goes to the composer, which then gets the focus.
+- A second step (``CONFIRM_STEPS``) is confirmed only if everything that it covers was on the screen,
+  or if the user has opened it with ``v`` or ``w``.
+
+What an event does to the state of the prompt; "again" means that the guard time of 300 ms starts
+when the prompt is drawn the next time:
+
+=====================================  ================  =================  ==========
+event                                  focus             step               guard
+=====================================  ================  =================  ==========
+focus key, or pause (``tick``)         prompt            unchanged          from now
+key that the prompt does not use       composer          first              unchanged
+answer                                 composer          first, next item   again
+Tab: next item                         unchanged         first              again
+second step, or text field             unchanged         that step          again
+Esc in a second step or text field     unchanged         first              again
+Esc in the first step                  composer, until   first              unchanged
+                                       the focus key
+item ended elsewhere (``update``)      composer          first, next item   again
+item changed (``update``)              composer          first              again
+item changed while a reason is typed   unchanged         unchanged          unchanged
+item changed by the user's editor      unchanged         first              again
+editor ended (``end_edit``)            unchanged         unchanged          again
+covered or uncovered (``hide``)        composer [1]      first [1]          again
+=====================================  ================  =================  ==========
+
+[1] Unchanged after the full-screen view, which the user opened from the prompt, and after an editor.
 
 This module performs no I/O and reads no clock: the caller passes the time in seconds.
 """
@@ -48,14 +75,22 @@ from hilum_terminal.approval_options import (
     confirm_options,
     question_options,
 )
-from hilum_terminal.approval_rows import COUNTDOWN, ApprovalRows, ShownItem, folded_row
-from hilum_terminal.approval_rules import describe_covered, find_also_covered, find_batch, grant
-from hilum_terminal.keys import Key, Paste
-from hilum_terminal.prompts import (
-    KeyGuard,
-    LineField,
-    key_label,
+from hilum_terminal.approval_rows import (
+    COUNTDOWN,
+    ApprovalRows,
+    ShownItem,
+    confirm_text,
+    folded_row,
 )
+from hilum_terminal.approval_rules import (
+    describe_covered,
+    find_also_covered,
+    find_batch,
+    find_unchanged,
+    grant,
+)
+from hilum_terminal.keys import Key, Paste
+from hilum_terminal.prompts import HOLD, KeyGuard, LineField, key_label
 from hilum_terminal.styles import Theme
 from hilum_terminal.text_width import cells, cut, escape_text
 
@@ -70,14 +105,13 @@ IDLE = 1.0
 """Seconds without a key press after which a collapsed prompt expands."""
 FOCUS_PAUSE = 0.5
 """Seconds without a key press after which the prompt gets the focus if there is no draft."""
-HOLD = 0.25
-"""Seconds for which a letter is held if the prompt took the focus without a key press."""
 NOTICE_TIME = 5.0
 """Seconds for which the prompt shows why a call is no longer pending."""
 SELECTED_NOTE = "Press Enter to choose this."
 ENTER_NOTE = (
-    "Enter does not answer yet. Press the letter of a choice, or select one with the arrow keys."
+    "Enter does not answer yet. Press the key of a choice, or select one with the arrow keys."
 )
+HIDDEN_NOTE = "Press w to read all of it before you approve it: not everything fits here."
 
 
 @attrs.frozen
@@ -87,10 +121,13 @@ class Routed:
     Attributes:
         composer: Keys and pastes that the composer must handle, in order.
         results: The user's decisions.
+        returned: Text that the user wrote about an item that no longer waits. It belongs in the
+            draft, but not as a key: in an empty input, some characters are commands.
     """
 
     composer: tuple[Key | Paste, ...] = ()
     results: tuple[Result, ...] = ()
+    returned: str = ""
 
 
 _MOVES = {"left": -1, "up": -1, "right": 1, "down": 1}
@@ -127,6 +164,10 @@ class ApprovalPrompt:
         self._checked: set[int] = set()
         # The calls that "all" listed: a call that arrives later is not allowed together with them.
         self._listed: tuple[WaitingCall, ...] = ()
+        # The other calls of which the prompt said last that a lasting approval covers them.
+        self._also: tuple[WaitingCall, ...] = ()
+        # The text of the second step that the user has opened as a whole.
+        self._seen_text = ""
         # The texts that the user has begun to write, by the id of their item.
         self._fields: dict[str, LineField] = {}
         self._guard = KeyGuard()
@@ -151,6 +192,11 @@ class ApprovalPrompt:
         return tuple(item for item in self._items if item.id not in self._answered)
 
     @property
+    def is_writing(self) -> bool:
+        """Whether the user is writing a reason, a comment or an answer, or perhaps a word."""
+        return self._held is not None or (self.focused and self._step in FIELD_STEPS)
+
+    @property
     def current(self) -> Item | None:
         """The item that is shown."""
         return next((item for item in self.waiting if item.id == self._current), None)
@@ -164,24 +210,28 @@ class ApprovalPrompt:
             ended: Why the shown item no longer waits; if empty, the prompt chooses a text.
 
         Returns:
-            Characters that were typed into the prompt for an item that no longer waits. These
-            characters belong in the draft, because nothing that a user types may be lost.
+            What was typed into the prompt for items that no longer wait. It belongs in the draft,
+            because nothing that a user types may be lost.
         """
         before = self.current
         self._items = tuple(items)
-        self._answered &= {item.id for item in self._items}
+        waiting = {item.id for item in self._items}
+        self._answered &= waiting
         after = self.current
-        returned: tuple[Key, ...] = ()
+        routed = Routed()
         if before is not None and after is None:
-            returned = self._end(before, now, ended)
+            routed = self._end(before, now, ended)
         elif before is not None and after is not None and before != after:
-            returned = self._change(before, after)
+            routed = self._change(before, after)
+        # A text may also have been begun, and left with Esc, for an item that is not shown.
+        lost = [self._fields.pop(each).text for each in [*self._fields] if each not in waiting]
+        returned = "\n\n".join(text for text in (*lost, routed.returned) if text)
         if self.current is None:
             self._show_first()
-        return Routed(composer=returned)
+        return attrs.evolve(routed, returned=returned)
 
-    def _end(self, item: Item, now: float, ended: str) -> tuple[Key, ...]:
-        """Process the end of the shown item, and return the characters that were typed for it."""
+    def _end(self, item: Item, now: float, ended: str) -> Routed:
+        """Process the end of the shown item, and return what was typed for it."""
         if not ended:
             expired = 0 < item.deadline <= now
             ended = (
@@ -189,31 +239,29 @@ class ApprovalPrompt:
             )
         self._show_notice(f"No longer waiting: {ended.rstrip('.')}.", now)
         field = self._fields.pop(item.id, None)
-        typed = field.text if field is not None and self._step in FIELD_STEPS else ""
-        if self._held is not None:
-            typed = self._held.text
+        held = () if self._held is None else (self._held,)
         # The user's next key may still be meant for the item that vanished, and must not answer
         # another one.
         self._release()
-        return (Key("text", typed),) if typed else ()
+        return Routed(composer=held, returned=field.text if field is not None else "")
 
-    def _change(self, before: Item, after: Item) -> tuple[Key, ...]:
-        """Process new data about the shown item; return the letter that was held."""
+    def _change(self, before: Item, after: Item) -> Routed:
+        """Process new data about the shown item; return what the user typed before it."""
         if self._step == "comment":
             # Enter would allow something that the user has not read.
             field = self._fields.pop(before.id, None)
             self._release()
-            return (Key("text", field.text),) if field is not None and field.text else ()
+            return Routed(returned=field.text if field is not None else "")
         if self._step in FIELD_STEPS:
             # The user continues writing; whatever the text, the call is denied.
-            return ()
-        returned = () if self._held is None else (self._held,)
+            return Routed()
+        held = () if self._held is None else (self._held,)
         is_edit = _edited_part(before) != _edited_part(after)
         if not is_edit:
             # Otherwise, the next key would answer something that the user has not read.
             self._release()
         self._reset_step()
-        return returned
+        return Routed(composer=held)
 
     def reopen(self, identity: str) -> None:
         """Show an item again, because its answer could not be delivered."""
@@ -230,10 +278,25 @@ class ApprovalPrompt:
             self._edited = ""
             self._guard.reset()
 
-    def hide(self) -> None:
-        """Let no key answer the prompt until it is drawn again, because something covers it."""
+    def hide(self, *, ends_focus: bool = True) -> Routed:
+        """Let no key answer the prompt until it is drawn again.
+
+        The face calls this method whenever something begins or ends to cover the prompt: a
+        command's question, the full-screen view, or another program that uses the terminal.
+
+        Args:
+            ends_focus: Whether the prompt also needs the focus again, because the user did not
+                come back to it themselves. An item that is open in an editor keeps the focus.
+
+        Returns:
+            A letter that was held. It was not an answer, so it belongs in the draft.
+        """
+        held = () if self._held is None else (self._held,)
         self._held = None
         self._guard.reset()
+        if ends_focus and self._current != self._edited:
+            self._release()
+        return Routed(composer=held)
 
     def take_shown(self) -> list[str]:
         """Return the ids of the items that were shown in full for the first time.
@@ -437,6 +500,7 @@ class ApprovalPrompt:
             return ()
         if key.text == " " and self._is_multiple():
             self._toggle(self._selected)
+            self._has_moved = True
             return ()
         if key.name != "enter":
             return self._choose_by_letter(key.text, options)
@@ -538,8 +602,7 @@ class ApprovalPrompt:
 
     def _still_listed(self) -> list[WaitingCall]:
         """Return the calls that "all" listed and that still wait unchanged."""
-        waiting = self.waiting
-        return [call for call in self._listed if call in waiting]
+        return find_unchanged(self._listed, self.waiting)
 
     def _choose_for_call(self, item: WaitingCall, name: str) -> tuple[Result, ...]:
         match name:
@@ -555,6 +618,9 @@ class ApprovalPrompt:
                 self._set_step("all")
             case "always":
                 self._set_step("always")
+            case "confirm" if not self._has_seen_all(item):
+                # A part of what the answer would allow is hidden or cut off.
+                self._show_notice(HIDDEN_NOTE, self._last_key or 0.0)
             case "confirm" if self._step == "always":
                 return self._grant(item, "always")
             case "confirm" if self._step == "session":
@@ -570,18 +636,26 @@ class ApprovalPrompt:
             case "edit":
                 self._edited = item.id
                 return (EditCall(item.id),)
-            case "view":
-                return (ShowWhole(item.id),)
-            case "full":
-                return (ShowWhole(item.id, full_screen=True),)
+            case "view" | "full":
+                is_full = name == "full"
+                if self._step not in CONFIRM_STEPS:
+                    return (ShowWhole(item.id, is_full),)
+                self._seen_text = confirm_text(self._shown_item(item), item)
+                return (ShowWhole(item.id, is_full, self._seen_text),)
         return ()
+
+    def _has_seen_all(self, item: WaitingCall) -> bool:
+        """Return whether the user could read everything that a second step allows."""
+        if self._rows.shows_all:
+            return True
+        return self._seen_text == confirm_text(self._shown_item(item), item)
 
     def _shows_covered(self, item: WaitingCall) -> bool:
         """Return whether the label of a choice shows everything that a lasting approval covers."""
         return self._rows.shows_labels and cells(describe_covered(item)) <= MAX_COVERED
 
     def _grant(self, item: WaitingCall, remember: Remember) -> tuple[Result, ...]:
-        return self._answer(grant(item, find_also_covered(item, self.waiting), remember))
+        return self._answer(grant(item, self._also, self.waiting, remember))
 
     def _choose_for_plan(self, item: WaitingPlan, name: str) -> tuple[Result, ...]:
         match name:
@@ -613,6 +687,9 @@ class ApprovalPrompt:
             case name:
                 self._selected = int(name.removeprefix("option "))
                 self._toggle(self._selected)
+                # The user has chosen an answer, which Enter may now give.
+                self._has_moved = True
+                self._show_notice(SELECTED_NOTE, self._last_key or 0.0)
         return ()
 
     def _toggle(self, index: int) -> None:
@@ -663,7 +740,9 @@ class ApprovalPrompt:
             self._newly_shown.append(item.id)
         if max_rows < 8:
             notice = []
-        rows = self._rows.draw(self._shown_item(item), width, max_rows - len(notice), theme, now)
+        shown = self._shown_item(item)
+        self._also = tuple(shown.also)
+        rows = self._rows.draw(shown, width, max_rows - len(notice), theme, now)
         if self._rows.cursor is not None:
             cursor_row, column = self._rows.cursor
             self.cursor = (cursor_row + len(notice), column)

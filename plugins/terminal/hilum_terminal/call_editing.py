@@ -178,7 +178,7 @@ def read_form(text: str, form: CallForm) -> str:
         if section.kind == "remove":
             if any(line.strip() for line in section.body):
                 raise _form_error(
-                    section.line, f"The removed argument {section.name} still has a text."
+                    section.line, f"The removed argument {section.name} still has content."
                 )
             continue
         written.append(f"{json.dumps(section.name)}:{_read_value(section)}")

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import trio
 from hilum import (
@@ -21,6 +20,7 @@ from hilum import (
     __version__,
     home_folder,
 )
+from hilum.processes import Command
 from hilum_view import Question, SessionView
 
 from hilum_terminal import slash
@@ -33,7 +33,6 @@ from hilum_terminal.approval_items import (
     Result,
     ShowWhole,
     WaitingCall,
-    WaitingQuestion,
 )
 from hilum_terminal.approval_rows import COUNTDOWN
 from hilum_terminal.approval_texts import MAX_DESCRIPTION, title_of, whole_rows
@@ -41,18 +40,17 @@ from hilum_terminal.call_editing import read_form, write_again, write_form
 from hilum_terminal.chat_protocol import Choice, CommandOutput
 from hilum_terminal.face_protocol import FaceProtocol
 from hilum_terminal.full_view import FullView, Page
+from hilum_terminal.row_layout import exact_rows
 from hilum_terminal.second_terminal import is_joined
 from hilum_terminal.setup import describe_policy, ensure_model
 from hilum_terminal.styles import Style, Theme
 from hilum_terminal.text_editor import edit_text
-from hilum_terminal.text_width import escape_text, wrap_text
 from hilum_terminal.transcript import Block
 from hilum_terminal.trust_question import ask_trust
 from hilum_terminal.waiting_items import WaitingItems
 
-if TYPE_CHECKING:
-    pass
-
+# Number of bytes of a command's output to keep, half from its beginning and half from its end.
+MAX_OUTPUT = 8_000_000
 PROGRAM = "from hilum.__main__ import main; raise SystemExit(main())"
 
 
@@ -129,7 +127,7 @@ class ChatCommands:
         """Let the user edit text in an editor, and return the edited text."""
         self._face.hold_keys()
         try:
-            return await edit_text(text, suffix, self._face.lend())
+            return await edit_text(text, suffix, self._face.lend(), self._environ)
         finally:
             self._face.release_keys()
 
@@ -137,19 +135,18 @@ class ChatCommands:
         """Run a ``hilum`` command as a child process in the session's folder."""
         # With -P, no file in the folder can shadow a module.
         argv = [sys.executable, "-P", "-c", PROGRAM, *arguments]
-        # A process of the session would run in the sandbox, which hides the user's settings.
-        done = await trio.run_process(
-            argv,
-            cwd=self.session.workspace.root,
-            env=dict(self._face.conversation.options.environ),
-            stdin=b"",
-            capture_stdout=True,
-            capture_stderr=True,
-            check=False,
-        )
+        # The session's own processes run in the sandbox, which hides the user's settings. Its
+        # warden starts the command as it is, and ends it when hilum ends.
+        session = self.session
+        command = Command(tuple(argv), str(session.workspace.root), dict(self._environ))
+        done = await session.kernel.warden.run(command, limit=MAX_OUTPUT)
         out = done.stdout.decode(errors="replace")
         err = done.stderr.decode(errors="replace")
         return CommandOutput(done.returncode, out, err)
+
+    @property
+    def _environ(self) -> Mapping[str, str]:
+        return self._face.conversation.options.environ
 
     async def reopen(self, *, resume: str = "", draft: str = "", same: bool = False) -> None:
         """Close this session, open another one in its place, and wait until that session is open.
@@ -183,7 +180,7 @@ class ChatCommands:
 
     def quit(self) -> None:
         """End the program."""
-        self._face.conversation.leave()
+        self._face.leave()
 
     async def continue_run(self) -> None:
         """Continue the last run if it was cut off, stopped or failed."""
@@ -218,6 +215,12 @@ class ChatCommands:
         await self._face.conversation.opened.wait()
         if not await slash.run_command(self, text):
             await self._face.conversation.prompt(text)
+
+    def keeps_conversation(self, text: str) -> bool:
+        """Return whether a command only shows something, so that messages need not wait for it."""
+        session = self._face.conversation.session
+        found = slash.find_command(session, text) if session is not None else None
+        return found is not None and found[0].keeps_conversation
 
     async def remember(self, text: str) -> None:
         """Add a sentence to the memory for later sessions, as ``hilum memory add`` does."""
@@ -289,7 +292,11 @@ class ChatCommands:
             if self._waiting is None or self._waiting_of is not session:
                 self._waiting = WaitingItems(session, self.view, self.find_sandbox)
                 self._waiting_of = session
+                # The ids of approvals restart in the next session.
+                self._forms = {}
             await self._waiting.describe()
+            open_ids = {each.id for each in self.view.waiting}
+            self._forms = {key: text for key, text in self._forms.items() if key in open_ids}
             # Another session may have been opened in the meantime.
             if self._face.conversation.session is session:
                 self._face.show_waiting(self._waiting.items(clock_offset()))
@@ -340,16 +347,21 @@ class ChatCommands:
         """Send the comment on a call, and then allow the call.
 
         In this order, the agent reads the comment together with the result of the call. A call
-        whose comment cannot be delivered does not run, because the comment may be a condition.
+        whose comment cannot be delivered does not run, because the comment may be a condition. If
+        the call cannot be allowed, the comment is withdrawn, because it is about this call.
         """
+        agent = next((each.agent for each in self.view.waiting if each.id == answer.id), None)
+        if agent is None:  # the call no longer waits
+            self._face.give_back([answer.comment])
+            return
+        message = ""
         try:
-            agent = next(each.agent for each in self.view.waiting if each.id == answer.id)
-            await self.session.steer(answer.comment, agent=agent)
+            message = await self.session.steer(answer.comment, agent=agent)
             self._answer_call(answer)
-        except StopIteration:  # the call no longer waits
-            self._face.give_back([answer.comment])
         except HilumError as error:
-            self._face.give_back([answer.comment])
+            # A comment that the agent has read must not be sent again with the next answer.
+            if not message or self.session.withdraw(message, agent=agent):
+                self._face.give_back([answer.comment])
             self.show_error(error)
             self._face.reopen_item(answer.id)
             self.note_waiting()
@@ -365,33 +377,19 @@ class ChatCommands:
         item = self._find(request.id)
         if item is None:
             return
-        if request.full_screen:
-            self._open_whole(item)
-            return
-        make_rows = getattr(item, "make_rows", None)
-        if isinstance(item, WaitingCall):
-            text = item.description
-        elif isinstance(item, WaitingQuestion):
-            text = "\n".join([item.question, *item.options])
-        else:
-            text = item.text
 
         def make(width: int, theme: Theme) -> list[str]:
-            if make_rows is not None:
-                return list(make_rows(width, theme))
-            return wrap_text(escape_text(text), width)
-
-        self._face.commit(Block("note", make, len(text)))
-
-    def _open_whole(self, item: Item) -> None:
-        """Open all details about a call, a question or a plan in the full-screen view."""
-
-        def make(width: int, theme: Theme) -> list[str]:
+            if request.text:
+                return exact_rows(request.text, width)
             return whole_rows(item, width, theme)
 
         size = len(item.description) if isinstance(item, WaitingCall) else MAX_DESCRIPTION
-        page = Page(title_of(item), make, size, lambda: self._describe_wait(item))
-        self._face.open_full_view(FullView([page]))
+        size = max(size, len(request.text))
+        if request.full_screen:
+            page = Page(title_of(item), make, size, lambda: self._describe_wait(item))
+            self._face.open_full_view(FullView([page]))
+        else:
+            self._face.commit(Block("note", make, size))
 
     def _describe_wait(self, item: Item) -> str:
         """Return how long an item still waits, for the full-screen view."""
@@ -450,7 +448,7 @@ class ChatCommands:
         self._face.hold_keys()
         try:
             terminal = self._face.lend()
-            text = await edit_text(opened, ".txt", terminal, "call", is_exact=True)
+            text = await edit_text(opened, ".txt", terminal, self._environ, "call", is_exact=True)
         finally:
             self._face.release_keys()
         if not text.strip():

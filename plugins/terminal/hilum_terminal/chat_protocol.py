@@ -47,9 +47,9 @@ class CommandOutput:
 
 
 class Asker(Protocol):
-    """What a command needs to tell the user something and to ask questions.
+    """The part of a conversation that tells the user something and asks questions.
 
-    Chat and the face both offer it, so that a question can be asked before a session is open.
+    ``Chat`` and the faces implement it, so that a question can be asked before a session is open.
     """
 
     def say(self, text: str, *, style: Style = "plain") -> None:
@@ -84,8 +84,8 @@ class Asker(Protocol):
 class Chat(Asker, Protocol):
     """A conversation, as seen by commands.
 
-    All texts may be untrusted; the conversation escapes them for the terminal. Functions that
-    return rows must escape the text themselves, with ``escape_text``.
+    Text that is passed to a method may be untrusted; the conversation escapes it for the terminal.
+    Functions that return rows must escape it themselves, with ``escape_text``.
 
     Attributes:
         session: The open session; another one after ``reopen``.
@@ -125,12 +125,13 @@ class Chat(Asker, Protocol):
         """Close this session and open another one in its place.
 
         Args:
-            resume: Id of the session to open; a new one by default. Runs that were interrupted when
+            resume: Id of the session to open; empty for a new one. Runs that were interrupted when
                 that session was closed are not continued.
             draft: Text to insert into the input.
+            same: Whether the other session keeps the mode, model and policy of this one.
 
         Raises:
-            HilumError: The other session cannot be opened; this one is still open.
+            HilumError: The other session cannot be opened. This one is open again.
         """
 
     async def continue_run(self) -> None:

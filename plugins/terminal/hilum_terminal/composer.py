@@ -34,6 +34,8 @@ MAX_INPUT_ROWS = 10
 MAX_MENU_ROWS = 8
 MAX_SEARCH_ROWS = 12
 MAX_FILES = 50
+# Seconds for which the reason is shown why there are no completions.
+ERROR_SECONDS = 6.0
 _NEWLINE_KEYS = ("enter", "alt-enter", "shift-enter", "ctrl-j")
 PLACEHOLDER = "What shall we do?   / commands · @ files · ! shell · ? keys"
 
@@ -42,7 +44,7 @@ class Composer:
     """The user's draft, and the handling of the keys that edit it.
 
     Args:
-        owner: The face.
+        face: The face that shows the draft.
         history: The texts that the user sent earlier.
 
     Attributes:
@@ -50,9 +52,9 @@ class Composer:
         history: The texts that the user sent earlier.
     """
 
-    def __init__(self, owner: FaceProtocol, history: History) -> None:
+    def __init__(self, face: FaceProtocol, history: History) -> None:
         self.editor = Editor(placeholder=PLACEHOLDER, file_exists=os.path.isfile)
-        self._owner = owner
+        self._face = face
         self.history = history
         # Whether the history may be saved is only known once the session is open.
         self.history.is_kept = None
@@ -77,7 +79,7 @@ class Composer:
         self._pasted_slashes: set[str] = set()
         # Texts that were returned while the draft is open in the user's editor, newest first; None
         # if the editor is not open.
-        self._returned: list[str] | None = None
+        self._returned_meanwhile: list[str] | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -96,7 +98,7 @@ class Composer:
     def keeps_history(self, is_kept: bool | None) -> None:
         self.history.is_kept = is_kept
         if is_kept:
-            self._owner.spawn(self._save_history)
+            self._face.spawn(self._save_history)
 
     def give_back(self, texts: Sequence[str]) -> None:
         """Insert texts before the draft."""
@@ -107,8 +109,8 @@ class Composer:
         if self._was_pasted(texts[0].strip()):
             # The text was sent as a prompt, and a leading space makes sure that it stays a prompt.
             returned = f" {returned}"
-        if self._returned is not None:
-            self._returned.insert(0, returned)
+        if self._returned_meanwhile is not None:
+            self._returned_meanwhile.insert(0, returned)
         # The search is closed, because its result would replace the draft.
         self._search = None
         if self.editor.text.strip():
@@ -145,14 +147,14 @@ class Composer:
         self._pasted_drafts.clear()
         self.history.add(text, is_typed=is_typed)
         if self.keeps_history:
-            self._owner.spawn(self._save_history)
+            self._face.spawn(self._save_history)
 
     async def _save_history(self) -> None:
         """Save new history entries; a problem is shown only once."""
         before = self.history.problem
         await trio.to_thread.run_sync(self.history.save)
         if self.history.problem and self.history.problem != before:
-            self._owner.show_notice(self.history.problem, 10.0)
+            self._face.show_notice(self.history.problem, 10.0)
 
     # --- keys -------------------------------------------------------------------------------------
 
@@ -168,7 +170,7 @@ class Composer:
                 return True
         elif not key.text:
             # Some terminals send an empty paste if the clipboard contains an image.
-            self._owner.spawn(self._paste_clipboard)
+            self._face.spawn(self._paste_clipboard)
             return True
         if not self.editor.handle(key):
             return isinstance(key, Key) and self._browse(key)
@@ -185,14 +187,14 @@ class Composer:
             case "tab":
                 self._tab()
             case "text" if key.text == "?" and self.is_empty:
-                self._owner.show_keys()
+                self._face.show_keys()
             case "ctrl-r":
                 self._search = HistorySearch(self.history, self.editor.text)
                 self._close_menu()
             case "ctrl-x":
                 pass
             case "ctrl-v":
-                self._owner.spawn(self._paste_clipboard)
+                self._face.spawn(self._paste_clipboard)
             case "ctrl-g":
                 self._open_editor()
             case "ctrl-e" if follows_control_x:
@@ -206,27 +208,27 @@ class Composer:
         if not text.strip():
             return
         if self._pastes:
-            self._owner.show_notice("hilum is reading the clipboard …")
+            self._face.show_notice("hilum is reading the clipboard …")
             return
-        self._owner.remember_images(self.editor.image_paths)
+        self._face.remember_images(self.editor.image_paths)
         is_typed = self._is_typed()
         if not is_typed and text.lstrip().startswith("/"):
             self._pasted_slashes.add(text.strip())
         self._add_to_history(text, is_typed=is_typed)
         self.editor.clear()
         self._draft_changed()
-        self._owner.submit(text, afterwards=afterwards, is_typed=is_typed)
+        self._face.submit(text, afterwards=afterwards, is_typed=is_typed)
 
     async def _paste_clipboard(self) -> None:
         """Insert the image in the clipboard."""
         self._pastes += 1
         try:
-            path = await self._owner.save_clipboard()
+            path = await self._face.save_clipboard()
         finally:
             self._pastes -= 1
         self.editor.attach_image(path)
         self._draft_changed()
-        self._owner.changed()
+        self._face.changed()
 
     def _tab(self) -> None:
         """Complete the typed word; if there is none and the agent is working, queue the draft."""
@@ -234,7 +236,7 @@ class Composer:
         if request is not None:
             self._closed_word = None
             self._complete_soon(by_tab=True)
-        elif self._owner.is_working:
+        elif self._face.is_working:
             self._send(afterwards=True)
 
     def _browse(self, key: Key) -> bool:
@@ -255,28 +257,28 @@ class Composer:
 
     def _open_editor(self) -> None:
         """Start editing the draft in the user's editor."""
-        self._owner.hold_keys()
-        self._owner.spawn(self._edit)
+        self._face.hold_keys()
+        self._face.spawn(self._edit)
 
     async def _edit(self) -> None:
         """Edit the draft in the user's editor, unless it is open."""
         try:
-            if self._returned is None:
+            if self._returned_meanwhile is None:
                 await self._edit_text()
         finally:
-            self._owner.release_keys()
+            self._face.release_keys()
 
     async def _edit_text(self) -> None:
         text = self.editor.expand()
-        self._returned = []
+        self._returned_meanwhile = []
         try:
-            edited = await self._owner.edit_draft(text)
-            returned = self._returned
+            edited = await self._face.edit_draft(text)
+            returned = self._returned_meanwhile
         except UsageError as error:
-            self._owner.show_error(error)
+            self._face.show_error(error)
             return
         finally:
-            self._returned = None
+            self._returned_meanwhile = None
         edited = edited.rstrip("\n")
         # An unchanged draft keeps its chips.
         if edited != text.rstrip("\n"):
@@ -285,9 +287,9 @@ class Composer:
             is_pasted = self.editor.begins_with_paste and keeps_beginning
             self.editor.set_text("\n\n".join(parts), is_pasted=is_pasted)
             self._draft_changed()
-        self._owner.changed()
+        self._face.changed()
 
-    def add_held(self, keys: Sequence[Key | Paste]) -> bool:
+    def add_typed_ahead(self, keys: Sequence[Key | Paste]) -> bool:
         """Add what was typed while an editor was opening to the end of the draft.
 
         Only text, pastes and line breaks are added: other keys were commands for the editor. Enter
@@ -374,7 +376,7 @@ class Composer:
         request = parse_completion(typed.text, typed.cursor)
         if self._closed_word is not None and not typed.text.startswith(self._closed_word):
             self._closed_word = None
-        if request is None or self._owner.opened_session is None:
+        if request is None or self._face.opened_session is None:
             self._close_menu()
             return
         beginning = _beginning(request, typed.text)
@@ -386,7 +388,7 @@ class Composer:
             self._close_menu()
         self._newest += 1
         number = self._newest
-        self._owner.spawn(lambda: self._complete(number, request, typed, by_tab))
+        self._face.spawn(lambda: self._complete(number, request, typed, by_tab))
 
     async def _complete(
         self, number: int, request: CompletionRequest, typed: _Typed, by_tab: bool
@@ -394,8 +396,10 @@ class Composer:
         """Look for completions, and show them unless a later key has made them outdated."""
         try:
             candidates = await self._find(number, request, typed)
-        except HilumError:
+        except HilumError as error:
             candidates = []
+            if number == self._newest:
+                self._face.show_notice(f"{error.code}: {error.message}", ERROR_SECONDS)
         if number != self._newest:
             return
         if request.kind == "argument":
@@ -413,13 +417,13 @@ class Composer:
         else:
             self._menu = None
             self._menu_for = None
-        self._owner.changed()
+        self._face.changed()
 
     async def _find(
         self, number: int, request: CompletionRequest, typed: _Typed
     ) -> list[Candidate]:
         """Return the candidates for a request, best first."""
-        session = self._owner.opened_session
+        session = self._face.opened_session
         if session is None:
             return []
         if request.kind in ("command", "argument"):
@@ -432,7 +436,7 @@ class Composer:
     async def _find_commands(self, request: CompletionRequest, typed: _Typed) -> list[Candidate]:
         """Return commands as names without the slash, and other candidates as whole texts."""
         before = typed.text[: typed.cursor]
-        choices = await slash.complete(self._owner.chat, before, self._values)
+        choices = await slash.complete(self._face.commands, before, self._values)
         found = []
         for choice in choices:
             whole = str(choice.value)

@@ -39,16 +39,18 @@ from hilum_terminal.options import ChatOptions
 from hilum_terminal.prompt_images import PromptImages
 from hilum_terminal.second_terminal import offer_takeover, refuse_joined, report_problems
 from hilum_terminal.settings import TerminalSettings
-from hilum_terminal.shell_line import ShellLine, run_shell_line
+from hilum_terminal.shell_line import MAX_KEPT, ShellLine, run_shell_line
 
 OLD_IMAGE = (
-    "! An image in this text is not sent, because it was pasted before hilum started. Paste its path"
-    " again to send it."
+    "! An image in this message is not sent, because it was pasted before hilum started. Paste its"
+    " path again to send it."
 )
 # The parts of the view that determine which items wait for the user.
 _WAITING_PARTS = ("waiting", "proposal", "actors")
 # Number of entries to show again when a session is resumed.
 SHOWN_AGAIN = 30
+# Number of characters of shell lines' output that the agent reads with the next prompt.
+MAX_ATTACHED = 4 * MAX_KEPT
 # Time limit, in seconds, for a session's runs to end when the user leaves the session.
 MAX_STOP = 5.0
 
@@ -343,7 +345,7 @@ class Conversation:
                 "warning",
             )
         elif actor.proposal is not None:
-            self.transcript.note("A plan waits for your decision.", "warning")
+            self.transcript.note("A plan is waiting for your decision.", "warning")
         self._give_back_unsent(session)
         # The items were looked for before the log was read.
         self._face.note_waiting()
@@ -376,7 +378,7 @@ class Conversation:
             verdict = "allowed" if item.accepted else "denied"
             self.transcript.note(f"Answered in another terminal: {verdict}.", "dim")
         if isinstance(item, ApprovalAsked):
-            self._face.call_attention("hilum waits for your approval")
+            self._face.call_attention("hilum is waiting for your approval")
         if isinstance(item, Delta) or item.agent != self.view.lead:
             return
         match item:
@@ -633,8 +635,23 @@ class Conversation:
             self.shells.remove(line)
         # If another session has begun, its agent must not read the output of this command.
         if session is self.session:
-            self._attached.append(line.attached)
+            self._attach(line.attached)
         self.transcript.write_shell_line(line, time.time() - line.began)
+
+    def _attach(self, text: str) -> None:
+        """Keep the output of a command for the agent, and forget the oldest outputs if too many."""
+        self._attached.append(text)
+        forgotten = 0
+        while len(self._attached) > 1 and sum(map(len, self._attached)) > MAX_ATTACHED:
+            del self._attached[0]
+            forgotten += 1
+        if forgotten:
+            outputs = "output" if forgotten == 1 else f"{forgotten} outputs"
+            self.transcript.note(
+                f"The agent will not read the oldest {outputs}: together, the commands since your"
+                f" last prompt wrote more than {MAX_ATTACHED:,} characters.",
+                "dim",
+            )
 
 
 def _tune_collector() -> None:

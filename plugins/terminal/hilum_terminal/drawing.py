@@ -15,7 +15,7 @@ from hilum_terminal.markdown_rows import load_renderer
 from hilum_terminal.screen import ERASE_BELOW, Screen, Size, encode_full_screen
 from hilum_terminal.styles import Theme
 from hilum_terminal.text_width import cut, one_line
-from hilum_terminal.transcript import Block, Kind
+from hilum_terminal.transcript import THREAD_SIZE, Block, Kind
 
 if TYPE_CHECKING:
     from hilum_terminal.tty import Tty
@@ -25,8 +25,6 @@ FRAME_SECONDS = 1 / 30
 MAX_WAITING_ROWS = 500
 # Seconds for which finished rows wait after a key press if the terminal is slow.
 HOLD_SECONDS = 0.3
-# Number of source characters above which a block is rendered in a thread.
-THREAD_SIZE = 1000
 
 
 @attrs.frozen

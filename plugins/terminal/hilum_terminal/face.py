@@ -6,6 +6,7 @@ follow the session and carry out the user's actions.
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,7 +20,13 @@ from hilum.settings import use_environment
 from hilum_view import SessionView
 
 from hilum_terminal.approval_items import Item, WaitingCall
-from hilum_terminal.approvals import ApprovalPrompt, Routed, route_key
+from hilum_terminal.approvals import (
+    FOCUS_KEY,
+    FOCUS_PAUSE,
+    ApprovalPrompt,
+    Routed,
+    route_key,
+)
 from hilum_terminal.attention import attention
 from hilum_terminal.chat_protocol import Choice
 from hilum_terminal.composer import Composer
@@ -30,7 +37,7 @@ from hilum_terminal.history import History, history_file
 from hilum_terminal.key_bindings import list_keys
 from hilum_terminal.keys import FocusChange, Key, KeyDecoder, Paste
 from hilum_terminal.live_rows import SPINNER_SECONDS, LiveRows
-from hilum_terminal.overlays import Overlays
+from hilum_terminal.overlays import Overlay, Overlays
 from hilum_terminal.pickers import Picked, Picker
 from hilum_terminal.prompts import Confirmed, ConfirmPrompt, Entered, TextPrompt
 from hilum_terminal.screen import terminal_reflows
@@ -71,12 +78,16 @@ class Face(FaceBase):
     def __init__(self, options: ChatOptions) -> None:
         super().__init__(options)
         self.theme = find_theme(options.environ)
-        self.tty = Tty(on_leave=lambda: self.drawing.leave(), on_return=lambda: self._returned())
+        self.tty = Tty(
+            on_leave=lambda: self.drawing.leave(), on_return=lambda: self._redraw_after_return()
+        )
         self.drawing = Drawing(
             self.tty, self.theme, self._layout, reflows=terminal_reflows(options.environ)
         )
         self._open_conversation()
-        self.overlays = Overlays(self.changed)
+        self.overlays = Overlays(
+            self._overlay_changed, self._may_show_overlay, lambda text: self.give_back([text])
+        )
         self.approvals = ApprovalPrompt()
         with use_environment(options.environ):
             file = history_file()
@@ -88,8 +99,10 @@ class Face(FaceBase):
         self._last: dict[str, float] = {}
         self._decoder = KeyDecoder()
         # What was typed while an editor was opening.
-        self._held: list[Key | Paste] = []
+        self._typed_ahead: list[Key | Paste] = []
         self._last_key = 0.0
+        # When the user last typed text into the input.
+        self._last_typed = -math.inf
         self._changed = trio.Event()
 
     # --- the program ------------------------------------------------------------------------------
@@ -143,7 +156,7 @@ class Face(FaceBase):
                 data = await self.tty.read()
                 keys = self._decoder.feed(data)
             if data == b"":  # the terminal was closed
-                self.conversation.leave()
+                self.leave()
                 return
             for key in keys:
                 self._last_key = trio.current_time()
@@ -180,6 +193,7 @@ class Face(FaceBase):
         elif number == signal.SIGCONT:
             if self.tty.resume():
                 self.drawing.start_below()
+                self._hide_questions()
         elif number != signal.SIGINT or not self.tty.is_lent:
             # Ctrl-C in an external editor is for the editor.
             self._leave_by_signal(number)
@@ -188,11 +202,7 @@ class Face(FaceBase):
         """Redraw while something changes over time: a spinner, a countdown or a notice."""
         while True:
             now = trio.current_time()
-            # A question that the user cannot see must not take the focus.
-            is_hidden = self.overlays.is_open or self.drawing.full is not None
-            if not is_hidden and not self.tty.is_lent:
-                routed = self.approvals.tick(now, draft_empty=self.composer.is_empty)
-                self._take_routed(routed)
+            self._tick_questions(now)
             moment = self._next_moment(now)
             self._changed = trio.Event()
             if moment is None:
@@ -202,8 +212,27 @@ class Face(FaceBase):
                     await self._changed.wait()
             self.drawing.redraw()
 
+    @property
+    def _is_covered(self) -> bool:
+        """Whether the user sees something else than the conversation."""
+        return self.drawing.full is not None or self.tty.is_lent
+
+    def _tick_questions(self, now: float) -> None:
+        """Let time pass for the questions, of which none that is hidden takes the focus or a key."""
+        if self._is_covered:
+            return
+        if self.overlays.current is None:
+            routed = self.approvals.tick(now, draft_empty=self.composer.is_empty)
+            self._take_routed(routed)
+        self.overlays.tick(now)
+        self.overlays.update()
+
     def _next_moment(self, now: float) -> float | None:
         moments = [self.approvals.next_tick(now)]
+        if not self._is_covered:
+            moments.append(self.overlays.next_tick())
+        if self.overlays.is_waiting and now < self._last_typed + FOCUS_PAUSE:
+            moments.append(self._last_typed + FOCUS_PAUSE)
         if self.live.is_animated:
             moments.append(now + SPINNER_SECONDS)
         if self._notice_until > now:
@@ -220,27 +249,71 @@ class Face(FaceBase):
         # A question that opens while the user types must not take the next key for an answer.
         self.approvals.note_key(now)
         if self._holds_keys:
-            self._held.append(key)
+            self._typed_ahead.append(key)
             return
         if isinstance(key, Key) and self._handle_everywhere(key):
             return
         if self.drawing.full is not None:
             if self.drawing.full.handle(key):
                 self.drawing.close_full()
-                self.approvals.hide()
+                # The user opened the view from the question, so the question keeps the focus.
+                self._hide_questions(ends_focus=False)
             return
-        if self.overlays.is_open:
-            self.overlays.handle(key, now)
+        if self.overlays.current is not None:
+            self._handle_overlay(self.overlays.current, key, now)
+            return
+        if self.overlays.is_waiting and key == Key(FOCUS_KEY):
+            self.overlays.show_now()
             return
         if self.approvals.current is not None:
             self._take_routed(route_key(self.approvals, key, now))
             return
         self._compose(key)
 
-    def _return_held(self) -> None:
-        held = self._held
-        self._held = []
-        if self.composer.add_held(held):
+    def _handle_overlay(self, overlay: Overlay, key: Key | Paste, now: float) -> None:
+        """Pass a key to a command's question; what is not for the question is for the input."""
+        passed = self.overlays.handle(key, now)
+        if overlay is self.overlays.current and overlay.typed:
+            # If the command is stopped now, its next question must not take the next keys.
+            self._last_typed = now
+        elif isinstance(key, Key) and key.name == "enter":
+            self._last_typed = -math.inf
+            self.overlays.update()
+        for each in passed:
+            self._compose(each)
+
+    def _may_show_overlay(self) -> bool:
+        """Return whether a command's question may take the keys: the user is not typing."""
+        is_covered = self._is_covered or self._holds_keys
+        is_typing = trio.current_time() < self._last_typed + FOCUS_PAUSE
+        is_writing = not self.composer.is_empty or self.approvals.is_writing
+        return not (is_covered or is_typing or is_writing)
+
+    def _overlay_changed(self) -> None:
+        self._hide_approvals()
+        self.changed()
+
+    def _hide_approvals(self, *, ends_focus: bool = True) -> None:
+        """Let no key answer a waiting item until the user has seen it again."""
+        self._take_routed(self.approvals.hide(ends_focus=ends_focus))
+
+    def _hide_questions(self, *, ends_focus: bool = True) -> None:
+        """Let no key answer anything until the user has seen it again."""
+        held = self.overlays.hide()
+        if self.overlays.is_open:
+            # It appears again at once, unless the user goes on typing.
+            self.overlays.put_aside()
+        self._hide_approvals(ends_focus=ends_focus)
+        for key in held:
+            self._compose(key)
+
+    def _return_typed_ahead(self) -> None:
+        typed = self._typed_ahead
+        self._typed_ahead = []
+        if self.composer.add_typed_ahead(typed):
+            # The next keys continue this text.
+            if self.overlays.is_open:
+                self.overlays.put_aside()
             self.show_notice("What you typed before the editor opened is in the input.", 5.0)
         self.changed()
 
@@ -257,6 +330,11 @@ class Face(FaceBase):
 
     def _compose(self, key: Key | Paste) -> None:
         """Pass a key to the composer, or handle it as a key of the conversation."""
+        if isinstance(key, Paste) or key.name == "text":
+            self._last_typed = trio.current_time()
+        elif key.name == "enter" and not self.overlays.is_open:
+            # What was typed is sent. If it is a command, its question may open at once.
+            self._last_typed = -math.inf
         # In a nonempty draft, Ctrl-T transposes two characters.
         if key == Key("ctrl-t") and self.composer.is_empty:
             self.live.toggle_panels()
@@ -285,40 +363,33 @@ class Face(FaceBase):
             case "alt-up":
                 self._edit_queued()
             case "shift-tab":
-                self._show_plan()
-
-    def _show_plan(self) -> None:
-        """Ask again about a plan that the user left undecided."""
-        proposal = self.conversation.view.lead_actor.proposal
-        if proposal is not None:
-            self.approvals.reopen(f"plan {proposal.run}")
-            self.note_waiting()
+                self.reopen_plan()
 
     def _escape(self) -> None:
         if self._stop():
             return
         if not self.composer.is_empty:
-            self.show_notice("Ctrl-C clears the draft and keeps it in the history.")
+            self.show_notice("Ctrl-C clears the draft; Up restores it.")
             return
         if self._is_second("esc"):
             self.enqueue(lambda: self.commands.run("/rewind"), "/rewind")
         else:
-            self.show_notice("Esc again: go back to an earlier message.")
+            self.show_notice("Press Esc again to go back to an earlier message.")
 
     def _interrupt(self) -> None:
         """Handle Ctrl-C: clear the draft, or stop the run, or leave at the second press."""
         if not self.composer.is_empty:
             self.composer.put_away()
-            self.show_notice("The draft is in the history: Up brings it back.")
+            self.show_notice("The draft was cleared. Up restores it.")
             return
         if not self._stop():
             self._leave_twice("ctrl-c", "Ctrl-C")
 
     def _leave_twice(self, key: str, label: str) -> None:
         if self._is_second(key):
-            self.conversation.leave()
+            self.leave()
         else:
-            self.show_notice(f"{label} again to leave.")
+            self.show_notice(f"Press {label} again to exit.")
 
     def _is_second(self, key: str) -> bool:
         now = trio.current_time()
@@ -327,7 +398,7 @@ class Face(FaceBase):
         return is_second
 
     def _edit_queued(self) -> None:
-        text = self.conversation.take_last_queued()
+        text = self.take_last_message()
         if text:
             self.composer.give_back([text])
 
@@ -335,6 +406,8 @@ class Face(FaceBase):
         """Apply the result of routing a key through the approval prompt."""
         for result in routed.results:
             self.commands.decide(result)
+        if routed.returned:
+            self.composer.give_back([routed.returned])
         for key in routed.composer:
             self._compose(key)
 
@@ -463,7 +536,7 @@ class Face(FaceBase):
         for item in items:
             # For approvals, the conversation itself notifies the user.
             if item.id not in known and not isinstance(item, WaitingCall):
-                self.call_attention("hilum waits for your answer")
+                self.call_attention("hilum is waiting for your answer")
         self._take_routed(routed)
         self.drawing.redraw()
         self._changed.set()
@@ -489,9 +562,11 @@ class Face(FaceBase):
             self.commands.start_clock(identity)
         return layout
 
-    def _returned(self) -> None:
+    def _redraw_after_return(self) -> None:
         # Another program wrote to the alternate screen, too.
         self.drawing.restart()
+        # What was typed before the question is drawn again was meant for the other program.
+        self._hide_questions()
 
 
 def redact(text: str) -> str:

@@ -1,4 +1,29 @@
-"""What both faces do: run a conversation, carry out the user's actions, and handle signals."""
+"""What both faces do: run a conversation, carry out the user's actions, and handle signals.
+
+A face is the program's main object. It holds the other objects, which know it as a
+``FaceProtocol``::
+
+    Face | PlainFace            the terminal, the keys or lines, and what is drawn
+      └ FaceBase                the tasks, the signals, and the queues of the user's actions
+          ├ Conversation        the open session, its view and its transcript; prompts and stops
+          │   └► FaceProtocol   … asks the face to show something, and to give texts back
+          └ ChatCommands        carries out commands, and the user's decisions about calls
+              └► FaceProtocol   … asks the face the questions of commands
+
+    Face only:
+      ├ Composer                the draft, its history and its completions
+      │   └► FaceProtocol       … sends what the user entered
+      ├ ApprovalPrompt          the question about a call, plan or question of the agent
+      ├ Overlays                the questions of commands, which cover everything else
+      ├ LiveRows, Drawing, Tty  the rows at the bottom, when to draw them, and the device
+
+``ChatCommands`` implements the protocol ``Chat``, through which the commands (``slash_*``) see the
+conversation; tests implement it, too. ``Asker`` is the part of ``Chat`` that only asks and tells.
+``ChatCommands`` and both faces implement it, because a folder's trust is asked about before a
+session is open.
+
+``leave`` of the face is the only way to end the program: it also cancels what the face still asks.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +42,10 @@ from hilum_view import SessionView
 from hilum_terminal.actions import Action, ActionQueue
 from hilum_terminal.approval_items import Item
 from hilum_terminal.chat import ChatCommands
-from hilum_terminal.chat_protocol import Chat, Choice
+from hilum_terminal.chat_protocol import Choice
 from hilum_terminal.conversation import Conversation
 from hilum_terminal.full_view import FullView
-from hilum_terminal.input_kinds import read_input
+from hilum_terminal.input_kinds import UserInput, read_argument, read_input
 from hilum_terminal.printed_lines import PrintedLines
 from hilum_terminal.slash_names import name_next_step
 from hilum_terminal.styles import Style, Theme
@@ -31,9 +56,9 @@ if TYPE_CHECKING:
     from hilum_terminal.options import ChatOptions
 
 BUG_TEXT = (
-    "This is a bug in hilum: please report it with the lines above. The conversation continues."
+    "This is a bug in hilum. Please report it with the lines above. The conversation continues."
 )
-BROKEN_LOG = "the log of the conversation cannot be written, so hilum takes no answer"
+BROKEN_LOG = "the log of the conversation cannot be written, so it cannot accept answers"
 # Seconds until a failed task is restarted.
 PAUSE_SECONDS = 0.5
 # Time limit, in seconds, for writing the last lines when hilum ends, because the terminal may be
@@ -66,7 +91,10 @@ class FaceBase(ABC):
     def __init__(self, options: ChatOptions) -> None:
         self.options = options
         self.clipboard = SystemClipboard(options.environ, self.spawn)
+        # Commands, and the messages that must wait for one of them.
         self._actions = ActionQueue()
+        # All other messages. A command may be slow, and a message must reach a running agent.
+        self._messages = ActionQueue()
         self._nursery: trio.Nursery | None = None
         self._signal = 0
         # Number of editors that are opening or open.
@@ -86,17 +114,20 @@ class FaceBase(ABC):
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
             async with self._terminal_context(), trio.open_nursery() as nursery:
                 self._nursery = nursery
-                for task in (*self._tasks(), self._act, self._watch_signals):
+                for task in (*self._tasks(), self._act, self._send_messages, self._watch_signals):
                     nursery.start_soon(self._keep_running, task)
                 nursery.start_soon(self._keep_running, self.commands.watch_waiting_items)
                 self._greet()
                 if self.options.prompt:
-                    self.submit(self.options.prompt)
+                    self._enter(read_argument(self.options.prompt))
                 try:
                     await self.conversation.run()
                 except HilumError as error:
                     self.show_error(error)
                     code = error.exit_code
+                # Let the lines arrive that were printed last.
+                await trio.lowlevel.checkpoint()
+                printed.finish()
                 identity = self.conversation.stored_id
                 if identity and self.conversation.has_prompts:
                     self._say_goodbye(f"To continue: hilum --resume {identity}")
@@ -170,6 +201,10 @@ class FaceBase(ABC):
         """Carry out the user's actions one after another."""
         await self._actions.run(lambda action: self._try(action.run))
 
+    async def _send_messages(self) -> None:
+        """Send the messages that need not wait for a command, one after another."""
+        await self._messages.run(lambda action: self._try(action.run))
+
     async def _try(self, action: Callable[[], Awaitable[Any]]) -> None:
         """Carry out an action; after an error, show the error and continue the conversation."""
         try:
@@ -180,16 +215,27 @@ class FaceBase(ABC):
             self.show_bug(error)
 
     def enqueue(
-        self, run: Callable[[], Awaitable[Any]], text: str = "", *, is_message: bool = False
+        self,
+        run: Callable[[], Awaitable[Any]],
+        text: str = "",
+        *,
+        keeps_conversation: bool = False,
     ) -> None:
         """Carry out an async action after all actions that were requested earlier.
 
         Args:
             run: Async function that carries out the action.
             text: What the user entered.
-            is_message: Whether the action sends a message to the agent.
+            keeps_conversation: Whether messages that the user sends later need not wait for it.
         """
-        self._actions.add(Action(run, text, is_message))
+
+        async def run_after_messages() -> None:
+            if not keeps_conversation:
+                # The messages that were sent earlier belong to the conversation as it is now.
+                await self._messages.wait_until_empty()
+            await run()
+
+        self._actions.add(Action(run_after_messages, text, keeps_conversation=keeps_conversation))
 
     def spawn(self, action: Callable[[], Awaitable[Any]]) -> None:
         """Start an async action that runs concurrently with everything else."""
@@ -203,7 +249,8 @@ class FaceBase(ABC):
 
     def _stop(self) -> bool:
         """Stop the running work, and return whether any work was running."""
-        messages = self._actions.take_messages()
+        # The messages that wait for a command are the newest ones.
+        messages = [*self._messages.take_messages(), *self._actions.take_messages()]
         is_busy = self.is_busy
         current = self._actions.current
         if is_busy:
@@ -227,19 +274,29 @@ class FaceBase(ABC):
             afterwards: Whether the text waits for the end of the run instead of steering it.
             is_typed: Whether the user typed the beginning of the text; see ``read_input``.
         """
-        entered = read_input(text, is_typed=is_typed)
+        self._enter(read_input(text, is_typed=is_typed), afterwards=afterwards)
+
+    def _enter(self, entered: UserInput, *, afterwards: bool = False) -> None:
         match entered.kind:
             case "command":
                 self._run_command(entered.text)
             case "shell":
                 self.spawn(lambda: self.conversation.run_shell(entered.text))
             case "memory":
-                self.enqueue(lambda: self.commands.remember(entered.text), text.strip())
+                self.enqueue(
+                    lambda: self.commands.remember(entered.text),
+                    f"# {entered.text}",
+                    keeps_conversation=True,
+                )
             case "prompt":
                 self._send_text(entered.text, afterwards)
 
     def _run_command(self, text: str) -> None:
-        self.enqueue(lambda: self.commands.run(text), text)
+        self.enqueue(
+            lambda: self.commands.run(text),
+            text,
+            keeps_conversation=self.commands.keeps_conversation(text),
+        )
 
     def _send_text(self, text: str, afterwards: bool) -> None:
         steers = self.conversation.is_working and not afterwards
@@ -247,9 +304,31 @@ class FaceBase(ABC):
         if steers and has_images:
             self.show_notice("A message with an image is sent when the agent has finished.")
         if steers and not has_images and not self.commands.calls_agent(text):
-            self.enqueue(lambda: self.conversation.steer(text), text, is_message=True)
+            self._send_message(lambda: self.conversation.steer(text), text)
         else:
-            self.enqueue(lambda: self.conversation.prompt(text), text, is_message=True)
+            self._send_message(lambda: self.conversation.prompt(text), text)
+
+    def _send_message(self, send: Callable[[], Awaitable[Any]], text: str) -> None:
+        """Send a message after the earlier messages, and after a command that affects it."""
+        queue = self._actions if self._actions.delays_messages else self._messages
+        queue.add(Action(send, text, is_message=True))
+
+    @property
+    def unsent_messages(self) -> list[str]:
+        """The messages that wait for a command, so that the session does not have them yet."""
+        return [*self._messages.messages, *self._actions.messages]
+
+    def take_last_message(self) -> str:
+        """Take back the newest message that the agent has not read, and return its text.
+
+        Raises:
+            StoreError: The log cannot be written.
+        """
+        return (
+            self._actions.take_last_message()
+            or self._messages.take_last_message()
+            or self.conversation.take_last_queued()
+        )
 
     def remember_images(self, paths: Sequence[str]) -> None:
         """Remember that the user pasted images, given by their paths, into the sent text."""
@@ -263,7 +342,9 @@ class FaceBase(ABC):
         """Hold what the user types, because it is meant for an editor that is opening.
 
         Until the editor has the terminal, hilum still reads the keys. They must neither be lost nor
-        answer a question or stop the run.
+        answer a question or stop the run. The key that opens the editor calls this at once, and the
+        action that runs the editor calls it again for as long as it needs; whoever holds the keys
+        releases them. The last release returns the typed text to the user.
         """
         self._editors += 1
 
@@ -271,14 +352,14 @@ class FaceBase(ABC):
         """Stop holding keys, and return to the user what was typed in the meantime."""
         self._editors -= 1
         if not self._editors:
-            self._return_held()
+            self._return_typed_ahead()
 
     @property
     def _holds_keys(self) -> bool:
         return self._editors > 0
 
     @abstractmethod
-    def _return_held(self) -> None:
+    def _return_typed_ahead(self) -> None:
         """Return to the user what was typed while an editor was opening."""
 
     async def edit_draft(self, text: str) -> str:
@@ -286,11 +367,6 @@ class FaceBase(ABC):
         return await self.commands.edit(text)
 
     # --- the conversation -------------------------------------------------------------------------
-
-    @property
-    def chat(self) -> Chat:
-        """The conversation, as seen by commands."""
-        return self.commands
 
     @property
     def opened_session(self) -> Session | None:
@@ -400,7 +476,7 @@ class FaceBase(ABC):
         if program:
             # A terminal that allows this keeps the text when hilum ends.
             self._copy_by_terminal(text)
-            return f"with {program}, which may hold it only until hilum ends"
+            return f"with {program}, which may keep it only until hilum exits"
         return self._copy_by_terminal(text) or self._offer_text(text)
 
     @abstractmethod
@@ -430,6 +506,15 @@ class FaceBase(ABC):
     @abstractmethod
     def reopen_item(self, identity: str) -> None:
         """Show an item again, because its answer could not be delivered."""
+
+    def reopen_plan(self) -> bool:
+        """Ask again about a plan that the user left undecided, and return whether there is one."""
+        proposal = self.conversation.view.lead_actor.proposal
+        if proposal is None:
+            return False
+        self.reopen_item(f"plan {proposal.run}")
+        self.note_waiting()
+        return True
 
     @abstractmethod
     def end_edit(self, identity: str) -> None:

@@ -41,7 +41,7 @@ class FaceProtocol(Asker, Protocol):
         ...
 
     @property
-    def chat(self) -> Chat:
+    def commands(self) -> Chat:
         """The conversation, as seen by commands."""
         ...
 
@@ -69,6 +69,10 @@ class FaceProtocol(Asker, Protocol):
 
     async def welcome(self) -> None:
         """Greet the user in a new session, and help them choose a model if there is none."""
+        ...
+
+    def leave(self) -> None:
+        """End the conversation and the program, also while a question is open."""
         ...
 
     # --- what the user enters ---------------------------------------------------------------------

@@ -6,7 +6,9 @@ terminal does not change while it is open.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 
 import attrs
 import trio
@@ -15,11 +17,12 @@ from hilum_terminal.keys import Key, Paste
 from hilum_terminal.prompts import LineField
 from hilum_terminal.styles import Theme
 from hilum_terminal.text_width import cells, cut, one_line, without_colors
+from hilum_terminal.transcript import THREAD_SIZE
 
-# Number of source characters above which a page is laid out in a thread.
-THREAD_SIZE = 1_000
 # Rows of the previous page that stay visible after Page Down.
 OVERLAP = 2
+# Characters at the beginning of a row that are not part of the text.
+GUTTER = "│ "
 CLOSING_KEYS = ("esc", "ctrl-c", "ctrl-d")
 
 
@@ -61,12 +64,14 @@ class FullView:
         # Number of rows for the text; known once the view has been drawn.
         self._room = 1
         self._rows: list[str] = []
+        self._lines: list[_Line] = []
         self._rows_of: tuple[int, int, Theme] | None = None
         self._field: LineField | None = None
         # The row at which the current search began, to which Esc returns.
         self._search_from = 0
         self._pattern = ""
-        self._matches: list[int] = []
+        # The first and the last row of each match.
+        self._matches: list[tuple[int, int]] = []
         self._match = -1
 
     @property
@@ -183,7 +188,9 @@ class FullView:
         """Find a text, and scroll to the first match at or after the start of the search."""
         self._pattern = pattern
         self._find_matches()
-        following = [index for index, row in enumerate(self._matches) if row >= self._search_from]
+        following = [
+            index for index, (row, _) in enumerate(self._matches) if row >= self._search_from
+        ]
         self._match = following[0] if following else 0
         self._top = self._search_from
         self._show_match()
@@ -192,8 +199,8 @@ class FullView:
         pattern = self._pattern.casefold()
         self._matches = []
         if pattern:
-            texts = [without_colors(row).casefold() for row in self._rows]
-            self._matches = [number for number, text in enumerate(texts) if pattern in text]
+            for line in self._lines:
+                self._matches += line.find(pattern)
 
     def _go_to_match(self, step: int) -> None:
         if self._matches:
@@ -204,7 +211,7 @@ class FullView:
         """Scroll so that the current match is visible, with some rows before it."""
         if not self._matches:
             return
-        row = self._matches[self._match]
+        row, _ = self._matches[self._match]
         if not self._top <= row < self._top + self._room:
             self._top = min(max(row - self._room // 3, 0), self._last_top)
 
@@ -219,10 +226,11 @@ class FullView:
         before = len(self._rows)
         is_same_page = self._rows_of is not None and self._rows_of[0] == self._index
         if page.size <= THREAD_SIZE:
-            rows = _lay_out(page, width, theme)
+            rows, lines = _lay_out(page, width, theme)
         else:
-            rows = await trio.to_thread.run_sync(_lay_out, page, width, theme)
+            rows, lines = await trio.to_thread.run_sync(_lay_out, page, width, theme)
         self._rows = rows
+        self._lines = lines
         self._rows_of = wanted
         if is_same_page and before:
             # In a window of another width, about the same part of the text stays visible.
@@ -248,10 +256,10 @@ class FullView:
         if foot:
             foot = [self._foot(width, lines - 1, theme)]
         shown = []
-        current = self._matches[self._match] if self._matches else -1
+        first, last = self._matches[self._match] if self._matches else (-1, -1)
         for number in range(self._top, min(self._top + self._room, len(self._rows))):
             row = cut(self._rows[number], width)
-            if number == current:
+            if first <= number <= last:
                 row = theme.paint(without_colors(row), "selected")
             shown.append(row)
         shown += [""] * (self._room - len(shown))
@@ -291,10 +299,84 @@ class FullView:
         return f"match {self._match + 1} of {len(self._matches)}"
 
 
-def _lay_out(page: Page, width: int, theme: Theme) -> list[str]:
+@attrs.frozen
+class _Line:
+    """A line of the text, which may be broken into several rows.
+
+    Attributes:
+        first: Number of its first row.
+        texts: The texts of its rows in lowercase.
+        joined: All rows without gutters and spaces; a row may or may not be broken at a space.
+        ends: For each row, the length of ``joined`` up to the end of the row.
+    """
+
+    first: int
+    texts: list[str]
+    joined: str
+    ends: list[int]
+
+    def find(self, pattern: str) -> list[tuple[int, int]]:
+        """Return the first and the last row of each match of a pattern in lowercase."""
+        found = [
+            (self.first + number, self.first + number)
+            for number, text in enumerate(self.texts)
+            if pattern in text
+        ]
+        wanted = _squeeze(pattern)
+        place = self.joined.find(wanted) if wanted and len(self.texts) > 1 else -1
+        while place >= 0:
+            start = bisect_right(self.ends, place)
+            end = bisect_right(self.ends, place + len(wanted) - 1)
+            if end > start:
+                found.append((self.first + start, self.first + end))
+            place = self.joined.find(wanted, place + 1)
+        return sorted(found)
+
+
+def _lay_out(page: Page, width: int, theme: Theme) -> tuple[list[str], list[_Line]]:
     try:
-        return [cut(row, width) for row in page.make_rows(width, theme)]
+        rows = [cut(row, width) for row in page.make_rows(width, theme)]
     except Exception as error:
         # A page that cannot be shown must not end the conversation.
         text = f"This cannot be shown: {type(error).__name__}: {error}"
-        return [theme.paint(cut(one_line(text), width), "bad")]
+        rows = [theme.paint(cut(one_line(text), width), "bad")]
+    return rows, _find_lines(rows, width)
+
+
+def _find_lines(rows: Sequence[str], width: int) -> list[_Line]:
+    """Return the lines that the rows belong to, as far as the rows show it."""
+    lines: list[_Line] = []
+    texts: list[str] = []
+    first = 0
+    before = ""
+    for number, row in enumerate(rows):
+        plain = without_colors(row).rstrip()
+        if texts and not _continues(before, plain, width):
+            lines.append(_make_line(first, texts))
+            texts = []
+        if not texts:
+            first = number
+        texts.append(plain)
+        before = plain
+    if texts:
+        lines.append(_make_line(first, texts))
+    return lines
+
+
+def _continues(row: str, following: str, width: int) -> bool:
+    """Return whether a row was broken because the next word did not fit."""
+    words = following.lstrip(GUTTER).split(None, 1)
+    # A page may keep a column free at the right.
+    return bool(row and words) and cells(row) + 1 + cells(words[0]) >= width
+
+
+def _make_line(first: int, texts: Sequence[str]) -> _Line:
+    # The first row keeps its gutter, which may contain the number of the line.
+    contents = [texts[0], *(text.lstrip(GUTTER) for text in texts[1:])]
+    squeezed = [_squeeze(text.casefold()) for text in contents]
+    ends = list(accumulate(map(len, squeezed)))
+    return _Line(first, [text.casefold() for text in texts], "".join(squeezed), ends)
+
+
+def _squeeze(text: str) -> str:
+    return "".join(text.split())

@@ -166,11 +166,6 @@ class History:
             self._browser.note(draft)
         return self._browser.move(-1)
 
-    @property
-    def is_browsing(self) -> bool:
-        """Whether the editor shows a text from the history instead of a draft."""
-        return self._browser.position >= 0
-
     def _find_prefix(self, prefix: str) -> list[str]:
         entries = list(self._newest_first())
         own = [entry for entry in entries if entry.project == self.project]
@@ -263,7 +258,7 @@ class History:
             with alone(self.file.parent):
                 if lines:
                     _append(self.file, lines)
-                self._lines_in_file += len(new)
+                self._lines_in_file += lines.count(b"\n")
                 new = []
                 if rewrite or self._lines_in_file > MAX_ENTRIES + _SLACK:
                     self._lines_in_file = _shorten(self.file)
@@ -279,6 +274,9 @@ class History:
         lines = bytearray()
         for entry in entries:
             text = entry.text if self._redact is None else self._redact(entry.text)
+            if not text.strip():
+                # Without the plugin that finds secrets, there is nothing that may be written.
+                continue
             # File names may contain surrogates, which cannot be encoded as UTF-8.
             text = text.encode("utf-8", "replace").decode()
             project = entry.project.encode("utf-8", "replace").decode()

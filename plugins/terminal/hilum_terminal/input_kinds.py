@@ -49,6 +49,16 @@ def read_input(text: str, *, is_typed: bool = True) -> UserInput:
     return UserInput("prompt", text)
 
 
+def read_argument(text: str) -> UserInput:
+    """Return what a text on the command line of hilum is: a command or a prompt.
+
+    The text often comes from another program, such as the title of an issue. It must neither run a
+    shell line nor be remembered.
+    """
+    entered = read_input(text)
+    return entered if entered.kind == "command" else UserInput("prompt", text)
+
+
 def is_command(text: str) -> bool:
     """Return whether the user meant a text as a command, whether or not the command exists."""
     match = COMMAND_NAME.match(text)

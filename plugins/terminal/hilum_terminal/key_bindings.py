@@ -33,13 +33,13 @@ class KeyBinding:
 KEY_BINDINGS = (
     KeyBinding(
         "Enter",
-        "send; while the agent works: it reads the text after its current call",
-        "sends the text; a running agent reads the text after its current call",
+        "send; a running agent reads the message after its current call",
+        "sends the message; a running agent reads it after its current call",
     ),
     KeyBinding(
         "Tab",
-        "complete; while the agent works: send the text when it has finished",
-        "completes the word; while the agent is running, queues the text until the agent has"
+        "complete; while the agent is running: send the message when it has finished",
+        "completes the word; while the agent is running, queues the message until the agent has"
         " finished",
     ),
     KeyBinding(
@@ -59,20 +59,20 @@ KEY_BINDINGS = (
     ),
     KeyBinding(
         "Ctrl-C",
-        "put the draft into the history; stop; twice: leave",
-        "saves the draft in the history; stops the agent; pressed twice in an empty input, exits"
-        " hilum",
+        "clear the draft (Up restores it); without a draft: stop; twice: exit",
+        "with a draft: clears it (Up restores it); otherwise stops the agent; pressed twice when"
+        " nothing is running, exits hilum",
     ),
     KeyBinding(
         "Ctrl-D",
-        "in an empty input, twice: leave",
+        "in an empty input, twice: exit",
         "pressed twice in an empty input, exits hilum (`/quit`)",
         "quit",
         "Ctrl-D Ctrl-D",
     ),
     KeyBinding(
         "Shift-Tab",
-        "answer what waits for you, or return to the input",
+        "move between the input and the open question",
         "moves the focus between the input and the open question",
     ),
     KeyBinding(
@@ -84,7 +84,7 @@ KEY_BINDINGS = (
     ),
     KeyBinding(
         "Alt-Up",
-        "take the last queued message back",
+        "return the last queued message to the input",
         "returns the last queued message to the input; `/queue` lists all of them",
         "queue",
     ),
@@ -112,7 +112,7 @@ KEY_BINDINGS = (
         "in an empty input, shows all todo items and agents, or fewer",
     ),
     KeyBinding("Alt-M", "next mode", "switches to the next mode; `/mode` lists them", "mode"),
-    KeyBinding("Ctrl-G", "edit the input in $EDITOR", "edits the text in `$VISUAL` or `$EDITOR`"),
+    KeyBinding("Ctrl-G", "edit the draft in $EDITOR", "edits the draft in `$VISUAL` or `$EDITOR`"),
     KeyBinding(
         "Ctrl-V", "attach the image in the clipboard", "attaches the image in the clipboard"
     ),

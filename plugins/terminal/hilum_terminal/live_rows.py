@@ -9,12 +9,15 @@ import trio
 from hilum import BackgroundCommands, Session, find_branch
 from hilum_view import Answer, Card, Outcome, SessionView
 
+from hilum_terminal.approvals import FOCUS_KEY
 from hilum_terminal.call_descriptions import describe_action
 from hilum_terminal.cards import card_rows, finished_card_rows, streaming_call_rows
 from hilum_terminal.drawing import Layout
 from hilum_terminal.full_view import FullView, Page
 from hilum_terminal.markdown_rows import render_tail
 from hilum_terminal.panels import agent_rows, queue_rows, thinking_rows, todo_rows
+from hilum_terminal.prompts import key_label
+from hilum_terminal.second_terminal import is_joined
 from hilum_terminal.status import State, StatusFacts, status_row
 from hilum_terminal.styles import SPINNER, Theme
 from hilum_terminal.text_width import cut, escape_text, one_line
@@ -206,7 +209,7 @@ class LiveRows:
         rows += todo_rows(view.lead_actor.todos, width=width, theme=theme, unfolded=self._shows_all)
         rows += queue_rows(
             list(view.lead_actor.steering.values()),
-            conversation.waiting_prompts,
+            [*conversation.waiting_prompts, *self._face.unsent_messages],
             width=width,
             theme=theme,
             edit_key="alt-up",
@@ -277,6 +280,9 @@ class LiveRows:
             rows = overlay.rows(width, room, face.theme, now)
             return [*rows, *status], getattr(overlay, "cursor", None)
         notice = self._backlog_rows(width)
+        if face.overlays.is_waiting:
+            text = f"● A command has a question · {key_label(FOCUS_KEY)} to answer"
+            notice.append(face.theme.paint(cut(text, width), "warning"))
         if face.notice:
             notice.append(face.theme.paint(cut(face.notice, width), "dim"))
         reserved = self._reserve_input(width, is_small) + len(notice)
@@ -347,6 +353,7 @@ class LiveRows:
             branch=self._branch,
             sandbox=None if self._sandbox is None else bool(self._sandbox),
             background=self._count_background(),
+            is_joined=is_joined(session),
         )
         return status_row(facts, width=width, theme=face.theme)
 

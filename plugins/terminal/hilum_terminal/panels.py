@@ -237,22 +237,19 @@ def queue_rows(
     width: int,
     theme: Theme,
     edit_key: str = "",
-    remove_key: str = "",
     max_rows: int = MAX_QUEUE_ITEMS,
 ) -> list[str]:
     """Return the rows of the messages that wait for the agent; none if no message is waiting.
 
-    Each message has a row with its number and the keys to edit or remove it. The numbering
-    continues from the first list to the second one.
+    Each message has a row with its number and the key that edits it. The numbering continues from
+    the first list to the second one.
 
     Args:
         steering: Messages to be sent after the current call.
         queued: Prompts to run after the current run.
         width: Available width in columns.
         theme: The styles.
-        edit_key: Name of the key that edits a message, in which ``{n}`` stands for the message's
-            number.
-        remove_key: Name of the key that removes a message.
+        edit_key: Name of the key that edits a message; empty for none.
         max_rows: Maximum number of messages to show from each list; the others are only counted.
     """
     rows: list[str] = []
@@ -262,7 +259,7 @@ def queue_rows(
             continue
         rows.append(theme.paint(cut(title, width), "dim"))
         for text in texts[:max_rows]:
-            keys = _format_keys(number, (edit_key, "edits"), (remove_key, "removes"))
+            keys = f"{edit_key} edits" if edit_key else ""
             rows.append(_queue_row(number, text, keys, width, theme))
             number += 1
         left = len(texts) - max_rows
@@ -270,11 +267,6 @@ def queue_rows(
             rows.append(theme.paint(cut(f"  … {left} more", width), "dim"))
             number += left
     return rows
-
-
-def _format_keys(number: int, *keys: tuple[str, str]) -> str:
-    parts = [f"{key.replace('{n}', str(number))} {effect}" for key, effect in keys if key]
-    return " · ".join(parts)
 
 
 def _queue_row(number: int, text: str, keys: str, width: int, theme: Theme) -> str:

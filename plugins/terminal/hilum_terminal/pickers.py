@@ -108,6 +108,11 @@ class Picker(Generic[Entry]):
         self._position = min(max(selected, 0), max(len(self._entries) - 1, 0))
 
     @property
+    def typed(self) -> str:
+        """The filter that the user has typed."""
+        return self.field.text
+
+    @property
     def selected(self) -> Entry | None:
         """The selected entry; None if no entry matches the filter."""
         index = self.selected_index
@@ -140,6 +145,12 @@ class Picker(Generic[Entry]):
         if self.field.text != before:
             self._filter()
         return None
+
+    def hide(self) -> tuple[Key, ...]:
+        """Let Enter not choose until the picker is drawn again; the filter is kept."""
+        if self._guard is not None:
+            self._guard.reset()
+        return ()
 
     def _pick(self) -> Picked[Entry] | None:
         index = self.selected_index

@@ -23,7 +23,14 @@ import attrs
 import trio
 from hilum_view import Approval, Card, SessionView, format_duration
 
-from hilum_terminal.approval_items import EditCall, Item, PlanDecision, ShowWhole, WaitingCall
+from hilum_terminal.approval_items import (
+    EditCall,
+    Item,
+    PlanDecision,
+    ShowWhole,
+    WaitingCall,
+    WaitingPlan,
+)
 from hilum_terminal.approval_rules import find_also_covered
 from hilum_terminal.call_descriptions import describe_action
 from hilum_terminal.chat_protocol import Choice
@@ -33,8 +40,8 @@ from hilum_terminal.plain_questions import (
     AskedItem,
     Misfit,
     NextStep,
+    PlainStep,
     Reply,
-    Step,
     answer_rows,
     cancel,
     describe_result,
@@ -45,7 +52,7 @@ from hilum_terminal.plain_terminal import PlainTerminal
 from hilum_terminal.settings import TerminalSettings
 from hilum_terminal.styles import PLAIN, Style
 from hilum_terminal.text_width import escape_text, one_line, wrap_text
-from hilum_terminal.transcript import Block, Transcript
+from hilum_terminal.transcript import THREAD_SIZE, Block, Transcript
 
 if TYPE_CHECKING:
     from hilum_terminal.options import ChatOptions
@@ -58,18 +65,16 @@ SILENCE = 30.0
 SHORT_CALL = 0.5
 """Minimum duration, in seconds, of a call that is announced. A shorter call is written only once,
 with its result."""
-TWICE_SECONDS = 3.0
+LEAVE_SECONDS = 3.0
 """Seconds within which Ctrl-C must be pressed again to leave."""
 REMINDER = 60.0
 """Seconds before a question's deadline at which hilum reminds the user of it."""
 REOPEN_DELAY = 0.3
 """Seconds to wait for the edited version of a call after the editor is closed."""
-THREAD_SIZE = 20_000
-"""Number of characters above which a block is laid out in a thread."""
 HELP = (
-    "Type a prompt and press Enter. While the agent works, a line steers it; Ctrl-C or /stop stops"
-    " it. When hilum asks something, answer with a whole word and Enter. /help lists the commands,"
-    " ? shows this text, /exit or Ctrl-D leaves."
+    "Type a prompt and press Enter. What you type while the agent is running is sent to it at once;"
+    " Ctrl-C or /stop stops it. When hilum asks a question, answer with a whole word and Enter."
+    " /help lists the commands, ? shows this help, /exit or Ctrl-D exits hilum."
 )
 
 
@@ -144,9 +149,11 @@ class PlainFace(FaceBase):
         self._at_line_start = True
         self._wrote = trio.Event()
         self._is_leaving = False
-        self._last_interrupt = -TWICE_SECONDS
+        self._last_interrupt = -LEAVE_SECONDS
         # The lines that were typed while an editor was opening.
-        self._held: list[str] = []
+        self._typed_ahead: list[str] = []
+        # Number of editors that were closed so recently that no question is written again yet.
+        self._reopenings = 0
         # Commands ask one question at a time, and hilum asks about no waiting item meanwhile,
         # because a "yes" must have only one meaning.
         self._one_question = trio.Lock()
@@ -211,11 +218,11 @@ class PlainFace(FaceBase):
             self._question.answer(None)
         elif self._stop():
             return
-        elif trio.current_time() - self._last_interrupt < TWICE_SECONDS:
+        elif trio.current_time() - self._last_interrupt < LEAVE_SECONDS:
             self.leave()
         else:
             self._last_interrupt = trio.current_time()
-            self.say("Ctrl-C again to leave.")
+            self.say("Press Ctrl-C again to exit.")
 
     async def _watch_silence(self) -> None:
         """Report every 30 seconds that the agent is still working, unless there is other output."""
@@ -298,36 +305,54 @@ class PlainFace(FaceBase):
             # The terminal has echoed the newline.
             self._at_line_start = True
         if self._holds_keys:
-            self._held.append(line)
+            self._typed_ahead.append(line)
         elif question is not None:
             self._answer_question(question, line)
         elif self._asked is not None and self._answer_item(self._asked, line):
             return
         elif line.strip() == "?":
             self.show_keys()
+        elif line.strip().lower() == "plan" and self._postponed_plan():
+            self.reopen_plan()
+            self._ask_next()
         elif line.strip():
             self.submit(line)
 
-    def _return_held(self) -> None:
-        held = self._held
-        self._held = []
-        self.give_back([line for line in held if line.strip()])
+    def _postponed_plan(self) -> bool:
+        """Return whether there is a plan that the user has left undecided."""
+        return any(
+            isinstance(item, WaitingPlan) and item.id in self._answered for item in self._items
+        )
+
+    def _return_typed_ahead(self) -> None:
+        typed = self._typed_ahead
+        self._typed_ahead = []
+        self.give_back([line for line in typed if line.strip()])
 
     def _answer_question(self, question: _OpenQuestion, line: str) -> None:
         if question.is_open:
             question.answer(line)
         elif question.secret:
             # The line may be the secret, so the agent must not read it.
-            self.say("That line came before the question, and was dropped. Type it again.")
+            self.say(
+                "hilum discarded that line because you typed it before the question. Type it again."
+            )
         elif line.strip():
-            self.say(f"Not taken as an answer, because it came before the question: {line}")
+            self.say(f"hilum discarded this line because you typed it before the question: {line}")
 
     def _take_end(self) -> None:
         """Handle Ctrl-D: cancel the open question or, if there is none, leave hilum."""
+        if self._holds_keys:
+            # Ctrl-D was meant for the editor that is opening.
+            return
         if self._question is not None:
             self._question.answer(None)
         elif self._asked is not None and self._asked.is_open:
             self._carry_out(self._asked, cancel(self._asked))
+        elif self._asked is not None or self._reopenings:
+            # The user pressed it before they could read the question, perhaps to end an editor's
+            # input. It must neither answer nor end the conversation.
+            self.say("Ctrl-D had no effect, because it came before the question. Press it again.")
         else:
             self.leave()
 
@@ -359,7 +384,7 @@ class PlainFace(FaceBase):
             lines.append(f"{mark} {number}. {one_line(choice.label)}{hint}")
         self.say("\n".join(lines))
         while True:
-            typed = await self._ask_line("Number, or Enter to leave it:")
+            typed = await self._ask_line("Number, or Enter to cancel:")
             if not typed:
                 return None
             # isdigit() would also accept characters such as "²".
@@ -430,7 +455,7 @@ class PlainFace(FaceBase):
 
     def _ask_next(self) -> None:
         """Ask again about the last item, or about the first one if the last one no longer waits."""
-        waiting = [item for item in self._items if item.id not in self._answered]
+        waiting = self._open_items()
         # If the log cannot be written, nothing can be answered.
         if self._question is not None or not waiting or self.conversation.is_broken:
             self._asked = None
@@ -444,12 +469,16 @@ class PlainFace(FaceBase):
                 return
         self._ask_about(current, waiting)
 
+    def _open_items(self) -> list[Item]:
+        """Return the items that wait for an answer, oldest first."""
+        return [item for item in self._items if item.id not in self._answered]
+
     def _say_count(self, asked: AskedItem, count: int) -> None:
         if count > asked.count:
-            self.say(f"Now {count} wait for you. The question above is 1 of {count}.")
+            self.say(f"{count} questions are waiting. The one above is question 1 of {count}.")
         asked.count = count
 
-    def _ask_about(self, item: Item, waiting: Sequence[Item], step: Step = "choose") -> None:
+    def _ask_about(self, item: Item, waiting: Sequence[Item], step: PlainStep = "choose") -> None:
         approval = self._find_approval(item)
         asked = AskedItem(
             item,
@@ -475,7 +504,7 @@ class PlainFace(FaceBase):
         self._write_rows(question_rows(asked, self.terminal.width()), begin)
         if is_new and not isinstance(item, WaitingCall):
             # For approvals, the conversation itself notifies the user.
-            self.call_attention("hilum waits for your answer")
+            self.call_attention("hilum is waiting for your answer")
 
     def _find_approval(self, item: Item) -> Approval | None:
         for approval in self.conversation.view.waiting:
@@ -505,23 +534,22 @@ class PlainFace(FaceBase):
 
     def _answer_item(self, asked: AskedItem, line: str) -> bool:
         """Answer the open question with a line, and return whether the line was an answer."""
-        reply = read_reply(asked, line)
+        reply = read_reply(asked, line, self._open_items())
         if reply is None:
             return False
         if not asked.is_open:
-            self.say("That line came before the question, so it is sent as text.")
+            self.say("You typed that line before the question, so it is sent as a message.")
             return False
         self._carry_out(asked, reply)
         return True
 
     def _carry_out(self, asked: AskedItem, reply: Reply) -> None:
         """Carry out the user's reply to the open question."""
-        waiting = [item for item in self._items if item.id not in self._answered]
         if isinstance(reply, Misfit):
             self.say(reply.text)
             return
         if isinstance(reply, NextStep):
-            self._ask_about(asked.item, waiting, reply.step)
+            self._ask_about(asked.item, self._open_items(), reply.step)
             return
         if isinstance(reply[0], ShowWhole):
             self.commands.decide(reply[0])
@@ -534,15 +562,13 @@ class PlainFace(FaceBase):
             self.commands.decide(reply[0])
             return
         self._asked = None
-        # Other calls that a lasting approval listed may have ended or changed in the meantime.
-        unchanged = {item.id for item in waiting if item in asked.also}
         for result in reply:
-            if result is reply[0] or result.id in unchanged:
-                self._answered.add(result.id)
-                self.commands.decide(result)
+            self._answered.add(result.id)
+            self.commands.decide(result)
         # An answer that could not be delivered has opened the item again.
-        if reply[0].id in self._answered:
-            self.say(describe_result(reply[0]))
+        confirmation = describe_result(reply[0])
+        if confirmation and reply[0].id in self._answered:
+            self.say(confirmation)
         self._ask_next()
 
     def reopen_item(self, identity: str) -> None:
@@ -625,11 +651,13 @@ class PlainFace(FaceBase):
             # The other program may have covered the question or scrolled it away.
             self._asked = None
             assert self._nursery is not None
+            self._reopenings += 1
             self._nursery.start_soon(self._ask_again)
 
     async def _ask_again(self) -> None:
         # After this delay, the edited version has usually arrived, and hilum asks about it.
         await trio.sleep(REOPEN_DELAY)
+        self._reopenings -= 1
         if self._asked is None:
             self._ask_next()
 

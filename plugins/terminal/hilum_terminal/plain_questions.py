@@ -41,9 +41,9 @@ TAIL_ROWS = 10
 """Number of rows to show from the end of a long description, which padding must not hide."""
 
 # The choices, or the second step of "always".
-Step = Literal["choose", "always"]
+PlainStep = Literal["choose", "always"]
+_LETTERS = ("y", "n", "s", "a", "e", "l", "v")
 _NO = re.compile(r"no\b[\s,.:;]*(.*)", re.IGNORECASE)
-_LETTERS = {"y": "yes", "n": "no", "s": "session", "e": "edit", "v": "view"}
 
 
 @attrs.define(eq=False)
@@ -62,7 +62,7 @@ class AskedItem:
     """
 
     item: Item
-    step: Step = "choose"
+    step: PlainStep = "choose"
     count: int = 1
     seconds: float = 0.0
     unconfined: bool = False
@@ -74,7 +74,7 @@ class AskedItem:
 class NextStep:
     """A request from the user to go to another step of the question."""
 
-    step: Step
+    step: PlainStep
 
 
 @attrs.frozen
@@ -161,16 +161,16 @@ def answer_rows(asked: AskedItem, width: int) -> list[str]:
     elif isinstance(item, WaitingPlan):
         answers = [
             "yes: carry it out",
-            "no, or no and a reason: another plan is made",
+            "no, optionally with a reason: reject the plan",
             "edit: change the plan in your editor first",
-            "later: decide later",
+            "later: decide later; the word plan asks again",
             "view: the whole plan",
         ]
     else:
         answers = [f"{number}: {one_line(text)}" for number, text in enumerate(item.options, 1)]
         if item.multiple and len(answers) > 1:
             answers.append("1, 2: several of them")
-        answers += ["= and a text: your own answer", "skip: the agent decides"]
+        answers += ["= and your own answer", "skip: the agent decides"]
     rows = ["Type one of these, then Enter:"]
     for answer in answers:
         rows += wrap_text(answer, width)
@@ -191,9 +191,8 @@ def _call_answers(item: WaitingCall, asked: AskedItem) -> list[str]:
             answers += [f"- {one_line(call.description) or call.title}" for call in asked.also]
     if not find_rule_problem(item):
         answers.append("always: the same in later sessions; you see the rule first")
-    answers.append("no, or no and a reason: deny it")
-    if item.editable:
-        answers.append("edit: change the call in your editor first")
+    answers.append("no, optionally with a reason: deny the call")
+    answers.append("edit: change the call in your editor first")
     answers.append("view: the whole call")
     return answers
 
@@ -202,7 +201,7 @@ def _always_rows(asked: AskedItem, width: int) -> list[str]:
     item = asked.item
     assert isinstance(item, WaitingCall)
     rows = ["This rule is stored:"]
-    rows += exact_rows(item.rule or item.scope, width)
+    rows += exact_rows(item.scope, width)
     rows += wrap_text(
         f"It allows {describe_covered(item)} in this folder, also in later sessions, until you"
         " remove it with /permissions.",
@@ -218,22 +217,48 @@ def _always_rows(asked: AskedItem, width: int) -> list[str]:
 # --- answers --------------------------------------------------------------------------------------
 
 
-def read_reply(asked: AskedItem, line: str) -> Reply | None:
-    """Parse a line as the reply to a question; return None if it is text for the agent."""
+def read_reply(asked: AskedItem, line: str, waiting: Sequence[Item] = ()) -> Reply | None:
+    """Parse a line as the reply to a question; return None if it is text for the agent.
+
+    Args:
+        asked: The question.
+        line: The line.
+        waiting: The items that wait now; other calls that a lasting approval listed are approved
+            only if they still wait unchanged.
+    """
     text = line.strip()
     item = asked.item
     if isinstance(item, WaitingQuestion):
         return _read_choice(item, text)
     if text.lower() in _LETTERS:
-        return Misfit(f"Please type the whole word: {_LETTERS[text.lower()]}")
+        # A user who knows the full terminal types the letter of an answer.
+        words = _words(asked)
+        meant = [word for word in words if word[0] == text.lower()]
+        return Misfit(f"Please type the whole word: {', '.join(meant or words)}")
     if isinstance(item, WaitingPlan):
         return _read_plan_decision(item, text)
     if asked.step == "always":
-        return _read_confirmation(item, asked, text)
-    return _read_decision(item, asked, text)
+        return _read_confirmation(item, asked, text, waiting)
+    return _read_decision(item, asked, text, waiting)
 
 
-def _read_decision(item: WaitingCall, asked: AskedItem, text: str) -> Reply | None:
+def _words(asked: AskedItem) -> list[str]:
+    """Return the words that answer a question about a call or a plan."""
+    if asked.step == "always":
+        return ["yes", "no"]
+    if isinstance(asked.item, WaitingPlan):
+        return ["yes", "no", "edit", "later", "view"]
+    words = ["yes", "no", "edit", "view"]
+    if isinstance(asked.item, WaitingCall) and not find_lasting_problem(asked.item):
+        words.append("session")
+    if isinstance(asked.item, WaitingCall) and not find_rule_problem(asked.item):
+        words.append("always")
+    return words
+
+
+def _read_decision(
+    item: WaitingCall, asked: AskedItem, text: str, waiting: Sequence[Item]
+) -> Reply | None:
     denial = _NO.fullmatch(text)
     if denial is not None:
         return (Answer(item.id, False, denial[1].strip()),)
@@ -244,21 +269,23 @@ def _read_decision(item: WaitingCall, asked: AskedItem, text: str) -> Reply | No
             problem = find_lasting_problem(item)
             if problem:
                 return Misfit(f"{problem} Type yes or no.")
-            return tuple(grant(item, asked.also, "session"))
+            return tuple(grant(item, asked.also, waiting, "session"))
         case "always":
             problem = find_rule_problem(item)
             return Misfit(f"{problem} Type yes or no.") if problem else NextStep("always")
-        case "edit" if item.editable:
+        case "edit":
             return (EditCall(item.id),)
         case "view":
             return (ShowWhole(item.id),)
     return None
 
 
-def _read_confirmation(item: WaitingCall, asked: AskedItem, text: str) -> Reply | None:
+def _read_confirmation(
+    item: WaitingCall, asked: AskedItem, text: str, waiting: Sequence[Item]
+) -> Reply | None:
     match text.lower():
         case "yes":
-            return tuple(grant(item, asked.also, "always"))
+            return tuple(grant(item, asked.also, waiting, "always"))
         case "no":
             return NextStep("choose")
     return None
@@ -283,7 +310,9 @@ def _read_plan_decision(item: WaitingPlan, text: str) -> Reply | None:
 def _read_choice(item: WaitingQuestion, text: str) -> Reply | None:
     if text.startswith("="):
         own = text[1:].strip()
-        return (QuestionAnswer(item.id, (own,)),) if own else Misfit("Type a text after the =.")
+        return (
+            (QuestionAnswer(item.id, (own,)),) if own else Misfit("Type your answer after the =.")
+        )
     if text.lower() == "skip":
         return (QuestionAnswer(item.id),)
     if not re.fullmatch(r"[0-9]{1,3}([\s,]+[0-9]{1,3})*", text):
@@ -327,5 +356,5 @@ def describe_result(result: Result) -> str:
         case QuestionAnswer():
             return "Answered."
         case PlanDecision(decision="later"):
-            return "The plan is left undecided."
+            return "The plan is undecided. Type plan to be asked again."
     return ""

@@ -58,10 +58,14 @@ class PlainTerminal:
         self._fd = -1
         self._partial = b""
         self._output = trio.Lock()
-        self._returned = trio.Event()
+        self._taken_back = trio.Event()
         self._reading: trio.CancelScope | None = None
-        # The terminal modes to restore, while they are changed.
-        self._before: list[Any] | None = None
+        # Number of open contexts in which the modes may differ from the user's modes.
+        self._changes = 0
+        # Number of open contexts in which typed text is not shown.
+        self._hidden = 0
+        # The user's modes, while they may be changed.
+        self._user_modes: list[Any] | None = None
 
     def __enter__(self) -> PlainTerminal:
         """Open the terminal.
@@ -99,7 +103,7 @@ class PlainTerminal:
         """Read lines and pass them on, until the terminal is closed."""
         while not self.gone:
             while self.is_lent:
-                await self._returned.wait()
+                await self._taken_back.wait()
             with trio.CancelScope() as self._reading:
                 await trio.lowlevel.wait_readable(self._fd)
             self._reading = None
@@ -182,50 +186,74 @@ class PlainTerminal:
         """
         async with self._output:
             self.is_lent = True
-            self._returned = trio.Event()
+            self._taken_back = trio.Event()
             if self._reading is not None:
                 self._reading.cancel()
             try:
-                # A crashed editor does not restore the terminal modes.
                 with self._kept_modes():
+                    # A question for a secret may be open, but the other program needs the echo.
+                    self._restore_modes()
                     yield
             finally:
                 self.is_lent = False
-                self._returned.set()
+                # A crashed editor does not restore the terminal modes.
+                self._apply_modes()
+                self._taken_back.set()
 
     @contextmanager
     def hidden(self) -> Iterator[None]:
-        """Turn off the echo of typed text inside this context."""
+        """Turn off the echo of typed text inside this context.
+
+        While the terminal is lent, its modes belong to the other program, so they only change when
+        that program has ended.
+        """
         with self._kept_modes():
-            if self._before is not None:
-                modes = list(self._before)
-                modes[3] &= ~termios.ECHO
-                # With Ctrl-Z or Ctrl-\, the user would return to a shell without echo.
-                characters = list(modes[6])
-                off = bytes([os.fpathconf(self._fd, "PC_VDISABLE") & 0xFF])
-                for number in (termios.VSUSP, termios.VQUIT):
-                    characters[number] = off
-                modes[6] = characters
-                self._set_modes(modes)
-            yield
+            self._hidden += 1
+            self._apply_modes()
+            try:
+                yield
+            finally:
+                self._hidden -= 1
+                self._apply_modes()
 
     @contextmanager
     def _kept_modes(self) -> Iterator[None]:
-        """Restore the current terminal modes at the end of the context or of the program."""
-        try:
-            self._before = termios.tcgetattr(self._fd)
-        except (OSError, termios.error):
-            self._lose()
+        """Remember the user's modes inside this context, which another one may contain."""
+        if not self._changes:
+            try:
+                self._user_modes = termios.tcgetattr(self._fd)
+            except (OSError, termios.error):
+                self._lose()
+        self._changes += 1
         try:
             yield
         finally:
+            self._changes -= 1
+            if not self._changes:
+                self._restore_modes()
+                self._user_modes = None
+
+    def _apply_modes(self) -> None:
+        """Set the modes that the open contexts require, unless another program uses the terminal."""
+        if self._user_modes is None or self.is_lent:
+            return
+        if not self._hidden:
             self._restore_modes()
+            return
+        modes = list(self._user_modes)
+        modes[3] &= ~termios.ECHO
+        # With Ctrl-Z or Ctrl-\, the user would return to a shell without echo.
+        characters = list(modes[6])
+        off = bytes([os.fpathconf(self._fd, "PC_VDISABLE") & 0xFF])
+        for number in (termios.VSUSP, termios.VQUIT):
+            characters[number] = off
+        modes[6] = characters
+        self._set_modes(modes)
 
     def _restore_modes(self) -> None:
-        before = self._before
-        self._before = None
-        if before is not None:
-            self._set_modes(before)
+        """Set the user's modes, also when the program ends inside a context."""
+        if self._user_modes is not None:
+            self._set_modes(self._user_modes)
 
     def _set_modes(self, modes: list[Any]) -> None:
         # The system stops a background process that changes the terminal modes. TCSANOW does not

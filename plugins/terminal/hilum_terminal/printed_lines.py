@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import io
+import threading
 from collections.abc import Callable
 
 import trio
+
+# Number of characters after which a line is passed on although it is not complete.
+MAX_LINE = 10_000
 
 
 class PrintedLines(io.TextIOBase):
@@ -19,17 +23,31 @@ class PrintedLines(io.TextIOBase):
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
+        # The beginning of a line. As in every text file, all threads write to the same line.
         self._rest = ""
-        # Plugins may print from other threads.
+        self._lock = threading.Lock()
         self._token = trio.lowlevel.current_trio_token()
 
     def write(self, text: str) -> int:
         """Write the complete lines of a text, and keep the rest until its line is complete."""
-        *lines, self._rest = (self._rest + text).split("\n")
-        for line in lines:
-            if line.strip():
-                self._token.run_sync_soon(self._say, line)
+        with self._lock:
+            *lines, rest = (self._rest + text).split("\n")
+            while len(rest) > MAX_LINE:
+                lines.append(rest[:MAX_LINE])
+                rest = rest[MAX_LINE:]
+            self._rest = rest
+            for line in lines:
+                if line.strip():
+                    self._token.run_sync_soon(self._say, line)
         return len(text)
+
+    def finish(self) -> None:
+        """Write the last line if it has no end; must be called in trio's thread."""
+        with self._lock:
+            rest = self._rest
+            self._rest = ""
+        if rest.strip():
+            self._say(rest)
 
     def writable(self) -> bool:
         """Return ``True``."""

@@ -15,6 +15,8 @@ from hilum_terminal.text_width import ELLIPSIS, cells, cut, escape_text
 
 KEY_GUARD = 0.3
 """Seconds after a prompt is drawn during which no key answers it."""
+HOLD = 0.25
+"""Seconds for which a letter is held before it answers: two quick letters are part of a word."""
 MAX_LENGTH = 10_000
 """Maximum length of a line that the user edits, in characters; the rest of a paste is dropped."""
 SECRET_MARK = "•"
@@ -24,6 +26,19 @@ CANCEL_KEYS = ("esc", "ctrl-c")
 @attrs.frozen
 class Cancelled:
     """The result of a prompt that the user closed without an answer."""
+
+
+@attrs.frozen
+class Passed:
+    """The result of keys that do not answer a prompt, because the user is typing a message.
+
+    The prompt stays open, and the keys belong in the draft.
+
+    Attributes:
+        keys: The keys and pastes, in the order in which they were pressed.
+    """
+
+    keys: tuple[Key | Paste, ...]
 
 
 @attrs.frozen
@@ -218,27 +233,42 @@ class TextPrompt:
         self.default = default
         self.field = LineField(secret=secret)
         self.cursor: tuple[int, int] | None = None
+        self._guard = KeyGuard()
+
+    @property
+    def typed(self) -> str:
+        """The text that the user has written; empty for a secret."""
+        return "" if self.field.secret else self.field.text
 
     def handle(self, key: Key | Paste, now: float) -> Entered | Cancelled | None:
         """Handle a key or a paste, and return the result once there is one.
 
+        Enter that was pressed before the user could see the question does not answer it.
+
         Args:
             key: The key or paste.
-            now: Time in seconds; unused, but part of the interface of all prompts.
+            now: Time in seconds, from any clock.
         """
         if isinstance(key, Key):
             if key.name in CANCEL_KEYS:
                 return Cancelled()
             if key.name == "enter":
-                return Entered(self.field.text or self.default)
+                is_early = self._guard.holds(now)
+                return None if is_early else Entered(self.field.text or self.default)
         self.field.handle(key)
         return None
+
+    def hide(self) -> tuple[Key, ...]:
+        """Let no key answer until the question is drawn again; the text in the field is kept."""
+        self._guard.reset()
+        return ()
 
     def rows(self, width: int, max_rows: int, theme: Theme, now: float) -> list[str]:
         """Return the question and the field, in at most ``max_rows`` rows."""
         self.cursor = None
         if max_rows <= 0 or width <= 0:
             return []
+        self._guard.drawn(now)
         mark = "> " if width > 4 else ""
         shown, column = self.field.row(width - len(mark))
         if not self.field.text and self.default:
@@ -260,6 +290,13 @@ class TextPrompt:
 class ConfirmPrompt:
     """A question that the user answers with yes or no; "no" is selected.
 
+    The question can open at any moment, also while the user types a message. Therefore a letter
+    answers only if no other key follows within ``HOLD`` seconds, and text that is not an answer is
+    passed on.
+
+    Attributes:
+        typed: Always empty, because a letter that is not an answer is passed on.
+
     Args:
         question: The question.
         yes: What yes does, as a short phrase.
@@ -271,11 +308,14 @@ class ConfirmPrompt:
         self.question = question
         self.details = details
         self.labels = (yes, no)
+        self.typed = ""
         self.accepted = False
         self._guard = KeyGuard()
+        self._held: Key | None = None
+        self._held_since = 0.0
 
-    def handle(self, key: Key | Paste, now: float) -> Confirmed | Cancelled | None:
-        """Handle a key, and return the result once there is one; pastes are ignored.
+    def handle(self, key: Key | Paste, now: float) -> Confirmed | Cancelled | Passed | None:
+        """Handle a key or a paste, and return the result once there is one.
 
         Keys that were typed before the user could see the question do not answer it.
 
@@ -283,22 +323,54 @@ class ConfirmPrompt:
             key: The key or paste.
             now: Time in seconds, from any clock.
         """
-        if isinstance(key, Paste):
-            return None
-        if key.name in CANCEL_KEYS:
+        if isinstance(key, Key) and key.name in CANCEL_KEYS:
             return Cancelled()
-        if self._guard.holds(now):
+        held = self._held
+        self._held = None
+        if held is not None:
+            if key == Key("enter"):
+                return _confirmed(held)
+            return Passed((held, key))
+        is_text = isinstance(key, Paste) or key.name == "text"
+        is_early = self._guard.holds(now)
+        if key in _CONFIRM_LETTERS and not is_early:
+            assert isinstance(key, Key)
+            self._held = key
+            self._held_since = now
+            return None
+        if is_text:
+            return Passed((key,))
+        if is_early:
             return None
         match key:
-            case Key("text", "y" | "Y"):
-                return Confirmed(True)
-            case Key("text", "n" | "N"):
-                return Confirmed(False)
             case Key("enter"):
                 return Confirmed(self.accepted)
             case Key("left" | "right" | "up" | "down" | "tab" | "shift-tab"):
                 self.accepted = not self.accepted
         return None
+
+    def hide(self) -> tuple[Key, ...]:
+        """Let no key answer until the question is drawn again; return a letter that was held."""
+        held = () if self._held is None else (self._held,)
+        self._held = None
+        self._guard.reset()
+        return held
+
+    def tick(self, now: float) -> Confirmed | None:
+        """Return the answer if a letter was pressed and no other key has followed in time."""
+        held = self._held
+        if held is None:
+            return None
+        # If the clock was set back, the letter must not be held forever.
+        self._held_since = min(self._held_since, now)
+        if now < self._held_since + HOLD:
+            return None
+        self._held = None
+        return _confirmed(held)
+
+    def next_tick(self) -> float | None:
+        """Return the time at which ``tick`` returns an answer; None if no letter is held."""
+        return None if self._held is None else self._held_since + HOLD
 
     def rows(self, width: int, max_rows: int, theme: Theme, now: float) -> list[str]:
         """Return the question, its details and the choices, in at most ``max_rows`` rows."""
@@ -318,6 +390,13 @@ class ConfirmPrompt:
             room = max_rows - len(choices) - len(question)
             details = fit_rows(paragraph(self.details, width), room, width)
         return [cut(row, width) for row in [*question, *details, *choices]]
+
+
+_CONFIRM_LETTERS = tuple(Key("text", letter) for letter in "yYnN")
+
+
+def _confirmed(letter: Key) -> Confirmed:
+    return Confirmed(letter.text in "yY")
 
 
 def key_label(name: str) -> str:

@@ -83,7 +83,13 @@ def fold_rows(rows: list[str], max_rows: int, width: int, theme: Theme, hint: st
 
 
 def choice_rows(
-    labels: Sequence[str], selected: int, width: int, max_rows: int, theme: Theme
+    labels: Sequence[str],
+    selected: int,
+    width: int,
+    max_rows: int,
+    theme: Theme,
+    *,
+    is_tight: bool = False,
 ) -> list[str]:
     """Return rows with choices side by side, with the selected choice marked.
 
@@ -95,13 +101,15 @@ def choice_rows(
         width: Maximum number of columns.
         max_rows: Maximum number of rows.
         theme: The colors.
+        is_tight: Whether only the selected choice has a column for the mark.
     """
     rows: list[str] = []
     row = ""
     selected_row = 0
+    unmarked = "" if is_tight else " "
     for index, label in enumerate(labels):
         # The mark makes the selection visible without colors.
-        plain = cut(f"▸{label}" if index == selected else f" {label}", width)
+        plain = cut(f"{'▸' if index == selected else unmarked}{label}", width)
         shown = theme.paint(plain, "selected") if index == selected else plain
         if row and cells(row) + 1 + cells(plain) > width:
             rows.append(row)

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 
 import wcwidth
 
-from .text_width import RESET, cells, cut
+from hilum_terminal.text_width import RESET, cells, cut
 
 Size = tuple[int, int]
 """Columns and lines."""

@@ -195,7 +195,7 @@ class _SetUp:
     async def _test(self, name: str, key: str = "") -> None:
         self._asker.say(f"Sending one small request to {one_line(name)} …", style="dim")
         done = await self._access.try_model(self._kernel, name, key=key)
-        self._asker.say(f"{one_line(name)} answers, after {done.seconds:.1f} s.", style="good")
+        self._asker.say(f"{one_line(name)} responded in {done.seconds:.1f} s.", style="good")
 
     async def _choose_listed(self, provider: str) -> str:
         """Let the user choose from a provider's list of models."""
@@ -247,11 +247,11 @@ class _SetUp:
         try:
             await trio.to_thread.run_sync(partial(change, path, "model", name))
         except (ChangeError, HilumError) as error:
-            self._asker.say(f"The choice holds for this session only: {error}", style="warning")
+            self._asker.say(f"This choice applies only to this session: {error}", style="warning")
             return
-        self._asker.say(f"{one_line(name)} is used from now on (model in {_short(path)}).")
+        self._asker.say(f"{one_line(name)} is now your model (setting model in {_short(path)}).")
         if environ.get(MODEL_VARIABLE) not in (None, "", name):
-            text = f"{MODEL_VARIABLE} is set, and comes first when hilum starts again."
+            text = f"{MODEL_VARIABLE} is set, and takes precedence the next time hilum starts."
             self._asker.say(text, style="warning")
         self._asker.say(describe_policy(self._session))
 

@@ -105,7 +105,7 @@ class ServerSetup:
                 if not (isinstance(error, ModelError) and error.kind == "auth"):
                     return False
             else:
-                text = f"{one_line(name)} answers, after {done.seconds:.1f} s."
+                text = f"{one_line(name)} responded in {done.seconds:.1f} s."
                 self.asker.say(text, style="good")
                 return True
             # Some servers list their models without a key.

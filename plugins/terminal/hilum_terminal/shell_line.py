@@ -26,7 +26,7 @@ class ShellLine:
         status: Exit status; None while the command is running or if it did not start.
         error: Why the command did not start.
         stopped: Whether the user stopped the command.
-        note: Why the sandbox refused something to the command, and what to do; empty for nothing.
+        note: What the sandbox refused and what to do about it; empty if it refused nothing.
         began: Unix time at which the command began.
     """
 
@@ -40,7 +40,7 @@ class ShellLine:
 
     @property
     def attached(self) -> str:
-        """The command and its output as data for the agent."""
+        """The command and its output, in the form in which the agent reads them."""
         if self.error:
             outcome = f"did not start: {self.error}"
         elif self.stopped:
@@ -58,9 +58,8 @@ class ShellLine:
 async def run_shell_line(session: Session, line: ShellLine, changed: Callable[[], None]) -> None:
     """Run a command, and collect its output.
 
-    Rules that deny a command also apply to the user's own commands, because they protect against
-    typing errors. Commands for which the agent would need approval run without it, because the user
-    typed them.
+    Rules that deny a command also apply to what the user types, because they protect against typing
+    errors. The command needs no approval, because the user typed it.
 
     Args:
         session: The session.
@@ -97,7 +96,7 @@ async def run_shell_line(session: Session, line: ShellLine, changed: Callable[[]
 
 
 def _explain_refusal(session: Session, output: str) -> str:
-    """Return why the sandbox refused something to a command that failed; empty for nothing."""
+    """Return why a command failed because of the sandbox; empty if it failed for another reason."""
     service = session.plugin(Confinement)
     if service is None:
         return ""

@@ -41,6 +41,8 @@ Complete = Callable[[Chat, str], Awaitable[Sequence[Choice]]]
 NOT_IN_CHAT = frozenset({"chat", "run", "demo"})
 # Seconds after which the values of an argument are requested again.
 FRESH = 60.0
+# The same after a failure, which may be over soon. Not every key must repeat a slow request.
+FRESH_FAILURE = 3.0
 
 
 # --- the commands ---------------------------------------------------------------------------------
@@ -95,7 +97,14 @@ def _program_commands() -> tuple[SlashCommand, ...]:
     for name, description in list_program_commands().items():
         if name not in NOT_IN_CHAT:
             commands.append(
-                SlashCommand(name, description, "[ARGUMENTS]", "program", origin="program")
+                SlashCommand(
+                    name,
+                    description,
+                    "[ARGUMENTS]",
+                    "program",
+                    origin="program",
+                    keeps_conversation=True,
+                )
             )
     return tuple(commands)
 
@@ -205,6 +214,7 @@ class _Asked:
         command: Name of the command.
         moment: Time of the request, on trio's clock.
         choices: The values; empty until the completer has returned them.
+        error: Why the completer failed; None if it did not.
         answered: Event that is set when the completer has returned or failed.
     """
 
@@ -212,6 +222,7 @@ class _Asked:
     command: str
     moment: float
     choices: Sequence[Choice] = ()
+    error: HilumError | None = None
     answered: trio.Event = attrs.field(factory=trio.Event)
 
 
@@ -231,21 +242,34 @@ class ArgumentValues:
         self._asked = None
 
     async def find(self, chat: Chat, command: SlashCommand) -> Sequence[Choice]:
-        """Return the values that a command's completer offers."""
+        """Return the values that a command's completer offers.
+
+        Raises:
+            HilumError: The completer failed, now or a moment ago.
+        """
         asked = self._asked
         now = trio.current_time()
         if (
             asked is not None
             and asked.session is chat.session
             and asked.command == command.name
-            and now - asked.moment < FRESH
+            and now - asked.moment < (FRESH if asked.error is None else FRESH_FAILURE)
         ):
             await asked.answered.wait()
+            if asked.error is not None:
+                raise asked.error
             return asked.choices
         asked = _Asked(chat.session, command.name, now)
         self._asked = asked
         try:
             asked.choices = await cast(Complete, _load(command.completer))(chat, "")
+        except HilumError as error:
+            asked.error = error
+            raise
+        except BaseException:
+            # The request was cancelled, or the completer has a bug.
+            self._asked = None
+            raise
         finally:
             asked.answered.set()
         return asked.choices

@@ -138,7 +138,7 @@ async def queue(chat: Chat, arguments: str) -> None:
     choices += [
         Choice(("prompt", run), first_line(text) or "(empty)", preview=text)
         for run, text in actor.queued.items()
-        if run in chat.session.runs
+        if run in chat.session.runs and not _is_starting(chat, run)
     ]
     choice = await chat.choose("Take a waiting prompt back", choices, empty="No prompt is waiting.")
     if choice is None:
@@ -151,8 +151,14 @@ async def queue(chat: Chat, arguments: str) -> None:
             return
     else:
         text = chat.view.lead_actor.queued.get(identity, "")
-        if not text:
+        if not text or _is_starting(chat, identity):
             chat.say("That prompt has just begun.", style="warning")
             return
         chat.session.stop(chat.view.lead, run=identity)
     chat.set_draft(text)
+
+
+def _is_starting(chat: Chat, run: str) -> bool:
+    """Return whether a queued prompt is about to run, so that it cannot be taken back."""
+    agent = chat.session.agents.get(chat.view.lead)
+    return agent is not None and agent.starting == run

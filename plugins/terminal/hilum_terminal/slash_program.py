@@ -29,7 +29,7 @@ async def run_program(chat: Chat, name: str, arguments: str) -> None:
     instead = NOT_AS_CHILD.get((name, words[0])) if words else None
     if instead:
         raise UsageError(
-            f"hilum {name} {words[0]} cannot run inside of a conversation.",
+            f"hilum {name} {words[0]} cannot run inside a conversation.",
             code=E_BAD_ARGS,
             hint=instead,
         )
@@ -63,7 +63,7 @@ async def trust(chat: Chat, arguments: str) -> None:
     if reload and not chat.session.runs:
         await chat.reopen(resume=chat.session.id)
     elif reload:
-        chat.say("The agent is working. Afterwards: /trust again.", style="warning")
+        chat.say("The agent is running. Run /trust again when it has finished.", style="warning")
 
 
 def _is_only_reading(words: Sequence[str]) -> bool:

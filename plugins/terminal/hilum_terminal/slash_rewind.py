@@ -224,7 +224,10 @@ async def _go_back(chat: Chat, point: RewindPoint, part: Part, files: FileChoice
         _say_restored(chat, files, stays=not copy)
     if copy:
         await reopen_copy(chat, copy, point.text)
-        text = f"Back before that prompt. The earlier conversation: /resume {session.id}"
+        text = (
+            "You are back before that prompt. To return to the earlier conversation:"
+            f" /resume {session.id}"
+        )
         chat.say(text, style="dim")
 
 
@@ -239,6 +242,6 @@ def _say_restored(chat: Chat, files: FileChoice, *, stays: bool) -> None:
     restored = list_names([diff.path for diff in files.preview.diffs])
     # The undo belongs to this session, not to the copy in which the conversation continues.
     back = "/redo" if stays else f"hilum undo undo --session {chat.session.id}"
-    chat.say(f"Restored: {restored}. To get the changes back: {back}", style="dim")
+    chat.say(f"Restored: {restored}. To redo the changes: {back}", style="dim")
     if files.preview.skipped:
         chat.say(f"Skipped: {list_names(list(files.preview.skipped))}", style="warning")

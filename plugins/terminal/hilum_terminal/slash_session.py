@@ -87,7 +87,8 @@ async def clear(chat: Chat, arguments: str) -> None:
     was_used = chat.view.totals.runs > 0
     await chat.reopen()
     if was_used:
-        chat.say(f"A new conversation. The earlier one: /resume {old}", style="dim")
+        text = f"This is a new conversation. To return to the earlier one: /resume {old}"
+        chat.say(text, style="dim")
 
 
 async def fork(chat: Chat, arguments: str) -> None:
@@ -98,7 +99,7 @@ async def fork(chat: Chat, arguments: str) -> None:
     old = chat.session.id
     copy = await chat.session.kernel.fork(old, queued=False)
     await reopen_copy(chat, copy)
-    chat.say(f"This is a copy. The original: /resume {old}", style="dim")
+    chat.say(f"This is a copy. To return to the original: /resume {old}", style="dim")
 
 
 async def reopen_copy(chat: Chat, copy: str, draft: str = "") -> None:
@@ -226,7 +227,7 @@ async def copy(chat: Chat, arguments: str) -> None:
     """Copy the last answer, or its last code block."""
     if arguments not in ("", "code"):
         raise UsageError(
-            f"/copy does not know {arguments!r}.",
+            f"Unknown argument of /copy: {arguments!r}.",
             code=E_BAD_ARGS,
             hint="/copy copies the last answer, /copy code its last code block.",
         )

@@ -35,6 +35,8 @@ class SlashCommand:
         completer: ``module:function`` that returns more values for the arguments.
         origin: Who carries out the command: the terminal, a plugin that interprets the prompt, or
             the program ``hilum`` as a child process.
+        keeps_conversation: Whether the command leaves the session, its settings and its files as
+            they are, so that a message need not wait for it.
     """
 
     name: str
@@ -46,6 +48,7 @@ class SlashCommand:
     words: tuple[str, ...] = ()
     completer: str = ""
     origin: Origin = "terminal"
+    keeps_conversation: bool = False
 
     @property
     def usage(self) -> str:
@@ -61,6 +64,7 @@ BUILT_IN: tuple[SlashCommand, ...] = (
         target="slash_help:show_help",
         aliases=("?",),
         completer="slash_help:complete_names",
+        keeps_conversation=True,
     ),
     SlashCommand(
         "clear",
@@ -90,6 +94,7 @@ BUILT_IN: tuple[SlashCommand, ...] = (
         "[code]",
         target="slash_session:copy",
         words=("code",),
+        keeps_conversation=True,
     ),
     SlashCommand(
         "export",
@@ -97,12 +102,16 @@ BUILT_IN: tuple[SlashCommand, ...] = (
         "[markdown|html|jsonl] [FILE]",
         target="slash_session:export",
         words=("markdown", "html", "jsonl"),
+        keeps_conversation=True,
     ),
     SlashCommand(
         "queue", "Show queued prompts, and take them back", target="slash_background:queue"
     ),
     SlashCommand(
-        "ps", "List background commands and agents", target="slash_background:list_running"
+        "ps",
+        "List background commands and agents",
+        target="slash_background:list_running",
+        keeps_conversation=True,
     ),
     SlashCommand(
         "background",
@@ -117,7 +126,7 @@ BUILT_IN: tuple[SlashCommand, ...] = (
         target="slash_background:stop",
         completer="slash_background:complete_running",
     ),
-    SlashCommand("quit", "Leave hilum", target="slash_session:quit_program", aliases=("exit",)),
+    SlashCommand("quit", "Exit hilum", target="slash_session:quit_program", aliases=("exit",)),
     SlashCommand(
         "rewind",
         "Go back to an earlier prompt: the conversation, the files or both",
@@ -139,6 +148,7 @@ BUILT_IN: tuple[SlashCommand, ...] = (
         group="going back",
         target="slash_files:show_diff",
         words=("call", "turn", "run", "session", "since", "undo", "--stat", "--list"),
+        keeps_conversation=True,
     ),
     SlashCommand(
         "undo",
@@ -180,6 +190,7 @@ BUILT_IN: tuple[SlashCommand, ...] = (
         group="model",
         target="slash_usage:show_context",
         words=("all",),
+        keeps_conversation=True,
     ),
     SlashCommand(
         "cost",
@@ -189,6 +200,7 @@ BUILT_IN: tuple[SlashCommand, ...] = (
         target="slash_usage:show_cost",
         aliases=("usage",),
         words=("turns",),
+        keeps_conversation=True,
     ),
     SlashCommand(
         "setup",
@@ -228,5 +240,6 @@ BUILT_IN: tuple[SlashCommand, ...] = (
         "List the plugins, and what is wrong with them",
         group="program",
         origin="program",
+        keeps_conversation=True,
     ),
 )

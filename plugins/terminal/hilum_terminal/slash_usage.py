@@ -55,7 +55,7 @@ async def show_cost(chat: Chat, arguments: str) -> None:
         return
     if arguments:
         raise UsageError(
-            f"/cost does not know {arguments!r}.",
+            f"Unknown argument of /cost: {arguments!r}.",
             code=E_BAD_ARGS,
             hint="/cost turns lists each model call with its duration.",
         )
@@ -201,7 +201,7 @@ async def show_context(chat: Chat, arguments: str) -> None:
     """Show the use of the context window."""
     if arguments not in ("", "all"):
         raise UsageError(
-            f"/context does not know {arguments!r}.",
+            f"Unknown argument of /context: {arguments!r}.",
             code=E_BAD_ARGS,
             hint="/context all lists every layer and tool.",
         )

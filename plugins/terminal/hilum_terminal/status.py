@@ -56,6 +56,7 @@ class StatusFacts:
         branch: The git branch.
         sandbox: Whether commands run in a sandbox; ``None`` if unknown.
         background: Number of commands in the background.
+        is_joined: Whether another terminal has the conversation open, and this one only joined it.
     """
 
     state: State = "idle"
@@ -75,6 +76,7 @@ class StatusFacts:
     branch: str = ""
     sandbox: bool | None = None
     background: int = 0
+    is_joined: bool = False
 
 
 @attrs.define
@@ -126,6 +128,7 @@ _REDUCTIONS = (
     "background",
     "mode",
     "context",
+    "joined",
     "stop",
     "no_sandbox",
 )
@@ -172,6 +175,7 @@ def _make_parts(facts: StatusFacts) -> dict[str, _Part]:
     duration = f"{elapsed} s" if elapsed < 10 else format_duration(elapsed)
     parts["elapsed"] = _Part([duration] if elapsed else [])
     parts["stop"] = _Part([f"{facts.stop_key} stops"] if facts.stop_key else [])
+    parts["joined"] = _Part(["joined"] if facts.is_joined else [])
     if facts.sandbox is False:
         parts["no_sandbox"] = _Part(["NO SANDBOX"], "warning")
     parts["mode"] = _Part([one_line(facts.mode, MAX_MODE)], "accent")

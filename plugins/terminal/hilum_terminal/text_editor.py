@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import shlex
+import shutil
 import tempfile
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
@@ -18,6 +19,7 @@ async def edit_text(
     text: str,
     suffix: str,
     terminal: AbstractAsyncContextManager[None],
+    environ: Mapping[str, str],
     name: str = "text",
     *,
     is_exact: bool = False,
@@ -28,6 +30,7 @@ async def edit_text(
         text: The current text.
         suffix: Suffix of the file name, from which editors detect the language.
         terminal: A context in which the editor may use the terminal.
+        environ: The environment of the editor, which also names it.
         name: Name of the file, without its suffix.
         is_exact: Whether line breaks are returned as they are in the file. Otherwise, each of them
             is returned as a newline.
@@ -36,35 +39,55 @@ async def edit_text(
         The text that the user saved.
 
     Raises:
-        UsageError: The editor could not be started or failed, or the file is missing.
+        UsageError: The editor could not be started or failed, or the file is missing or is not
+            UTF-8. A file that the user changed is kept, and the error names it.
     """
     # The order is the same as in Git; POSIX guarantees that vi exists.
-    command = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    command = environ.get("VISUAL") or environ.get("EDITOR") or "vi"
     # The folder is private, because editors write backup files next to the file.
-    folder = await trio.to_thread.run_sync(lambda: tempfile.TemporaryDirectory(prefix="hilum-"))
-    path = Path(folder.name) / f"{name}{suffix}"
-    newline = "" if is_exact else None
-
-    def read() -> str:
-        with path.open(encoding="utf-8", newline=newline) as file:
-            return file.read()
-
+    folder = Path(await trio.to_thread.run_sync(lambda: tempfile.mkdtemp(prefix="hilum-")))
+    path = folder / f"{name}{suffix}"
+    written = (text.rstrip("\n") + "\n").encode()
+    is_kept = False
     try:
-        await trio.to_thread.run_sync(
-            lambda: path.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
-        )
-        async with terminal:
-            # The warden does not run the editor, because the warden's processes have no terminal.
-            # The editor ends when the user exits it or closes the terminal.
-            argv = [*shlex.split(command), str(path)]
-            done = await trio.run_process(argv, stdin=None, check=False)
-        if done.returncode:
+        await trio.to_thread.run_sync(path.write_bytes, written)
+        problem = await _run_editor(command, path, terminal, environ)
+        data = await trio.to_thread.run_sync(path.read_bytes)
+        try:
+            edited = data.decode()
+        except UnicodeDecodeError:
+            problem = problem or "wrote a file that is not UTF-8"
+        if problem:
+            # What the user typed must not be lost.
+            is_kept = data != written
+            place = f" What you typed is in {path}." if is_kept else ""
             raise UsageError(
-                f"The editor {command} exited with {done.returncode}: the text was not changed.",
-                hint=HINT,
+                f"The editor {command} {problem}: the text was not changed.{place}", hint=HINT
             )
-        return await trio.to_thread.run_sync(read)
+        return edited if is_exact else edited.replace("\r\n", "\n").replace("\r", "\n")
     except (OSError, ValueError) as error:
         raise UsageError(f"The editor {command} cannot be used: {error}.", hint=HINT) from None
     finally:
-        await trio.to_thread.run_sync(folder.cleanup)
+        if not is_kept:
+            with trio.CancelScope(shield=True):
+                await trio.to_thread.run_sync(shutil.rmtree, folder, True)
+
+
+async def _run_editor(
+    command: str,
+    path: Path,
+    terminal: AbstractAsyncContextManager[None],
+    environ: Mapping[str, str],
+) -> str:
+    """Run an editor until it exits; return what went wrong, as the end of a sentence.
+
+    The warden cannot run the editor. Its processes have process sessions of their own, and so no
+    controlling terminal: the editor would get neither Ctrl-C and Ctrl-Z nor the size of the window,
+    and could not read keys. The editor is in hilum's process group instead. If hilum ends in
+    order, trio ends the editor. If hilum is killed, the shell takes the terminal back, and the
+    editor can no longer read from it, and exits.
+    """
+    async with terminal:
+        argv = [*shlex.split(command), str(path)]
+        done = await trio.run_process(argv, stdin=None, check=False, env=dict(environ))
+    return f"exited with {done.returncode}" if done.returncode else ""

@@ -56,6 +56,10 @@ _UNPRINTED = ("error", "rejected", "undo")
 _SHORT_THOUGHT = 2.0
 
 
+# Number of characters in the source above which rows are laid out in a thread.
+THREAD_SIZE = 1_000
+
+
 @attrs.frozen
 class Block:
     """A finished part of the transcript.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -160,7 +161,7 @@ async def _trust(asker: Asker, shown: FolderContents) -> Literal["readonly"] | N
         asker.say(f"The folder is not trusted: {error.message} {error.hint}", style="bad")
         return None
     if not is_same:
-        asker.say("The folder changed while you decided.", style="warning")
+        asker.say("The folder changed while you were deciding.", style="warning")
         return await ask_trust(asker, shown.root)
     return None
 
@@ -199,12 +200,25 @@ def _hash_server_files(root: Path) -> dict[str, str]:
         return hashes
     for name in _SERVER_FILES:
         with suppress(OSError):
-            with (root / name).open("rb") as file:
-                data = file.read(MAX_READ)
+            data = _read_regular(root / name)
             # Some of these files contain other programs' settings; only files with servers matter.
             if any(word in data.lower() for word in _SERVER_WORDS):
                 hashes[name] = sha256(data).hexdigest()
     return hashes
+
+
+def _read_regular(path: Path) -> bytes:
+    """Return the beginning of a regular file; of anything else, return nothing.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    # Without O_NONBLOCK, opening a named pipe would block forever.
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+    with open(os.open(path, flags), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            return b""
+        return file.read(MAX_READ)
 
 
 def describe(contents: FolderContents) -> list[str]:
@@ -214,7 +228,7 @@ def describe(contents: FolderContents) -> list[str]:
         lines.append("Changed since you trusted this folder:")
         lines += _shorten([f"  {_show(change)}" for change in contents.changes], MAX_CHANGES)
     if contents.names:
-        lines.append("This folder brings along:")
+        lines.append("This folder contains:")
     for effect, names in _group(contents.names).items():
         listed = ", ".join(_shorten([_show(name) for name in names], MAX_NAMES))
         lines.append(f"  {listed}: {effect}")
@@ -222,7 +236,7 @@ def describe(contents: FolderContents) -> list[str]:
         lines.append(f"This folder cannot be trusted: {_show(contents.problem)}")
     if contents.instructions:
         listed = ", ".join(contents.instructions)
-        lines.append(f"Its instructions for agents are read in any case: {listed}")
+        lines.append(f"Instructions that are read whether or not you trust the folder: {listed}")
     return lines
 
 

@@ -105,7 +105,7 @@ class Tty:
         self._size = _FALLBACK_SIZE
         self._buffer = bytearray()
         self._output = trio.Lock()
-        self._returned = trio.Event()
+        self._taken_back = trio.Event()
         self._reading: trio.CancelScope | None = None
         self._handlers: dict[signal.Signals, Any] = {}
         self.pace = Pace()
@@ -167,7 +167,7 @@ class Tty:
         """Read typed input, at most 64 kB at once; return nothing if the terminal is gone."""
         while True:
             while self.is_lent:
-                await self._returned.wait()
+                await self._taken_back.wait()
             if self.gone:
                 await trio.lowlevel.checkpoint()
                 return b""
@@ -310,7 +310,7 @@ class Tty:
 
     async def _give(self) -> None:
         self.is_lent = True
-        self._returned = trio.Event()
+        self._taken_back = trio.Event()
         if self.gone:
             return
         # These bytes bypass the buffer, because bytes that are written from now on must wait.
@@ -327,7 +327,7 @@ class Tty:
         if not self.gone:
             self._take()
         self.is_lent = False
-        self._returned.set()
+        self._taken_back.set()
         self._on_return()
 
     def _save_attributes(self) -> None:

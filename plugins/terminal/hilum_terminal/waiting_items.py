@@ -11,7 +11,7 @@ import trio
 from hilum import Danger, Session, find_approval_texts
 from hilum.events import ApprovalAsked
 from hilum.hooks import PLUGIN_EXCEPTIONS, describe_error
-from hilum_view import Approval, Question, SessionView, describe_arguments, first_line
+from hilum_view import Approval, Proposal, Question, SessionView, describe_arguments, first_line
 
 from hilum_terminal.approval_items import Item, WaitingCall, WaitingPlan, WaitingQuestion
 from hilum_terminal.approval_texts import text_rows
@@ -39,16 +39,19 @@ class WaitingItems:
         self._find_sandbox = find_sandbox
         self._described: dict[str, WaitingCall] = {}
         self._edited: dict[str, str] = {}
+        # The plan as the user edited it, and the run that proposed it.
         self._plan = ""
+        self._plan_run = ""
 
     async def describe(self) -> None:
-        """Describe new calls."""
+        """Describe new calls, and forget the user's edits of calls that no longer wait."""
         waiting = [
             each
             for each in self._view.waiting
             if isinstance(each, Approval) and self._is_alive(each)
         ]
         open_ids = {approval.id for approval in waiting}
+        self._edited = {key: text for key, text in self._edited.items() if key in open_ids}
         self._described = {
             identity: call for identity, call in self._described.items() if identity in open_ids
         }
@@ -89,11 +92,17 @@ class WaitingItems:
 
     def edit_plan(self, text: str) -> None:
         """Store the plan as edited by the user."""
-        self._plan = text
+        proposal = self._find_proposal()
+        if proposal is not None:
+            self._plan = text
+            self._plan_run = proposal.run
 
     @property
     def plan(self) -> str:
         """The plan as edited by the user; empty for the agent's plan."""
+        proposal = self._find_proposal()
+        if proposal is None or proposal.run != self._plan_run:
+            return ""
         return self._plan
 
     def items(self, clock_offset: float) -> list[Item]:
@@ -115,13 +124,17 @@ class WaitingItems:
                 call = self._described[waiting.id]
                 deadline = waiting.deadline - clock_offset if waiting.deadline else 0.0
                 found.append(attrs.evolve(call, deadline=deadline))
-        proposal = self._view.lead_actor.proposal
-        if proposal is not None and not self._view.lead_actor.queued:
-            text = self._plan or proposal.text
-            found.append(WaitingPlan(id=f"plan {proposal.run}", text=text, edited=bool(self._plan)))
-        else:
-            self._plan = ""
+        proposal = self._find_proposal()
+        if proposal is not None:
+            edited = self.plan
+            text = edited or proposal.text
+            found.append(WaitingPlan(id=f"plan {proposal.run}", text=text, edited=bool(edited)))
         return found
+
+    def _find_proposal(self) -> Proposal | None:
+        """Return the plan that waits for the user; a queued prompt abandons it."""
+        actor = self._view.lead_actor
+        return None if actor.queued else actor.proposal
 
     def _is_alive(self, waiting: Approval | Question) -> bool:
         """Return whether an item can still be answered; if its run was cut off, it cannot."""
@@ -161,14 +174,13 @@ class WaitingItems:
             dangerous=any(danger.grave for danger in dangers),
             marks=tuple(danger.text for danger in dangers),
             agent=self._view.name_of(approval.agent),
-            answer=self._answer_of(approval),
+            response=self._response_of(approval),
             scope=approval.scope,
             covers=covers,
-            rule=approval.scope,
         )
 
-    def _answer_of(self, approval: Approval) -> str:
-        """Return an identifier of the model's answer that contains a call."""
+    def _response_of(self, approval: Approval) -> str:
+        """Return an identifier of the model's response that contains a call."""
         for card in reversed(self._view.cards):
             if card.agent == approval.agent and card.call.id == approval.call.id:
                 return f"{card.agent} {card.run} {card.turn}"

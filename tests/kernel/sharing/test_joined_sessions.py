@@ -332,6 +332,43 @@ async def test_when_the_owner_leaves(bench):
     kit.session.stop()
 
 
+async def test_when_the_owner_leaves_while_a_prompt_is_in_flight(bench, monkeypatch):
+    """The owner may have logged the prompt, so the error must not claim that nothing was sent."""
+    kit = await bench()
+    arrived = trio.Event()
+
+    async def never_reply(*args: object, **options: object) -> None:
+        arrived.set()
+        await trio.sleep_forever()
+
+    monkeypatch.setattr(kit.session, "prompt", never_reply)
+    errors = []
+    async with trio.open_nursery() as nursery:
+        owner = trio.CancelScope()
+        shared = trio.Event()
+
+        async def own() -> None:
+            with owner:
+                async with share_session(kit.session):
+                    shared.set()
+                    await trio.sleep_forever()
+
+        async def send(other: JoinedSession) -> None:
+            with pytest.raises(HilumError) as caught:
+                await other.prompt("x")
+            errors.append(caught.value)
+
+        nursery.start_soon(own)
+        await shared.wait()
+        async with joined(kit) as other, trio.open_nursery() as sending:
+            sending.start_soon(send, other)
+            with trio.fail_after(5):
+                await arrived.wait()
+                owner.cancel()
+    assert "It may have received what you just sent." in errors[0].message
+    assert "Nothing was sent" not in str(errors[0])
+
+
 async def test_nothing_is_written_or_started_by_the_joined_terminal(bench):
     """Only the owner has the plugins that guard commands and remove secrets."""
     kit = await bench()

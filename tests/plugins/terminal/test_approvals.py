@@ -35,7 +35,7 @@ def call(number=1, **more):
         "tool": "run_command",
         "title": "Run a command",
         "description": f"git push origin branch-{number}",
-        "answer": "m1",
+        "response": "m1",
         "scope": f"run_command(tool-{number} *)",
         "covers": f"tool-{number} *",
     }
@@ -56,6 +56,7 @@ class User:
         self.size = (width, max_rows)
         self.composer = []
         self.results = []
+        self.returned = []
         self.show(*items)
 
     def show(self, *items, **more):
@@ -87,6 +88,8 @@ class User:
     def take(self, routed):
         self.composer += routed.composer
         self.results += routed.results
+        if routed.returned:
+            self.returned.append(routed.returned)
         return routed.results
 
     @property
@@ -317,7 +320,7 @@ def test_a_clock_that_jumps_back_locks_nothing():
 
 def test_the_choices_of_a_call():
     """Each is reached by its key, and by the arrows and Enter."""
-    calls = (call(1), call(2, scope="run_command(tool-1 *)"), call(3), call(4, answer="m2"))
+    calls = (call(1), call(2, scope="run_command(tool-1 *)"), call(3), call(4, response="m2"))
     first = Answer("a1", True)
     table = {
         "y": (0, "", (first,)),
@@ -325,13 +328,17 @@ def test_the_choices_of_a_call():
         "s": (2, "", (Answer("a1", True, remember="session"), Answer("a2", True))),
         "f": (3, "y", (Answer("a1", True, remember="always"), Answer("a2", True))),
         "e": (4, "", (EditCall("a1"),)),
+        "n": (5, ENTER, (Answer("a1", False),)),
+        "c": (6, ENTER, (first,)),
         "v": (7, "", (ShowWhole("a1"),)),
+        "w": (8, "", (ShowWhole("a1", full_screen=True),)),
     }
     wrong = []
     for key, (steps, confirm, expected) in table.items():
         for keys in ([letter(key)], [*[Key("right")] * steps, ENTER]):
             user = focused(*calls)
-            results = user.press(*keys, *map(letter, confirm))
+            more = [confirm] if confirm == ENTER else map(letter, confirm)
+            results = user.press(*keys, *more)
             if results != expected:
                 wrong.append((keys, results))
     assert wrong == []
@@ -367,7 +374,7 @@ def test_a_comment_does_not_allow_a_call_that_has_changed():
     user = focused(call(1))
     user.press(letter("c"), Paste("fine"))
     user.show(call(1, description="rm -rf build", arguments='{"command": "rm -rf build"}'))
-    assert user.composer == [Key("text", "fine")]
+    assert user.returned == ["fine"]
     assert user.press(ENTER) == ()
     assert user.results == []
 
@@ -409,13 +416,17 @@ def test_a_small_window_shows_that_a_call_is_dangerous(width, max_rows):
         assert "line 0" in user.screen
 
 
-@pytest.mark.parametrize(("width", "max_rows"), [(60, 12), (40, 7), (40, 4), (40, 2), (24, 4)])
-def test_a_small_window_shows_every_choice(width, max_rows):
+@pytest.mark.parametrize(
+    ("width", "max_rows"), [(60, 12), (40, 7), (40, 4), (40, 2), (24, 4), (20, 2)]
+)
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_small_window_shows_every_choice(width, max_rows, count):
     """Words are left out before choices are."""
     long = "\n".join(f"line {number}" for number in range(50))
-    user = focused(call(1, description=long), width=width, max_rows=max_rows)
+    calls = [call(number + 1, description=long) for number in range(count)]
+    user = focused(*calls, width=width, max_rows=max_rows)
     choices = "".join(user.rows()[-4:])
-    for key in "ysfencvw":
+    for key in "ysfencvw" if count == 1 else "yasfencvw":
         assert f"[{key}]" in choices or f" {key}" in choices or f"▸{key}" in choices, key
     assert "line 0" in user.screen
 
@@ -460,9 +471,79 @@ def test_a_dangerous_call_has_no_lasting_choice():
     assert [each.id for each in user.press(letter("y"))] == ["a1", "a3"]
 
 
+@pytest.mark.parametrize("key", ["s", "f"])
+def test_a_lasting_approval_does_not_cover_a_dangerous_call(key):
+    """Although it has the same scope and waits at the same time."""
+    scope = call(1).scope
+    risky = call(2, scope=scope, dangerous=True)
+    user = focused(call(1), risky, call(3, scope=scope, arguments="{}"), call(4, scope=scope))
+    assert "(also 1 waiting)" in user.screen
+    user.press(letter(key))
+    if key == "f":
+        assert "branch-2" not in user.screen
+        user.press(letter("y"))
+    assert [each.id for each in user.results] == ["a1", "a4"]
+
+
+def test_a_lasting_approval_covers_only_what_was_drawn():
+    """A call that arrives between the drawing and the key is asked about."""
+    scope = call(1).scope
+    user = focused(call(1), call(2, scope=scope))
+    user.prompt.update([call(1), call(2, scope=scope), call(3, scope=scope)], user.now)
+    user.now += 0.5
+    assert [each.id for each in route_key(user.prompt, letter("s"), user.now).results] == [
+        "a1",
+        "a2",
+    ]
+
+
+@pytest.mark.parametrize(("key", "width", "max_rows"), [("a", 80, 10), ("a", 24, 30), ("f", 30, 7)])
+def test_nothing_is_approved_that_was_not_shown(key, width, max_rows):
+    """Neither calls below the last row nor the ends of long commands."""
+    padding = "x" * 90
+    calls = [
+        call(number, description=f"cmd-{number} {padding} TAIL{number}", scope="same")
+        for number in range(1, 13)
+    ]
+    user = focused(*calls, width=width, max_rows=max_rows)
+    user.press(letter(key))
+    assert "TAIL12" not in user.screen.replace("TAIL1 ", "") or "hidden" in user.screen
+    assert user.press(letter("y")) == ()
+    assert user.results == []
+    # In a small window, there is no room for the reason.
+    assert max_rows < 8 or "Press w to read" in user.screen
+    (shown,) = user.press(letter("w"))
+    assert shown.full_screen
+    for number in range(1, 13):
+        assert f"TAIL{number}" in shown.text
+    assert "…" not in shown.text
+    user.prompt.hide(ends_focus=False)
+    user.wait(0.5)
+    assert len(user.press(letter("y"))) == 12
+
+
+def test_a_list_that_fits_is_approved_at_once():
+    ends = [f"{'word ' * 20}END{number}" for number in (1, 2)]
+    user = focused(call(1, description=ends[0]), call(2, description=f"a\n{ends[1]}"), max_rows=20)
+    user.press(letter("a"))
+    assert "END1" in user.screen
+    assert "END2" in user.screen
+    assert len(user.press(letter("y"))) == 2
+
+
+def test_a_list_that_has_changed_is_read_again():
+    long = "\n".join(f"line {number}" for number in range(50))
+    user = focused(call(1, description=long), call(2), call(3))
+    user.press(letter("a"), letter("v"))
+    assert "line 25" in user.results[-1].text
+    user.show(call(1, description=long), call(3))
+    user.press(letter("y"))
+    assert len(user.results) == 1
+
+
 def test_always_shows_the_rule_and_what_it_covers():
-    rule = 'allow = ["run_command(tool-1 *)"]'
-    user = focused(call(1, rule=rule), call(2, scope=call(1).scope))
+    rule = call(1).scope
+    user = focused(call(1), call(2, scope=rule))
     user.press(letter("f"))
     assert rule in user.screen
     assert "tool-1 *" in user.screen
@@ -570,8 +651,22 @@ def test_a_reason_that_the_user_is_writing_is_not_lost():
     user = focused(call(1))
     user.press(letter("n"), letter("because it"))
     user.show()
-    assert user.typed == "because it"
+    assert user.returned == ["because it"]
     assert user.rows() == ["No longer waiting: it was answered in another terminal."]
+
+
+def test_a_reason_that_was_left_with_escape_is_not_lost():
+    """Neither that of the shown call nor that of another one."""
+    user = focused(call(1), call(2))
+    user.press(letter("n"), Paste("a long reason"), ESC)
+    user.show(call(2))
+    assert user.returned == ["a long reason"]
+    user = focused(call(1), call(2))
+    user.press(letter("n"), Paste("a long reason"), ESC, Key("tab"))
+    user.show(call(2))
+    assert user.returned == ["a long reason"]
+    user.show()
+    assert user.returned == ["a long reason"]
 
 
 def test_a_held_letter_is_not_lost():
@@ -614,8 +709,20 @@ def test_time_limits_start_when_a_call_is_shown():
 def test_no_key_answers_after_something_covered_the_prompt():
     """The user may have pressed the key for what covered it."""
     user = focused(call(1))
-    user.prompt.hide()
+    user.prompt.hide(ends_focus=False)
+    assert user.prompt.focused
     assert route_key(user.prompt, letter("y"), user.now + 1.0).results == ()
+    user = focused(call(1))
+    user.prompt.hide()
+    user.wait(0.2)
+    assert user.press(letter("y")) == ()
+    # A letter that was held is not an answer, and is not lost.
+    user = User(call(1)).wait(5)
+    user.press(letter("y"))
+    user.take(user.prompt.hide())
+    assert user.typed == "y"
+    user.wait(1.0, draft_empty=False)
+    assert user.results == []
 
 
 def test_the_countdown_is_shown_in_the_last_minute():
@@ -673,6 +780,26 @@ def test_a_digit_alone_answers_no_question():
     user = focused(question())
     assert user.press(letter("2"), letter("3")) == ()
     assert user.composer == [letter("3")]
+
+
+def test_a_digit_selects_in_a_question_that_took_the_focus():
+    """The choice is visible, and Enter gives it."""
+    user = User(question()).wait(5)
+    user.press(letter("2"))
+    user.wait(0.3)
+    assert user.results == []
+    assert "▸2. SQLite" in user.screen
+    assert "Press Enter to choose this." in user.screen
+    assert user.press(ENTER) == (QuestionAnswer("q1", ("SQLite",)),)
+    user = User(question(multiple=True)).wait(5)
+    for key in ("2", "1"):
+        user.press(letter(key))
+        user.wait(0.3)
+    assert user.press(ENTER) == (QuestionAnswer("q1", ("Postgres", "SQLite")),)
+    user = User(question(multiple=True)).wait(5)
+    user.press(letter(" "))
+    user.wait(0.3)
+    assert user.press(ENTER) == (QuestionAnswer("q1", ("Postgres",)),)
 
 
 def test_an_empty_own_answer_is_none():
@@ -740,11 +867,10 @@ def test_foreign_text_does_not_drive_the_terminal():
         agent=hostile,
         scope=hostile,
         covers=hostile,
-        rule=hostile,
         marks=(hostile,),
     )
     asked = question(question=hostile, options=(hostile, "b"), agent=hostile)
-    plan = WaitingPlan(id="p1", text=hostile, agent=hostile)
+    plan = WaitingPlan(id="p1", text=hostile)
     for shown in (item, asked, plan):
         user = focused(shown, call(2, description=hostile, scope=hostile), max_rows=30)
         screens = [user.screen]
@@ -889,6 +1015,8 @@ class History:
             self.drawn_at.setdefault((current.id, self.prompt._step), self.now)
 
     def apply(self, routed, typed=""):
+        if routed.returned:
+            self.composer.handle(Paste(routed.returned))
         for key in routed.composer:
             self.composer.handle(key)
         for result in routed.results:
@@ -914,7 +1042,7 @@ class History:
         held = self.prompt._held
         current = self.prompt.current
         uses = before and isinstance(key, Key) and self.prompt._uses(key)
-        in_field = before and step in ("reason", "own")
+        in_field = before and step in ("reason", "own", "comment")
         routed = route_key(self.prompt, key, self.now)
         if self.prompt.focused and not before:
             assert key == FOCUS
@@ -968,7 +1096,7 @@ class History:
         self.pass_time(self.random.choice((0.0, 0.1, 0.4, 1.0)))
 
     def choose(self):
-        keys = [letter(char) for char in "yasfenvlo12 "]
+        keys = [letter(char) for char in "yasfencvwlo12 "]
         key = self.random.choice([*keys, ENTER, ESC, Key("right"), Key("tab")])
         self.key(key)
         self.pass_time(self.random.choice((0.0, 0.1, 0.4, 1.0)))

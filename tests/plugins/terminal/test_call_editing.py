@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import tempfile
 from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
+import trio
 from hilum import UsageError
 from hilum_terminal.call_editing import (
     MAX_CHARACTERS,
@@ -81,12 +86,46 @@ def test_an_unchanged_form_gives_back_the_same_arguments(arguments: dict[str, ob
     }
 
 
-async def test_the_file_of_the_editor_changes_no_line_break(monkeypatch) -> None:
-    monkeypatch.setenv("VISUAL", "true")
+async def test_the_file_of_the_editor_changes_no_line_break() -> None:
     text = encode(content="a\r\nb\r\n", other="\u2028\x0b\x0c x\u00a0")
     form = write_form("write_file", text)
-    edited = await edit_text(form.text, ".txt", nullcontext(), is_exact=True)  # type: ignore[arg-type]
+    edited = await edit_text(
+        form.text,
+        ".txt",
+        nullcontext(),
+        {**os.environ, "VISUAL": "true"},
+        is_exact=True,
+    )  # type: ignore[arg-type]
     assert json.loads(read_form(edited, form)) == json.loads(text)
+
+
+@pytest.mark.parametrize(
+    ("script", "problem"),
+    [
+        ("printf 'typed' > $1; exit 3", "exited with 3"),
+        ("printf '\\377' > $1", "wrote a file that is not UTF-8"),
+    ],
+)
+def test_what_was_typed_into_a_failing_editor_is_kept(tmp_path, script, problem) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text(f"#!/bin/sh\n{script}\n")
+    editor.chmod(0o755)
+    environ = {**os.environ, "VISUAL": "", "EDITOR": str(editor)}
+    with pytest.raises(UsageError, match=problem) as caught:
+        trio.run(edit_text, "draft", ".md", nullcontext(), environ)
+    file = Path(caught.value.message.rpartition("What you typed is in ")[2].removesuffix("."))
+    assert file.read_bytes() in (b"typed", b"\xff")
+    assert file.parent.stat().st_mode & 0o777 == 0o700
+    shutil.rmtree(file.parent)
+
+
+async def test_an_editor_that_fails_without_a_change_leaves_no_file(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    environ = {**os.environ, "VISUAL": "false"}
+    with pytest.raises(UsageError, match="exited with 1") as caught:
+        await edit_text("draft", ".md", nullcontext(), environ)  # type: ignore[arg-type]
+    assert "What you typed" not in str(caught.value)
+    assert os.listdir(tmp_path) == []
 
 
 def test_numbers_keep_their_spelling() -> None:
@@ -122,7 +161,7 @@ def test_arguments_can_be_changed_added_and_removed() -> None:
         ("3\n", "3,\n", "The argument limit is not valid JSON"),
         ("3\n", '{"a": 1, "a": 2}\n', "a key occurs twice"),
         ("3\n", "[" * 5000 + "\n", "The argument limit is not valid JSON"),
-        ("limit (JSON)", "limit (remove)", "The removed argument limit still has a text"),
+        ("limit (JSON)", "limit (remove)", "The removed argument limit still has content"),
         ("limit (JSON)", '"lim (JSON)', "is not the name of an argument"),
         ("end ==========\n", "end ==========\nmore\n", "There is text after the end"),
     ],

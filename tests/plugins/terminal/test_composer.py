@@ -22,7 +22,7 @@ from .slash_chat import open_chat
 LONG = "!rm -rf build\n" * 30
 
 
-class FakeOwner:
+class FakeFace:
     """A face without a terminal.
 
     Attributes:
@@ -31,11 +31,12 @@ class FakeOwner:
     """
 
     def __init__(self, chat, nursery):
-        self.chat = chat
+        self.commands = chat
         self.nursery = nursery
         self.is_working = False
         self.sent = []
         self.errors = []
+        self.notices = []
         self.edited = ""
         self.drafts = []
         self.leave_editor = trio.Event()
@@ -78,7 +79,7 @@ class FakeOwner:
         self.errors.append(error)
 
     def show_notice(self, text, seconds=3.0):
-        pass
+        self.notices.append(text)
 
     async def edit_draft(self, text):
         self.drafts.append(text)
@@ -89,7 +90,7 @@ class FakeOwner:
 
     @property
     def opened_session(self):
-        return self.chat.session
+        return self.commands.session
 
 
 class Typist:
@@ -98,9 +99,9 @@ class Typist:
     Keys are given as one text: ``<tab>`` is a key by its name, and other characters are typed.
     """
 
-    def __init__(self, composer, owner):
+    def __init__(self, composer, face):
         self.composer = composer
-        self.owner = owner
+        self.face = face
 
     def press_at_once(self, keys):
         """Press keys that arrive together, so that completions cannot be shown in between."""
@@ -123,9 +124,9 @@ class Typist:
     async def settle(self):
         """Wait until every action has ended, also those that use a thread."""
         with trio.fail_after(10):
-            while self.owner.running:
-                self.owner.ended = trio.Event()
-                await self.owner.ended.wait()
+            while self.face.running:
+                self.face.ended = trio.Event()
+                await self.face.ended.wait()
 
     def paste(self, text):
         self.composer.handle(Paste(text))
@@ -147,10 +148,10 @@ class Typist:
 @asynccontextmanager
 async def open_typist(tmp_path, *plugins):
     async with open_chat(*plugins) as chat, trio.open_nursery() as nursery:
-        owner = FakeOwner(chat, nursery)
-        composer = Composer(owner, History(tmp_path / "prompts.jsonl", "/home/me/app"))
+        face = FakeFace(chat, nursery)
+        composer = Composer(face, History(tmp_path / "prompts.jsonl", "/home/me/app"))
         composer.keeps_history = False
-        yield Typist(composer, owner)
+        yield Typist(composer, face)
         nursery.cancel_scope.cancel()
 
 
@@ -185,10 +186,10 @@ async def test_commands_are_completed_by_tab_and_sent_by_enter(tmp_path):
     wrong = []
     async with open_typist(tmp_path, hilum_prompt) as user:
         for keys, (draft, sent) in table.items():
-            user.owner.sent.clear()
+            user.face.sent.clear()
             user.composer.editor.clear()
             await user.press(keys)
-            found = user.owner.sent[0][0] if user.owner.sent else None
+            found = user.face.sent[0][0] if user.face.sent else None
             if (user.text, found) != (draft, sent):
                 wrong.append((keys, user.text, found))
             user.composer.put_away()
@@ -200,7 +201,7 @@ async def test_keys_that_are_faster_than_the_menu_corrupt_nothing(tmp_path):
         await user.press("/hel")
         assert user.menu == "/help"
         user.press_at_once("p<enter>")
-        assert user.owner.sent == [("/help", "typed")]
+        assert user.face.sent == [("/help", "typed")]
         await user.settle()
         assert (user.text, user.menu) == ("|", "")
         await user.press("/mode p")
@@ -212,9 +213,19 @@ async def test_keys_that_are_faster_than_the_menu_corrupt_nothing(tmp_path):
         assert user.text == "/mode plan |"
 
 
+async def test_a_completer_that_fails_says_why(tmp_path, monkeypatch):
+    async def fail(chat, typed):
+        raise UsageError("The provider does not respond.")
+
+    monkeypatch.setattr(slash_settings, "complete_models", fail)
+    async with open_typist(tmp_path) as user:
+        await user.press("/model ")
+        assert any("The provider does not respond." in text for text in user.face.notices)
+
+
 async def test_a_completion_keeps_the_rest_of_the_draft(tmp_path):
     async with open_typist(tmp_path, hilum_prompt) as user:
-        user.owner.chat.bench.workspace.joinpath("notes.md").write_text("")
+        user.face.commands.bench.workspace.joinpath("notes.md").write_text("")
         await user.press("see  later<alt-b><left>@note<tab>")
         assert user.text == "see @notes.md |later"
         await user.press("<ctrl-_>")
@@ -223,11 +234,11 @@ async def test_a_completion_keeps_the_rest_of_the_draft(tmp_path):
 
 async def test_a_shell_line_means_what_it_says(tmp_path):
     async with open_typist(tmp_path) as user:
-        user.owner.chat.bench.workspace.joinpath("makefile.txt").write_text("")
+        user.face.commands.bench.workspace.joinpath("makefile.txt").write_text("")
         await user.press("!ls ma")
         assert user.menu == "makefile.txt"
         await user.press("<enter>")
-        assert user.owner.sent == [("!ls ma", "typed")]
+        assert user.face.sent == [("!ls ma", "typed")]
         await user.press("!ls ma<tab>")
         assert user.text == "!ls makefile.txt |"
 
@@ -330,7 +341,7 @@ async def test_files_are_listed_and_prepared_once_for_many_keys(tmp_path, monkey
 
 async def test_a_closed_menu_stays_closed_for_its_word(tmp_path):
     async with open_typist(tmp_path, hilum_prompt) as user:
-        folder = user.owner.chat.bench.workspace
+        folder = user.face.commands.bench.workspace
         folder.joinpath("notes.md").write_text("")
         await user.press("see @n")
         assert user.menu == "@notes.md"
@@ -352,7 +363,7 @@ async def test_a_closed_menu_stays_closed_for_its_word(tmp_path):
         await user.press(" p")
         assert user.menu == "plan"
         await user.press("<esc>l<enter>")
-        assert user.owner.sent == [("/mode pl", "typed")]
+        assert user.face.sent == [("/mode pl", "typed")]
         await user.press("/mod")
         assert user.menu == "/model"
 
@@ -389,13 +400,13 @@ async def test_a_pasted_beginning_has_no_meaning(tmp_path):
     async with open_typist(tmp_path) as user:
         user.composer.editor._file_exists = lambda path: path == "/tmp/x.png"
         for (before, pasted, after), expected in table.items():
-            user.owner.sent.clear()
+            user.face.sent.clear()
             user.press_at_once(before)
             if pasted:
                 user.paste(pasted)
             user.press_at_once(f"{after}<enter>")
-            if user.owner.sent != [expected]:
-                wrong.append(((before, pasted[:20], after), user.owner.sent))
+            if user.face.sent != [expected]:
+                wrong.append(((before, pasted[:20], after), user.face.sent))
             user.composer.editor.clear()
     assert not wrong
 
@@ -403,52 +414,52 @@ async def test_a_pasted_beginning_has_no_meaning(tmp_path):
 async def test_a_pasted_mark_gets_no_meaning_on_the_way(tmp_path):
     async with open_typist(tmp_path) as user:
         user.press_at_once("older<enter>")
-        user.owner.sent.clear()
+        user.face.sent.clear()
         # The draft comes back from the history.
         user.paste("!ls")
         user.press_at_once("<up><down><enter>")
-        assert user.owner.sent.pop() == ("!ls", "pasted")
+        assert user.face.sent.pop() == ("!ls", "pasted")
         # The sent text comes back from the history.
         user.press_at_once("<up><enter>")
-        assert user.owner.sent.pop() == (" !ls", "typed")
+        assert user.face.sent.pop() == (" !ls", "typed")
         # A search that is left changes nothing.
         user.paste("!ls")
         user.press_at_once("<ctrl-r>old<esc><enter>")
-        assert user.owner.sent.pop() == ("!ls", "pasted")
+        assert user.face.sent.pop() == ("!ls", "pasted")
         # The agent had not read it, so it returns.
         user.composer.give_back(["!ls", "and more"])
         user.press_at_once("<enter>")
-        assert user.owner.sent.pop() == (" !ls\n\nand more", "typed")
+        assert user.face.sent.pop() == (" !ls\n\nand more", "typed")
         user.composer.give_back(["#note"])
         user.press_at_once("<enter>")
-        assert user.owner.sent.pop() == (" #note", "typed")
+        assert user.face.sent.pop() == (" #note", "typed")
         pasted = "/help\nand more"
         user.paste(pasted)
         user.press_at_once("<enter>")
-        assert user.owner.sent.pop() == (pasted, "pasted")
+        assert user.face.sent.pop() == (pasted, "pasted")
         user.composer.give_back([pasted])
         assert user.text == f" {pasted}|"
         user.press_at_once("<ctrl-u><ctrl-u><ctrl-u>")
         # The prompt of a skill was typed.
         user.composer.give_back(["", "/pdf fill in\nthe form"])
         user.press_at_once("<enter>")
-        assert user.owner.sent.pop() == ("/pdf fill in\nthe form", "typed")
+        assert user.face.sent.pop() == ("/pdf fill in\nthe form", "typed")
         # It has been edited.
         user.paste(LONG)
-        user.owner.leave_editor.set()
-        user.owner.edited = "!rm -rf build\n"
+        user.face.leave_editor.set()
+        user.face.edited = "!rm -rf build\n"
         await user.press("<ctrl-g>")
         assert user.text == "!rm -rf build|"
         user.press_at_once("<enter>")
-        assert user.owner.sent.pop() == ("!rm -rf build", "pasted")
+        assert user.face.sent.pop() == ("!rm -rf build", "pasted")
 
 
 async def test_tab_sends_afterwards_while_the_agent_works(tmp_path):
     async with open_typist(tmp_path) as user:
-        user.owner.is_working = True
+        user.face.is_working = True
         user.paste("!ls")
         user.press_at_once("<home><tab>")
-        assert user.owner.sent == [("!ls", "pasted", "afterwards")]
+        assert user.face.sent == [("!ls", "pasted", "afterwards")]
 
 
 # --- the user's editor ----------------------------------------------------------------------------
@@ -461,14 +472,14 @@ async def test_what_returns_while_the_editor_is_open_is_kept(tmp_path):
         user.composer.give_back(["first"])
         user.composer.give_back(["second"])
         assert user.text == "second\n\nfirst\n\ndraft|"
-        assert user.owner.held == 1
-        user.owner.edited = "edited draft\n"
-        user.owner.leave_editor.set()
+        assert user.face.held == 1
+        user.face.edited = "edited draft\n"
+        user.face.leave_editor.set()
         await user.settle()
         assert user.text == "second\n\nfirst\n\nedited draft|"
-        assert user.owner.held == 0
+        assert user.face.held == 0
         # The editor was opened once only.
-        assert user.owner.drafts == ["draft"]
+        assert user.face.drafts == ["draft"]
 
 
 async def test_an_editor_that_fails_leaves_the_draft(tmp_path):
@@ -476,25 +487,25 @@ async def test_an_editor_that_fails_leaves_the_draft(tmp_path):
         user.press_at_once("draft<ctrl-x><ctrl-e>")
         await trio.testing.wait_all_tasks_blocked()
         user.composer.give_back(["returned"])
-        user.owner.edited = UsageError("It failed.")
-        user.owner.leave_editor.set()
+        user.face.edited = UsageError("It failed.")
+        user.face.leave_editor.set()
         await user.settle()
         assert user.text == "returned\n\ndraft|"
-        assert len(user.owner.errors) == 1
-        user.owner.edited = "fine"
+        assert len(user.face.errors) == 1
+        user.face.edited = "fine"
         await user.press("<ctrl-g>")
         assert user.text == "fine|"
-        assert user.owner.held == 0
+        assert user.face.held == 0
 
 
 async def test_what_was_typed_for_the_editor_is_added_to_the_draft(tmp_path):
     async with open_typist(tmp_path) as user:
         await user.press("draft")
         held = [Key("esc"), Key("text", "o"), Key("text", "k"), Key("enter"), Key("ctrl-c")]
-        assert user.composer.add_held([*held, Paste("pasted")])
+        assert user.composer.add_typed_ahead([*held, Paste("pasted")])
         assert user.text == "draftok\npasted|"
-        assert not user.composer.add_held([Key("esc")])
-        assert user.owner.sent == []
+        assert not user.composer.add_typed_ahead([Key("esc")])
+        assert user.face.sent == []
 
 
 async def test_the_editor_keeps_pastes_and_the_paths_of_images(tmp_path):
@@ -504,18 +515,18 @@ async def test_the_editor_keeps_pastes_and_the_paths_of_images(tmp_path):
         user.press_at_once("see ")
         user.paste(str(image))
         user.paste("line\n" * 30)
-        user.owner.leave_editor.set()
+        user.face.leave_editor.set()
         expanded = f"see [image #1: {image}] " + "line\n" * 30
         # Nothing is changed in the editor.
-        user.owner.edited = expanded
+        user.face.edited = expanded
         await user.press("<ctrl-g>")
-        assert user.owner.drafts == [expanded]
+        assert user.face.drafts == [expanded]
         assert "[paste #1 · 30 lines" in user.composer.editor.shown_text
-        user.owner.edited = expanded.replace("see", "look at")
+        user.face.edited = expanded.replace("see", "look at")
         await user.press("<ctrl-g>")
         assert user.composer.editor.text.startswith(f"look at [image #1: {image}] line\nline")
         user.press_at_once("<enter>")
-        assert str(image) in user.owner.sent[0][0]
+        assert str(image) in user.face.sent[0][0]
 
 
 # --- the history ----------------------------------------------------------------------------------
@@ -525,8 +536,8 @@ async def test_the_editor_keeps_pastes_and_the_paths_of_images(tmp_path):
 async def test_the_history_is_written_when_it_is_known_that_it_may_be(tmp_path, is_kept):
     async with open_typist(tmp_path) as user:
         file = tmp_path / "early.jsonl"
-        composer = Composer(user.owner, History(file, "/home/me/app"))
-        user = Typist(composer, user.owner)
+        composer = Composer(user.face, History(file, "/home/me/app"))
+        user = Typist(composer, user.face)
         assert composer.keeps_history is None
         await user.press("early<enter>")
         assert not file.exists()

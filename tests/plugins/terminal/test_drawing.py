@@ -6,6 +6,7 @@ import sys
 import pytest
 import trio
 from hilum_terminal.drawing import HOLD_SECONDS, MAX_WAITING_ROWS, Drawing, Layout
+from hilum_terminal.full_view import FullView, Page
 from hilum_terminal.pace import Pace
 from hilum_terminal.styles import find_theme
 from hilum_terminal.transcript import Block
@@ -157,3 +158,35 @@ def test_the_renderer_is_loaded_behind_the_greeting():
         [sys.executable, "-c", LOADING], capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout == "False False\nTrue True\n"
+
+
+class AlternateTty(SlowTty):
+    """A terminal that records when the alternate screen is shown."""
+
+    def enter_alternate(self):
+        self.write(b"<alternate>")
+
+    def leave_alternate(self):
+        self.write(b"</alternate>")
+
+
+async def test_finished_rows_wait_while_the_full_screen_view_is_open(autojump_clock, nursery):
+    """They would be written to the alternate screen, which has no scrollback, and be lost."""
+    tty = AlternateTty()
+    drawing = Drawing(tty, THEME, lambda size: Layout(["the input"]))
+    nursery.start_soon(drawing.draw)
+    nursery.start_soon(drawing.paint)
+    await trio.sleep(1.0)
+    drawing.open_full(FullView([Page("title", lambda *_: ["the page"])]))
+    await trio.sleep(1.0)
+    for number in range(3):
+        drawing.commit(Block("note", lambda *_, number=number: [f"arrived {number}"]))
+    await trio.sleep(WAIT)
+    assert tty.first("the page") < WAIT
+    assert tty.first("arrived") == float("inf")
+    assert not drawing._commits
+    drawing.close_full()
+    await trio.sleep(1.0)
+    after = "".join(frame for _, frame in tty.frames).partition("</alternate>")[2]
+    assert [f"arrived {number}" in after for number in range(3)] == [True] * 3
+    nursery.cancel_scope.cancel()

@@ -4,8 +4,9 @@ import pytest
 import trio
 from hilum_terminal.full_view import FullView, Page
 from hilum_terminal.keys import Key, Paste
+from hilum_terminal.row_layout import exact_rows
 from hilum_terminal.styles import PLAIN, Theme
-from hilum_terminal.text_width import cells, without_colors
+from hilum_terminal.text_width import cells, without_colors, wrap_text
 
 LINES = [f"line {number}" for number in range(100)]
 
@@ -116,6 +117,34 @@ def test_a_text_that_does_not_exist():
     assert "not found" in window.rows[-1]
     assert window.press("enter", "n") == "open"
     assert window.top == 0
+
+
+@pytest.mark.parametrize(
+    ("make_rows", "pattern"),
+    [
+        (lambda text, width: exact_rows(text, width), "ten-letter"),
+        (lambda text, width: wrap_text(text, width), "word10 word11"),
+        (lambda text, width: [f"│ {row}" for row in wrap_text(text, width - 2)], "WORD8 word9"),
+    ],
+    ids=["in a word", "between words", "with a gutter"],
+)
+def test_a_text_that_is_broken_into_two_rows_is_found(make_rows, pattern):
+    text = " ".join(f"word{number}" for number in range(8)) + " ten-letter "
+    text += " ".join(f"word{number}" for number in range(8, 60))
+    for width in range(24, 60):
+        rows = ["before", "", *make_rows(text, width), "", "after"]
+        window = Window(Page("text", lambda width, theme, rows=rows: rows), width=width)
+        window.press("/", *pattern)
+        assert "not found" not in window.rows[-1], width
+        assert len(window.view._matches) == 1, width
+
+
+def test_two_lines_are_not_searched_as_one():
+    window = Window(page(lines=["the first", "second one", "", "x" * 50, "", "y"]))
+    for pattern in ("firstsecond", "first at 60second", "xy"):
+        window.press("/", *pattern)
+        assert "not found" in window.rows[-1]
+        window.press("esc")
 
 
 def test_letters_that_arrive_together():

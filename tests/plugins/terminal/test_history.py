@@ -165,6 +165,17 @@ def test_without_redaction_nothing_is_written(tmp_path: Path) -> None:
     assert history.previous("") == "password"
 
 
+def test_an_entry_that_redaction_empties_is_not_written(tmp_path: Path) -> None:
+    """Without the guard, nothing is written, and the next start must not find damaged lines."""
+    file = tmp_path / "prompts.jsonl"
+    history = open_history(file, redact=lambda text: "" if "password" in text else text)
+    add(history, "password")
+    add(history, "hello")
+    assert [json.loads(line)["text"] for line in file.read_text().splitlines()] == ["hello"]
+    assert history.previous("") == "hello"
+    assert history.previous("hello") == "password"
+
+
 def test_damaged_lines_are_skipped_and_removed(tmp_path: Path) -> None:
     file = tmp_path / "prompts.jsonl"
     damaged = [
@@ -387,9 +398,7 @@ def test_what_was_typed_selects_the_beginning(history: History, tmp_path: Path) 
 def test_down_without_up_does_nothing(history: History) -> None:
     assert history.next() is None
     assert history.next("draft") is None
-    assert not history.is_browsing
     assert history.previous("") == "fix\nboth lines"
-    assert history.is_browsing
 
 
 def test_an_edited_text_and_the_draft_are_both_kept(history: History) -> None:
@@ -421,7 +430,7 @@ def test_no_draft_is_lost(data: st.DataObject) -> None:
     edited = False
     for step in data.draw(st.lists(st.sampled_from("uuude"), max_size=12)):
         if step == "e":
-            if history.is_browsing and not edited:
+            if history._browser.position >= 0 and not edited:
                 text = f"{text[:1]}{len(typed)}"
                 typed.append(text)
                 edited = True

@@ -1,7 +1,7 @@
 """What a text that the user enters is; the same in both faces."""
 
 import pytest
-from hilum_terminal.input_kinds import UserInput, read_input
+from hilum_terminal.input_kinds import UserInput, read_argument, read_input
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,17 @@ def test_kinds(text, kind, meant):
 def test_pasted_text_is_a_prompt(text):
     # The space keeps plugins from reading it as a command.
     assert read_input(text, is_typed=False) == UserInput("prompt", f" {text}")
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("#42: fix the failing test", "prompt"),
+        ("!rm x", "prompt"),
+        ("@explore Where is it?", "prompt"),
+        ("/model", "command"),
+    ],
+)
+def test_an_argument_of_the_program_is_never_a_shell_line_or_a_memory(text, kind):
+    """The argument may be the title of an issue, which another program passes on."""
+    assert read_argument(text) == UserInput(kind, text)

@@ -174,14 +174,14 @@ def test_thinking_is_shown_unfolded():
 def test_the_two_lists_of_messages():
     rows = queue_rows(
         ["also fix the tests", "use tabs\nnot spaces"], ["write the docs"],
-        width=80, theme=PLAIN, edit_key="alt-{n}", remove_key="alt-x {n}",
+        width=80, theme=PLAIN, edit_key="alt-up",
     )  # fmt: skip
     assert show(rows, 80) == screen("""
         after this call
-          1 also fix the tests  alt-1 edits · alt-x 1 removes
-          2 use tabs (+1 line)  alt-2 edits · alt-x 2 removes
+          1 also fix the tests  alt-up edits
+          2 use tabs (+1 line)  alt-up edits
         afterwards
-          3 write the docs  alt-3 edits · alt-x 3 removes
+          3 write the docs  alt-up edits
         """)
     assert queue_rows([], [], width=80, theme=PLAIN) == []
 
@@ -189,7 +189,7 @@ def test_the_two_lists_of_messages():
 def test_the_message_is_worth_more_than_the_keys():
     rows = queue_rows(
         [], ["write the docs and the changelog"] * 5,
-        width=30, theme=PLAIN, edit_key="alt-{n}", remove_key="alt-x {n}",
+        width=30, theme=PLAIN, edit_key="ctrl-shift-alt-up",
     )  # fmt: skip
     assert show(rows, 30) == screen("""
         afterwards
@@ -219,7 +219,7 @@ def test_every_row_fits_for_hostile_texts():
             *todo_rows(todos, width=width, theme=theme, unfolded=unfolded),
             *agent_rows([view] * 8, width=width, now=5.0, theme=theme, spinner="⠋", background=3),
             *thinking_rows(thinking, width=width, theme=theme, seconds=1.0, unfolded=unfolded),
-            *queue_rows(texts, texts, width=width, theme=theme, edit_key="f2", remove_key="f3"),
+            *queue_rows(texts, texts, width=width, theme=theme, edit_key="f2"),
         ]
         faults += find_faults(rows, width)
     assert not faults

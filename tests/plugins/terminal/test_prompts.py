@@ -4,11 +4,13 @@ import random
 
 from hilum_terminal.keys import Key, Paste
 from hilum_terminal.prompts import (
+    HOLD,
     Cancelled,
     Confirmed,
     ConfirmPrompt,
     Entered,
     LineField,
+    Passed,
     TextPrompt,
     key_label,
 )
@@ -84,13 +86,13 @@ def test_the_cursor_is_always_visible():
 def test_an_answer():
     prompt = TextPrompt("Name?", default="main")
     assert "main" in "\n".join(prompt.rows(40, 5, PLAIN, 0.0))
-    assert prompt.handle(Key("enter"), 0.0) == Entered("main")
+    assert prompt.handle(Key("enter"), 0.5) == Entered("main")
     for key in keys("a", "b", "left", "X"):
         assert prompt.handle(key, 0.0) is None
     assert prompt.rows(40, 5, PLAIN, 0.0) == ["Name?", "> aXb", "Enter: answer · Esc: cancel"]
     assert prompt.cursor == (1, 4)
     assert prompt.handle(Paste("\n"), 0.0) is None
-    assert prompt.handle(Key("enter"), 0.0) == Entered("aXb")
+    assert prompt.handle(Key("enter"), 0.5) == Entered("aXb")
     assert prompt.handle(Key("esc"), 0.0) == Cancelled()
     assert prompt.handle(Key("ctrl-c"), 0.0) == Cancelled()
 
@@ -102,14 +104,16 @@ def test_a_secret_is_not_shown():
     rows = prompt.rows(40, 5, PLAIN, 0.0)
     assert "> ••••••••" in rows
     assert "sk-1" not in "\n".join(rows)
-    assert prompt.handle(Key("enter"), 0.0) == Entered("sk-12345")
+    assert prompt.handle(Key("enter"), 0.5) == Entered("sk-12345")
 
 
 def confirm(*pressed, drawn=True, after=1.0):
     prompt = ConfirmPrompt("Delete it?", yes="Delete")
     if drawn:
         prompt.rows(80, 8, PLAIN, 0.0)
-    return [prompt.handle(key, after) for key in pressed][-1]
+    results = [prompt.handle(key, after) for key in pressed]
+    # A letter answers if no other key follows.
+    return results[-1] or prompt.tick(after + HOLD)
 
 
 def test_a_question_with_yes_or_no():
@@ -120,16 +124,39 @@ def test_a_question_with_yes_or_no():
         (keys("left", "enter"), Confirmed(True)),
         (keys("tab", "tab", "enter"), Confirmed(False)),
         (keys("esc"), Cancelled()),
-        (keys("x"), None),
-        (keys("yes"), None),
-        ([Paste("y")], None),
+        (keys("y", "enter"), Confirmed(True)),
+        # The user is typing a message.
+        (keys("x"), Passed((Key("text", "x"),))),
+        (keys("yes"), Passed((Key("text", "yes"),))),
+        (keys("y", "e"), Passed((Key("text", "y"), Key("text", "e")))),
+        (keys("n", "backspace"), Passed((Key("text", "n"), Key("backspace")))),
+        ([Paste("y")], Passed((Paste("y"),))),
     )
     assert [line for line in table if confirm(*line[0]) != line[1]] == []
 
 
 def test_keys_typed_before_the_question_was_seen_do_not_answer_it():
-    assert confirm(Key("text", "y"), after=0.2) is None
+    assert confirm(Key("text", "y"), after=0.2) == Passed((Key("text", "y"),))
+    assert confirm(Key("text", "y"), drawn=False) == Passed((Key("text", "y"),))
+    assert confirm(Key("enter"), after=0.2) is None
     assert confirm(Key("enter"), drawn=False) is None
+    prompt = TextPrompt("Name?", default="main")
+    assert prompt.handle(Key("enter"), 1.0) is None
+    prompt.rows(80, 8, PLAIN, 1.0)
+    assert prompt.handle(Key("enter"), 1.2) is None
+    prompt.hide()
+    assert prompt.handle(Key("enter"), 2.0) is None
+
+
+def test_a_letter_that_is_held_does_not_answer_a_hidden_question():
+    prompt = ConfirmPrompt("Delete it?", yes="Delete")
+    prompt.rows(80, 8, PLAIN, 0.0)
+    assert prompt.handle(Key("text", "y"), 1.0) is None
+    assert prompt.next_tick() == 1.0 + HOLD
+    assert prompt.tick(1.0 + HOLD / 2) is None
+    assert prompt.hide() == (Key("text", "y"),)
+    assert prompt.tick(2.0) is None
+    assert prompt.handle(Key("enter"), 2.0) is None
 
 
 def test_the_rows_of_a_question():

@@ -249,7 +249,7 @@ async def test_a_named_model_that_cannot_be_used_leads_to_the_set_up(
             asker = ScriptedAsker(session, ["vllm/model"])
             assert await ensure_model(asker) == "vllm/model"
     assert asker.said[0] == "anthropic/claude cannot be used: no API key is set."
-    assert any("HILUM_MODEL is set, and comes first" in line for line in asker.said)
+    assert any("HILUM_MODEL is set, and takes precedence" in line for line in asker.said)
 
 
 async def test_settings_that_cannot_be_written_keep_the_choice_for_the_session(
@@ -263,7 +263,7 @@ async def test_settings_that_cannot_be_written_keep_the_choice_for_the_session(
             asker = ScriptedAsker(session, ["vllm/model"])
             assert await set_up(asker) == "vllm/model"
             assert session.model == "vllm/model"
-    assert any("holds for this session only" in line for line in asker.said)
+    assert any("applies only to this session" in line for line in asker.said)
 
 
 async def test_a_set_up_can_be_cancelled_while_it_waits_for_a_model(

@@ -8,6 +8,7 @@ import hilum_mcp
 import pytest
 import trio
 from hilum import Interpretation, PromptCommand
+from hilum.errors import ModelError
 from hilum.testing import plugin
 from hilum_agents.dispatch import ACTIONS as AGENT_ACTIONS
 from hilum_mcp.commands import ACTIONS as MCP_ACTIONS
@@ -224,6 +225,39 @@ async def test_values_are_asked_for_once(monkeypatch, autojump_clock):
         values.forget()
         await complete_text("/model a")
         assert len(asked) == 3
+
+
+async def test_a_failed_completer_is_asked_again_soon(monkeypatch, autojump_clock):
+    """One failure must not disable the completion for a minute; every key must not repeat it."""
+    asked = []
+
+    async def fail_once(chat, typed):
+        asked.append(typed)
+        if len(asked) == 1:
+            await trio.sleep(1)
+            raise ModelError("No connection.", kind="connect")
+        return [Choice("openai/fast", "openai/fast")]
+
+    monkeypatch.setattr(slash_settings, "complete_models", fail_once)
+    errors = []
+    async with open_chat() as chat:
+        values = slash.ArgumentValues()
+
+        async def complete_text(text):
+            try:
+                return await complete(chat, text, values)
+            except ModelError as error:
+                errors.append(error)
+
+        async with trio.open_nursery() as nursery:
+            for text in ("/model ", "/model o"):
+                nursery.start_soon(complete_text, text)
+        await complete_text("/model op")
+        assert len(errors) == 3
+        assert len(asked) == 1
+        await trio.sleep(slash.FRESH_FAILURE)
+        found = await complete_text("/model op")
+        assert [choice.value for choice in found] == ["/model openai/fast"]
 
 
 async def test_help_lists_skills():

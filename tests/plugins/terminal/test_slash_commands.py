@@ -45,7 +45,7 @@ async def test_clear_starts_a_new_conversation_and_keeps_the_old_one():
         await chat.session.run("Greet me.")
         old = chat.session.id
         said = await chat.type("/new")
-        assert said == f"A new conversation. The earlier one: /resume {old}"
+        assert said == f"This is a new conversation. To return to the earlier one: /resume {old}"
         assert chat.view.totals.runs == 0
         await chat.type(f"/resume {old}")
         assert chat.session.id == old
@@ -85,7 +85,7 @@ async def test_fork_continues_in_a_copy():
         await chat.session.run("Greet me.")
         old = chat.session.id
         said = await chat.type("/fork")
-        assert said == f"This is a copy. The original: /resume {old}"
+        assert said == f"This is a copy. To return to the original: /resume {old}"
         assert chat.view.forked == old
         await chat.session.run("Again.")
         await chat.type(f"/resume {old}")
@@ -357,14 +357,13 @@ async def test_undo_call_lists_calls_and_undoes_the_chosen_one_only():
         await chat.session.run("second prompt")
         assert await chat.type("/undo call", None) == ""
         labels = chat.labels()
-        assert [label.split(" · ")[0] for label in labels] == [
-            "edit_file a.txt",
-            "write_file b.txt",
-            "write_file a.txt",
-        ]
+        calls = [label.split(" · ")[0] for label in labels]
+        # The two calls of one response ran at the same time.
+        assert sorted(calls[:2]) == ["edit_file a.txt", "write_file b.txt"]
+        assert calls[2:] == ["write_file a.txt"]
         assert labels[0].endswith("· second prompt")
-        assert "+1 −1" in labels[0]
-        preview = chat.questions[-1][1][1].preview
+        assert "+1 −1" in labels[calls.index("edit_file a.txt")]
+        preview = chat.questions[-1][1][calls.index("write_file b.txt")].preview
         assert "will delete b.txt (+0 −1)" in preview
         assert "Prompt: second prompt" in preview
         assert "/redo restores" in await chat.type("/undo call", "write_file b.txt")
@@ -597,6 +596,33 @@ async def test_a_waiting_prompt_is_taken_back_into_the_input():
         await chat.type("/queue", "second")
         assert chat.draft == "second\nwith more"
         assert list(chat.view.lead_actor.queued.values()) == ["third"]
+
+
+async def test_a_prompt_that_is_starting_cannot_be_taken_back():
+    async with open_chat(answers=[pause(1_000), say("one")]) as chat:
+        await chat.session.prompt("first")
+        run = await chat.session.prompt("second")
+        await trio.testing.wait_all_tasks_blocked()
+        chat.session.agents["main"].starting = run.id
+        assert "No prompt is waiting" in await chat.type("/queue")
+        assert list(chat.view.lead_actor.queued.values()) == ["second"]
+
+
+async def test_a_prompt_that_starts_while_the_list_is_open_is_not_stopped(monkeypatch):
+    async with open_chat(answers=[pause(1_000), say("one")]) as chat:
+        await chat.session.prompt("first")
+        run = await chat.session.prompt("second")
+        await trio.testing.wait_all_tasks_blocked()
+        choose = chat.choose
+
+        async def choose_late(*args, **kwargs):
+            choice = await choose(*args, **kwargs)
+            chat.session.agents["main"].starting = run.id
+            return choice
+
+        monkeypatch.setattr(chat, "choose", choose_late)
+        assert "has just begun" in await chat.type("/queue", "second")
+        assert list(chat.view.lead_actor.queued.values()) == ["second"]
 
 
 # --- skills ---------------------------------------------------------------------------------------

@@ -42,6 +42,13 @@ def test_everything_is_shown_where_there_is_room():
     assert show(StatusFacts()) == "ready"
 
 
+def test_a_terminal_that_only_joined_says_so():
+    facts = attrs.evolve(WORKING, is_joined=True)
+    assert "esc stops · joined · plan" in show(facts)
+    assert "joined" in show(facts, 40)
+    assert "joined" not in show(WORKING)
+
+
 def test_the_least_important_parts_are_left_out_first():
     assert {width: show(WORKING, width) for width in WIDTHS[:-1]} == {
         20: "* working · plan",

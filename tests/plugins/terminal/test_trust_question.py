@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -47,19 +49,32 @@ async def test_an_ordinary_folder_asks_nothing(tmp_path: Path) -> None:
     assert (asker.questions, asker.said) == ([], [])
 
 
+@pytest.mark.parametrize("name", [".mcp.json", ".codex/config.toml", "AGENTS.md"])
+def test_a_named_pipe_is_not_read(folder: Path, name: str) -> None:
+    """Opening it would block for as long as no program writes to it."""
+    path = folder / name
+    path.unlink(missing_ok=True)
+    path.parent.mkdir(exist_ok=True)
+    os.mkfifo(path)
+    code = (
+        f"from hilum_terminal.trust_question import read_contents; read_contents({str(folder)!r})"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=20)
+
+
 async def test_the_question_names_what_could_run_or_instruct(folder: Path) -> None:
     """Each kind with what it can do; no is selected."""
     asker = ScriptedAsker(answers=[LOOK])
     decision = await ask_trust(asker, folder)
     assert decision == "readonly"
     assert asker.said == [
-        "This folder brings along:",
+        "This folder contains:",
         "  .hilum/plugins/deploy.py: code that runs inside hilum",
         "  .claude/agents/tester.md: instructions for agents, and the tools that they use",
         "  .claude/skills/pdf/SKILL.md, .claude/skills/pdf/read.py: instructions, and scripts that"
         " the agent may run",
         "  .mcp.json: programs to start as MCP servers; each one also needs your approval",
-        "Its instructions for agents are read in any case: AGENTS.md",
+        "Instructions that are read whether or not you trust the folder: AGENTS.md",
     ]
     assert asker.selected == [LOOK]
     assert ".hilum/plugins/deploy.py" in asker.previews[2]
@@ -115,7 +130,7 @@ async def test_a_change_while_the_user_decides_is_asked_again(folder: Path) -> N
     asker = ScriptedAsker(answers=[change_and_answer, LOOK])
     decision = await ask_trust(asker, folder)
     assert decision == "readonly"
-    assert "The folder changed while you decided." in asker.said
+    assert "The folder changed while you were deciding." in asker.said
     assert any("late.py" in line for line in asker.said)
     assert not is_trusted(folder)
 
@@ -166,6 +181,6 @@ def test_a_folder_that_is_a_link_out_of_the_project_is_named(tmp_path: Path) -> 
     (project / ".claude").mkdir(parents=True)
     (project / ".claude/skills").symlink_to(tmp_path / "elsewhere")
     assert describe(read_contents(project)) == [
-        "This folder brings along:",
+        "This folder contains:",
         "  .claude/skills: instructions, and scripts that the agent may run",
     ]

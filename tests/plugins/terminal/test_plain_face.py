@@ -1,0 +1,172 @@
+"""Plain lines without a terminal: which line answers what, and what Ctrl-D does."""
+
+from types import SimpleNamespace
+
+import pytest
+import trio
+from hilum_terminal.approval_items import (
+    Answer,
+    PlanDecision,
+    ShowWhole,
+    WaitingCall,
+    WaitingPlan,
+    WaitingQuestion,
+)
+from hilum_terminal.options import ChatOptions
+from hilum_terminal.plain_face import EARLY, PlainFace
+from hilum_terminal.plain_questions import AskedItem, Misfit, NextStep, read_reply
+
+CALL = WaitingCall(id="a1", tool="run", description="git push", scope="run(git *)", covers="git *")
+OTHER = WaitingCall(id="a2", tool="run", description="git pull", scope="run(git *)")
+PLAN = WaitingPlan(id="plan r1", text="1. Do it")
+
+
+class Lines:
+    """A face in plain lines whose output is kept, and whose decisions are recorded."""
+
+    def __init__(self, folder, nursery):
+        self.face = PlainFace(ChatOptions(workspace=folder, environ={}))
+        self.face._nursery = nursery
+        self.face.terminal.take_input = lambda: None
+        self.face.commands.decide = lambda result: self.decisions.append(result)
+        self.face.submit = self.take_prompt
+        self.decisions = []
+        self.prompts = []
+        nursery.start_soon(self.paint)
+        self.written = []
+
+    def take_prompt(self, text, **_):
+        self.prompts.append(text)
+
+    async def paint(self):
+        async for piece in self.face._output:
+            self.written.append(getattr(piece, "text", ""))
+            getattr(piece, "written", lambda: None)()
+
+    @property
+    def text(self):
+        return "\n".join(self.written)
+
+    async def ask(self, *items):
+        self.face.show_waiting(items)
+        await trio.sleep(EARLY + 0.1)
+
+
+@pytest.fixture
+async def lines(tmp_path, nursery):
+    return Lines(tmp_path, nursery)
+
+
+async def test_ctrl_d_before_a_question_can_be_read_does_nothing(autojump_clock, lines):
+    """It neither answers nor ends the conversation."""
+    lines.face.show_waiting([CALL])
+    lines.face._take_end()
+    assert not lines.face._is_leaving
+    assert lines.decisions == []
+    await trio.sleep(EARLY + 0.1)
+    assert "Press it again" in lines.text
+    lines.face._take_end()
+    assert lines.decisions == [Answer("a1", False)]
+    lines.face.show_waiting([])
+    lines.face._take_end()
+    assert lines.face._is_leaving
+
+
+async def test_ctrl_d_for_an_editor_does_nothing(autojump_clock, lines, monkeypatch):
+    """Neither while the editor opens nor right after it was closed."""
+    await lines.ask(CALL)
+    lines.face.hold_keys()
+    lines.face._take_end()
+    assert not lines.face._is_leaving
+    assert lines.decisions == []
+    monkeypatch.setattr(lines.face.terminal, "_kept_modes", trio.CancelScope)
+    async with lines.face.lend():
+        lines.face.release_keys()
+    lines.face._take_end()
+    await trio.sleep(0.1)
+    lines.face._take_end()
+    assert not lines.face._is_leaving
+    assert lines.decisions == []
+    await trio.sleep(1.0)
+    lines.face._take_end()
+    assert lines.decisions == [Answer("a1", False)]
+
+
+async def test_a_plan_that_was_left_undecided_is_asked_about_again(autojump_clock, lines):
+    lines.face.conversation.view = SimpleNamespace(
+        waiting=[], lead_actor=SimpleNamespace(proposal=SimpleNamespace(run="r1"))
+    )
+    await lines.ask(PLAN)
+    # Until it was left undecided, the word is a text for the agent.
+    lines.face._take_line("plan")
+    assert lines.prompts == ["plan"]
+    lines.face._take_line("later")
+    await trio.sleep(0.1)
+    assert "Type plan to be asked again" in lines.text
+    lines.face._take_line("yes")
+    assert lines.prompts == ["plan", "yes"]
+    lines.face._take_line("Plan")
+    await trio.sleep(EARLY + 0.1)
+    lines.face._take_line("yes")
+    assert lines.decisions == [PlanDecision("plan r1", "later"), PlanDecision("plan r1", "accept")]
+
+
+@pytest.mark.parametrize("word", ["session", "always"])
+async def test_a_lasting_answer_covers_only_what_was_shown(autojump_clock, lines, word):
+    """Not a call that has changed, and not one that came later."""
+    await lines.ask(CALL, OTHER)
+    assert "git pull" in lines.text
+    changed = WaitingCall(id="a2", tool="run", description="rm -rf /", scope="run(git *)")
+    later = WaitingCall(id="a3", tool="run", description="git gc", scope="run(git *)")
+    lines.face.show_waiting([CALL, changed, later])
+    lines.face._take_line(word)
+    if word == "always":
+        await trio.sleep(EARLY + 0.1)
+        assert "rm -rf" in lines.text
+        lines.face.show_waiting([CALL, OTHER])
+        lines.face._take_line("yes")
+    assert lines.decisions == [Answer("a1", True, remember=word)]
+
+
+async def test_unchanged_calls_are_covered(autojump_clock, lines):
+    await lines.ask(CALL, OTHER)
+    lines.face._take_line("session")
+    assert lines.decisions == [Answer("a1", True, remember="session"), Answer("a2", True)]
+
+
+def test_letters_name_the_words_that_are_possible():
+    """A letter never answers; the reply names words that are answers to this question."""
+    dangerous = WaitingCall(id="a1", dangerous=True, scope="run(rm *)")
+    everything = "yes, no, edit, view"
+    table = (
+        (AskedItem(CALL), "s", "session"),
+        (AskedItem(CALL), "A", "always"),
+        (AskedItem(CALL), "l", f"{everything}, session, always"),
+        (AskedItem(dangerous), "s", everything),
+        (AskedItem(CALL, step="always"), "s", "yes, no"),
+        (AskedItem(CALL, step="always"), "y", "yes"),
+        (AskedItem(PLAN), "s", "yes, no, edit, later, view"),
+        (AskedItem(PLAN), "l", "later"),
+    )
+    wrong = []
+    for asked, letter, words in table:
+        reply = read_reply(asked, letter)
+        if reply != Misfit(f"Please type the whole word: {words}"):
+            wrong.append((asked, letter, reply))
+    assert wrong == []
+    # These are texts for the agent.
+    assert read_reply(AskedItem(CALL, step="always"), "session") is None
+    assert read_reply(AskedItem(CALL), "x") is None
+    assert read_reply(AskedItem(WaitingQuestion(id="q1")), "s") is None
+
+
+def test_words_answer():
+    table = (
+        (AskedItem(CALL), "Yes", (Answer("a1", True),)),
+        (AskedItem(CALL), "no, not now", (Answer("a1", False, "not now"),)),
+        (AskedItem(CALL), "view", (ShowWhole("a1"),)),
+        (AskedItem(CALL), "always", NextStep("always")),
+        (AskedItem(CALL, step="always"), "no", NextStep("choose")),
+        (AskedItem(PLAN), "later", (PlanDecision("plan r1", "later"),)),
+    )
+    assert [line for line in table if read_reply(line[0], line[1]) != line[2]] == []
