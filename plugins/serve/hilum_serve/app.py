@@ -28,6 +28,7 @@ from hilum_serve.problems import (
     find_status,
     make_reply,
 )
+from hilum_serve.repeated_requests import RepeatedRequests
 from hilum_serve.users import User
 
 BODY_SECONDS = 30.0
@@ -72,6 +73,7 @@ class App:
         self._note_error = note_error
         api.load_operations()
         self._routes = _make_routes()
+        self._repeated = RepeatedRequests()
         self._document: bytes = _encode(make_document(OPERATIONS))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -132,6 +134,27 @@ class App:
             )
         query = read_query(request, operation.query)
         body = await _read_body(operation, request)
+        if not operation.changes:
+            return await self._perform(operation, request, user, path, query, body)
+
+        async def carry_out() -> Response:
+            try:
+                return await self._perform(operation, request, user, path, query, body)
+            except HilumError as error:
+                return make_error_response(error)
+
+        return await self._repeated.answer(request, user.token or user.name, carry_out)
+
+    async def _perform(
+        self,
+        operation: Operation,
+        request: Request,
+        user: User,
+        path: dict[str, str],
+        query: Any,
+        body: Any,
+    ) -> Response:
+        """Carry an operation out, and return its result as a response."""
         async with AsyncExitStack() as stack:
             hosted: HostedSession | None = None
             seen: int | None = None

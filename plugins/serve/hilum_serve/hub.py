@@ -167,6 +167,7 @@ class Hub:
         store: The store that lists the sessions.
         workspaces: The real paths of the folders that the server works in.
         exports: What limits the number of exports at the same time.
+        instance: A random text that is another one after each start of the server.
         on_news: Function that is called when a session has something new for its readers.
     """
 
@@ -184,6 +185,7 @@ class Hub:
         self.store = store
         self.workspaces = list(workspaces)
         self.exports = trio.CapacityLimiter(MAX_EXPORTS)
+        self.instance = os.urandom(8).hex()
         self.on_news: Callable[[], None] = lambda: None
         self._nursery = nursery
         self._options = dict(options or {})

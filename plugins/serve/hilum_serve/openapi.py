@@ -34,6 +34,7 @@ _REASONS = {
     431: "The headers are too large",
     503: "The server or the session cannot carry out the request now",
 }
+_IN_PATH = r"^[^/\u0000-\u001f]+$"
 EVERYWHERE = (400, 401, 403, 404, 405, 421, 429, 431, 503)
 """Statuses of the checks that every operation passes."""
 
@@ -126,7 +127,12 @@ def _describe(
 
 def _path_parameters(path: str) -> list[dict[str, Any]]:
     return [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+        {
+            "name": name,
+            "in": "path",
+            "required": True,
+            "schema": {"type": "string", "minLength": 1, "pattern": _IN_PATH},
+        }
         for name in re.findall(r"\{(\w+)\}", path)
     ]
 

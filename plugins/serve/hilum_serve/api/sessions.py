@@ -39,10 +39,12 @@ class Me(msgspec.Struct, frozen=True):
     Attributes:
         name: Name of the user.
         rights: What the user may do; each right includes those before it.
+        instance: A random text that is another one after each start of the server.
     """
 
     name: str
     rights: Rights
+    instance: str
 
 
 class WorkspaceFacts(msgspec.Struct, frozen=True):
@@ -66,7 +68,7 @@ class WorkspaceList(msgspec.Struct, frozen=True):
 @operation("GET", "/api/me", rights="watch", returns=Me)
 async def get_me(call: Call[None, None]) -> Me:
     """Return who the server takes the client for."""
-    return Me(call.user.name, call.user.rights)
+    return Me(call.user.name, call.user.rights, call.hub.instance)
 
 
 @operation("GET", "/api/workspaces", rights="watch", returns=WorkspaceList)
