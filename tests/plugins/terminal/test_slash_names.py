@@ -23,4 +23,4 @@ def test_commands_are_named_as_in_a_conversation(text: str, expected: str) -> No
 
 def test_every_command_of_the_program_is_known() -> None:
     """A new one is either a command in a conversation or a program."""
-    assert set(list_program_commands()) - set(_NAMES) == {"chat", "demo", "run"}
+    assert set(list_program_commands()) - set(_NAMES) == {"chat", "demo", "run", "serve"}
