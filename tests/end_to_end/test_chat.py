@@ -257,7 +257,7 @@ async def test_a_foreign_module_in_the_folder_is_not_run(cli):
     async with cli.model(), cli.on_screen() as screen:
         await screen.wait_for(READY)
         await screen.type("/permissions\r")
-        await screen.wait_for("There are no rules")
+        await screen.wait_for("No rules are stored")
         assert not (cli.workspace / "EVIL").exists()
 
 

@@ -25,6 +25,8 @@ MAX_CONFIRM = 20_000
 """Number of characters and rows that fit no window."""
 COUNTDOWN = 60.0
 """Seconds before the deadline at which the countdown starts."""
+MIN_LABELED = 40
+"""Minimum width, in columns, of a text field with a label."""
 MIN_CHANGED_ROWS = 6
 """Rows of a change that are more important than the reason for the question."""
 
@@ -137,9 +139,10 @@ class ApprovalRows:
         body = fold_rows(body, body_room + room, width, theme, hint)
         rows = [head, *why, *marks, *body, *place]
         if shown.is_writing:
-            row, column = shown.field.row(max(width - 2, 1))
-            choices[0] = cut(f"> {row}", width)
-            self.cursor = (len(rows), min(2 + column, width - 1))
+            label = _field_label(shown, width)
+            row, column = shown.field.row(max(width - cells(label), 1))
+            choices[0] = cut(f"{label}{row}", width)
+            self.cursor = (len(rows), min(cells(label) + column, width - 1))
         return [*rows, *choices]
 
     def _body(
@@ -205,7 +208,8 @@ def _head(
     """
     item = shown.item
     parts = []
-    if shown.count > 1:
+    is_batch = shown.step == "all"
+    if shown.count > 1 and not is_batch:
         parts.append(f"{shown.position} of {shown.count}")
     dangerous = isinstance(item, WaitingCall) and item.dangerous
     if dangerous:
@@ -217,6 +221,8 @@ def _head(
         parts.append(f"agent {one_line(item.agent, 30)}")
     if names_danger and isinstance(item, WaitingCall) and item.dangerous and item.marks:
         parts.append(one_line(item.marks[0]))
+    elif is_batch:
+        parts.append(f"{count_calls(len(shown.listed))} of this response")
     else:
         parts.append(title_of(item))
     style: Style = "bad" if dangerous else "warning"
@@ -296,6 +302,16 @@ def _confirm_rows(shown: ShownItem, item: WaitingCall, width: int, theme: Theme)
     return rows
 
 
+def _field_label(shown: ShownItem, width: int) -> str:
+    """Return the text before a text field: what the text is, and whether it may be empty."""
+    word = {"own": "answer", "comment": "comment"}.get(shown.step, "reason")
+    if width < MIN_LABELED:
+        return "> "
+    # The agent cannot do anything with an empty answer.
+    optional = "" if shown.step == "own" else " (may be empty)"
+    return f"{word}{optional}> "
+
+
 def _option_rows(shown: ShownItem, width: int, max_rows: int, theme: Theme) -> list[str]:
     """Return the rows with the choices, or the rows of the text field."""
     if shown.is_writing:
@@ -361,13 +377,25 @@ def _question_rows(
     marked = shown.marked - count if shown.marked >= count else -1
     if item.multiple and listed:
         options.insert(0, Option("Space", "check", "check", "check"))
-        marked = marked + 1 if marked >= 0 else -1
+        options.insert(1, _send_option(shown, item))
+        # The choices of a list are marked in the list itself.
+        marked = marked + 2 if marked >= 0 else -1
     # The selected choice is always visible, even if there is little room.
     others_room = max_rows if shown.selected >= count else max_rows - 1
     others = _fit_options(options, marked, width, max(min(others_room, 2), 1), theme)
     room = max_rows - len(others)
     start = min(max(shown.selected - room + 1, 0), max(count - room, 0))
     return [*listed[start : start + room], *others]
+
+
+def _send_option(shown: ShownItem, item: WaitingQuestion) -> Option:
+    """Return the choice that says what Enter does at a question with several answers."""
+    checked = sum(option.label.startswith("[x]") for option in shown.options[: len(item.options)])
+    if checked:
+        label = "send this answer" if checked == 1 else f"send these {checked} answers"
+    else:
+        label = "send the selected answer"
+    return Option("Enter", "send", label, "send")
 
 
 def _focus_hint(shown: ShownItem, width: int, theme: Theme) -> str:

@@ -412,8 +412,7 @@ class Conversation:
     def _react(self, item: Event | Delta, changes: Changes) -> None:
         """Track state that the view does not contain, and notify the user."""
         if isinstance(item, ApprovalAnswered) and not self._is_own(item.id):
-            verdict = "allowed" if item.accepted else "denied"
-            self.transcript.note(f"Answered in another terminal: {verdict}.", "dim")
+            self.transcript.note(_describe_foreign_answer(item, changes), "dim")
         if isinstance(item, ApprovalAsked):
             self._face.call_attention("hilum is waiting for your approval")
         if isinstance(item, Delta) or item.agent != self.view.lead:
@@ -700,6 +699,16 @@ class Conversation:
                 f" last prompt wrote more than {MAX_ATTACHED:,} characters.",
                 "dim",
             )
+
+
+def _describe_foreign_answer(answer: ApprovalAnswered, changes: Changes) -> str:
+    """Return which call the user allowed or denied in another terminal."""
+    verdict = "Allowed" if answer.accepted else "Denied"
+    for entry in changes.entries:
+        if isinstance(entry, Card):
+            action = describe_action(entry.call.name, entry.arguments)
+            return f"{verdict} in another terminal: {action}"
+    return f"{verdict} in another terminal."
 
 
 def _tune_collector() -> None:

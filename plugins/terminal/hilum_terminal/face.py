@@ -31,7 +31,7 @@ from hilum_terminal.attention import attention
 from hilum_terminal.chat_protocol import Choice
 from hilum_terminal.composer import Composer
 from hilum_terminal.drawing import Drawing, Layout
-from hilum_terminal.ended_items import describe_end
+from hilum_terminal.ended_items import ANSWERED_ELSEWHERE, describe_end
 from hilum_terminal.face_base import STOPPING, FaceBase
 from hilum_terminal.full_view import FullView
 from hilum_terminal.history import History, history_file
@@ -255,8 +255,11 @@ class Face(FaceBase):
         if isinstance(key, Key) and self._handle_everywhere(key):
             return
         if self.drawing.full is not None:
-            if self.drawing.full.handle(key):
+            view = self.drawing.full
+            if view.handle(key, now):
                 self.drawing.close_full()
+                if view.is_answered:
+                    self._take_routed(self.approvals.answer_viewed(now))
                 # The user opened the view from the question, so the question keeps the focus.
                 self._hide_questions(ends_focus=False)
             return
@@ -539,7 +542,8 @@ class Face(FaceBase):
                 now=now,
             )
         known = {item.id for item in self.approvals.waiting}
-        routed = self.approvals.update(items, now, ended=ended)
+        is_reported = ended == ANSWERED_ELSEWHERE and isinstance(current, WaitingCall)
+        routed = self.approvals.update(items, now, ended=ended, is_reported=is_reported)
         for item in items:
             # For approvals, the conversation itself notifies the user.
             if item.id not in known and not isinstance(item, WaitingCall):

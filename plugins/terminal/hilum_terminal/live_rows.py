@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 import trio
-from hilum import BackgroundCommands, Session
+from hilum import BackgroundCommands, Session, find_branch
 from hilum_view import AgentView, Answer, Card, Outcome, SessionView, Todo, TodoList
 
 from hilum_terminal.agent_report import agent_report_rows
@@ -18,7 +18,6 @@ from hilum_terminal.full_view import FullView, Page
 from hilum_terminal.markdown_rows import render_tail
 from hilum_terminal.panels import OPEN_STATUSES, agent_rows, queue_rows, thinking_rows, todo_rows
 from hilum_terminal.prompts import key_label
-from hilum_terminal.repository import find_branch
 from hilum_terminal.second_terminal import is_joined
 from hilum_terminal.status import State, StatusFacts, status_row
 from hilum_terminal.styles import SPINNER, Theme
@@ -383,7 +382,7 @@ class LiveRows:
             stop_key="esc" if is_busy and not face.approvals.focused else "",
             spinner=self._spinner() if is_busy else "",
             mode=self._describe_mode(session),
-            model=actor.model or session.model,
+            model=_find_model(session, view.lead) or actor.model,
             turn=actor.turn if conversation.is_working else 0,
             turns=int(agent.limit("turns") or 0) if agent else 0,
             usage=view.totals.usage,
@@ -428,3 +427,12 @@ class LiveRows:
             self._services_of = session
             self._background = session.plugin(BackgroundCommands) if session else None
         return len(list(self._background.running())) if self._background else 0
+
+
+def _find_model(session: Session, lead: str) -> str:
+    """Return the name of the model that the next turn uses; empty if there is none.
+
+    A model that the user has just chosen is shown at once, although it has not been called yet.
+    """
+    agent = session.agents.get(lead)
+    return session.kernel.router.current(agent) if agent is not None else ""

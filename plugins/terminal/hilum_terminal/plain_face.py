@@ -34,9 +34,10 @@ from hilum_terminal.approval_items import (
 from hilum_terminal.approval_rules import find_also_covered
 from hilum_terminal.call_descriptions import describe_action
 from hilum_terminal.chat_protocol import Choice
-from hilum_terminal.ended_items import describe_end
+from hilum_terminal.ended_items import ANSWERED_ELSEWHERE, describe_end
 from hilum_terminal.face_base import FaceBase
 from hilum_terminal.full_view import FullView
+from hilum_terminal.input_kinds import read_input
 from hilum_terminal.plain_questions import (
     AskedItem,
     Misfit,
@@ -44,6 +45,7 @@ from hilum_terminal.plain_questions import (
     PlainStep,
     Reply,
     answer_rows,
+    answers_left,
     cancel,
     describe_result,
     question_rows,
@@ -277,6 +279,9 @@ class PlainFace(FaceBase):
         await self.terminal.send(f"{start}{text}{end}")
 
     def _put(self, piece: Block | _Text | _Bell) -> None:
+        if isinstance(piece, Block) and piece.kind != "note":
+            # The work that is written now separates the line that the user typed from its run.
+            self.conversation.transcript.echoed = ""
         self._unwritten += 1
         self._output_send.send_nowait(piece)
 
@@ -317,7 +322,16 @@ class PlainFace(FaceBase):
             self.reopen_plan()
             self._ask_next()
         elif line.strip():
-            self.submit(line)
+            self._submit_line(line)
+
+    def _submit_line(self, line: str) -> None:
+        """Send a line that is no answer, and say so if a question is open."""
+        asked = self._asked
+        # From now on, the next output comes after the line that the terminal has echoed.
+        self.conversation.transcript.echoed = line.strip()
+        self.submit(line)
+        if asked is not None and asked.is_open and read_input(line).kind == "prompt":
+            self.say(f"This is not an answer, so the agent reads it as text. {answers_left(asked)}")
 
     def _postponed_plan(self) -> bool:
         """Return whether there is a plan that the user has left undecided."""
@@ -449,7 +463,9 @@ class PlainFace(FaceBase):
                     now=trio.current_time(),
                     card=card,
                 )
-                self.say(f"No longer waiting: {why}.")
+                # The transcript reports the answer to a call in another terminal.
+                if why != ANSWERED_ELSEWHERE or not isinstance(item, WaitingCall):
+                    self.say(f"No longer waiting: {why}.")
         self._answered &= ids
         self._items = tuple(items)
         for item in items:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast, get_args
 
-from hilum import FileHistory, HilumError, Session, UsageError
-from hilum.errors import E_BAD_ARGS, E_NOT_FOUND, E_NOT_INSTALLED
+from hilum import FileHistory, UsageError, find_history
+from hilum.errors import E_BAD_ARGS, E_NOT_FOUND
 from hilum.services import FileDiff, HistoryScope, UndoPreview
 from hilum_view import Prompt, first_line
 
 from hilum_terminal.chat_protocol import Chat
 from hilum_terminal.diff_rows import diff_rows
+from hilum_terminal.second_terminal import is_joined
 from hilum_terminal.slash_arguments import split_words
 from hilum_terminal.styles import Theme
 from hilum_terminal.text_width import cut, escape_text
@@ -25,22 +26,6 @@ MAX_NAMED = 10
 PLANNED = {"created": "will recreate", "deleted": "will delete", "changed": "will restore"}
 
 
-def find_history(session: Session) -> FileHistory:
-    """Return the history of the session's files.
-
-    Raises:
-        UsageError: The session records no file changes.
-    """
-    history = session.plugin(FileHistory)
-    if history is None:
-        raise UsageError(
-            "This session does not record file changes.",
-            code=E_NOT_INSTALLED,
-            hint="Install hilum-files, or enable the plugin files.",
-        )
-    return history
-
-
 # --- /diff ----------------------------------------------------------------------------------------
 
 
@@ -49,6 +34,12 @@ async def show_diff(chat: Chat, arguments: str) -> None:
     words = split_words(arguments)
     if "--list" in words:
         output = await chat.run_hilum(["diff", "--list", "--session", chat.session.id])
+        chat.say((output.out or output.err).rstrip(), style="plain" if not output.code else "bad")
+        return
+    if is_joined(chat.session):
+        # Only the process that has the session open has its history in memory, but the command
+        # reads it from the disk.
+        output = await chat.run_hilum(["diff", "--session", chat.session.id, *words])
         chat.say((output.out or output.err).rstrip(), style="plain" if not output.code else "bad")
         return
     only_summary = "--stat" in words
@@ -222,13 +213,3 @@ def list_names(names: Sequence[str]) -> str:
 def count(number: int, noun: str) -> str:
     """Return a number with a noun that has a regular plural."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
-async def preview_since(history: FileHistory, seq: int, *, merge: bool) -> UndoPreview | None:
-    """Preview an undo of everything after an event; return ``None`` if no file changed."""
-    try:
-        return await history.preview_undo("since", str(seq), merge=merge)
-    except HilumError as error:
-        if error.code == E_NOT_FOUND:
-            return None
-        raise

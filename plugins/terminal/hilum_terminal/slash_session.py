@@ -247,13 +247,18 @@ async def copy(chat: Chat, arguments: str) -> None:
         )
     text = _find_last_answer(chat.view)
     what = "the last answer"
-    if text and arguments == "code":
-        blocks = _FENCE.findall(text)
-        text = blocks[-1][1].removesuffix("\n") if blocks else ""
-        what = "the last block of code"
     if not text:
         raise UsageError(
             "There is nothing to copy yet.", code=E_NOT_FOUND, hint="Wait for an answer."
+        )
+    if arguments == "code":
+        text = _find_last_code(text)
+        what = "the last block of code"
+    if not text:
+        raise UsageError(
+            "The last answer contains no block of code.",
+            code=E_NOT_FOUND,
+            hint="/copy copies the whole answer.",
         )
     how = await chat.copy(text)
     chat.say(f"Copied {what} ({len(text):,} characters) {how}.", style="dim")
@@ -266,6 +271,15 @@ def _find_last_answer(view: SessionView) -> str:
             if text:
                 return text
     return ""
+
+
+def _find_last_code(answer: str) -> str:
+    """Return the content of the last code block in an answer; empty if there is none."""
+    blocks = _FENCE.findall(answer)
+    if not blocks:
+        return ""
+    code: str = blocks[-1][1]
+    return code.removesuffix("\n")
 
 
 async def export(chat: Chat, arguments: str) -> None:

@@ -99,6 +99,8 @@ class Transcript:
         expandable: The calls and ended agents written last, oldest first; the user can show them in
             full.
         answered_run: Id of the last run in which the agent wrote text.
+        echoed: The prompt that the terminal itself has just shown while the user typed it, and that
+            is therefore not written again; empty if there is none.
         held: The ended calls that wait to be written, because an earlier call of the same answer is
             still running; see ``write_held``.
     """
@@ -112,6 +114,7 @@ class Transcript:
     ) -> None:
         self.expandable: deque[Card | AgentView] = deque(maxlen=MAX_EXPANDABLE)
         self.answered_run = ""
+        self.echoed = ""
         self.held: list[Card] = []
         self._early_notices: list[Notice] = []
         self.turn_times_from = 1.0
@@ -355,6 +358,7 @@ class Transcript:
             shown = shorten_references(shown)
         # A command was written when the user entered it.
         is_written = bool(prompt.typed) and prompt.typed == self._last_command
+        is_written |= bool(self.echoed) and shown.strip() == self.echoed
 
         def make(width: int, theme: Theme) -> list[str]:
             rows = [] if is_written else prompt_rows(shown, width, theme)

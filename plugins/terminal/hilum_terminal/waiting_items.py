@@ -12,10 +12,11 @@ import trio
 from hilum import Danger, Session, find_approval_texts
 from hilum.events import ApprovalAsked
 from hilum.hooks import PLUGIN_EXCEPTIONS, describe_error
-from hilum_view import Approval, Proposal, Question, SessionView, describe_arguments, first_line
+from hilum_view import Approval, Proposal, Question, SessionView, first_line
 
 from hilum_terminal.approval_items import Item, WaitingCall, WaitingPlan, WaitingQuestion
 from hilum_terminal.approval_texts import text_rows
+from hilum_terminal.call_descriptions import describe_action
 from hilum_terminal.diff_rows import diff_rows
 from hilum_terminal.styles import Theme
 
@@ -166,7 +167,7 @@ class WaitingItems:
         return WaitingCall(
             id=approval.id,
             tool=approval.call.name,
-            title=first_line(f"{approval.call.name} {describe_arguments(approval.call.arguments)}"),
+            title=first_line(str(describe_action(approval.call.name, approval.call.arguments))),
             description=text,
             make_rows=make_rows,
             make_brief_rows=partial(make_rows, context=False) if hunks else None,

@@ -8,14 +8,14 @@ import hilum_prompt
 import pytest
 import trio
 import trio.testing
-from hilum import UsageError
-from hilum_terminal import candidates, slash, slash_settings
+from hilum import UsageError, workspace_files
+from hilum_terminal import composer, slash, slash_settings
 from hilum_terminal.chat_protocol import Choice
-from hilum_terminal.completion import FuzzyIndex
 from hilum_terminal.composer import Composer
 from hilum_terminal.history import History
 from hilum_terminal.keys import Key, Paste
 from hilum_terminal.styles import PLAIN
+from hilum_view.fuzzy_index import FuzzyIndex
 
 from .slash_chat import open_chat
 
@@ -251,7 +251,7 @@ async def test_models_are_requested_once_per_menu_and_block_nothing(tmp_path, mo
     requests = []
     answer = trio.Event()
 
-    async def list_models(session):
+    async def list_models(session, *, only_usable):
         requests.append(session)
         await answer.wait()
         return [Choice("big/one", "big/one"), Choice("big/two", "big/two")]
@@ -328,8 +328,8 @@ async def test_files_are_listed_and_prepared_once_for_many_keys(tmp_path, monkey
             ranked.append(query)
             return super().rank(query, max_rows)
 
-    monkeypatch.setattr(candidates, "_list_files", list_files)
-    monkeypatch.setattr(candidates, "FuzzyIndex", Index)
+    monkeypatch.setattr(workspace_files, "_list_files", list_files)
+    monkeypatch.setattr(composer, "FuzzyIndex", Index)
     async with open_typist(tmp_path) as user:
         user.press_at_once("@sett")
         await user.settle()
