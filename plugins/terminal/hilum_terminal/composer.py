@@ -340,7 +340,12 @@ class Composer:
             return False
         action = self._menu.handle(key)
         if isinstance(action, Accept):
+            is_command = self._menu.request.kind in ("command", "argument")
             self._accept(self._menu.request, action.candidate)
+            if key.name == "enter" and is_command:
+                # A command that was completed is not run at once, because it may be another one
+                # than the user meant; without this note, it would seem to have been run.
+                self._face.show_notice(f"Enter again runs {self.editor.text.strip()}")
         elif isinstance(action, Close):
             request = parse_completion(typed.text, typed.cursor)
             self._closed_word = None if request is None else _beginning(request, typed.text)

@@ -193,6 +193,10 @@ async def test_commands_are_completed_by_tab_and_sent_by_enter(tmp_path):
             if (user.text, found) != (draft, sent):
                 wrong.append((keys, user.text, found))
             user.composer.put_away()
+        # A command that Enter only completed does not seem to have been run.
+        user.face.notices.clear()
+        await user.press("/hel<enter>")
+        assert user.face.notices == ["Enter again runs /help"]
     assert not wrong
 
 
