@@ -77,6 +77,15 @@ _HOMES = {
     ),
     "model_access": ("ModelAccess", "ModelTest", "ProviderStatus"),
     "network": ("find_proxy", "is_loopback"),
+    "repeated_calls": ("make_repeat_report",),
+    "rewinding": (
+        "RewindPoint",
+        "find_history",
+        "find_rewind_points",
+        "preview_since",
+        "rewind",
+    ),
+    "workspace_files": ("WorkspaceFiles", "find_branch"),
     "processes": ("Command", "Completed", "Process", "Processes"),
     "services": (
         "AddressPolicy",

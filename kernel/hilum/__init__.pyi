@@ -69,6 +69,12 @@ from hilum.processes import Command as Command
 from hilum.processes import Completed as Completed
 from hilum.processes import Process as Process
 from hilum.processes import Processes as Processes
+from hilum.repeated_calls import make_repeat_report as make_repeat_report
+from hilum.rewinding import RewindPoint as RewindPoint
+from hilum.rewinding import find_history as find_history
+from hilum.rewinding import find_rewind_points as find_rewind_points
+from hilum.rewinding import preview_since as preview_since
+from hilum.rewinding import rewind as rewind
 from hilum.runs import Run as Run
 from hilum.services import AddressPolicy as AddressPolicy
 from hilum.services import ApprovalTexts as ApprovalTexts
@@ -112,6 +118,8 @@ from hilum.verdicts import judge_call as judge_call
 from hilum.window import measure_window as measure_window
 from hilum.workspace import Place as Place
 from hilum.workspace import Workspace as Workspace
+from hilum.workspace_files import WorkspaceFiles as WorkspaceFiles
+from hilum.workspace_files import find_branch as find_branch
 
 __version__: str
 _ENDED_BY_INTERRUPT: bool

@@ -44,6 +44,7 @@ class Session(session.Session):
     ) -> RunEnded: ...
     def resume(self) -> list[Run]: ...  # type: ignore[override]
     def retry(self, agent: str = "main") -> Run: ...  # type: ignore[override]
+    def repeat_call(self, call: str) -> Run: ...  # type: ignore[override]
 
 @type_check_only
 class Kernel(kernel.Kernel):

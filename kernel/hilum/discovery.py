@@ -38,6 +38,7 @@ STANDARD = frozenset(
         "replay",
         "rules",
         "search",
+        "serve",
         "shell",
         "skills",
         "store",

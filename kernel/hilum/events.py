@@ -91,6 +91,16 @@ class AgentStarted(Event, frozen=True):
     messages: tuple[Message, ...] = ()
 
 
+class RepeatedCall(Data, frozen=True):
+    """A failed call that the user has repeated.
+
+    ``call`` has the same arguments and a new id; ``previous`` is the id of the failed call.
+    """
+
+    call: ToolCall
+    previous: str
+
+
 class PromptQueued(Event, frozen=True):
     """A prompt was queued; it runs immediately or after earlier prompts.
 
@@ -98,7 +108,8 @@ class PromptQueued(Event, frozen=True):
     words. ``attached`` is data that came with the text and that another program wrote. ``typed`` is
     what the user typed if a plugin replaced the text, as for a command such as ``/init``.
     ``images`` came with the text. ``redacted``
-    lists the names of the secrets that were replaced in either text.
+    lists the names of the secrets that were replaced in either text. If ``repeats`` is set, the
+    user did not write a prompt, but had a failed call repeated, which ``text`` describes.
     """
 
     text: str
@@ -107,6 +118,7 @@ class PromptQueued(Event, frozen=True):
     redacted: tuple[str, ...] = ()
     typed: str = ""
     images: tuple[Image, ...] = ()
+    repeats: RepeatedCall | None = None
 
 
 class SteeringQueued(Event, frozen=True):
@@ -131,13 +143,15 @@ class RunStarted(Event, frozen=True):
     """Phase event: a run began, with the user's message and the context gathered for it.
 
     Images have no data in ``message``: they are in the run's ``PromptQueued``, so that the log
-    contains them once (see ``UserMessage.with_image_data``).
+    contains them once (see ``UserMessage.with_image_data``). If ``repeats`` is set, the run begins
+    with this call, whose result the model reads in a report (see ``make_repeat_report``).
     """
 
     text: str
     message: UserMessage
     model: str = ""
     mode: str = ""
+    repeats: RepeatedCall | None = None
 
 
 class RunRetried(Event, frozen=True):

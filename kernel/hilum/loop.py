@@ -10,7 +10,8 @@ The log alone determines the phase, so a resumed run continues where the log end
                           │
                           └─────► check ──► think …   (an objection, or an answer that was cut off)
 
-A run ends in ``think`` (a limit is reached, or no model responds) or in ``check`` (the answer is
+The run of a call that the user repeats begins in ``call``; after ``round``, it goes on in
+``freeze``. A run ends in ``think`` (a limit is reached, or no model responds) or in ``check`` (the answer is
 final). A stop, the time limit or an error ends a run in any phase.
 """
 
@@ -65,6 +66,7 @@ from hilum.messages import (
 from hilum.models import Model
 from hilum.prompt import encode_conversation, freeze_prompt, round_end
 from hilum.refusals import CallOutcome, find_refusal
+from hilum.repeated_calls import make_announcement
 from hilum.repetition import failed_note
 from hilum.routing import attempt
 from hilum.tokens import TokenCalibrator
@@ -188,7 +190,8 @@ def give_up(agent: Agent, state: State, code: str, error: str, hint: str = "") -
         # event for its end needs one for its start.
         prompt = _find_prompt(agent)
         message = UserMessage(_prompt_parts(prompt)).without_image_data()
-        agent.session.emit(RunStarted(text=prompt.text, message=message), agent, prompt.run)
+        started = RunStarted(text=prompt.text, message=message, repeats=prompt.repeats)
+        agent.session.emit(started, agent, prompt.run)
     # Every call needs a result, because providers reject a conversation with a call that has no
     # result.
     end_calls(agent, code, _ENDINGS.get(state, "the run failed"))
@@ -299,7 +302,13 @@ async def _begin(agent: Agent) -> None:
     message = UserMessage((*_prompt_parts(prompt), *context))
     # The log already contains the images in the event of the prompt.
     message = message.without_image_data()
-    started = RunStarted(text=prompt.text, message=message, model=model, mode=agent.mode.name)
+    started = RunStarted(
+        text=prompt.text,
+        message=message,
+        model=model,
+        mode=agent.mode.name,
+        repeats=prompt.repeats,
+    )
     await session.redaction.prepare(started, by_model=bool(agent.parent))
     session.emit(started, agent, prompt.run)
 
@@ -309,6 +318,8 @@ def _prompt_parts(prompt: PromptQueued) -> tuple[Text | Image, ...]:
 
     Attached data is put in a block that the data itself cannot close.
     """
+    if prompt.repeats is not None:
+        return (make_announcement(prompt.repeats.call),)
     text = Text(prompt.text, "piped" if prompt.piped else "user")
     if not prompt.attached:
         return (text, *prompt.images)

@@ -19,9 +19,11 @@ from msgspec.structs import replace
 from hilum import __version__
 from hilum import events as ev
 from hilum.agents import Agent, Mode, Profile, ToolFilter
+from hilum.call_finder import check_not_repeated, find_call
 from hilum.calls_in_flight import CallsInFlight
 from hilum.errors import (
     COMMAND_WITHHELD,
+    E_BAD_ARGS,
     HilumError,
     PluginError,
     StoreError,
@@ -42,6 +44,7 @@ from hilum.plugins import GateTable
 from hilum.processes import Command, Processes
 from hilum.prompt_order import PromptOrder
 from hilum.redaction import Redaction, notice
+from hilum.repeated_calls import describe_repeat
 from hilum.runs import Run
 from hilum.settings import KINDS, KernelSettings, Settings, use_environment
 from hilum.store import Log, SessionInfo, spell_folder
@@ -233,8 +236,7 @@ class Session:
             await before.wait()
         # The log is checked again, because it may have broken during the waits above.
         self._check_log()
-        if actor.conversation.phase != "idle" and agent not in self._working:
-            give_up(actor, "interrupted", "E_INTERRUPTED", "The run was cut off and not resumed.")
+        self._give_up_interrupted(actor)
         run = self._new_run(agent, state)
         self.emit(replace(queued, piped=given.piped, images=given.images), actor, run.id)
         if queued.redacted and not actor.parent:
@@ -251,6 +253,11 @@ class Session:
         """
         if self.journal.broken is not None:
             raise self.journal.broken
+
+    def _give_up_interrupted(self, agent: Agent) -> None:
+        """End an agent's run that an earlier process began and that was not resumed."""
+        if agent.conversation.phase != "idle" and agent.name not in self._working:
+            give_up(agent, "interrupted", "E_INTERRUPTED", "The run was cut off and not resumed.")
 
     def _find_agent(self, name: str) -> Agent:
         """Return an agent by its name.
@@ -363,6 +370,49 @@ class Session:
         retried = ev.RunRetried(previous=ended.run, model=model, mode=actor.mode.name)
         self.emit(retried, actor, run.id)
         self._start(actor)
+        return run
+
+    async def repeat_call(self, call: str) -> Run:
+        """Repeat a failed call with the same arguments, in a run of its own.
+
+        The call gets a new id and goes through all checks and approvals again. The agent then reads
+        the result, and continues with its work. If the agent is working, the call waits like a
+        prompt.
+
+        Args:
+            call: The id of the failed call.
+
+        Raises:
+            UsageError: There is no such call, it has not failed, it is being repeated already, its
+                arguments are not in the log, or the call was made by an agent that works for
+                another one.
+        """
+        self._check_log()
+        found = await find_call(self.journal, call)
+        repeated = found.copy_call(os.urandom(6).hex())
+        actor = self._find_agent(found.agent)
+        if actor.parent:
+            raise UsageError(
+                f"The call belongs to the agent {actor.name}, which works for another agent.",
+                code=E_BAD_ARGS,
+                hint="Prompt the agent that you talk to.",
+            )
+        await self.kernel.router.ready(actor)
+        with self._prompts.turn(actor.name) as earlier:
+            for before in earlier:
+                await before.wait()
+            self._check_log()
+            check_not_repeated(actor, call)
+            self._give_up_interrupted(actor)
+            run = self._new_run(actor.name)
+            # No user wrote the text, so it must not count as the user's words.
+            queued = ev.PromptQueued(
+                text=describe_repeat(repeated),
+                piped=True,
+                repeats=ev.RepeatedCall(repeated, call),
+            )
+            self.emit(queued, actor, run.id)
+            self._start(actor)
         return run
 
     def stop(self, agent: str = "", *, run: str = "") -> None:

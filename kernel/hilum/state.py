@@ -22,10 +22,12 @@ from hilum.messages import (
     Text,
     ToolCall,
     ToolMessage,
+    ToolResult,
     Usage,
     UserMessage,
 )
 from hilum.refusals import CallOutcome
+from hilum.repeated_calls import make_repeat_report
 from hilum.repetition import FailureCounts
 from hilum.tokens import NOTHING, TextStats, TokenCalibrator
 
@@ -83,10 +85,12 @@ class RunState(msgspec.Struct):
         first_failure: Why the first model failed, if a fallback was called after it.
         answer: The model's last text; the pieces of an answer that was cut off are joined.
         finished: The calls that ended.
+        repeats: The call with which the run began because the user repeated it, if any.
     """
 
     id: str
     model: str = ""
+    repeats: ev.RepeatedCall | None = None
     turn: int = 0
     attempt: int = 0
     failures: dict[str, int] = {}
@@ -103,6 +107,11 @@ class RunState(msgspec.Struct):
     usage: Usage = Usage()
     calls: dict[str, CallState] = {}
     cause: Literal["run", "compaction", "mode", "model"] = "run"
+
+    def is_repeated(self, results: Sequence[ToolResult]) -> bool:
+        """Return whether the results of a round are those of the call that the user repeated."""
+        repeated = self.repeats.call.id if self.repeats is not None else ""
+        return any(result.call_id == repeated for result in results)
 
 
 def join_answer(first: str, second: str) -> str:
@@ -221,14 +230,23 @@ class Conversation(msgspec.Struct, eq=False):
     def _run_started(self, event: ev.RunStarted, run: RunState | None) -> None:
         images = [image for each in self.queue if each.run == event.run for image in each.images]
         self.queue = [prompt for prompt in self.queue if prompt.run != event.run]
-        self.run = RunState(event.run, event.model)
+        self.run = RunState(event.run, event.model, event.repeats)
         self.ended = None
-        self.request = len(self.messages)
+        # A repeated call is no request of its own: the agent continues with the last one.
+        if event.repeats is None:
+            self.request = len(self.messages)
+        elif self.request is None:
+            self.request = last_request(self.messages)
         self.messages.append(event.message.with_image_data(images))
         # The user may have changed something between the runs.
         self.failures.clear()
-        self.phase = "freeze"
         self.state = "preparing"
+        if event.repeats is None:
+            self.phase = "freeze"
+        else:
+            call = event.repeats.call
+            self.run.calls = {call.id: CallState(call)}
+            self.phase = "call"
 
     def _run_retried(self, event: ev.RunRetried, run: RunState | None) -> None:
         self.run = RunState(event.run, event.model)
@@ -378,10 +396,15 @@ class Conversation(msgspec.Struct, eq=False):
             self.phase = "round"
 
     def _round_ended(self, event: ev.RoundEnded, run: RunState) -> None:
+        is_report = False
         if run.calls:
             results = [state.done.result for state in run.calls.values() if state.done]
-            message = ToolMessage(tuple(results))
-            self.messages.append(replace_texts(message, event.shortened, images=True))
+            whole = ToolMessage(tuple(results))
+            message = replace_texts(whole, event.shortened, images=True)
+            is_report = run.is_repeated(results)
+            if is_report:
+                message = make_repeat_report(message)
+            self.messages.append(message)
         self.failures.mark_noted()
         if event.notes:
             self.messages.append(NoteMessage("\n\n".join(event.notes)))
@@ -393,7 +416,8 @@ class Conversation(msgspec.Struct, eq=False):
         if event.tools is not None:
             self.tools = frozenset(event.tools)
         run.calls = {}
-        self.phase = "think"
+        # The prompt is frozen when a run begins, but a repeated call runs before that.
+        self.phase = "freeze" if is_report else "think"
 
     def _read_steering(self, ids: Sequence[str]) -> None:
         if not ids:

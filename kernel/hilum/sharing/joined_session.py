@@ -18,6 +18,7 @@ import trio
 
 from hilum import events as ev
 from hilum.agents import Agent, Mode
+from hilum.call_finder import find_call
 from hilum.errors import E_BUSY, E_TIMEOUT, HilumError, StoreError, ToolDenied, UsageError
 from hilum.hooks import PluginFailure, open_nursery
 from hilum.hookspecs import PromptCommand
@@ -43,6 +44,7 @@ from hilum.sharing.messages import (
     Output,
     Ping,
     Prompt,
+    RepeatCall,
     Reply,
     Request,
     Resume,
@@ -563,6 +565,12 @@ class JoinedSession(Session):
     async def retry(self, agent: str = "main") -> Run:
         """Continue the agent's last run; see ``Session.retry``."""
         reply = await self.request(Retry(agent))
+        return self.find_run(reply.result, agent)
+
+    async def repeat_call(self, call: str) -> Run:
+        """Repeat a failed call; see ``Session.repeat_call``."""
+        agent = (await find_call(self.journal, call)).agent
+        reply = await self.request(RepeatCall(call))
         return self.find_run(reply.result, agent)
 
     def compact(self, agent: str = "main", *, focus: str = "") -> None:

@@ -16,7 +16,7 @@ from hilum.events import Delta
 from hilum.hookspecs import PromptCommand
 from hilum.messages import Image
 
-PROTOCOL = 1
+PROTOCOL = 2
 """Version of the protocol; both sides must have the same one."""
 MAX_MESSAGE = 64 * 1024 * 1024
 """Maximum size of a message in bytes. A prompt with several images is the largest one."""
@@ -96,6 +96,12 @@ class Retry(_Message, frozen=True):
     agent: str = "main"
 
 
+class RepeatCall(_Message, frozen=True):
+    """``Session.repeat_call``; the result is the id of the run."""
+
+    call: str
+
+
 class Compact(_Message, frozen=True):
     """``Session.compact``."""
 
@@ -140,6 +146,7 @@ Operation = (
     | Change
     | Resume
     | Retry
+    | RepeatCall
     | Compact
     | Revoke
     | AnswerQuestion

@@ -39,6 +39,7 @@ from hilum.sharing.messages import (
     Pong,
     Prompt,
     RejectPlan,
+    RepeatCall,
     Reply,
     Request,
     Resume,
@@ -351,6 +352,10 @@ class _Terminal:
                 session.resume()
             case Retry(agent):
                 run = await session.retry(agent)
+                session.sent_elsewhere.add(run.id)
+                return reply(result=run.id)
+            case RepeatCall(call):
+                run = await session.repeat_call(call)
                 session.sent_elsewhere.add(run.id)
                 return reply(result=run.id)
             case Compact(agent, focus):

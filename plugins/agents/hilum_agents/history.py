@@ -12,7 +12,16 @@ from typing import Any
 
 import attrs
 import msgspec
-from hilum import Agent, Image, Message, NoteMessage, Session, ToolMessage, ToolResult
+from hilum import (
+    Agent,
+    Image,
+    Message,
+    NoteMessage,
+    Session,
+    ToolMessage,
+    ToolResult,
+    make_repeat_report,
+)
 from hilum.events import (
     AgentStarted,
     AnyEvent,
@@ -57,6 +66,8 @@ class History:
         self._results: dict[str, list[ToolResult]] = {}
         # The images of prompts whose runs have not started.
         self._images: dict[str, tuple[Image, ...]] = {}
+        # The ids of calls that the user repeated.
+        self._repeated: set[str] = set()
         self._bindings: dict[str, Definition] = {}
 
     def messages(self, agent: Agent) -> Sequence[Message]:
@@ -103,7 +114,9 @@ class History:
                 self._results[name] = []
             case PromptQueued(run=run, images=images) if images:
                 self._images[run] = images
-            case RunStarted(agent=name, run=run, message=message):
+            case RunStarted(agent=name, run=run, message=message, repeats=repeats):
+                if repeats is not None:
+                    self._repeated.add(repeats.call.id)
                 whole = message.with_image_data(self._images.pop(run, ()))
                 self._messages.setdefault(name, []).append(whole)
             case ModelAnswered(agent=name, message=message):
@@ -114,7 +127,10 @@ class History:
                 conversation = self._messages.setdefault(name, [])
                 results = self._results.pop(name, [])
                 if results:
-                    conversation.append(ToolMessage(tuple(results)))
+                    round_message: Message = ToolMessage(tuple(results))
+                    if results[0].call_id in self._repeated:
+                        round_message = make_repeat_report(round_message)
+                    conversation.append(round_message)
                 if notes:
                     conversation.append(NoteMessage("\n\n".join(notes)))
 

@@ -93,11 +93,12 @@ def _run_started(event: ev.RunStarted, include_prompt: bool) -> _Fields:
         text = getattr(part, "text", "")
         shown = text if include_prompt else ""
         context.append(output.ContextData(source=part.source, characters=len(text), text=shown))
-    return {"context": context, "retries": ""}
+    repeats = event.repeats.previous if event.repeats is not None else ""
+    return {"context": context, "retries": "", "repeats": repeats}
 
 
 def _run_retried(event: ev.RunRetried, include_prompt: bool) -> _Fields:
-    return {"text": "", "context": [], "retries": event.previous}
+    return {"text": "", "context": [], "retries": event.previous, "repeats": ""}
 
 
 def _prompt_built(event: ev.PromptFrozen, include_prompt: bool) -> _Fields:

@@ -345,6 +345,7 @@ class RunStartedLine(Line, frozen=True, kw_only=True):
         mode: Mode of the run.
         context: The context that was added to the prompt.
         retries: Id of the run that this run continues; empty for a run with its own prompt.
+        repeats: Id of the failed call that the run repeats; empty for a run with its own prompt.
     """
 
     text: str
@@ -352,6 +353,7 @@ class RunStartedLine(Line, frozen=True, kw_only=True):
     mode: str
     context: list[ContextData]
     retries: str
+    repeats: str
 
 
 class PromptBuiltLine(Line, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from hilum.events import Event
@@ -41,7 +41,7 @@ def describe_session(info: SessionInfo) -> list[str]:
     return parts
 
 
-def walk(view: SessionView, events: Sequence[Event]) -> Iterator[AnyEntry]:
+def walk(view: SessionView, events: Iterable[Event]) -> Iterator[AnyEntry]:
     """Yield entries as they complete: prompts, answers, calls, notices and ends of runs."""
     for event in events:
         changes = view.apply(event)
@@ -133,14 +133,16 @@ def markdown(info: SessionInfo, events: Sequence[Event]) -> str:
 
     Tool results are collapsed and remain code blocks.
     """
+    return "\n\n".join(markdown_parts(info, events)) + "\n"
+
+
+def markdown_parts(info: SessionInfo, events: Iterable[Event]) -> Iterator[str]:
+    """Yield the paragraphs of ``markdown`` while the events are read."""
     view = SessionView()
-    parts = [
-        f"# {line(info.title or info.id, 200)}",
-        " · ".join(f"`{part}`" for part in describe_session(info)),
-    ]
-    parts += filter(None, map(_as_markdown, walk(view, events)))
-    parts.append(f"*{summary(view.totals)}*")
-    return "\n\n".join(parts) + "\n"
+    yield f"# {line(info.title or info.id, 200)}"
+    yield " · ".join(f"`{part}`" for part in describe_session(info))
+    yield from filter(None, map(_as_markdown, walk(view, events)))
+    yield f"*{summary(view.totals)}*"
 
 
 def _as_markdown(entry: AnyEntry) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -53,20 +53,22 @@ def render_html(info: SessionInfo, events: Sequence[Event]) -> str:
         info: The session's entry in the store.
         events: All its events.
     """
+    return "\n".join(html_parts(info, events)) + "\n"
+
+
+def html_parts(info: SessionInfo, events: Iterable[Event]) -> Iterator[str]:
+    """Yield the lines of ``render_html`` while the events are read."""
     view = SessionView()
     title = escape(line(info.title or info.id, 200))
     head = escape(" · ".join(describe_session(info)))
-    parts = [
-        "<!doctype html>",
-        '<html><head><meta charset="utf-8">',
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
-        '<meta name="viewport" content="width=device-width">',
-        f"<title>{title}</title><style>{STYLE}</style></head><body>",
-        f'<h1>{title}</h1><p class="note">{head}</p>',
-    ]
-    parts += filter(None, map(_render_entry, walk(view, events)))
-    parts.append(f'<p class="note">{escape(summary(view.totals))}</p></body></html>')
-    return "\n".join(parts) + "\n"
+    yield "<!doctype html>"
+    yield '<html><head><meta charset="utf-8">'
+    yield f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+    yield '<meta name="viewport" content="width=device-width">'
+    yield f"<title>{title}</title><style>{STYLE}</style></head><body>"
+    yield f'<h1>{title}</h1><p class="note">{head}</p>'
+    yield from filter(None, map(_render_entry, walk(view, events)))
+    yield f'<p class="note">{escape(summary(view.totals))}</p></body></html>'
 
 
 def _render_entry(entry: AnyEntry) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 import msgspec
-from hilum import Redactor, __version__, make_redactor
+from hilum import Redactor, __version__, make_redactor, make_repeat_report
 from hilum.compaction import apply_compaction, replace_texts
 from hilum.errors import E_FAILED, UsageError
 from hilum.events import (
@@ -22,6 +22,7 @@ from hilum.events import (
     ModelUsed,
     PromptFrozen,
     PromptQueued,
+    RepeatedCall,
     RoundEnded,
     RunStarted,
     SessionOpened,
@@ -62,6 +63,7 @@ class _Conversation:
         messages: Its messages.
         calls: Ids of the calls in the last answer.
         results: Their results so far.
+        repeated: Id of the last call that the user repeated.
         request: Index of the message with the current run's request.
         has_summary: Whether the conversation begins with a summary.
         frozen: The prompt's layers and tools, if they have changed since the last answer.
@@ -71,6 +73,7 @@ class _Conversation:
     messages: list[Message] = attrs.field(factory=list)
     calls: tuple[str, ...] = ()
     results: dict[str, ToolResult] = attrs.field(factory=dict)
+    repeated: str = ""
     request: int | None = None
     has_summary: bool = False
     frozen: PromptFrozen | None = None
@@ -81,10 +84,19 @@ class _Conversation:
         """Whether calls are in flight."""
         return any(call not in self.results for call in self.calls)
 
-    def start_run(self, message: Message) -> None:
-        """Add the message with which a run begins."""
+    def start_run(self, message: Message, repeats: RepeatedCall | None) -> None:
+        """Add the message with which a run begins.
+
+        Args:
+            message: The message.
+            repeats: The call with which the run begins because the user repeated it, if any.
+        """
         self.add_results()
-        self.request = len(self.messages)
+        if repeats is None:
+            self.request = len(self.messages)
+        else:
+            self.calls = (repeats.call.id,)
+            self.repeated = repeats.call.id
         self.messages.append(message)
 
     def end_round(self, event: RoundEnded) -> None:
@@ -98,6 +110,8 @@ class _Conversation:
         results = tuple(self.results[call] for call in self.calls if call in self.results)
         if results:
             message = replace_texts(ToolMessage(results), shortened, images=True)
+            if self.repeated in self.calls:
+                message = make_repeat_report(message)
             self.messages.append(message)
         self.calls = ()
         self.results = {}
@@ -182,7 +196,8 @@ class Recorder:
                 conversation.images[event.run] = images
             case RunStarted():
                 images = conversation.images.pop(event.run, ())
-                conversation.start_run(event.message.with_image_data(images))
+                message = event.message.with_image_data(images)
+                conversation.start_run(message, event.repeats)
             case PromptFrozen():
                 conversation.frozen = event
             case Compacted():

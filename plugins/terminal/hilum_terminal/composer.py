@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import attrs
 import trio
-from hilum import HilumError, Session, UsageError
+from hilum import HilumError, Session, UsageError, WorkspaceFiles
+from hilum_view.fuzzy_index import FuzzyIndex
 
 from hilum_terminal import slash
-from hilum_terminal.candidates import Files
 from hilum_terminal.completion import (
     Accept,
     Candidate,
@@ -69,7 +69,7 @@ class Composer:
         # the word: the menu does not open again for this word.
         self._closed_word: str | None = None
         self._values = slash.ArgumentValues()
-        self._files = Files()
+        self._files = WorkspaceFiles(FuzzyIndex)
         self._after_control_x = False
         # Number of images that are being read from the clipboard.
         self._pastes = 0

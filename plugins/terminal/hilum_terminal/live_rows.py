@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 import trio
-from hilum import BackgroundCommands, Session
+from hilum import BackgroundCommands, Session, find_branch
 from hilum_view import AgentView, Answer, Card, Outcome, SessionView, Todo, TodoList
 
 from hilum_terminal.agent_report import agent_report_rows
@@ -18,7 +18,6 @@ from hilum_terminal.full_view import FullView, Page
 from hilum_terminal.markdown_rows import render_tail
 from hilum_terminal.panels import OPEN_STATUSES, agent_rows, queue_rows, thinking_rows, todo_rows
 from hilum_terminal.prompts import key_label
-from hilum_terminal.repository import find_branch
 from hilum_terminal.second_terminal import is_joined
 from hilum_terminal.status import State, StatusFacts, status_row
 from hilum_terminal.styles import SPINNER, Theme

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Generic, Protocol, TypeVar
 
 import attrs
+from hilum_view.fuzzy_index import FuzzyIndex
 
-from hilum_terminal.completion import FuzzyIndex
 from hilum_terminal.keys import Key, Paste
 from hilum_terminal.prompts import (
     CANCEL_KEYS,

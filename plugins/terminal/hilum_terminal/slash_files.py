@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast, get_args
 
-from hilum import FileHistory, HilumError, Session, UsageError
-from hilum.errors import E_BAD_ARGS, E_NOT_FOUND, E_NOT_INSTALLED
+from hilum import FileHistory, UsageError, find_history
+from hilum.errors import E_BAD_ARGS, E_NOT_FOUND
 from hilum.services import FileDiff, HistoryScope, UndoPreview
 from hilum_view import Prompt, first_line
 
@@ -24,22 +24,6 @@ SCOPES = cast("tuple[str, ...]", get_args(HistoryScope))
 MAX_NAMED = 10
 # What an undo will do to a file, by the kind of change.
 PLANNED = {"created": "will recreate", "deleted": "will delete", "changed": "will restore"}
-
-
-def find_history(session: Session) -> FileHistory:
-    """Return the history of the session's files.
-
-    Raises:
-        UsageError: The session records no file changes.
-    """
-    history = session.plugin(FileHistory)
-    if history is None:
-        raise UsageError(
-            "This session does not record file changes.",
-            code=E_NOT_INSTALLED,
-            hint="Install hilum-files, or enable the plugin files.",
-        )
-    return history
 
 
 # --- /diff ----------------------------------------------------------------------------------------
@@ -229,13 +213,3 @@ def list_names(names: Sequence[str]) -> str:
 def count(number: int, noun: str) -> str:
     """Return a number with a noun that has a regular plural."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
-async def preview_since(history: FileHistory, seq: int, *, merge: bool) -> UndoPreview | None:
-    """Preview an undo of everything after an event; return ``None`` if no file changed."""
-    try:
-        return await history.preview_undo("since", str(seq), merge=merge)
-    except HilumError as error:
-        if error.code == E_NOT_FOUND:
-            return None
-        raise

@@ -12,19 +12,23 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import attrs
-from hilum import BackgroundCommands, FileHistory, HilumError
+from hilum import (
+    BackgroundCommands,
+    FileHistory,
+    RewindPoint,
+    find_rewind_points,
+    preview_since,
+)
+from hilum import rewind as go_back
 from hilum.services import RunChanges, UndoPreview
 from hilum_view import Card, Prompt, SessionView, first_line
 
 from hilum_terminal.chat_protocol import Chat, Choice
-from hilum_terminal.rewind_points import RewindPoint, find_rewind_points
 from hilum_terminal.slash_arguments import refuse_arguments
 from hilum_terminal.slash_files import (
     count,
     describe_limits,
-    find_history,
     list_names,
-    preview_since,
     say_diffs,
 )
 from hilum_terminal.slash_rows import format_time
@@ -209,18 +213,15 @@ def _describe_rest(chat: Chat) -> str:
 
 async def _go_back(chat: Chat, point: RewindPoint, part: Part, files: FileChoice | None) -> None:
     session = chat.session
-    copy = ""
-    if part != "files":
-        # The copy is written before the files are restored, so that nothing has changed if writing
-        # the copy fails.
-        copy = await session.kernel.fork(session.id, point.before, queued=False)
+    copy = await go_back(
+        session,
+        point.before,
+        conversation=part != "files",
+        files=files is not None,
+        merge=files is not None and files.merge,
+    )
     if files is not None:
-        try:
-            await _restore_files(chat, point, files, stays=not copy)
-        except HilumError:
-            if copy:
-                await session.kernel.store.delete(copy)
-            raise
+        _say_restored(chat, files, stays=not copy)
     if copy:
         await reopen_copy(chat, copy, point.text)
         text = (
@@ -230,21 +231,17 @@ async def _go_back(chat: Chat, point: RewindPoint, part: Part, files: FileChoice
         chat.say(text, style="dim")
 
 
-async def _restore_files(chat: Chat, point: RewindPoint, files: FileChoice, *, stays: bool) -> None:
-    """Undo all file changes after a prompt, and say how to redo them.
+def _say_restored(chat: Chat, files: FileChoice, *, stays: bool) -> None:
+    """Say which files were restored, and how to redo the changes.
 
     Args:
         chat: The conversation.
-        point: The prompt.
         files: The choice of how to restore the files.
         stays: Whether the conversation stays in this session.
     """
-    session = chat.session
-    history = find_history(session)
-    await history.undo("since", str(point.before), keep_going=True, merge=files.merge)
     restored = list_names([diff.path for diff in files.preview.diffs])
     # The undo belongs to this session, not to the copy in which the conversation continues.
-    back = "/redo" if stays else f"hilum undo undo --session {session.id}"
+    back = "/redo" if stays else f"hilum undo undo --session {chat.session.id}"
     chat.say(f"Restored: {restored}. To redo the changes: {back}", style="dim")
     if files.preview.skipped:
         chat.say(f"Skipped: {list_names(list(files.preview.skipped))}", style="warning")

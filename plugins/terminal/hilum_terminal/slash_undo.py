@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hilum import find_history
 from hilum.services import HistoryScope
 
 from hilum_terminal.chat_protocol import Chat
@@ -9,7 +10,6 @@ from hilum_terminal.slash_arguments import refuse_arguments, split_words
 from hilum_terminal.slash_files import (
     carry_out_undo,
     confirm_undo,
-    find_history,
     parse_unit,
     say_limits,
     say_prompt,

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 
 import attrs
-from hilum import FileHistory
+from hilum import FileHistory, find_history
 from hilum.services import CallChanges, UndoPreview
 from hilum_view import Prompt, SessionView, first_line
 
@@ -16,7 +16,6 @@ from hilum_terminal.slash_files import (
     confirm_undo,
     describe_diff,
     describe_limits,
-    find_history,
     list_names,
     say_limits,
 )

@@ -141,6 +141,7 @@ class Prompt(Entry, tag="prompt"):
         images: Number of images that came with the prompt.
         context: The context that was gathered for the prompt.
         retries: Id of the run that this run continues; empty if this run has its own prompt.
+        repeats: Id of the failed call that this run repeats; empty if this run has its own prompt.
         steers: Whether the user wrote the prompt while the agent was working, and the agent read it
             in the same run.
     """
@@ -153,6 +154,7 @@ class Prompt(Entry, tag="prompt"):
     images: int = 0
     context: tuple[ContextSource, ...] = ()
     retries: str = ""
+    repeats: str = ""
     steers: bool = False
 
     @property
@@ -206,6 +208,10 @@ class Card(Entry, tag="card"):
 
     Attributes:
         call: The call as written by the model.
+        repeats: Id of the failed call that the user repeated with this one; empty for a call by the
+            model.
+        repeated_by: Id of the call with which the user repeated this one last; empty if the user
+            did not.
         turn: Number of the model call that requested this tool call.
         state: State of the call; ``interrupted`` if the run ended first.
         risk: The permission category of the tool: read, write, execute or network.
@@ -221,6 +227,8 @@ class Card(Entry, tag="card"):
     """
 
     call: ToolCall
+    repeats: str = ""
+    repeated_by: str = ""
     turn: int = 0
     state: CardState = "pending"
     risk: str = "read"

@@ -84,7 +84,9 @@ class Proposal(msgspec.Struct, frozen=True):
     Attributes:
         run: Id of the run that wrote the plan.
         text: The plan.
+        seq: Number of the event that proposed it.
     """
 
     run: str
     text: str
+    seq: int = 0

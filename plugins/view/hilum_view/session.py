@@ -119,6 +119,7 @@ class SessionView:
         totals: Total tokens, cost and number of runs for all agents.
         failures: Failures of plugins.
         files: Paths of files changed by calls, in order of their first change.
+        files_seq: Number of the event that recorded the last change of files, or its undo.
         redacted: Names of the secrets that were replaced in prompts.
         unattended: Number of calls that were denied because nobody could approve them.
         denied_rules: Rules that would have allowed the denied calls.
@@ -143,6 +144,7 @@ class SessionView:
         self.totals = Totals()
         self.failures: list[ev.PluginFault] = []
         self.files: list[str] = []
+        self.files_seq = 0
         self.redacted: list[str] = []
         self.unattended = 0
         self.denied_rules: list[str] = []
@@ -418,9 +420,20 @@ class SessionView:
                 attached="\n".join(attached),
                 images=sum(isinstance(part, Image) for part in event.message.parts),
                 context=tuple(context),
+                repeats=event.repeats.previous if event.repeats is not None else "",
                 **self._place(event),
             )
         )
+        if event.repeats is not None:
+            self._repeat_call(event, event.repeats)
+
+    def _repeat_call(self, event: ev.RunStarted, repeats: ev.RepeatedCall) -> None:
+        """Add the card of a repeated call, and refer to it in the card of the failed call."""
+        failed = self._cards.get((event.agent, repeats.previous))
+        if failed is not None:
+            failed.repeated_by = repeats.call.id
+            self._touch(failed)
+        self._add_card(event, repeats.call).repeats = repeats.previous
 
     def _run_retried(self, event: ev.RunRetried) -> None:
         self._begin_run(event)
@@ -642,12 +655,13 @@ class SessionView:
         text = event.data.get("text")
         # Any plugin can write an event with this name and with different data.
         if event.name == plan.PROPOSED and isinstance(text, str):
-            actor.proposal = plan.Proposal(run=event.run, text=text)
+            actor.proposal = plan.Proposal(run=event.run, text=text, seq=event.seq)
         else:
             actor.proposal = None
         self._parts.add("proposal")
 
     def _files_changed(self, event: ev.PluginEvent) -> None:
+        self.files_seq = event.seq
         for path in changed_files(event.data):
             # This is a set, because a session may change thousands of files, most of them several
             # times.

@@ -23,6 +23,7 @@ class Approval(msgspec.Struct, tag_field="kind", tag="approval", kw_only=True):
         scope: The calls that a lasting approval would cover; empty for all calls of the tool.
         seconds: Time limit for the answer in seconds, starting when the question is shown.
         deadline: Unix time at which the call is denied; 0 before the question is shown.
+        seq: Number of the event that asked for the approval.
     """
 
     id: str
@@ -33,6 +34,7 @@ class Approval(msgspec.Struct, tag_field="kind", tag="approval", kw_only=True):
     scope: str = ""
     seconds: float = 0.0
     deadline: float = 0.0
+    seq: int = 0
 
     @property
     def call_id(self) -> str:
@@ -51,6 +53,7 @@ class Question(msgspec.Struct, tag_field="kind", tag="question", kw_only=True):
         options: Answers to choose from, the recommended one first.
         multiple: Whether the user can choose several answers.
         deadline: Unix time at which the agent decides without an answer.
+        seq: Number of the event that asked the question.
     """
 
     id: str
@@ -60,6 +63,7 @@ class Question(msgspec.Struct, tag_field="kind", tag="question", kw_only=True):
     options: tuple[str, ...] = ()
     multiple: bool = False
     deadline: float = 0.0
+    seq: int = 0
 
 
 class QuestionEnd(msgspec.Struct, frozen=True):
@@ -79,7 +83,8 @@ def read_question(event: ev.Event) -> Question | None:
     if not isinstance(event, ev.PluginEvent) or event.name != QUESTION_ASKED:
         return None
     try:
-        return msgspec.convert({"kind": "question", **event.data}, Question)
+        data = {"kind": "question", **event.data, "seq": event.seq}
+        return msgspec.convert(data, Question)
     except msgspec.ValidationError:  # any plugin can write an event with this name
         return None
 
@@ -118,6 +123,7 @@ class Waiting:
             reason=event.reason,
             scope=event.scope,
             seconds=event.seconds,
+            seq=event.seq,
         )
 
     def show(self, event: ev.ApprovalShown) -> bool:

@@ -11,7 +11,6 @@ from hilum_terminal.completion import (
     Completed,
     CompletionMenu,
     CompletionRequest,
-    FuzzyIndex,
     Moved,
     complete,
     parse_completion,
@@ -21,6 +20,7 @@ from hilum_terminal.completion import (
 from hilum_terminal.keys import Key, Paste
 from hilum_terminal.styles import PLAIN, Theme
 from hilum_terminal.text_width import cells
+from hilum_view.fuzzy_index import FuzzyIndex
 
 # The cursor is at "|". The result: kind and query, or None.
 PARSED = {

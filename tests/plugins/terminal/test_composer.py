@@ -8,14 +8,14 @@ import hilum_prompt
 import pytest
 import trio
 import trio.testing
-from hilum import UsageError
-from hilum_terminal import candidates, slash, slash_settings
+from hilum import UsageError, workspace_files
+from hilum_terminal import composer, slash, slash_settings
 from hilum_terminal.chat_protocol import Choice
-from hilum_terminal.completion import FuzzyIndex
 from hilum_terminal.composer import Composer
 from hilum_terminal.history import History
 from hilum_terminal.keys import Key, Paste
 from hilum_terminal.styles import PLAIN
+from hilum_view.fuzzy_index import FuzzyIndex
 
 from .slash_chat import open_chat
 
@@ -324,8 +324,8 @@ async def test_files_are_listed_and_prepared_once_for_many_keys(tmp_path, monkey
             ranked.append(query)
             return super().rank(query, max_rows)
 
-    monkeypatch.setattr(candidates, "_list_files", list_files)
-    monkeypatch.setattr(candidates, "FuzzyIndex", Index)
+    monkeypatch.setattr(workspace_files, "_list_files", list_files)
+    monkeypatch.setattr(composer, "FuzzyIndex", Index)
     async with open_typist(tmp_path) as user:
         user.press_at_once("@sett")
         await user.settle()

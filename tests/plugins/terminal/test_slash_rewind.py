@@ -5,12 +5,11 @@ import hilum_store
 import msgspec
 import pytest
 import trio
-from hilum import UsageError, tool
+from hilum import UsageError, find_rewind_points, tool
 from hilum.errors import E_BUSY
 from hilum.events import PromptQueued, RunEnded, RunRetried, RunStarted
 from hilum.messages import Text, UserMessage
 from hilum.testing import pause, plugin, say, use
-from hilum_terminal.rewind_points import find_rewind_points
 
 from .slash_chat import open_chat
 

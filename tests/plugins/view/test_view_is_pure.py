@@ -12,7 +12,7 @@ import sys, hilum_view
 bad = {"trio", "rich", "attrs", "httpx", "asyncio", "socket", "subprocess", "sqlite3"} & set(sys.modules)
 assert not bad, bad
 """
-ALLOWED = {"__future__", "collections.abc", "json", "re", "typing", "msgspec"}
+ALLOWED = {"__future__", "collections.abc", "heapq", "json", "re", "typing", "msgspec"}
 ALLOWED |= {"hilum", "hilum.errors", "hilum.events", "hilum.messages"}
 
 

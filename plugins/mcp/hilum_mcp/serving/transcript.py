@@ -59,8 +59,10 @@ def _format_event(event: AnyEvent, arguments: dict[str, str]) -> str:
     """
     agent = "" if event.agent in ("", "main") else f" ({event.agent})"
     match event:
-        case RunStarted(message=message):
-            quoted = message.request.replace("\n", "\n> ")
+        case RunStarted(text=text, message=message, repeats=repeats):
+            if repeats is not None:
+                arguments[repeats.call.id] = repeats.call.arguments
+            quoted = (message.request or text).replace("\n", "\n> ")
             return f"## User{agent}\n\n> {quoted}"
         case ModelAnswered(message=message):
             arguments.update((call.id, call.arguments) for call in message.calls)

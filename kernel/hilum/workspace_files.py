@@ -1,15 +1,19 @@
-"""Completion candidates for the composer: the files in the workspace."""
+"""The list of a workspace's files, for completion in faces, and its Git branch."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import trio
-from hilum import HilumError, Session
 
-from hilum_terminal.completion import FuzzyIndex
+from hilum.errors import HilumError
+from hilum.session import Session
+
+T = TypeVar("T")
+MAX_HEAD = 1000  # bytes
 
 # Seconds after which the list of files is read again.
 FRESH = 10.0
@@ -21,34 +25,40 @@ _LEFT_OUT = frozenset(
 _LIST = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
 
 
-class Files:
-    """The workspace's files as relative paths, found by Git or by a scan of the folders."""
+class WorkspaceFiles(Generic[T]):
+    """The files of workspaces as relative paths, found by Git or by a scan of the folders.
 
-    def __init__(self) -> None:
+    Args:
+        make_index: Function that prepares the paths for searches; it runs in a thread.
+    """
+
+    def __init__(self, make_index: Callable[[Sequence[str]], T]) -> None:
+        self._make_index = make_index
         self._paths: list[str] = []
-        self._index: FuzzyIndex | None = None
+        self._index: T | None = None
         self._read_at = 0.0
         self._session: Session | None = None
-        # While the files are read and prepared, further keys wait for the same result.
+        # While the files are read and prepared, further requests wait for the same result.
         self._lock = trio.Lock()
 
-    async def index(self, session: Session) -> FuzzyIndex:
-        """Return the files and folders, from an up-to-date list. Folders end with a slash."""
+    async def index(self, session: Session) -> T:
+        """Return the prepared files and folders of a session, from an up-to-date list.
+
+        The path of a folder ends with a slash.
+        """
         async with self._lock:
             is_fresh = trio.current_time() - self._read_at < FRESH
             if self._index is not None and is_fresh and self._session is session:
                 return self._index
             paths = await _list_files(session)
             if self._index is None or paths != self._paths:
-                self._index = await trio.to_thread.run_sync(_make_index, paths)
+                self._index = await trio.to_thread.run_sync(
+                    lambda: self._make_index(_with_folders(paths))
+                )
             self._paths = paths
             self._read_at = trio.current_time()
             self._session = session
             return self._index
-
-
-def _make_index(paths: Sequence[str]) -> FuzzyIndex:
-    return FuzzyIndex(_with_folders(paths))
 
 
 def _with_folders(paths: Sequence[str]) -> list[str]:
@@ -92,3 +102,34 @@ def _find_files(root: Path) -> Iterator[str]:
             count += 1
             if count >= MAX_FILES:
                 return
+
+
+def find_branch(folder: Path) -> str:
+    """Return the name of the checked-out Git branch, or the beginning of the commit's id.
+
+    The result is empty outside a repository. The function blocks while it reads a small file.
+    """
+    for parent in (folder, *folder.parents):
+        marker = parent / ".git"
+        try:
+            if marker.is_dir():
+                return _read_head(marker)
+            if marker.is_file():
+                # In a worktree or a submodule, `.git` is a file that contains the path of the Git
+                # folder.
+                text = marker.read_text(errors="replace")[:MAX_HEAD].strip()
+                target = text.removeprefix("gitdir:").strip()
+                return _read_head(parent / target)
+        except (OSError, ValueError):  # the path in the file may contain NUL
+            return ""
+    return ""
+
+
+def _read_head(folder: Path) -> str:
+    # If HEAD is a named pipe, opening it must not block the thread forever.
+    descriptor = os.open(folder / "HEAD", os.O_RDONLY | os.O_NONBLOCK)
+    with os.fdopen(descriptor, errors="replace") as file:
+        head = file.read(MAX_HEAD).strip()
+    if head.startswith("ref:"):
+        return head.removeprefix("ref:").strip().removeprefix("refs/heads/")
+    return head[:8]

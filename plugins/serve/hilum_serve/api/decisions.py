@@ -1,0 +1,551 @@
+"""Operations with which users decide: approvals, questions, plans and lasting approvals.
+
+A client that has not seen what it decides on is refused. Of several answers, the first one wins.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Annotated, Any, Literal
+
+import msgspec
+import trio
+from hilum import Danger, HilumError, Plans, Run, UserQuestions, find_approval_texts
+from hilum.errors import E_BAD_ARGS, E_BUSY, E_NOT_INSTALLED, E_UNKNOWN
+from hilum.events import ApprovalAsked
+from hilum.hooks import PLUGIN_EXCEPTIONS, describe_error
+from hilum_view import Approval, Question
+
+from hilum_serve.api.shared_types import (
+    MAX_IN_ADDRESS,
+    LongText,
+    NoResult,
+    ShortText,
+    StartedRun,
+    describe_run,
+    explain_late_answer,
+)
+from hilum_serve.hub import HostedSession
+from hilum_serve.operations import Call, operation
+from hilum_serve.problems import Problem
+from hilum_serve.session_state import (
+    WaitingApproval,
+    WaitingPlan,
+    WaitingQuestion,
+    list_waiting,
+)
+
+MAX_BATCH = 100
+Remember = Literal["once", "session", "always"]
+Reason = Annotated[str, msgspec.Meta(max_length=20_000)]
+
+
+# --- approvals --------------------------------------------------------------------------------------
+
+
+class DangerFacts(msgspec.Struct, frozen=True):
+    """Something dangerous or notable in a call.
+
+    Attributes:
+        text: A phrase without a subject, on one line.
+        grave: Whether only this call may be approved, and no lasting approval given.
+    """
+
+    text: str
+    grave: bool
+
+
+class ApprovalFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """A call that waits for approval, as the user must see it.
+
+    Attributes:
+        item: The approval.
+        text: What the call does, with every argument in full; a change of a file as a diff.
+        covers: The calls that a lasting approval covers, in words.
+        rule: The rule that ``always`` stores; empty if no rule can describe the call.
+        dangers: What is dangerous or notable, the most important first.
+        answer: Approvals with the same value are for calls of one answer of the model.
+    """
+
+    item: WaitingApproval
+    text: str
+    covers: str
+    rule: str
+    dangers: list[DangerFacts]
+    answer: str
+
+
+class ApprovalList(msgspec.Struct, frozen=True):
+    """The calls that wait for approval, oldest first."""
+
+    approvals: list[ApprovalFacts]
+
+
+class ApprovalAnswer(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """The answer to an approval.
+
+    Attributes:
+        accepted: Whether the call may run.
+        reason: Why it may not run; the model reads it.
+        remember: ``once`` for this call only; ``session`` for all calls in the scope until the
+            session ends; ``always`` also stores a rule.
+        arguments: Arguments that replace the model's, as JSON text; null for the model's.
+    """
+
+    accepted: bool
+    reason: Reason = ""
+    remember: Remember = "once"
+    arguments: LongText | None = None
+
+
+class BatchAnswer(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """One answer to several approvals.
+
+    Attributes:
+        ids: Ids of the approvals.
+        accepted: Whether the calls may run. Calls with a grave danger are not accepted in a batch.
+        reason: Why they may not run.
+        remember: As in ``ApprovalAnswer``.
+    """
+
+    ids: Annotated[
+        list[Annotated[str, msgspec.Meta(min_length=1, max_length=100)]],
+        msgspec.Meta(min_length=1, max_length=MAX_BATCH),
+    ]
+    accepted: bool
+    reason: Reason = ""
+    remember: Literal["once", "session"] = "once"
+
+
+class Answered(msgspec.Struct, frozen=True):
+    """The outcome of one answer of a batch.
+
+    Attributes:
+        id: Id of the approval.
+        code: Why it was not answered; empty if it was.
+        message: The same, in words.
+    """
+
+    id: str
+    code: str = ""
+    message: str = ""
+
+
+class BatchResult(msgspec.Struct, frozen=True):
+    """The outcomes of a batch, in the order of its ids."""
+
+    answers: list[Answered]
+
+
+class ShownApproval(msgspec.Struct, frozen=True):
+    """An approval that the user sees.
+
+    Attributes:
+        deadline: Unix time at which the call is denied; 0 if another process decides it.
+    """
+
+    deadline: float
+
+
+def find_approval(hosted: HostedSession, identity: str) -> Approval | None:
+    """Return an open approval."""
+    for item in hosted.view.waiting:
+        if isinstance(item, Approval) and item.id == identity:
+            return item
+    return None
+
+
+def _asked_at(call: Call[Any, Any]) -> int:
+    """Return the sequence number at which the approval of a request was asked."""
+    approval = find_approval(call.hosted, call.path["approval"])
+    return approval.seq if approval is not None else 0
+
+
+def _last_asked_at(call: Call[Any, BatchAnswer]) -> int:
+    """Return the sequence number at which the last approval of a batch was asked."""
+    found = [find_approval(call.hosted, identity) for identity in call.body.ids]
+    return max((approval.seq for approval in found if approval is not None), default=0)
+
+
+def _question_of(approval: Approval) -> ApprovalAsked:
+    """Return the event that asked for an approval, as the texts of approvals need it."""
+    return ApprovalAsked(
+        id=approval.id,
+        call=approval.call,
+        risk=approval.risk,
+        reason=approval.reason,
+        scope=approval.scope,
+        seconds=approval.seconds,
+        agent=approval.agent,
+    )
+
+
+async def find_dangers(hosted: HostedSession, approval: Approval) -> list[Danger]:
+    """Return what is dangerous in a call; a call that cannot be judged is dangerous."""
+    try:
+        texts = find_approval_texts()
+        asked = _question_of(approval)
+        found = await trio.to_thread.run_sync(texts.find_dangers, asked, hosted.session)
+    except PLUGIN_EXCEPTIONS as error:
+        problem = f"The call could not be described: {describe_error(error)}."
+        return [Danger(problem, grave=True)]
+    return list(found)
+
+
+async def _describe_approval(hosted: HostedSession, item: WaitingApproval) -> ApprovalFacts | None:
+    """Return an approval with its texts; ``None`` if it was answered meanwhile."""
+    approval = find_approval(hosted, item.id)
+    if approval is None:
+        return None
+    dangers = await find_dangers(hosted, approval)
+    asked = _question_of(approval)
+    try:
+        texts = find_approval_texts()
+        text = await trio.to_thread.run_sync(texts.describe_call, asked, hosted.session)
+        covers = texts.describe_scope(asked)
+    except PLUGIN_EXCEPTIONS:
+        # The dangers contain the reason; the arguments as they are show what would run.
+        text = approval.call.arguments
+        covers = ""
+    return ApprovalFacts(
+        item=item,
+        text=text,
+        covers=covers,
+        rule=approval.scope,
+        dangers=[DangerFacts(danger.text, danger.grave) for danger in dangers],
+        answer=_find_answer(hosted, approval),
+    )
+
+
+def _find_answer(hosted: HostedSession, approval: Approval) -> str:
+    """Return an identifier of the model's answer that contains a call."""
+    for card in reversed(hosted.view.cards):
+        if card.agent == approval.agent and card.call.id == approval.call.id:
+            return f"{card.agent} {card.run} {card.turn}"
+    return ""
+
+
+@operation("GET", "/api/sessions/{session}/approvals", rights="watch", returns=ApprovalList)
+async def list_approvals(call: Call[None, None]) -> ApprovalList:
+    """List the calls that wait for approval, with everything that the user must see."""
+    hosted = call.hosted
+    await hosted.catch_up()
+    found = []
+    for item in list(list_waiting(hosted, whole=True)):
+        if isinstance(item, WaitingApproval):
+            described = await _describe_approval(hosted, item)
+            if described is not None:
+                found.append(described)
+    return ApprovalList(found)
+
+
+@operation(
+    "POST",
+    "/api/sessions/{session}/approvals/{approval}",
+    rights="approve",
+    body=ApprovalAnswer,
+    returns=NoResult,
+    decides=_asked_at,
+)
+async def answer_approval(call: Call[None, ApprovalAnswer]) -> NoResult:
+    """Accept or reject a call; of several answers, the first one wins."""
+    given = call.body
+    await _check_lasting(call, call.path["approval"], given)
+    _answer(call, call.path["approval"], given)
+    return NoResult()
+
+
+async def _check_lasting(call: Call[Any, Any], identity: str, given: ApprovalAnswer) -> None:
+    """Check that an approval may last longer than the call.
+
+    Raises:
+        Problem: It may not (400).
+    """
+    if not given.accepted or given.remember == "once":
+        return
+    approval = find_approval(call.hosted, identity)
+    if approval is None:
+        return
+    problem = ""
+    if given.arguments is not None:
+        problem = "The call was edited, so only this call can be allowed."
+    elif given.remember == "always" and not approval.scope:
+        problem = "No rule can describe this call."
+    elif any(danger.grave for danger in await find_dangers(call.hosted, approval)):
+        problem = "This call is dangerous, so only this call can be allowed."
+    if problem:
+        raise Problem(400, E_BAD_ARGS, problem, "Answer with remember = once.")
+
+
+def _answer(call: Call[Any, Any], identity: str, given: ApprovalAnswer) -> None:
+    """Give an answer in the name of the user.
+
+    Raises:
+        HilumError: The approval is no longer open (409), or the arguments do not fit.
+    """
+    hosted = call.hosted
+    is_own = find_approval(hosted, identity) is not None
+    try:
+        hosted.session.answer(
+            identity,
+            given.accepted,
+            reason=given.reason,
+            remember=given.remember,
+            arguments=given.arguments,
+        )
+    except HilumError as error:
+        by = hosted.answered_by.get(identity, "")
+        if not is_own and not by and not _was_asked(hosted, identity):
+            raise Problem(404, E_UNKNOWN, "There is no such approval in this session.") from None
+        raise explain_late_answer(error, by) from None
+    hosted.answered_by[identity] = call.user.name
+
+
+def _was_asked(hosted: HostedSession, identity: str) -> bool:
+    """Return whether an approval of a recent event has this id."""
+    recent = hosted.session.journal.since(max(hosted.last - 500, 0))
+    return any(isinstance(event, ApprovalAsked) and event.id == identity for event in recent)
+
+
+@operation(
+    "POST",
+    "/api/sessions/{session}/approvals",
+    rights="approve",
+    body=BatchAnswer,
+    returns=BatchResult,
+    decides=_last_asked_at,
+)
+async def answer_approvals(call: Call[None, BatchAnswer]) -> BatchResult:
+    """Give one answer to several approvals."""
+    batch = call.body
+    given = ApprovalAnswer(accepted=batch.accepted, reason=batch.reason, remember=batch.remember)
+    answers = []
+    for identity in dict.fromkeys(batch.ids):
+        try:
+            await _check_batched(call, identity, given)
+            _answer(call, identity, given)
+        except HilumError as error:
+            answers.append(Answered(identity, error.code, error.message))
+        else:
+            answers.append(Answered(identity))
+    return BatchResult(answers)
+
+
+async def _check_batched(call: Call[Any, Any], identity: str, given: ApprovalAnswer) -> None:
+    """Check that a call may be accepted together with others.
+
+    Raises:
+        Problem: The call is dangerous (400).
+    """
+    approval = find_approval(call.hosted, identity)
+    if approval is None or not given.accepted:
+        return
+    if any(danger.grave for danger in await find_dangers(call.hosted, approval)):
+        message = "This call is dangerous: it must be allowed on its own."
+        raise Problem(400, E_BAD_ARGS, message)
+
+
+@operation(
+    "POST",
+    "/api/sessions/{session}/approvals/{approval}/shown",
+    rights="approve",
+    returns=ShownApproval,
+)
+async def show_approval(call: Call[None, None]) -> ShownApproval:
+    """Start the clock of an approval, because the user sees it."""
+    identity = call.path["approval"]
+    try:
+        return ShownApproval(call.hosted.session.approval_shown(identity))
+    except HilumError as error:
+        if not _was_asked(call.hosted, identity):
+            raise Problem(404, E_UNKNOWN, "There is no such approval in this session.") from None
+        raise explain_late_answer(error, call.hosted.answered_by.get(identity, "")) from None
+
+
+# --- questions --------------------------------------------------------------------------------------
+
+
+class QuestionList(msgspec.Struct, frozen=True):
+    """The questions of agents, oldest first."""
+
+    questions: list[WaitingQuestion]
+
+
+class QuestionAnswer(msgspec.Struct, forbid_unknown_fields=True):
+    """The answer to a question.
+
+    Attributes:
+        answers: Options or other texts; empty to let the agent decide.
+    """
+
+    answers: Annotated[list[ShortText], msgspec.Meta(max_length=50)] = []
+
+
+def _question_asked_at(call: Call[Any, Any]) -> int:
+    for item in call.hosted.view.waiting:
+        if isinstance(item, Question) and item.id == call.path["question"]:
+            return item.seq
+    return 0
+
+
+@operation("GET", "/api/sessions/{session}/questions", rights="watch", returns=QuestionList)
+async def list_questions(call: Call[None, None]) -> QuestionList:
+    """List the questions that wait for the user."""
+    await call.hosted.catch_up()
+    waiting = list_waiting(call.hosted)
+    return QuestionList([item for item in waiting if isinstance(item, WaitingQuestion)])
+
+
+@operation(
+    "POST",
+    "/api/sessions/{session}/questions/{question}",
+    rights="approve",
+    body=QuestionAnswer,
+    returns=NoResult,
+    decides=_question_asked_at,
+)
+async def answer_question(call: Call[None, QuestionAnswer]) -> NoResult:
+    """Answer a question of an agent; the first answer wins."""
+    hosted = call.hosted
+    identity = call.path["question"]
+    questions = hosted.session.plugin(UserQuestions)
+    if questions is None or not questions.is_open(identity):
+        by = hosted.answered_by.get(identity, "")
+        if not by and not _question_asked_at(call):
+            raise Problem(404, E_UNKNOWN, "There is no such open question in this session.")
+        raise Problem(
+            409,
+            E_BUSY,
+            f"Your answer was too late: {by or 'someone'} has answered it, or it expired.",
+            "The conversation shows the answer.",
+        )
+    questions.answer(identity, tuple(call.body.answers))
+    hosted.answered_by[identity] = call.user.name
+    return NoResult()
+
+
+# --- plans ------------------------------------------------------------------------------------------
+
+
+class PlanList(msgspec.Struct, frozen=True):
+    """The plans that wait for the user's decision."""
+
+    plans: list[WaitingPlan]
+
+
+class PlanAnswer(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """The decision about a plan.
+
+    Attributes:
+        accepted: Whether the plan is carried out.
+        text: The plan as the user edited it; null for the agent's plan.
+        reason: Why it is rejected; with a reason, the agent works out another plan.
+    """
+
+    accepted: bool
+    text: LongText | None = None
+    reason: Reason = ""
+
+
+class PlanDecided(msgspec.Struct, frozen=True):
+    """The outcome of the decision about a plan.
+
+    Attributes:
+        run: The run that carries the plan out, or works out another one; null if there is none.
+    """
+
+    run: StartedRun | None = None
+
+
+def _find_plan(hosted: HostedSession, identity: str) -> WaitingPlan | None:
+    for item in list_waiting(hosted):
+        if isinstance(item, WaitingPlan) and item.id == identity:
+            return item
+    return None
+
+
+def _proposed_at(call: Call[Any, Any]) -> int:
+    plan = _find_plan(call.hosted, call.path["plan"])
+    return plan.seq if plan is not None else 0
+
+
+@operation("GET", "/api/sessions/{session}/plans", rights="watch", returns=PlanList)
+async def list_plans(call: Call[None, None]) -> PlanList:
+    """List the plans that wait for the user's decision."""
+    await call.hosted.catch_up()
+    waiting = list_waiting(call.hosted)
+    return PlanList([item for item in waiting if isinstance(item, WaitingPlan)])
+
+
+@operation(
+    "POST",
+    "/api/sessions/{session}/plans/{plan}",
+    rights="approve",
+    body=PlanAnswer,
+    returns=PlanDecided,
+    decides=_proposed_at,
+)
+async def decide_plan(call: Call[None, PlanAnswer]) -> PlanDecided:
+    """Accept or reject a plan."""
+    hosted = call.hosted
+    plans = hosted.session.plugin(Plans)
+    if plans is None:
+        raise Problem(503, E_NOT_INSTALLED, "This session has no plans.")
+    plan = _find_plan(hosted, call.path["plan"])
+    if plan is None:
+        raise Problem(
+            404, E_UNKNOWN, "There is no such plan.", "It was decided, or replaced by another one."
+        )
+    decision = call.body
+    if decision.accepted:
+        run: Run | None = await plans.accept(decision.text, agent=plan.agent)
+    else:
+        run = await plans.reject(decision.reason, agent=plan.agent)
+    hosted.answered_by[plan.id] = call.user.name
+    return PlanDecided(describe_run(run) if run is not None else None)
+
+
+# --- lasting approvals ------------------------------------------------------------------------------
+
+
+class GrantList(msgspec.Struct, frozen=True):
+    """The scopes and tools that users approved for the rest of the session."""
+
+    grants: list[str]
+
+
+class GrantQuery(msgspec.Struct, forbid_unknown_fields=True):
+    """A lasting approval.
+
+    Attributes:
+        scope: The scope or the name of the tool, as in ``GET …/grants``. One that is too long for an
+            address is named by ``sha256:`` and its hash in hexadecimal digits.
+    """
+
+    scope: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_IN_ADDRESS)]
+
+
+@operation("GET", "/api/sessions/{session}/grants", rights="watch", returns=GrantList)
+async def list_grants(call: Call[None, None]) -> GrantList:
+    """List the lasting approvals of the session."""
+    return GrantList(sorted(call.hosted.session.grants))
+
+
+def _hash_scope(scope: str) -> str:
+    return f"sha256:{hashlib.sha256(scope.encode()).hexdigest()}"
+
+
+@operation(
+    "DELETE",
+    "/api/sessions/{session}/grants",
+    rights="approve",
+    query=GrantQuery,
+    returns=NoResult,
+)
+async def revoke_grant(call: Call[GrantQuery, None]) -> NoResult:
+    """Revoke a lasting approval of the session; stored rules stay."""
+    session = call.hosted.session
+    named = [each for each in session.grants if call.query.scope in (each, _hash_scope(each))]
+    if not named or not session.revoke(named[0]):
+        raise Problem(404, E_UNKNOWN, "There is no such lasting approval in this session.")
+    return NoResult()

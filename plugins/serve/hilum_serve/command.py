@@ -1,0 +1,397 @@
+"""The command ``hilum serve``, and ``hilum serve token``."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import trio
+from hilum import HilumError, UsageError, open_kernel
+from hilum.command import Names, Parser, say, say_json
+from hilum.errors import E_BAD_ARGS, E_UNKNOWN
+from hilum.settings import load, parse_pair
+from hilum.store import storage_plugins
+
+from hilum_serve import server
+from hilum_serve.listening import LOOPBACK, listen, remove_server_file, write_server_file
+from hilum_serve.settings import ServeSettings
+from hilum_serve.tokens import (
+    StoredToken,
+    Tokens,
+    add_token,
+    read_tokens,
+    remove_token,
+    tokens_path,
+)
+from hilum_serve.users import RIGHTS
+
+EPILOG = """\
+The address that it prints logs your browser in. Only this machine can connect, unless you name
+another address with --host. Then the server accepts only named tokens, or the users that a reverse
+proxy names, and the connection is not encrypted: put a proxy with TLS or a tunnel in front.
+
+  hilum serve token add NAME --rights watch|prompt|approve|administer
+  hilum serve token list
+  hilum serve token remove NAME
+
+A token runs commands on this machine with the rights that you give it.
+"""
+SIGNALS = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+)
+MAX_PORT = 65_535
+_UNITS = {"m": 60, "h": 3600, "d": 86_400}
+
+
+def make_parser() -> Parser:
+    """Create the parser of the options."""
+    parser = Parser(
+        "hilum serve", "Show your sessions in a browser, and offer them to programs.", EPILOG
+    )
+    add = parser.add_argument
+    add(
+        "--workspace",
+        "-C",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="folder whose sessions are served; may be repeated (default: the current folder)",
+    )
+    add("--port", type=_port, metavar="PORT", help="port (default: the setting serve.port)")
+    add(
+        "--host",
+        default="127.0.0.1",
+        metavar="ADDRESS",
+        help="address to listen on; other than this machine's own only with --token-name or"
+        " --proxy-user-header",
+    )
+    add(
+        "--token-name",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a named token that people connect with over the network; may be repeated",
+    )
+    add(
+        "--proxy-user-header",
+        default="",
+        metavar="HEADER",
+        help="header in which your reverse proxy names the user, who needs a token of that name;"
+        " whoever can connect to the port directly can name any user",
+    )
+    add(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="NAME[:PORT]",
+        help="another allowed value of the Host header, for a tunnel or a proxy",
+    )
+    add(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="set any setting; may be repeated",
+    )
+    add(
+        "--plugin",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="also load a plugin from a file; may be repeated",
+    )
+    add(
+        "--no-plugin",
+        action=Names,
+        default=[],
+        metavar="A,B",
+        help="do not load these plugins; may be repeated",
+    )
+    return parser
+
+
+def _port(text: str) -> int:
+    # `isdigit` alone also accepts characters such as "²", which `int` rejects.
+    if not text.isascii() or not text.isdigit() or int(text) > MAX_PORT:
+        raise UsageError(
+            f"{text!r} is not a port.",
+            code=E_BAD_ARGS,
+            hint=f"A port is a number up to {MAX_PORT}; 0 is any free one.",
+        )
+    return int(text)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Serve sessions in a browser and over HTTP.
+
+    Returns:
+        The exit code: 128 and the number of the signal that ended the server.
+    """
+    if argv[:1] == ["token"]:
+        return run_token_command(argv[1:])
+    try:
+        options = make_parser().parse_args(list(argv))
+    except SystemExit as error:  # --help
+        return int(error.code or 0)
+    program = ServeProgram(options)
+    failure: HilumError | None = None
+    try:
+        trio.run(program.main)
+    except* HilumError as group:
+        failure = _first(group)
+    # Raised outside the block, which would wrap the error in a group again.
+    if failure is not None:
+        raise failure
+    return 128 + program.signal if program.signal else 0
+
+
+def _first(error: BaseException) -> HilumError:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    assert isinstance(error, HilumError)
+    return error
+
+
+def find_workspaces(folders: Sequence[str]) -> list[Path]:
+    """Return the real paths of the folders that the user named.
+
+    Raises:
+        UsageError: A folder does not exist.
+    """
+    found: dict[Path, None] = {}
+    for folder in folders or ["."]:
+        path = Path(os.path.realpath(os.path.expanduser(folder)))
+        if not path.is_dir():
+            hint = "Specify an existing folder."
+            raise UsageError(f"The folder {folder} does not exist.", hint=hint)
+        found[path] = None
+    return list(found)
+
+
+class ServeProgram:
+    """One invocation of ``hilum serve``.
+
+    Args:
+        options: The options of ``make_parser``.
+
+    Attributes:
+        signal: The signal that ended the server; 0 for none.
+    """
+
+    def __init__(self, options: Namespace) -> None:
+        self.signal = 0
+        self._options = options
+        self._stop = trio.Event()
+        self._is_local = options.host in LOOPBACK
+
+    async def main(self) -> None:
+        """Serve until a signal arrives. A second signal ends the process immediately."""
+        async with trio.open_nursery() as nursery:
+            # Signals are handled before anything is opened that a signal would have to close.
+            await nursery.start(self._receive_signals)
+            await self._serve()
+            nursery.cancel_scope.cancel()
+
+    async def _receive_signals(self, task_status: trio.TaskStatus[None]) -> None:
+        with trio.open_signal_receiver(*SIGNALS) as signals:
+            task_status.started()
+            async for number in signals:
+                if self.signal:
+                    os._exit(128 + number)
+                self.signal = int(number)
+                self._stop.set()
+
+    async def _serve(self) -> None:
+        options = self._options
+        overrides = dict(map(parse_pair, options.set))
+        workspaces = find_workspaces(options.workspace)
+        async with open_kernel(storage_plugins()) as kernel:
+            settings = _read_settings(overrides)
+            token = server.make_token() if self._is_local else ""
+            tokens = Tokens(tokens_path(), token)
+            self._check_access(tokens)
+            port = settings.port if options.port is None else options.port
+            listeners = listen(options.host, port)
+            port = listeners[0].getsockname()[1]
+            about = server.ServerOptions(
+                listeners=listeners,
+                host=options.host,
+                port=port,
+                workspaces=workspaces,
+                tokens=tokens,
+                hosts=options.allow_host,
+                user_header=options.proxy_user_header,
+                settings=settings,
+                session_options={
+                    "settings": overrides,
+                    "extra_plugins": [Path(path) for path in options.plugin],
+                    "without": options.no_plugin,
+                },
+            )
+            async with server.run_server(kernel.store, about) as running:
+                url = running.make_url(token) if token else f"http://{options.host}:{port}/"
+                file = write_server_file(port, url, token, [str(each) for each in workspaces])
+                try:
+                    self._announce(url, workspaces)
+                    # A program that started the server may wait for these lines.
+                    sys.stdout.flush()
+                    await self._stop.wait()
+                finally:
+                    remove_server_file(file)
+
+    def _check_access(self, tokens: Tokens) -> None:
+        """Check that a server on the network accepts somebody, and whom.
+
+        Raises:
+            UsageError: It would accept nobody, or a named token does not exist.
+        """
+        options = self._options
+        for name in options.token_name:
+            if tokens.find_named(name) is None:
+                hint = f"Create it: hilum serve token add {name} --rights watch"
+                raise UsageError(
+                    f"There is no valid token named {name!r}.", code=E_UNKNOWN, hint=hint
+                )
+        if self._is_local or options.token_name or options.proxy_user_header:
+            return
+        raise UsageError(
+            f"With --host {options.host}, everyone on the network could connect, without"
+            " encryption.",
+            code=E_BAD_ARGS,
+            hint="Name who may: hilum serve token add NAME --rights watch, then --token-name NAME;"
+            " or leave --host out and use a tunnel: ssh -L 8722:127.0.0.1:8722 HOST",
+        )
+
+    def _announce(self, url: str, workspaces: Sequence[Path]) -> None:
+        """Print the address once."""
+        folders = ", ".join(str(each) for each in workspaces)
+        say(f"hilum serves {folders}")
+        if self._is_local:
+            say(f"Open {url}")
+            return
+        say(f"People with a named token open {url}login?token=TOKEN")
+        say(
+            "The connection is not encrypted: everyone between you and this machine can read and"
+            " use the tokens. Put a proxy with TLS in front."
+        )
+
+
+def _read_settings(overrides: Mapping[str, object]) -> ServeSettings:
+    """Return the settings of the server, from the user's file and the command line.
+
+    Raises:
+        SettingsError: They have mistakes.
+    """
+    own = {key: value for key, value in overrides.items() if key.startswith("serve.")}
+    return load([ServeSettings], known=None, strict=False, overrides=own).get(ServeSettings)
+
+
+# --- hilum serve token ----------------------------------------------------------------------------
+
+
+def make_token_parser() -> Parser:
+    """Create the parser of ``hilum serve token``."""
+    parser = Parser(
+        "hilum serve token",
+        "Add, list and remove the named tokens that people and programs connect with.",
+    )
+    actions = parser.add_subparsers(
+        dest="action", metavar="ACTION", required=True, parser_class=Parser
+    )
+    adding = actions.add_parser("add", help="create a token, which is shown only once")
+    adding.add_argument("name", help="name of the person or program")
+    adding.add_argument(
+        "--rights",
+        choices=RIGHTS,
+        default="watch",
+        help="what it may do; each right includes those before it (default: watch)",
+    )
+    adding.add_argument(
+        "--workspace",
+        "-C",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="only sessions of this folder; may be repeated (default: all that are served)",
+    )
+    adding.add_argument(
+        "--expires", default="", metavar="TIME", help="time until it ends, such as 30m, 12h or 7d"
+    )
+    listing = actions.add_parser("list", help="list the tokens")
+    listing.add_argument("--json", action="store_true", help="print JSON")
+    removing = actions.add_parser("remove", help="remove a token; its streams end at once")
+    removing.add_argument("name", help="name of the token")
+    return parser
+
+
+def run_token_command(argv: Sequence[str]) -> int:
+    """Run ``hilum serve token``.
+
+    Raises:
+        UsageError: The name, the folder or the file has a mistake.
+    """
+    try:
+        options = make_token_parser().parse_args(list(argv))
+    except SystemExit as error:  # --help
+        return int(error.code or 0)
+    path = tokens_path()
+    if options.action == "add":
+        folders = find_workspaces(options.workspace) if options.workspace else []
+        seconds = _read_duration(options.expires)
+        token = add_token(path, options.name, options.rights, workspaces=folders, seconds=seconds)
+        say(token)
+    elif options.action == "remove":
+        remove_token(path, options.name)
+        say(f"Removed the token {options.name}.")
+    else:
+        _list_tokens(path, as_json=options.json)
+    return 0
+
+
+def _read_duration(text: str) -> float:
+    """Return a duration such as ``12h`` in seconds; 0 for an empty text."""
+    if not text:
+        return 0.0
+    number, unit = text[:-1], text[-1:]
+    if not number.isascii() or not number.isdigit() or unit not in _UNITS or int(number) == 0:
+        raise UsageError(f"{text!r} is not a time.", code=E_BAD_ARGS, hint="Write 30m, 12h or 7d.")
+    return float(int(number) * _UNITS[unit])
+
+
+def _list_tokens(path: Path, *, as_json: bool) -> None:
+    tokens = read_tokens(path)
+    if as_json:
+        say_json(
+            [
+                {
+                    "name": token.name,
+                    "rights": token.rights,
+                    "workspaces": list(token.workspaces),
+                    "expires": token.expires,
+                    "created": token.created,
+                }
+                for token in tokens
+            ]
+        )
+        return
+    if not tokens:
+        say("There are no named tokens. Create one: hilum serve token add NAME --rights watch")
+    for token in tokens:
+        say(f"{token.name}  {token.rights}  {_describe_end(token.expires)}  {_folders(token)}")
+
+
+def _folders(token: StoredToken) -> str:
+    return ", ".join(token.workspaces) or "all folders"
+
+
+def _describe_end(expires: float) -> str:
+    if not expires:
+        return "does not expire"
+    if expires <= time.time():
+        return "expired"
+    return time.strftime("until %Y-%m-%d %H:%M", time.localtime(expires))

@@ -1,0 +1,492 @@
+"""The sessions of the server: opens them on demand, keeps them open, and closes idle ones."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import trio
+from hilum import (
+    HilumError,
+    Session,
+    UsageError,
+    WorkspaceFiles,
+    find_branch,
+    open_standard_session,
+)
+from hilum.errors import E_BUSY, E_FAILED, E_NOT_FOUND, E_UNKNOWN
+from hilum.sharing import JoinedSession
+from hilum.store import SessionInfo, Store, unspell_folder
+from hilum_view import SessionView
+from hilum_view.fuzzy_index import FuzzyIndex
+
+from hilum_serve.exports import MAX_EXPORTS
+from hilum_serve.feed import Feed
+from hilum_serve.problems import Problem
+from hilum_serve.session_state import SessionState, describe_state
+from hilum_serve.users import User
+
+Ending = Literal["", "closed", "restart"]
+CLOSE_SECONDS = 10.0
+"""Seconds that the runs of a session get to end when the session is closed."""
+CATCH_UP_SECONDS = 5.0
+MAX_ANSWERS = 200
+BRANCH_SECONDS = 5.0
+"""Seconds after which the git branch of a folder is read again."""
+
+
+class HostedSession:
+    """A session that the server has open.
+
+    Args:
+        session: The session.
+        workspace: The real path of its folder.
+        title: Its title.
+
+    Attributes:
+        session: The session.
+        workspace: The real path of its folder.
+        title: Its title.
+        branch: The git branch of the folder.
+        view: The view of its events, which the feed keeps up to date.
+        feed: What its readers get.
+        answered_by: Names of the users who gave answers, by the id of the approval or question.
+        files: The files of its folder, for completion.
+        lock: Held by operations that must not run at the same time, such as undo and rewind.
+        is_own: Whether the server opened the session, and not a terminal in the same process.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        workspace: Path,
+        title: str,
+        *,
+        is_own: bool = True,
+        on_news: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.session = session
+        self.workspace = workspace
+        self.title = title
+        self.branch = ""
+        self.view = SessionView()
+        self.feed = Feed(session, self.view, self.make_state, on_news)
+        self.answered_by: dict[str, str] = {}
+        self.files = WorkspaceFiles(FuzzyIndex)
+        self.lock = trio.Lock()
+        self.is_own = is_own
+        self.used_at = trio.current_time()
+        self._uses = 0
+        self._unused = trio.Event()
+        self._unused.set()
+
+    def make_state(self) -> SessionState:
+        """Return the state of the session, as readers and operations see it."""
+        return describe_state(self, self.branch)
+
+    def rename(self, title: str) -> None:
+        """Note a new title, and show it to readers."""
+        self.title = title
+        self.feed.note_state()
+
+    def note_answer(self, identity: str, user: User) -> None:
+        """Remember who answered an approval or a question, for other readers."""
+        self.answered_by[identity] = user.name
+        while len(self.answered_by) > MAX_ANSWERS:
+            del self.answered_by[next(iter(self.answered_by))]
+
+    @property
+    def id(self) -> str:
+        """Id of the session."""
+        return self.session.id
+
+    @property
+    def last(self) -> int:
+        """Sequence number of the last event in the log."""
+        return self.session.journal.last
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether an operation, a reader or a run needs the session open."""
+        return self._uses > 0 or bool(self.session.runs)
+
+    async def catch_up(self) -> None:
+        """Wait until the view and the readers' feed contain the whole log."""
+        wanted = self.last
+        with trio.move_on_after(CATCH_UP_SECONDS):
+            await self.feed.reached(wanted)
+
+    @asynccontextmanager
+    async def use(self) -> AsyncIterator[HostedSession]:
+        """Keep the session open within the block."""
+        if self._uses == 0:
+            self._unused = trio.Event()
+        self._uses += 1
+        try:
+            yield self
+        finally:
+            self._uses -= 1
+            self.used_at = trio.current_time()
+            if self._uses == 0:
+                self._unused.set()
+
+    async def wait_unused(self) -> None:
+        """Wait until no operation and no reader uses the session."""
+        await self._unused.wait()
+
+
+class _Opening:
+    """A session that is being opened, is open, or is being closed."""
+
+    def __init__(self) -> None:
+        self.ready = trio.Event()
+        self.close = trio.Event()
+        self.closed = trio.Event()
+        self.hosted: HostedSession | None = None
+        self.error: HilumError | None = None
+        self.scope = trio.CancelScope()
+
+
+class Hub:
+    """The sessions of one server.
+
+    Args:
+        nursery: The nursery for the sessions' tasks.
+        store: The store that lists the sessions.
+        workspaces: The real paths of the folders that the server works in.
+        options: Further arguments of ``open_standard_session``, for each session.
+        idle_seconds: Seconds after which an unused session is closed.
+        environ: The environment of the sessions.
+        note_error: Function that is called with unexpected errors.
+
+    Attributes:
+        store: The store that lists the sessions.
+        workspaces: The real paths of the folders that the server works in.
+        exports: What limits the number of exports at the same time.
+        instance: A random text that is another one after each start of the server.
+        on_news: Function that is called when a session has something new for its readers.
+    """
+
+    def __init__(
+        self,
+        nursery: trio.Nursery,
+        store: Store,
+        workspaces: Sequence[Path],
+        *,
+        options: Mapping[str, Any] | None = None,
+        idle_seconds: float = 600.0,
+        environ: Mapping[str, str] = os.environ,
+        note_error: Callable[[BaseException], None] = lambda error: None,
+    ) -> None:
+        self.store = store
+        self.workspaces = list(workspaces)
+        self.exports = trio.CapacityLimiter(MAX_EXPORTS)
+        self.instance = os.urandom(8).hex()
+        self.on_news: Callable[[], None] = lambda: None
+        self._nursery = nursery
+        self._options = dict(options or {})
+        self._idle_seconds = idle_seconds
+        self._environ = environ
+        self._note_error = note_error
+        self._open: dict[str, _Opening] = {}
+        self._is_closing = False
+
+    # --- finding ----------------------------------------------------------------------------------
+
+    def folders_of(self, user: User) -> list[Path]:
+        """Return the folders whose sessions a user may use."""
+        return [folder for folder in self.workspaces if user.may_enter(folder)]
+
+    def find_hosted(self, session: str) -> HostedSession | None:
+        """Return a session if the server has it open."""
+        opening = self._open.get(session)
+        return opening.hosted if opening is not None and not opening.close.is_set() else None
+
+    def list_hosted(self) -> list[HostedSession]:
+        """Return the sessions that the server has open."""
+        return [each.hosted for each in list(self._open.values()) if each.hosted is not None]
+
+    async def find_info(self, session: str, user: User) -> SessionInfo:
+        """Return the description of a session that a user may use.
+
+        Raises:
+            StoreError: The session does not exist, or the user may not use it (``E_UNKNOWN``).
+        """
+        hosted = self.find_hosted(session)
+        if hosted is not None and not hosted.is_own and user.may_enter(hosted.workspace):
+            return SessionInfo(hosted.id, str(hosted.workspace), hosted.session.kind, hosted.title)
+        info = await self.store.info(session) if _is_id(session) else None
+        # An id must be complete, so that a session has one address. A session that is not the
+        # user's is answered like one that does not exist.
+        if info is None or info.id != session or not self._may_use(info, user):
+            raise unknown_session()
+        return info
+
+    def _may_use(self, info: SessionInfo, user: User) -> bool:
+        folder = Path(unspell_folder(info.workspace))
+        return folder in self.workspaces and user.may_enter(folder)
+
+    async def list_sessions(self, user: User) -> list[SessionInfo]:
+        """Return the sessions that a user may use, most recently used first."""
+        infos = await self.store.list()
+        return [info for info in infos if self._may_use(info, user) or self._is_shared(info, user)]
+
+    def _is_shared(self, info: SessionInfo, user: User) -> bool:
+        """Return whether a terminal in this process has a session open and shares it."""
+        hosted = self.find_hosted(info.id)
+        return hosted is not None and not hosted.is_own and user.may_enter(hosted.workspace)
+
+    # --- opening ----------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def use(self, session: str, user: User) -> AsyncIterator[HostedSession]:
+        """Open a session if it is closed, and keep it open within the block.
+
+        Args:
+            session: The id of the session.
+            user: Who uses it.
+
+        Raises:
+            HilumError: The session does not exist, may not be used, or cannot be opened.
+        """
+        while True:
+            opening = self._open.get(session)
+            if opening is None:
+                info = await self.find_info(session, user)
+                # Another request may have opened it meanwhile.
+                if session in self._open:
+                    continue
+                opening = self._start(info.id, Path(unspell_folder(info.workspace)), info.title)
+            if opening.close.is_set():
+                await opening.closed.wait()
+                continue
+            await opening.ready.wait()
+            if opening.error is not None:
+                raise opening.error
+            if not opening.close.is_set():
+                break
+        hosted = opening.hosted
+        assert hosted is not None
+        if not user.may_enter(hosted.workspace):
+            raise unknown_session()
+        async with hosted.use():
+            yield hosted
+
+    async def create(
+        self,
+        workspace: Path,
+        user: User,
+        *,
+        title: str = "",
+        model: str = "",
+        mode: str | None = None,
+        approve: str | None = None,
+    ) -> HostedSession:
+        """Open a new session.
+
+        Raises:
+            HilumError: The folder is not the user's, or the session cannot be opened.
+        """
+        if workspace not in self.folders_of(user):
+            raise UsageError(
+                "The server does not work in this folder, or your token does not include it.",
+                code=E_UNKNOWN,
+                hint="GET /api/workspaces lists the folders.",
+            )
+        options = {"model": model, "mode": mode, "approve": approve}
+        opening = self._start("", workspace, title, options)
+        await opening.ready.wait()
+        if opening.error is not None:
+            raise opening.error
+        assert opening.hosted is not None
+        return opening.hosted
+
+    async def close(self, session: str) -> None:
+        """Close a session after its operations have ended; its runs are stopped."""
+        opening = self._open.get(session)
+        if opening is not None:
+            opening.close.set()
+            await opening.closed.wait()
+
+    async def close_all(self) -> None:
+        """Close all sessions, and open no more."""
+        self._is_closing = True
+        async with trio.open_nursery() as nursery:
+            for identity in list(self._open):
+                nursery.start_soon(self.close, identity)
+
+    @asynccontextmanager
+    async def host(self, session: Session, title: str = "") -> AsyncIterator[HostedSession]:
+        """Serve a session that the caller has open, as long as the block runs."""
+        root = Path(session.workspace.root)
+        hosted = HostedSession(session, root, title, is_own=False, on_news=self.on_news)
+        opening = _Opening()
+        opening.hosted = hosted
+        opening.ready.set()
+        if session.id in self._open:
+            raise UsageError("The session is being served already.", code=E_BUSY)
+        self._open[session.id] = opening
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(hosted.feed.run)
+                nursery.start_soon(_watch_branch, hosted)
+                await hosted.feed.reached(hosted.last)
+                yield hosted
+                nursery.cancel_scope.cancel()
+        finally:
+            opening.close.set()
+            hosted.feed.end("closed")
+            self._open.pop(session.id, None)
+            opening.closed.set()
+
+    def _start(
+        self, session: str, workspace: Path, title: str, options: Mapping[str, Any] | None = None
+    ) -> _Opening:
+        """Start the task that opens a session and closes it."""
+        if self._is_closing:
+            raise Problem(503, E_FAILED, "The server is stopping.", "Connect again in a moment.")
+        opening = _Opening()
+        if session:
+            self._open[session] = opening
+        self._nursery.start_soon(self._run, opening, session, workspace, title, options or {})
+        return opening
+
+    async def _run(
+        self,
+        opening: _Opening,
+        session: str,
+        workspace: Path,
+        title: str,
+        options: Mapping[str, Any],
+    ) -> None:
+        """Open a session, serve it until it is closed, and contain its errors."""
+        identity = session
+        try:
+            with opening.scope:
+                async with AsyncExitStack() as stack:
+                    hosted = await self._enter(stack, session, workspace, title, options)
+                    identity = hosted.id
+                    self._open[identity] = opening
+                    await self._serve(opening, hosted)
+        except Exception as error:
+            # Whatever happens in a session must not end the others.
+            opening.error = self._explain(error, workspace)
+        except BaseExceptionGroup as group:
+            ours, others = group.split(Exception)
+            if ours is not None:
+                opening.error = self._explain(ours, workspace)
+            # Ctrl-C and cancellation are not errors of the session.
+            if others is not None:
+                raise others from None
+        finally:
+            if opening.hosted is not None:
+                opening.hosted.feed.end("closed")
+            opening.close.set()
+            if self._open.get(identity) is opening:
+                del self._open[identity]
+            opening.ready.set()
+            opening.closed.set()
+
+    async def _enter(
+        self,
+        stack: AsyncExitStack,
+        session: str,
+        workspace: Path,
+        title: str,
+        options: Mapping[str, Any],
+    ) -> HostedSession:
+        if not await trio.to_thread.run_sync(workspace.is_dir):
+            raise Problem(
+                404,
+                E_NOT_FOUND,
+                f"The folder {workspace} no longer exists.",
+                "Restore the folder, or export or delete the session.",
+            )
+        given = {**self._options, **options}
+        opening = partial(
+            open_standard_session,
+            workspace,
+            resume=session,
+            attended=True,
+            needs_model=False,
+            share=True,
+            environ=self._environ,
+        )
+        opened = await stack.enter_async_context(opening(**given))
+        if not session and title:
+            await opened.kernel.store.rename(opened.id, title)
+        return HostedSession(opened, workspace, title, on_news=self.on_news)
+
+    async def _serve(self, opening: _Opening, hosted: HostedSession) -> None:
+        """Keep a session open until it is to be closed, or nobody has used it for a while."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(hosted.feed.run)
+            await hosted.feed.reached(hosted.last)
+            opening.hosted = hosted
+            opening.ready.set()
+            nursery.start_soon(_watch_branch, hosted)
+            nursery.start_soon(self._close_when_idle, opening, hosted)
+            nursery.start_soon(self._close_when_ended, opening, hosted)
+            await opening.close.wait()
+            hosted.feed.end("restart" if self._is_closing else "closed")
+            with trio.move_on_after(CLOSE_SECONDS):
+                await hosted.wait_unused()
+            nursery.cancel_scope.cancel()
+
+    async def _close_when_idle(self, opening: _Opening, hosted: HostedSession) -> None:
+        while True:
+            idle = trio.current_time() - hosted.used_at
+            if hosted.is_busy:
+                hosted.used_at = trio.current_time()
+            elif idle >= self._idle_seconds:
+                opening.close.set()
+                return
+            await trio.sleep(min(max(self._idle_seconds - idle, 0.01), self._idle_seconds, 30))
+
+    async def _close_when_ended(self, opening: _Opening, hosted: HostedSession) -> None:
+        """Close a session whose log broke, or whose owner in another process has left."""
+        if isinstance(hosted.session, JoinedSession):
+            await hosted.session.lost.wait()
+            # Readers come back at once, and the session then opens here.
+            hosted.feed.end("restart")
+        await hosted.feed.ended.wait()
+        opening.close.set()
+
+    def _explain(self, error: BaseException, workspace: Path) -> HilumError:
+        """Return the error that users get when a session failed."""
+        first = error
+        while isinstance(first, BaseExceptionGroup):
+            first = first.exceptions[0]
+        if isinstance(first, HilumError):
+            return first
+        self._note_error(error)
+        return Problem(
+            503,
+            E_FAILED,
+            f"A session in {workspace.name} ended because of an error ({type(first).__name__}).",
+            "Open it again to continue; the server's terminal shows what happened.",
+        )
+
+
+async def _watch_branch(hosted: HostedSession) -> None:
+    """Keep the name of the git branch up to date while somebody uses the session."""
+    while True:
+        if hosted.is_busy or not hosted.branch:
+            branch = await trio.to_thread.run_sync(find_branch, hosted.workspace)
+            if branch != hosted.branch:
+                hosted.branch = branch
+                hosted.feed.note_state()
+        await trio.sleep(BRANCH_SECONDS)
+
+
+def unknown_session() -> Problem:
+    """Return the error for a session that does not exist or is not the user's."""
+    return Problem(404, E_UNKNOWN, "There is no such session.", "GET /api/sessions lists them.")
+
+
+def _is_id(text: str) -> bool:
+    return text.isascii() and all(each.isalnum() or each in "-_." for each in text)

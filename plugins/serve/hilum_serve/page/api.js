@@ -1,0 +1,142 @@
+// The server's operations. Every request of the page is made here.
+
+export class ApiError extends Error {
+  constructor(status, code, message, hint) {
+    super(message);
+    this.status = status;
+    this.code = code;
+    this.hint = hint;
+  }
+}
+
+let onSignedOut = () => {};
+/** Call a function when the server no longer knows this browser. */
+export function setSignedOutHandler(handler) {
+  onSignedOut = handler;
+}
+
+async function request(method, path, { body, seen, query, raw, signal } = {}) {
+  const address = new URL(path.startsWith('../') ? path.slice(3) : `api${path}`, document.baseURI);
+  for (const [name, value] of Object.entries(query ?? {})) {
+    if (value !== undefined && value !== null && value !== '') {
+      address.searchParams.set(name, String(value));
+    }
+  }
+  const headers = { Accept: 'application/json' };
+  const options = { method, headers, credentials: 'same-origin', cache: 'no-store', signal };
+  if (method !== 'GET') {
+    headers['Content-Type'] = 'application/json';
+    options.body = JSON.stringify(body ?? {});
+    if (seen !== undefined) {
+      headers['Hilum-Seen'] = String(seen);
+    }
+  }
+  let response;
+  try {
+    response = await fetch(address, options);
+  } catch (error) {
+    if (error.name === 'AbortError') {
+      throw error;
+    }
+    throw new ApiError(0, 'E_OFFLINE', '', '');
+  }
+  if (response.status === 401) {
+    onSignedOut();
+  }
+  if (!response.ok) {
+    throw await readError(response);
+  }
+  if (raw) {
+    return response;
+  }
+  const text = await response.text();
+  return text ? JSON.parse(text) : {};
+}
+
+async function readError(response) {
+  let problem = {};
+  try {
+    problem = await response.json();
+  } catch {
+    // A proxy may answer with its own page.
+  }
+  const message = typeof problem.message === 'string' ? problem.message : response.statusText;
+  return new ApiError(
+    response.status,
+    String(problem.code ?? `HTTP ${response.status}`),
+    message,
+    String(problem.hint ?? ''),
+  );
+}
+
+const id = encodeURIComponent;
+
+export const server = {
+  me: () => request('GET', '/me'),
+  logout: () => request('POST', '../logout'),
+  workspaces: () => request('GET', '/workspaces'),
+  sessions: (query) => request('GET', '/sessions', { query }),
+  createSession: (body) => request('POST', '/sessions', { body, seen: 0 }),
+};
+
+/** The operations on one session. `seen` returns the last sequence number that the page showed. */
+export class SessionApi {
+  constructor(session, seen) {
+    this.session = session;
+    this.base = `/sessions/${id(session)}`;
+    this.seen = seen;
+  }
+
+  get(path, query, options = {}) {
+    return request('GET', this.base + path, { query, ...options });
+  }
+
+  change(method, path, body) {
+    return request(method, this.base + path, { body, seen: this.seen() });
+  }
+
+  state() { return this.get(''); }
+  set(body) { return this.change('PATCH', '', body); }
+  remove() { return this.change('DELETE', ''); }
+  open() { return this.change('POST', '/open'); }
+  fork(body = {}) { return this.change('POST', '/fork', body); }
+  exportAs(format) { return this.get('/export', { format }, { raw: true }); }
+  prompt(body) { return this.change('POST', '/prompts', body); }
+  steer(body) { return this.change('POST', '/steering', body); }
+  withdraw(steering, agent) {
+    return this.change('DELETE', `/steering/${id(steering)}?agent=${id(agent)}`);
+  }
+  stop(body = {}) { return this.change('POST', '/stop', body); }
+  resume() { return this.change('POST', '/resume'); }
+  retry() { return this.change('POST', '/retry'); }
+  repeat(call) { return this.change('POST', `/calls/${id(call)}/repeat`); }
+  compact(body = {}) { return this.change('POST', '/compact', body); }
+  decide(approval, body) { return this.change('POST', `/approvals/${id(approval)}`, body); }
+  decideAll(body) { return this.change('POST', '/approvals', body); }
+  shown(approval) { return this.change('POST', `/approvals/${id(approval)}/shown`); }
+  answer(question, body) { return this.change('POST', `/questions/${id(question)}`, body); }
+  decidePlan(plan, body) { return this.change('POST', `/plans/${id(plan)}`, body); }
+  grants() { return this.get('/grants'); }
+  removeGrant(scope) { return this.change('DELETE', `/grants?scope=${id(scope)}`); }
+  approvals() { return this.get('/approvals'); }
+  files() { return this.get('/files'); }
+  diff(path) { return this.get('/files/diff', { path }); }
+  previewUndo(body) { return this.change('POST', '/undo/preview', body); }
+  undo(body) { return this.change('POST', '/undo', body); }
+  previewRedo() { return this.change('POST', '/redo/preview'); }
+  rewindPoints() { return this.get('/rewind'); }
+  redo() { return this.change('POST', '/redo'); }
+  previewRewind(body) { return this.change('POST', '/rewind/preview', body); }
+  rewind(body) { return this.change('POST', '/rewind', body); }
+  usage() { return this.get('/usage'); }
+  commands() { return this.get('/commands'); }
+  modes() { return this.get('/modes'); }
+  models() { return this.get('/models'); }
+  settings() { return this.get('/settings'); }
+  setSettings(body) { return this.change('PATCH', '/settings', body); }
+  complete(text, signal) { return this.get('/complete', { text }, { signal }); }
+  entries(before, limit = 200) { return this.get('/entries', { before, limit }); }
+  result(call, offset, limit) {
+    return this.get(`/calls/${id(call)}/result`, { offset, limit });
+  }
+}

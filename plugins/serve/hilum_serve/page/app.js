@@ -1,0 +1,407 @@
+// The page: connects the server, the session and the parts that are drawn.
+
+import { html, nothing, render } from './vendor/lit-html/lit-html.js';
+import { ApiError, SessionApi, server, setSignedOutHandler } from './api.js';
+import { confirmDialog, pickDialog, textDialog } from './dialogs.js';
+import { baseName } from './format.js';
+import { openHelp } from './help.js';
+import { icon } from './icons.js';
+import { handleKey } from './keyboard.js';
+import { showInTitle } from './notifications.js';
+import { onPreference, preference, setPreference } from './preferences.js';
+import { SessionPage } from './session_page.js';
+import { openSettings } from './settings_dialog.js';
+import { Sidebar } from './sidebar.js';
+import { languageChanged, t } from './strings.js';
+
+const RIGHTS = ['watch', 'prompt', 'approve', 'administer'];
+const LISTED = 60;
+const REFRESH = 15_000; // milliseconds between looks at the list of sessions
+const TOAST = 6_000; // milliseconds
+
+class App {
+  constructor(root) {
+    this.root = root;
+    this.me = null;
+    this.sessions = [];
+    this.sessionsLoaded = false;
+    this.hasMoreSessions = false;
+    this.current = '';
+    this.page = null;
+    this.signedOut = false;
+    this.drawer = '';
+    this.toasts = [];
+    this.scheduled = false;
+    this.sidebar = new Sidebar(this);
+    setSignedOutHandler(() => this._signedOut());
+    onPreference((name) => this._preferenceChanged(name));
+    addEventListener('hashchange', () => this._route());
+    addEventListener('keydown', (event) => handleKey(event, this));
+    document.addEventListener('visibilitychange', () => {
+      if (!document.hidden) {
+        this.loadSessions(this.sidebar.query);
+        this.page?.again();
+      }
+    });
+    addEventListener('resize', () => this.again());
+    this._applyTheme();
+    languageChanged();
+    root.replaceChildren(); // what index.html shows until the modules have arrived
+  }
+
+  async start() {
+    this._draw();
+    try {
+      this.me = await server.me();
+    } catch (error) {
+      if (!this.signedOut) {
+        this.report(error);
+        setTimeout(() => this.start(), 3_000);
+      }
+      return;
+    }
+    this._route();
+    await this.loadSessions('');
+    setInterval(() => {
+      if (!document.hidden && !this.signedOut) {
+        this.loadSessions(this.sidebar.query);
+      }
+    }, REFRESH);
+  }
+
+  // --- drawing ---------------------------------------------------------------------------------
+
+  again() {
+    if (this.scheduled) {
+      return;
+    }
+    this.scheduled = true;
+    requestAnimationFrame(() => {
+      this.scheduled = false;
+      this._draw();
+    });
+  }
+
+  _draw() {
+    if (this.signedOut) {
+      render(this._drawSignedOut(), this.root);
+      return;
+    }
+    const panelOpen = preference('panel');
+    render(html`
+      <a class="skip" href="#content" @click=${(event) => { event.preventDefault(); this.page ? this.page.composer.focus() : document.getElementById('content').focus(); }}>${t('skip')}</a>
+      <div class="app ${this.drawer ? `drawer-${this.drawer}` : ''} ${panelOpen && this.page ? 'with-panel' : ''}">
+        <aside class="sidebar" aria-label=${t('sessions')}>${this.sidebar.draw()}</aside>
+        <button type="button" class="backdrop" tabindex="-1" aria-label=${t('close')} @click=${() => this.closeDrawers()}></button>
+        <main id="content" tabindex="-1">
+          ${this._drawHeader()}
+          ${this.page ? this.page.element : this._drawHome()}
+        </main>
+        ${this.page ? html`<aside class="panel" aria-label=${t('details')}>${this.page.panel.draw()}</aside>` : nothing}
+      </div>
+      <div class="toasts" role="status" aria-live="polite">${this.toasts.map((toast) => html`<div class="toast ${toast.kind}">
+        <span><strong>${toast.text}</strong>${toast.hint ? html`<br>${toast.hint}` : nothing}</span>
+        <button type="button" class="icon-button" aria-label=${t('close')} @click=${() => this._removeToast(toast)}>${icon('close')}</button></div>`)}</div>`, this.root);
+    const waiting = this.page?.store.waiting().length ?? 0;
+    const elsewhere = this.sessions.filter((session) => session.id !== this.current && session.waiting > 0);
+    showInTitle(this.page?.title() ?? '', waiting + elsewhere.length);
+  }
+
+  _drawHeader() {
+    const title = this.page ? this.page.title() || t('untitled') : 'hilum';
+    return html`<header class="top">
+      <button type="button" class="icon-button only-drawer-left" aria-label=${t('sessions')} @click=${() => this.openDrawer('left')}>${icon('menu')}</button>
+      ${this.page ? html`
+        ${this.page.store.agent ? html`<button type="button" class="text-button back" @click=${() => this.page.showAgent(null)}><span class="turned">${icon('chevron')}</span>${t('back')}</button>` : nothing}
+        <h1 dir="auto" title=${title}>${this.page.store.agent ? this.page.store.nameOf(this.page.store.agent) : title}</h1>
+        <span class="quiet workspace" title=${this.page.store.state.workspace ?? ''}>${baseName(this.page.store.state.workspace ?? '')}</span>
+        <span class="spacer"></span>
+        <button type="button" class="icon-button" aria-label=${t('actions')} title=${t('actions')} @click=${() => this._sessionMenu()}>${icon('dots')}</button>
+        <button type="button" class="icon-button" aria-label=${t('details')} aria-pressed=${String(preference('panel'))} title=${`${t('details')} (p)`} @click=${() => this.togglePanel()}>${icon('panel')}</button>` : html`<h1>hilum</h1>`}
+    </header>`;
+  }
+
+  _drawHome() {
+    return html`<div class="home"><img src="page/icon.svg" alt="" width="56" height="56"><h2>${t('home_title')}</h2><p class="quiet">${t('home_text')}</p>
+      <button type="button" class="button primary" @click=${() => this.newSession()}>${icon('plus')} ${t('new_session')}</button></div>`;
+  }
+
+  _drawSignedOut() {
+    return html`<main class="signed-out"><img src="page/icon.svg" alt="" width="56" height="56"><h1>${t('signed_out')}</h1>
+      <p>${t('signed_out_text')}</p>
+      <ol><li>${t('signed_out_1')}</li><li>${t('signed_out_2')}</li><li>${t('signed_out_3')} <code>hilum serve token add NAME</code></li></ol>
+      <button type="button" class="button primary" @click=${() => location.reload()}>${t('try_again')}</button></main>`;
+  }
+
+  /** Return whether the user has a right. */
+  may(right) {
+    return RIGHTS.indexOf(this.me?.rights) >= RIGHTS.indexOf(right);
+  }
+
+  // --- messages --------------------------------------------------------------------------------
+
+  say(text, hint = '', kind = 'info') {
+    const toast = { text, hint, kind };
+    this.toasts = [...this.toasts.slice(-2), toast];
+    this.again();
+    setTimeout(() => this._removeToast(toast), TOAST);
+  }
+
+  report(error) {
+    if (error?.name === 'AbortError' || this.signedOut) {
+      return;
+    }
+    if (error instanceof ApiError && error.code === 'E_OFFLINE') {
+      this.say(t('offline'), t('offline_hint'), 'error');
+    } else if (error instanceof ApiError && error.code === 'E_STALE') {
+      this.say(t('stale'), t('stale_hint'), 'error');
+    } else if (error instanceof ApiError) {
+      this.say(`${error.code}: ${error.message}`, error.hint, 'error');
+    } else {
+      this.say(t('page_error'), String(error?.message ?? error), 'error');
+      throw error;
+    }
+  }
+
+  /** Run an operation; report its error, and return null then. */
+  async attempt(operation) {
+    try {
+      return await operation();
+    } catch (error) {
+      this.report(error);
+      return null;
+    }
+  }
+
+  _removeToast(toast) {
+    this.toasts = this.toasts.filter((other) => other !== toast);
+    this.again();
+  }
+
+  _signedOut() {
+    if (this.signedOut) {
+      return;
+    }
+    this.signedOut = true;
+    this.page?.close();
+    this.page = null;
+    document.querySelectorAll('dialog').forEach((dialog) => dialog.close());
+    showInTitle('', 0);
+    this._draw();
+  }
+
+  // --- sessions --------------------------------------------------------------------------------
+
+  async loadSessions(query) {
+    const found = await this.attempt(() => server.sessions({ query, limit: LISTED }));
+    if (found === null || query !== this.sidebar.query) {
+      return;
+    }
+    const list = found.sessions;
+    this.sessions = list;
+    this.sessionsLoaded = true;
+    this.hasMoreSessions = list.length >= LISTED;
+    this.again();
+  }
+
+  /** Show in the list what the stream of the open session says. */
+  noteSession(session, store) {
+    const listed = this.sessions.find((each) => each.id === session);
+    if (listed) {
+      listed.title = store.state.title || listed.title;
+      listed.running = store.isRunning();
+      listed.waiting = store.waiting().length;
+    }
+  }
+
+  async loadMoreSessions() {
+    const last = this.sessions.at(-1);
+    const query = { query: this.sidebar.query, limit: LISTED, before: last?.updated };
+    const found = await this.attempt(() => server.sessions(query));
+    if (found === null) {
+      return;
+    }
+    const list = found.sessions;
+    const known = new Set(this.sessions.map((session) => session.id));
+    this.sessions = [...this.sessions, ...list.filter((session) => !known.has(session.id))];
+    this.hasMoreSessions = list.length >= LISTED;
+    this.again();
+  }
+
+  async newSession() {
+    const found = await this.attempt(() => server.workspaces());
+    if (found === null) {
+      return;
+    }
+    const list = found.workspaces;
+    let path = list[0]?.path;
+    if (list.length > 1) {
+      const current = this.page?.store.state.workspace;
+      path = await pickDialog(t('choose_workspace'), list.map((each) => ({
+        value: each.path, label: each.name ?? baseName(each.path), about: each.path, current: each.path === current,
+      })));
+    }
+    if (!path) {
+      return;
+    }
+    const created = await this.attempt(() => server.createSession({ workspace: path }));
+    if (created) {
+      location.hash = `#/s/${encodeURIComponent(created.id)}`;
+      this.loadSessions(this.sidebar.query);
+    }
+  }
+
+  async sessionAction(name, session) {
+    const page = session.id === this.current ? this.page : null;
+    const api = page ? page.api : new SessionApi(session.id, () => session.last);
+    const title = session.title || t('untitled');
+    if (!page && name !== 'export') {
+      // A decision needs the last sequence number, which the list may not have.
+      const state = await this.attempt(() => api.state());
+      if (state === null) {
+        return;
+      }
+      api.seen = () => state.last;
+    }
+    if (name === 'rename') {
+      const typed = await textDialog(t('rename'), session.title ?? '', t('rename'));
+      if (typed) {
+        await this.attempt(() => api.set({ title: typed }));
+      }
+    } else if (name === 'fork') {
+      const forked = await this.attempt(() => api.fork());
+      if (forked) {
+        location.hash = `#/s/${encodeURIComponent(forked.id)}`;
+      }
+    } else if (name === 'export') {
+      const format = await pickDialog(t('export'), [
+        { value: 'markdown', label: 'Markdown', about: t('export_markdown') },
+        { value: 'html', label: 'HTML', about: t('export_html') },
+        { value: 'json', label: 'JSON', about: t('export_json') },
+      ]);
+      if (format) {
+        await this._download(api, format, title);
+      }
+    } else if (await confirmDialog(t('delete_title'), t('delete_text', { title }), t('delete'), { danger: true })) {
+      const removed = await this.attempt(() => api.remove());
+      if (removed && page) {
+        location.hash = '#/';
+      }
+    }
+    this.loadSessions(this.sidebar.query);
+  }
+
+  async _download(api, format, title) {
+    const response = await this.attempt(() => api.exportAs(format));
+    if (response === null) {
+      return;
+    }
+    const address = URL.createObjectURL(await response.blob());
+    const link = document.createElement('a');
+    link.href = address;
+    const ending = { markdown: 'md', html: 'html', json: 'jsonl' }[format];
+    link.download = `${title.replace(/[^\p{L}\p{N} ._-]/gu, '_').slice(0, 80)}.${ending}`;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(address), 10_000);
+  }
+
+  async _sessionMenu() {
+    const session = { id: this.current, title: this.page.title() };
+    const name = await pickDialog(t('actions'), [
+      { value: 'rename', label: t('rename') }, { value: 'fork', label: t('fork') },
+      { value: 'export', label: t('export') }, { value: 'undo', label: t('undo') },
+      { value: 'compact', label: t('compact') }, { value: 'remove', label: t('delete') },
+    ]);
+    if (name === 'undo' || name === 'compact') {
+      await this.page?.actions[name]();
+    } else if (name) {
+      await this.sessionAction(name, session);
+    }
+  }
+
+  // --- places ----------------------------------------------------------------------------------
+
+  _route() {
+    const match = /^#\/s\/([^/]+)$/.exec(location.hash);
+    let session = '';
+    try {
+      session = match ? decodeURIComponent(match[1]) : '';
+    } catch {
+      // A broken address leads to the start.
+    }
+    this.drawer = '';
+    if (session === this.current && (this.page || !session)) {
+      this.again();
+      return;
+    }
+    this.page?.close();
+    this.current = session;
+    this.page = session ? new SessionPage(this, session) : null;
+    this._draw();
+    this.page?.shown();
+  }
+
+  openDrawer(side) {
+    this.drawer = side;
+    this.again();
+    if (side === 'left') {
+      requestAnimationFrame(() => document.getElementById('session-search')?.focus());
+    }
+  }
+
+  closeDrawers() {
+    this.drawer = '';
+    this.again();
+  }
+
+  togglePanel() {
+    if (matchMedia('(max-width: 1180px)').matches) {
+      this.drawer = this.drawer === 'right' ? '' : 'right';
+      this.again();
+    } else {
+      setPreference('panel', !preference('panel'));
+    }
+  }
+
+  openSettings() {
+    const { page } = this;
+    const session = page && {
+      read: () => page.actions.readSettings(),
+      write: (name, value) => page.actions.writeSetting(name, value),
+    };
+    return openSettings(session, () => this.signOut());
+  }
+
+  openHelp() {
+    return openHelp();
+  }
+
+  async signOut() {
+    await this.attempt(() => server.logout());
+    this._signedOut();
+  }
+
+  _applyTheme() {
+    const theme = preference('theme');
+    if (theme === 'light' || theme === 'dark') {
+      document.documentElement.dataset.theme = theme;
+    } else {
+      delete document.documentElement.dataset.theme;
+    }
+  }
+
+  _preferenceChanged(name) {
+    if (name === 'theme') {
+      this._applyTheme();
+    }
+    if (name === 'language') {
+      languageChanged();
+    }
+    this.page?.again(true);
+    this.again();
+  }
+}
+
+const app = new App(document.getElementById('app'));
+addEventListener('unhandledrejection', (event) => app.say(t('page_error'), String(event.reason?.message ?? event.reason), 'error'));
+app.start();

@@ -1,0 +1,434 @@
+// The bar above the composer: approvals, questions and plans that wait for the user.
+
+import { html, nothing } from './vendor/lit-html/lit-html.js';
+import { readableArguments, subjectOf } from './card_state.js';
+import { drawDiff, diffChoice } from './diff_view.js';
+import { formatTokens, parseObject } from './format.js';
+import { icon } from './icons.js';
+import { StreamingMarkdown } from './markdown.js';
+import { t } from './strings.js';
+import { showHidden } from './visible.js';
+
+const LAST_MINUTE = 60; // seconds
+const MAX_SHOWN = 20_000; // characters of a description
+
+/** Return a description without the lines that the bar shows itself. */
+function shorten(text) {
+  const lines = text.split('\n');
+  if (lines[0].startsWith('──')) {
+    lines.shift();
+  }
+  if (/^\s*Needs approval: /.test(lines[0] ?? '')) {
+    lines.shift();
+  }
+  const isIndented = lines.every((line) => line === '' || line.startsWith('   '));
+  return (isIndented ? lines.map((line) => line.slice(3)) : lines).join('\n');
+}
+
+export class DecisionBar {
+  /** @param {object} page session, actions, again() and width(). */
+  constructor(page) {
+    this.page = page;
+    this.reset();
+  }
+
+  reset() {
+    this.position = 0;
+    this.current = '';
+    this.mode = ''; // '', 'reject' or 'edit'
+    this.remember = 'once';
+    this.text = '';
+    this.fields = null;
+    this.chosen = new Set();
+    this.busy = false;
+    this.facts = new Map(); // what the server says about approvals, by id
+    this.shown = new Set();
+    this.limit = 120;
+  }
+
+  /** Move to another waiting item. */
+  move(step) {
+    const count = this.page.store.waiting().length;
+    this.position = (this.position + step + count) % Math.max(1, count);
+    this.page.again();
+  }
+
+  /** The item that the bar shows. */
+  item() {
+    const items = this.page.store.waiting();
+    return items[Math.min(this.position, items.length - 1)] ?? null;
+  }
+
+  draw() {
+    const items = this.page.store.waiting();
+    if (items.length === 0) {
+      this.current = '';
+      this.position = 0;
+      return nothing;
+    }
+    this.position = Math.min(this.position, items.length - 1);
+    const item = items[this.position];
+    if (item.id !== this.current) {
+      this._begin(item);
+    }
+    this._describe(item);
+    return html`<section class="decision" aria-label=${t('waiting_for_you')} data-kind=${item.kind} data-id=${item.id}>
+      ${this._drawItem(item, items)}
+    </section>`;
+  }
+
+  /** Draw which of several waiting items this is. */
+  _count(items) {
+    if (items.length < 2) {
+      return nothing;
+    }
+    return html`<div class="decision-count">
+      <button type="button" class="icon-button" aria-label=${t('previous')} @click=${() => this.move(-1)}><span class="turned">${icon('chevron')}</span></button>
+      <span>${t('k_of_n', { k: this.position + 1, n: items.length })}</span>
+      <button type="button" class="icon-button" aria-label=${t('next')} @click=${() => this.move(1)}>${icon('chevron')}</button>
+    </div>`;
+  }
+
+  /** Decide with the buttons of a card: what is dangerous is shown in the bar first. */
+  decideFromCard(item, accepted) {
+    const index = this.page.store.waiting().findIndex((other) => other.id === item.id);
+    const facts = this.facts.get(item.id);
+    const isKnown = this.current === item.id && facts && !facts.loading;
+    if (isKnown && accepted && !facts.dangers.length) {
+      this._decide(item, true);
+      return;
+    }
+    this.position = Math.max(0, index);
+    this.page.again();
+    if (!accepted) {
+      this._begin(item);
+      this._setMode('reject');
+    } else {
+      this.page.focusDecision();
+    }
+  }
+
+  _begin(item) {
+    this.current = item.id;
+    this.mode = '';
+    this.remember = 'once';
+    this.text = '';
+    this.fields = null;
+    this.chosen = new Set();
+    this.limit = 120;
+    this.whole = false;
+  }
+
+  /** Read everything about an approval, and then tell the server that the user sees it. */
+  async _describe(item) {
+    if (item.kind !== 'approval') {
+      return;
+    }
+    if (!this.facts.has(item.id)) {
+      this.facts.set(item.id, { loading: true });
+      const found = await this.page.actions.describeApproval(item);
+      this.facts.set(item.id, found ?? { item, text: '', covers: '', rule: '', dangers: [], answer: '' });
+      this.page.again();
+    }
+    if (!this.shown.has(item.id) && !document.hidden && !this.facts.get(item.id).loading) {
+      this.shown.add(item.id);
+      this.page.actions.shown(item); // starts the time limit
+    }
+  }
+
+  _drawItem(item, items) {
+    if (item.kind === 'question') {
+      return this._drawQuestion(item, items);
+    }
+    if (item.kind === 'plan') {
+      return this._drawPlan(item, items);
+    }
+    return this._drawApproval(item, items);
+  }
+
+  _countdown(item) {
+    const left = item.deadline ? Math.ceil(item.deadline - Date.now() / 1000) : Infinity;
+    if (left > LAST_MINUTE) {
+      return nothing;
+    }
+    return html`<span class="countdown" role="timer">${icon('clock')} ${t('seconds_left', { n: Math.max(0, left) })}</span>`;
+  }
+
+  _drawApproval(item, items) {
+    const { store } = this.page;
+    const facts = this.facts.get(item.id) ?? { loading: true };
+    const may = this.page.app.may('approve');
+    const ready = may && !facts.loading && !this.busy;
+    const grave = (facts.dangers ?? []).some((danger) => danger.grave);
+    const same = this._sameAnswer(item, items);
+    const who = store.nameOf(item.agent);
+    const editing = this.mode === 'edit';
+    return html`
+      <div class="decision-head">
+        <span class="decision-icon">${icon('shield')}</span>
+        <div class="decision-title">
+          <h2>${who ? t('agent_wants', { who, tool: item.call.name }) : t('hilum_wants', { tool: item.call.name })} <span class="risk ${item.risk}">${t(`risk_${item.risk || 'read'}`)}</span></h2>
+          ${item.reason ? html`<p class="quiet">${item.reason}</p>` : nothing}
+        </div>
+        ${this._countdown(item)}${this._count(items)}
+      </div>
+      ${(facts.dangers ?? []).map((danger) => html`<p class="danger-line ${danger.grave ? 'grave' : ''}">${icon('alert')} <span>${showHidden(danger.text)}</span></p>`)}
+      ${editing ? this._drawFields(item) : this._drawCall(item, facts)}
+      ${this.mode === 'reject' ? html`<label class="field"><span>${t('reject_reason')}</span>
+        <textarea class="reason" rows="2" .value=${this.text} placeholder=${t('reject_hint')} @input=${(event) => { this.text = event.target.value; }} @keydown=${(event) => this._reasonKey(event, item)}></textarea></label>` : nothing}
+      ${editing || this.mode === 'reject' ? nothing : this._drawScope(item, facts, grave)}
+      <div class="decision-actions">
+        ${this.mode === 'reject' ? html`
+          <button type="button" class="button danger" ?disabled=${this.busy} @click=${() => this._decide(item, false)}>${t('reject')}</button>
+          <button type="button" class="button" @click=${() => this._setMode('')}>${t('cancel')}</button>` : html`
+          <button type="button" class="button primary accept" ?disabled=${!ready} @click=${() => this._decide(item, true)}>${editing ? t('accept_edited') : t('accept')} <kbd>a</kbd></button>
+          <button type="button" class="button reject" ?disabled=${this.busy || !may} @click=${() => this._setMode('reject')}>${t('reject')} <kbd>x</kbd></button>
+          ${editing ? html`<button type="button" class="button" @click=${() => this._setMode('')}>${t('cancel')}</button>` : html`<button type="button" class="button edit" ?disabled=${!ready} @click=${() => this._setMode('edit')}>${t('edit')} <kbd>e</kbd></button>`}
+          ${same.length > 1 && !editing ? html`<button type="button" class="button accept-all" ?disabled=${!ready || this.remember === 'always'} @click=${() => this._decideAll(same)}>${t('accept_all', { n: same.length })}</button>` : nothing}`}
+        <span class="spacer"></span>
+        <label class="policy"><span>${t('policy')}</span>
+          <select ?disabled=${!may} @change=${(event) => this.page.actions.set({ approve: event.target.value })}>
+            ${['ask_first', 'auto', 'readonly'].map((name) => html`<option value=${name} ?selected=${name === store.state.approve}>${t(`policy_${name}`)}</option>`)}
+          </select></label>
+      </div>`;
+  }
+
+  _drawScope(item, facts, grave) {
+    if (grave) {
+      this.remember = 'once';
+      return html`<p class="quiet scope-note">${t('scope_grave')}</p>`;
+    }
+    const choose = (scope) => () => {
+      this.remember = scope;
+      this.page.again();
+    };
+    const covers = facts.covers || item.scope || t('all_calls_of', { tool: item.call.name });
+    return html`<div class="decision-scope" role="group" aria-label=${t('scope')}>
+      <span class="segments">
+        ${['once', 'session', 'always'].map((scope) => html`<button type="button" aria-pressed=${String(this.remember === scope)} ?disabled=${scope === 'always' && !facts.rule} @click=${choose(scope)}>${t(`scope_${scope}`)}</button>`)}
+      </span>
+      ${this.remember === 'once' ? nothing : html`<span class="rule">${t('scope_covers')} <code>${showHidden(this.remember === 'always' ? facts.rule || covers : covers)}</code></span>`}
+    </div>`;
+  }
+
+  /** Return the approvals of calls of the same answer of the model. */
+  _sameAnswer(item, items) {
+    const answer = this.facts.get(item.id)?.answer;
+    if (!answer) {
+      return [];
+    }
+    const others = items.filter((other) => other.kind === 'approval' && other.agent === item.agent);
+    others.forEach((other) => this._learn(other));
+    return others.filter((other) => this.facts.get(other.id)?.answer === answer);
+  }
+
+  async _learn(item) {
+    if (this.facts.has(item.id)) {
+      return;
+    }
+    this.facts.set(item.id, { loading: true });
+    const found = await this.page.actions.describeApproval(item);
+    this.facts.set(item.id, found ?? { item, text: '', covers: '', rule: '', dangers: [], answer: '' });
+    this.page.again();
+  }
+
+  /** Show what will happen: the change to a file, the command, or the arguments. */
+  _drawCall(item, facts) {
+    if (facts.loading) {
+      return html`<p class="quiet">${t('loading')}</p>`;
+    }
+    const described = shorten(facts.text) || readableArguments((facts.item ?? item).call.arguments);
+    const text = showHidden(described);
+    const hunk = text.search(/^@@ /m);
+    if (hunk >= 0) {
+      const width = this.page.width();
+      const again = () => this.page.again();
+      const before = text.slice(0, hunk).split('\n').filter((line) => !/^(---|\+\+\+) /.test(line)).join('\n').trim();
+      const values = parseObject(item.call.arguments);
+      return html`${before ? html`<p class="plain-text">${before}</p>` : nothing}<div class="diff-frame">
+        <div class="diff-title"><span class="path">${showHidden(values?.path ?? values?.file_path)}</span>${diffChoice(width, again)}</div>
+        ${drawDiff({ diff: text.slice(hunk) }, { width, limit: this.limit, more: () => { this.limit += 400; again(); }, again })}
+      </div>`;
+    }
+    const shown = text.length > MAX_SHOWN && !this.whole
+      ? `${text.slice(0, MAX_SHOWN / 2)}\n… ${t('left_out', { n: formatTokens(text.length - MAX_SHOWN) })} …\n${text.slice(-MAX_SHOWN / 2)}`
+      : text;
+    return html`<pre class="card-text command" tabindex="0" aria-label=${t('arguments')}>${shown}</pre>
+      ${text.length > MAX_SHOWN && !this.whole ? html`<button type="button" class="text-button" @click=${() => { this.whole = true; this.page.again(); }}>${t('whole_result', { n: formatTokens(text.length) })}</button>` : nothing}`;
+  }
+
+  _drawFields(item) {
+    if (this.fields === null) {
+      const text = (this.facts.get(item.id)?.item ?? item).call.arguments;
+      const values = parseObject(text);
+      this.fields = new Map(values ? Object.entries(values) : [['', text]]);
+    }
+    return html`<div class="fields">${[...this.fields].map(([name, value]) => {
+      const isText = typeof value === 'string';
+      const shown = isText ? value : JSON.stringify(value, null, 2);
+      const rows = Math.min(14, Math.max(1, shown.split('\n').length));
+      const change = (event) => {
+        const typed = event.target.value;
+        event.target.setCustomValidity('');
+        if (isText) {
+          this.fields.set(name, typed);
+          return;
+        }
+        try {
+          this.fields.set(name, JSON.parse(typed));
+        } catch {
+          event.target.setCustomValidity(t('not_json'));
+        }
+      };
+      return html`<label class="field"><span>${name || t('arguments')}</span><textarea spellcheck="false" rows=${rows} .value=${shown} @change=${change}></textarea></label>`;
+    })}</div>`;
+  }
+
+  _setMode(mode) {
+    this.mode = mode;
+    this.fields = null;
+    this.page.again();
+    if (mode) {
+      requestAnimationFrame(() => document.querySelector('.decision textarea')?.focus());
+    }
+  }
+
+  _reasonKey(event, item) {
+    if (event.isComposing || event.keyCode === 229) {
+      return;
+    }
+    if (event.key === 'Enter' && !event.shiftKey) {
+      event.preventDefault();
+      this._decide(item, false);
+    } else if (event.key === 'Escape') {
+      event.stopPropagation();
+      this._setMode('');
+    }
+  }
+
+  async _decide(item, accepted) {
+    const edited = accepted && this.mode === 'edit';
+    const body = { accepted, remember: accepted && !edited ? this.remember : 'once' };
+    if (!accepted && this.text.trim()) {
+      body.reason = this.text.trim();
+    }
+    if (edited && this.fields) {
+      const invalid = document.querySelector('.decision textarea:invalid');
+      if (invalid) {
+        invalid.reportValidity();
+        return;
+      }
+      body.arguments = this.fields.has('')
+        ? this.fields.get('')
+        : JSON.stringify(Object.fromEntries(this.fields));
+    }
+    await this._send(() => this.page.actions.decideWith(item, body));
+  }
+
+  async _decideAll(items) {
+    const body = { ids: items.map((item) => item.id), accepted: true, remember: this.remember };
+    await this._send(() => this.page.actions.decideAll(body));
+  }
+
+  async _send(action) {
+    this.busy = true;
+    this.page.again();
+    await action();
+    this.busy = false;
+    this.page.again();
+  }
+
+  /** Decide with one key; return whether the key meant something. */
+  key(name) {
+    const item = this.item();
+    if (!item || this.busy || !this.page.app.may('approve')) {
+      return false;
+    }
+    if (item.kind === 'approval' && name === 'a' && this.mode === '' && !this.facts.get(item.id)?.loading) {
+      this._decide(item, true);
+    } else if (item.kind === 'approval' && name === 'x') {
+      this._setMode('reject');
+    } else if (item.kind === 'approval' && name === 'e') {
+      this._setMode('edit');
+    } else if (item.kind === 'plan' && name === 'a') {
+      this._plan(item, true);
+    } else if (item.kind === 'plan' && name === 'x') {
+      this._setMode('reject');
+    } else if (item.kind === 'question' && /^[1-9]$/.test(name) && item.options?.[name - 1] !== undefined) {
+      this._choose(item, item.options[name - 1]);
+    } else {
+      return false;
+    }
+    return true;
+  }
+
+  _choose(item, option) {
+    if (item.multiple) {
+      this.chosen.has(option) ? this.chosen.delete(option) : this.chosen.add(option);
+      this.page.again();
+      return;
+    }
+    this._send(() => this.page.actions.answer(item, [option]));
+  }
+
+  _drawQuestion(item, items) {
+    const who = this.page.store.nameOf(item.agent);
+    const own = this.text.trim();
+    const submit = () => this._send(
+      () => this.page.actions.answer(item, own ? [...this.chosen, own] : [...this.chosen]),
+    );
+    const decide = () => this._send(() => this.page.actions.answer(item, []));
+    return html`
+      <div class="decision-head"><span class="decision-icon">${icon('question')}</span>
+        <div class="decision-title"><h2>${who ? t('agent_asks', { who }) : t('hilum_asks')}</h2><p class="plain-text question-text">${item.question}</p></div>${this._countdown(item)}${this._count(items)}</div>
+      <div class="options" role="group" aria-label=${item.question}>
+        ${(item.options ?? []).map((option, index) => html`<button type="button" class="option" aria-pressed=${String(this.chosen.has(option))} ?disabled=${this.busy} @click=${() => this._choose(item, option)}><kbd>${index + 1}</kbd><span>${option}</span></button>`)}
+      </div>
+      <div class="free-answer">
+        <input type="text" aria-label=${t('own_answer')} placeholder=${t('own_answer')} .value=${this.text} @input=${(event) => { this.text = event.target.value; this.page.again(); }} @keydown=${(event) => { if (event.key === 'Enter' && !event.isComposing && event.keyCode !== 229) { event.preventDefault(); if (own || this.chosen.size) { submit(); } } }}>
+        <button type="button" class="button primary" ?disabled=${this.busy || (!own && !this.chosen.size)} @click=${submit}>${t('answer')}</button>
+        <button type="button" class="button" ?disabled=${this.busy} @click=${decide}>${t('agent_decides')}</button>
+      </div>`;
+  }
+
+  _drawPlan(item, items) {
+    if (this.planId !== item.id) {
+      this.planId = item.id;
+      this.planText = new StreamingMarkdown();
+    }
+    this.planText.set(item.text ?? '', true);
+    return html`
+      <div class="decision-head"><span class="decision-icon">${icon('spark')}</span><div class="decision-title"><h2>${t('plan_question')}</h2></div>${this._count(items)}</div>
+      ${this.mode === 'edit'
+        ? html`<label class="field"><span>${t('your_plan')}</span><textarea rows="12" .value=${this.text || item.text} @input=${(event) => { this.text = event.target.value; }}></textarea></label>`
+        : html`<div class="plan-text" tabindex="0">${this.planText.element}</div>`}
+      ${this.mode === 'reject' ? html`<label class="field"><span>${t('plan_changes')}</span><textarea rows="2" .value=${this.text} @input=${(event) => { this.text = event.target.value; }}></textarea></label>` : nothing}
+      <div class="decision-actions">
+        ${this.mode === 'reject' ? html`<button type="button" class="button danger" ?disabled=${this.busy} @click=${() => this._plan(item, false)}>${t('plan_reject')}</button>
+          <button type="button" class="button" @click=${() => this._setMode('')}>${t('cancel')}</button>` : html`
+          <button type="button" class="button primary accept" ?disabled=${this.busy} @click=${() => this._plan(item, true)}>${t('plan_accept')} <kbd>a</kbd></button>
+          <button type="button" class="button reject" @click=${() => this._setMode('reject')}>${t('plan_reject')} <kbd>x</kbd></button>
+          ${this.mode === 'edit' ? nothing : html`<button type="button" class="button" @click=${() => this._setMode('edit')}>${t('edit')}</button>`}`}
+      </div>`;
+  }
+
+  _plan(item, accepted) {
+    const text = this.text.trim();
+    const body = { accepted };
+    if (!accepted && text) {
+      body.reason = text;
+    }
+    if (accepted && this.mode === 'edit' && text && text !== item.text) {
+      body.text = text;
+    }
+    this._send(() => this.page.actions.decidePlan(item, body));
+  }
+}
+
+/** Return a short description for notifications. */
+export function describeWaiting(item) {
+  if (item.kind === 'approval') {
+    return `${item.call.name}: ${subjectOf(item.call.arguments)}`;
+  }
+  return item.kind === 'question' ? item.question : t('plan_question');
+}

@@ -1,0 +1,576 @@
+// One session: its stream, its conversation, its decisions and its input.
+
+import { html, nothing, render } from './vendor/lit-html/lit-html.js';
+import { SessionApi } from './api.js';
+import { Composer } from './composer.js';
+import { Connection } from './connection.js';
+import { copyText } from './copying.js';
+import { DecisionBar, describeWaiting } from './decisions.js';
+import { openDialog, pickDialog } from './dialogs.js';
+import { EntryRows, estimateHeight, isShown } from './entries.js';
+import { diffDialog, rewindDialog, undoDialog } from './going_back.js';
+import { icon } from './icons.js';
+import { formatTokens } from './format.js';
+import { notify } from './notifications.js';
+import { writeDraft } from './preferences.js';
+import { SessionFacts } from './session_facts.js';
+import { SidePanel } from './side_panel.js';
+import { drawStatus } from './status_bar.js';
+import { t } from './strings.js';
+import { VirtualList } from './virtual_list.js';
+
+const OLDER = 200;
+
+export class SessionPage {
+  constructor(app, session) {
+    this.app = app;
+    this.session = session;
+    this.store = new SessionFacts();
+    this.api = new SessionApi(session, () => this.store.seq);
+    this.connection = null;
+    this.following = true;
+    this.unread = 0;
+    this.loadingOlder = false;
+    this.commands = [];
+    this.ended = '';
+    this.endedWhy = '';
+    this.files = [];
+    this.filesSeq = -1;
+    this.wasRunning = null;
+    this.scheduled = false;
+    this.actions = this._makeActions();
+    this.panel = new SidePanel(this);
+    this.decisions = new DecisionBar(this);
+    this.element = document.createElement('div');
+    this.element.className = 'session-page';
+    this.scroller = document.createElement('div');
+    this.scroller.className = 'scroller';
+    this.scroller.tabIndex = 0;
+    this.scroller.setAttribute('aria-label', t('conversation'));
+    this.scroller.setAttribute('role', 'region');
+    this.empty = document.createElement('div');
+    this.empty.className = 'empty';
+    this.jump = document.createElement('div');
+    this.jump.className = 'jump-place';
+    this.dock = document.createElement('div');
+    this.dock.className = 'dock';
+    this.bar = document.createElement('div');
+    this.bar.className = 'decision-place';
+    const input = document.createElement('div');
+    input.className = 'composer';
+    this.status = document.createElement('div');
+    this.status.className = 'status';
+    this.dock.append(this.jump, this.bar, input, this.status);
+    this.element.append(this.empty, this.scroller, this.dock);
+    this.rows = new EntryRows(this);
+    this.list = new VirtualList(this.scroller, {
+      create: (key) => this.rows.create(key),
+      update: (key, element) => this.rows.update(key, element),
+      remove: (key, element) => this.rows.remove(key, element),
+      estimate: (key) => estimateHeight(this.store.entries.get(key)),
+    });
+    this.list.onTop = () => this._loadOlder();
+    this.list.onFollow = (follows) => {
+      this.following = follows;
+      this.unread = follows ? 0 : this.unread;
+      this.again();
+    };
+    this.composer = new Composer(input, this);
+    this.clock = setInterval(() => this._tick(), 1_000);
+  }
+
+  /** Begin, when the element is in the document. */
+  shown() {
+    this.composer.open(this.session);
+    this.connection = new Connection(this.session, {
+      after: () => (this.store.loaded ? this.store.seq : 0),
+      messages: (list) => this._receive(list),
+      state: () => this.again(),
+      lost: () => this._checkSession(),
+      ended: () => this._closed(),
+    });
+    this._draw();
+    if (!matchMedia('(pointer: coarse)').matches) {
+      this.composer.focus();
+    }
+    this._loadCommands();
+  }
+
+  close() {
+    clearInterval(this.clock);
+    this.connection?.close();
+    this.list.clear();
+    this.rows.clear();
+    this.list.sizes.disconnect();
+    this.list.viewport.disconnect();
+  }
+
+  title() {
+    return this.store.state.title
+      || this.app.sessions.find((session) => session.id === this.session)?.title
+      || '';
+  }
+
+  width() {
+    return this.list.content.clientWidth - 32;
+  }
+
+  touch(key) {
+    this.list.touch(key);
+  }
+
+  say(text, hint) {
+    this.app.say(text, hint);
+  }
+
+  // --- the stream ------------------------------------------------------------------------------
+
+  _receive(elements) {
+    const { store } = this;
+    const before = store.keys.length;
+    const changes = store.apply(elements);
+    if (changes.gap) {
+      store.clear();
+      this.connection.reconnect();
+      return;
+    }
+    if (changes.reset) {
+      this.rows.markdown.clear();
+    }
+    if (changes.keys || changes.touched.size) {
+      this._updateRows(changes);
+    }
+    if (!this.following && store.keys.length > before && before > 0) {
+      this.unread += store.keys.length - before;
+    }
+    if (changes.state || changes.keys) {
+      this.again();
+      this._notify();
+    }
+    if (changes.state) {
+      this.app.noteSession(this.session, this.store);
+      this._touchAgentCards();
+      this._readFacts();
+    }
+  }
+
+  _updateRows(changes) {
+    const shown = this.store.keys.filter((key) => isShown(this.store.entries.get(key), this.store));
+    const isSame = !changes.reset && shown.length === this.list.keys.length
+      && shown.at(-1) === this.list.keys.at(-1) && shown[0] === this.list.keys[0]
+      && !this._visibilityChanged(changes.touched);
+    if (!isSame) {
+      this.list.setKeys(shown);
+    }
+    for (const key of changes.touched) {
+      this.list.touch(key);
+    }
+  }
+
+  _visibilityChanged(touched) {
+    for (const key of touched) {
+      if (isShown(this.store.entries.get(key), this.store) !== this.list.index.has(key)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  _touchAgentCards() {
+    for (const key of this.list.mounted.keys()) {
+      const entry = this.store.entries.get(key);
+      if (entry?.kind === 'outcome' || (entry?.kind === 'card' && (entry.call?.name === 'task' || !entry.result))) {
+        this.list.touch(key);
+      }
+    }
+  }
+
+  /** Find out why the stream was refused: a WebSocket does not tell, but a request does. */
+  async _checkSession() {
+    try {
+      await this.api.state();
+      return true;
+    } catch (error) {
+      if (error.status === 404 || error.status === 403 || error.status === 410) {
+        this.connection?.close();
+        this.ended = error.status === 403 ? t('session_forbidden') : t('session_gone');
+        this.endedWhy = error.status === 403 ? error.message : '';
+        this._draw();
+      }
+      return false;
+    }
+  }
+
+  /** The server has closed the session; a request opens it again if it still exists. */
+  async _closed() {
+    if (await this._checkSession()) {
+      this.connection.reconnect();
+    }
+  }
+
+  async _describeApproval(item) {
+    const found = await this.app.attempt(() => this.api.approvals());
+    return found?.approvals?.find((each) => each.item.id === item.id) ?? null;
+  }
+
+  async _loadOlder() {
+    if (this.loadingOlder || !this.store.hasOlder || !this.store.loaded) {
+      return;
+    }
+    this.loadingOlder = true;
+    const found = await this.app.attempt(() => this.api.entries(this.store.first, OLDER));
+    if (found !== null) {
+      this.store.addOlder(found.entries);
+      this._updateRows({ touched: new Set(), reset: true });
+    }
+    this.loadingOlder = false;
+  }
+
+  /** Read what the stream does not contain, when it may have changed. */
+  async _readFacts() {
+    const { files_seq: filesSeq = 0 } = this.store.state;
+    const running = this.store.isRunning();
+    if (filesSeq !== this.filesSeq) {
+      this.filesSeq = filesSeq;
+      const found = filesSeq ? await this.api.files().catch(() => null) : null;
+      this.files = found?.files ?? [];
+      this.again();
+    }
+    if (running !== this.wasRunning) {
+      this.wasRunning = running;
+      const usage = running ? null : await this.api.usage().catch(() => null);
+      if (usage?.window) {
+        const { window: size, total: used } = usage.window;
+        this.store.window = { size, used };
+        this.again();
+      }
+    }
+  }
+
+  async _loadCommands() {
+    try {
+      const found = await this.api.commands();
+      this.commands = found.commands;
+    } catch {
+      this.commands = []; // the page's own commands still work
+    }
+  }
+
+  _notify() {
+    for (const item of this.store.waiting()) {
+      notify(item.id, t('waiting_for_you'), describeWaiting(item), () => this.focusDecision());
+    }
+  }
+
+  focusDecision() {
+    this.bar.querySelector('button.accept, .option, button')?.focus();
+  }
+
+  _tick() {
+    const waits = this.store.waiting().some((item) => item.deadline);
+    if (waits || this.store.isRunning()) {
+      this.again();
+      if (this.store.isRunning()) {
+        this._touchAgentCards();
+      }
+    }
+  }
+
+  // --- drawing ---------------------------------------------------------------------------------
+
+  again(all = false) {
+    if (all) {
+      this.list.touchAll();
+    }
+    if (this.scheduled) {
+      return;
+    }
+    this.scheduled = true;
+    requestAnimationFrame(() => {
+      this.scheduled = false;
+      this._draw();
+    });
+  }
+
+  _draw() {
+    const connection = this.connection?.state ?? 'connecting';
+    const isEmpty = this.list.keys.length === 0;
+    this.scroller.setAttribute('aria-label', t('conversation'));
+    this.empty.hidden = !isEmpty && !this.ended;
+    if (isEmpty || this.ended) {
+      render(this._drawEmpty(), this.empty);
+    }
+    render(this._drawLeft() ?? this.decisions.draw(), this.bar);
+    render(this.following || isEmpty ? nothing : html`<button type="button" class="jump" @click=${() => this.list.scrollToEnd()}>${icon('arrow_down')} ${this.unread ? t('n_new', { n: this.unread }) : t('to_end')}</button>`, this.jump);
+    render(drawStatus({ store: this.store, connection, actions: this.actions }), this.status);
+    this.composer.draw();
+    this.app.again();
+  }
+
+  /** Offer to continue what an earlier process left; null if nothing is left. */
+  _drawLeft() {
+    const left = this.store.state.left ?? 0;
+    if (!left || this.store.isRunning() || this.store.waiting().length) {
+      return null;
+    }
+    return html`<section class="decision left" aria-label=${t('continue_run')}><div class="decision-head">
+      <span class="decision-icon">${icon('retry')}</span><div class="decision-title"><h2>${t('left_runs', { n: left })}</h2></div>
+      <button type="button" class="button primary small" @click=${() => this.actions.resume()}>${t('continue_run')}</button></div></section>`;
+  }
+
+  _drawEmpty() {
+    if (this.ended) {
+      return html`<h2>${this.ended}</h2><p class="quiet">${this.endedWhy || t('session_gone_text')}</p><a class="button" href="#/">${t('to_sessions')}</a>`;
+    }
+    if (!this.store.loaded) {
+      return html`<span class="spinner big"></span><p class="quiet" role="status">${t('loading')}</p>`;
+    }
+    const tips = ['tip_ask', 'tip_files', 'tip_slash'];
+    return html`<h2>${t('empty_title')}</h2><p class="quiet">${t('empty_text')}</p>
+      <ul class="tips">${tips.map((tip) => html`<li>${t(tip)}</li>`)}</ul>`;
+  }
+
+  showAgent(actor) {
+    this.store.agent = actor;
+    this.following = true;
+    this.list.follows = true;
+    this._updateRows({ touched: new Set(), reset: true });
+    this.again();
+  }
+
+  // --- what the user can do --------------------------------------------------------------------
+
+  _makeActions() {
+    const { app } = this;
+    const attempt = (operation) => app.attempt(operation);
+    const run = (operation) => attempt(async () => (await operation()) ?? true);
+    return {
+      submit: (text, images) => this._submit(text, images),
+      stop: (agent) => run(() => this.api.stop(agent ? { agent } : {})),
+      retry: () => run(() => this.api.retry()),
+      resume: () => run(() => this.api.resume()),
+      repeatCall: (card) => run(() => this.api.repeat(card.call.id)),
+      describeApproval: (item) => this._describeApproval(item),
+      withdraw: async (id, text) => {
+        if (await run(() => this.api.withdraw(id, this.store.agent ?? 'main'))) {
+          this._returnText(text);
+        }
+      },
+      takeBack: async (runId, text) => {
+        if (await run(() => this.api.stop({ run: runId }))) {
+          this._returnText(text);
+        }
+      },
+      shown: (item) => this.api.shown(item.id).catch(() => {}), // it may be answered already
+      decideFromCard: (item, accepted) => this.decisions.decideFromCard(item, accepted),
+      decideWith: (item, body) => run(() => this.api.decide(item.id, body)),
+      decideAll: (body) => run(() => this.api.decideAll(body)),
+      answer: (item, answers) => run(() => this.api.answer(item.id, { answers })),
+      decidePlan: (item, body) => run(() => this.api.decidePlan(item.id, body)),
+      set: (body) => run(() => this.api.set(body)),
+      compact: (focus) => run(() => this.api.compact(focus ? { focus } : {})),
+      loadResult: async (card, offset, limit) => {
+        return attempt(() => this.api.result(card.call.id, offset, limit));
+      },
+      completeFiles: async (text, signal) => {
+        try {
+          const found = await this.api.complete(text, signal);
+          return found.completions.map((each) => each.text);
+        } catch {
+          return null; // completion is a convenience
+        }
+      },
+      slashCommands: (start) => this._slashCommands(start),
+      openAgent: (agent) => this.showAgent(agent.actor),
+      showEntry: (id) => this.list.scrollToKey(id),
+      showDiff: async (path) => {
+        const found = await attempt(() => this.api.diff(path));
+        if (found) {
+          await diffDialog(path, found.diffs);
+        }
+      },
+      undo: (what = {}) => this._undo(what),
+      undoCall: (card) => this._undo({ scope: 'call', name: card.call.id }),
+      redo: () => this._redo(),
+      rewind: (entry) => this._rewind(entry),
+      reconnect: () => this.connection?.reconnect(),
+      chooseModel: () => this._choose('model', t('choose_model'), async () => {
+        const found = await this.api.models();
+        return found.models.map((each) => ({ ...each, about: describeModel(each) }));
+      }),
+      chooseMode: () => this._choose('mode', t('choose_mode'), async () => {
+        return (await this.api.modes()).modes;
+      }),
+      choosePolicy: () => this._choose('approve', t('choose_policy'), async () => ['ask_first', 'auto', 'readonly'].map((name) => ({ name, label: t(`policy_${name}`), about: t(`policy_${name}_about`) }))),
+      readSettings: async () => {
+        const found = await attempt(() => this.api.settings());
+        return found?.settings ?? [];
+      },
+      writeSetting: (name, value) => run(() => this.api.setSettings({ [name]: value })),
+      closePanel: () => app.closeDrawers(),
+    };
+  }
+
+  _returnText(text) {
+    const current = this.composer.input.value;
+    this.composer.setText(current ? `${text}\n${current}` : text);
+  }
+
+  async _choose(field, title, read) {
+    const found = await this.app.attempt(read);
+    if (found === null) {
+      return;
+    }
+    const actor = this.store.actor();
+    const current = this.store.state[field] || actor[field];
+    const items = found.map((each) => {
+      const { name } = each;
+      return { value: name, label: each.label ?? name, about: each.about ?? each.description ?? '', current: each.current ?? name === current };
+    });
+    const value = await pickDialog(title, items);
+    if (value) {
+      await this.actions.set({ [field]: value });
+    }
+  }
+
+  async _undo(body) {
+    const preview = await this.app.attempt(() => this.api.previewUndo(body));
+    if (preview === null) {
+      return;
+    }
+    if (await undoDialog(preview, t('undo_title'), t('undo'))) {
+      const done = await this.app.attempt(() => this.api.undo(body));
+      if (done !== null) {
+        this.say(t('undone'));
+      }
+    }
+  }
+
+  async _redo() {
+    const preview = await this.app.attempt(() => this.api.previewRedo());
+    if (preview !== null && await undoDialog(preview, t('redo_title'), t('redo'))) {
+      const done = await this.app.attempt(() => this.api.redo());
+      if (done !== null) {
+        this.say(t('redone'));
+      }
+    }
+  }
+
+  async _rewind(entry) {
+    const found = await this.app.attempt(() => this.api.rewindPoints());
+    const point = found?.points.find((each) => each.run === entry.run);
+    if (!point) {
+      if (found !== null) {
+        this.say(t('no_rewind'));
+      }
+      return;
+    }
+    const { to } = point;
+    const choice = await rewindDialog(entry, () => this.app.attempt(() => this.api.previewRewind({ to })));
+    if (!choice) {
+      return;
+    }
+    const done = await this.app.attempt(() => this.api.rewind({ to, ...choice }));
+    if (done === null) {
+      return;
+    }
+    if (done.session && done.session !== this.session) {
+      writeDraft(done.session, done.text);
+      location.hash = `#/s/${encodeURIComponent(done.session)}`;
+      this.app.loadSessions('');
+    } else if (choice.conversation && done.text) {
+      this._returnText(done.text);
+    }
+    this.say(t('rewound'));
+  }
+
+  /** Send what was typed; return whether it was taken. */
+  async _submit(text, images) {
+    const command = /^\/([\w:.-]+)(?:\s+([\s\S]*))?$/.exec(text);
+    if (command && images.length === 0) {
+      const own = OWN_COMMANDS.find((each) => each.names.includes(command[1]));
+      if (own) {
+        own.run(this, (command[2] ?? '').trim());
+        return true;
+      }
+    }
+    this.list.scrollToEnd();
+    const steers = this.store.isRunning() && images.length === 0 && !command;
+    const agent = this.store.agent ?? undefined;
+    const sent = await this.app.attempt(async () => {
+      if (steers) {
+        return (await this.api.steer({ text, ...(agent ? { agent } : {}) })) ?? true;
+      }
+      return (await this.api.prompt({ text, ...(images.length ? { images } : {}), ...(agent ? { agent } : {}) })) ?? true;
+    });
+    if (sent?.reply) {
+      await openDialog(text.slice(0, 60), () => html`<pre class="card-text" tabindex="0">${sent.reply}</pre>`);
+    }
+    return sent !== null;
+  }
+
+  _slashCommands(start) {
+    const own = OWN_COMMANDS.map((each) => ({ name: each.names[0], about: t(each.about) }));
+    const names = new Set(OWN_COMMANDS.flatMap((each) => each.names));
+    const others = this.commands
+      .filter((each) => each.mark === '/' && !names.has(each.name))
+      .map((each) => ({ name: each.name, about: [each.arguments, each.summary].filter(Boolean).join(' · ') }));
+    return [...own, ...others]
+      .filter((each) => each.name.startsWith(start))
+      .map((each) => ({ label: `/${each.name}`, about: each.about, insert: `/${each.name} ` }));
+  }
+}
+
+// Commands that the page carries out itself. Others go to the server as they were typed.
+const OWN_COMMANDS = [
+  { names: ['approve'], about: 'choose_policy', run: (page, value) => (value ? page.actions.set({ approve: value }) : page.actions.choosePolicy()) },
+  { names: ['clear', 'new'], about: 'new_session', run: (page) => page.app.newSession() },
+  { names: ['compact'], about: 'compact', run: (page, focus) => page.actions.compact(focus) },
+  { names: ['continue', 'retry'], about: 'continue_run', run: (page) => page.actions.retry() },
+  { names: ['copy'], about: 'copy_answer', run: (page) => copyLastAnswer(page) },
+  { names: ['export'], about: 'export', run: (page) => page.app.sessionAction('export', { id: page.session, title: page.title() }) },
+  { names: ['fork'], about: 'fork', run: (page) => page.app.sessionAction('fork', { id: page.session }) },
+  { names: ['help', 'keys'], about: 'keys', run: (page) => page.app.openHelp() },
+  { names: ['mode'], about: 'choose_mode', run: (page, value) => (value ? page.actions.set({ mode: value }) : page.actions.chooseMode()) },
+  { names: ['model'], about: 'choose_model', run: (page, value) => (value ? page.actions.set({ model: value }) : page.actions.chooseModel()) },
+  { names: ['redo'], about: 'redo', run: (page) => page.actions.redo() },
+  { names: ['rename'], about: 'rename', run: (page, value) => (value ? page.actions.set({ title: value }) : page.app.sessionAction('rename', { id: page.session, title: page.title() })) },
+  { names: ['rewind'], about: 'rewind_title', run: (page) => chooseRewind(page) },
+  { names: ['settings'], about: 'settings', run: (page) => page.app.openSettings() },
+  { names: ['stop'], about: 'stop', run: (page) => page.actions.stop() },
+  { names: ['undo'], about: 'undo', run: (page) => page.actions.undo() },
+];
+
+function describeModel(model) {
+  const facts = [];
+  if (model.window) {
+    facts.push(t('model_window', { n: formatTokens(model.window) }));
+  }
+  if (model.input !== null && model.output !== null) {
+    facts.push(t('model_price', { input: model.input, output: model.output }));
+  }
+  if (model.problem) {
+    facts.push(model.problem);
+  }
+  return facts.join(' · ');
+}
+
+async function copyLastAnswer(page) {
+  const answers = [...page.store.entries.values()].filter((entry) => entry.kind === 'answer' && entry.text);
+  const last = answers.at(-1);
+  if (last) {
+    page.say((await copyText(last.text)) ? t('copied') : t('copy_failed'));
+  }
+}
+
+async function chooseRewind(page) {
+  const { store } = page;
+  const prompts = store.keys
+    .map((key) => store.entries.get(key))
+    .filter((entry) => entry.kind === 'prompt' && entry.agent === store.lead() && !entry.retries && !entry.repeats && !entry.steers)
+    .reverse();
+  const id = await pickDialog(t('rewind_title'), prompts.map((entry) => ({ value: entry.id, label: (entry.typed || entry.text).slice(0, 120) })));
+  if (id !== undefined) {
+    await page.actions.rewind(store.entries.get(id));
+  }
+}

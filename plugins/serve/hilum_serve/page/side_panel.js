@@ -1,0 +1,94 @@
+// The panel at the right: todo list, agents, changed files, timeline and usage.
+
+import { html, nothing } from './vendor/lit-html/lit-html.js';
+import { drawProgress } from './cards.js';
+import { baseName, formatCost, formatTokens } from './format.js';
+import { icon } from './icons.js';
+import { t } from './strings.js';
+import { drawTimeline } from './timeline.js';
+
+const TODO_ICONS = { completed: 'check', in_progress: '', failed: 'alert', blocked: 'alert', cancelled: 'close', skipped: 'minus', pending: '' };
+
+export class SidePanel {
+  constructor(page) {
+    this.page = page;
+    this.openTodo = '';
+    this.files = null;
+  }
+
+  draw() {
+    const { store } = this.page;
+    return html`
+      <div class="panel-head only-drawer"><h2>${t('details')}</h2><button type="button" class="icon-button" aria-label=${t('close')} @click=${() => this.page.actions.closePanel()}>${icon('close')}</button></div>
+      ${this._todos(store)}
+      ${this._agents(store)}
+      ${this._files()}
+      <section class="panel-section"><h3>${t('timeline')}</h3>${drawTimeline(store, (id) => this.page.actions.showEntry(id))}</section>
+      ${this._usage(store)}`;
+  }
+
+  _todos(store) {
+    const todos = store.todos();
+    if (!todos.items?.length) {
+      return html`<section class="panel-section"><h3>${t('todo')}</h3><p class="quiet">${t('no_todos')}</p></section>`;
+    }
+    const done = todos.completed ?? 0;
+    const total = todos.total ?? todos.items.length;
+    return html`<section class="panel-section todo-panel">
+      <h3>${t('todo')} <span class="quiet">${t('done_of', { k: done, n: total })}</span></h3>
+      <progress max=${total || 1} .value=${done} aria-label=${t('progress')}></progress>
+      <ol class="todos">${todos.items.map((item) => html`<li class="todo ${item.status}">
+        <button type="button" aria-expanded=${String(this.openTodo === item.id)} @click=${() => { this.openTodo = this.openTodo === item.id ? '' : item.id; this.page.again(); }}>
+          <span class="todo-mark" aria-hidden="true">${TODO_ICONS[item.status] ? icon(TODO_ICONS[item.status]) : nothing}</span>
+          <span class="todo-text">${item.content}<span class="visually-hidden">, ${t(`todo_${item.status}`)}</span></span></button>
+        ${this.openTodo === item.id ? html`<p class="quiet todo-more">${t(`todo_${item.status}`)}</p>` : nothing}
+      </li>`)}</ol>
+    </section>`;
+  }
+
+  _agents(store) {
+    const agents = store.agents();
+    if (agents.length === 0) {
+      return nothing;
+    }
+    return html`<section class="panel-section"><h3>${t('agents')} <span class="quiet">${agents.length}</span></h3>
+      <ul class="agents">${agents.slice(-30).reverse().map((agent) => html`<li class="agent ${agent.status}">
+        <button type="button" @click=${() => this.page.actions.openAgent(agent)}>
+          <span class="state-icon">${icon('agent')}</span>
+          <span class="agent-title">${agent.title || agent.agent}</span>
+          <span class="tag ${agent.status}">${t(`agent_${agent.status}`)}</span>
+        </button>
+        ${!agent.ended ? drawProgress(agent) : nothing}
+      </li>`)}</ul></section>`;
+  }
+
+  _files() {
+    const files = this.page.files ?? [];
+    if (files.length === 0) {
+      return nothing;
+    }
+    return html`<section class="panel-section"><h3>${t('changed_files')} <span class="quiet">${files.length}</span></h3>
+      <ul class="files">${files.slice(0, 100).map((file) => {
+        const path = typeof file === 'string' ? file : file.path;
+        return html`<li><button type="button" title=${path} @click=${() => this.page.actions.showDiff(path)}>${icon('file')}<span class="file-name">${baseName(path)}</span><span class="quiet file-folder">${path.slice(0, -baseName(path).length)}</span>
+          ${file.added || file.removed ? html`<span class="line-counts"><b class="added">+${file.added ?? 0}</b> <b class="removed">−${file.removed ?? 0}</b></span>` : nothing}</button></li>`;
+      })}</ul>
+      <div class="panel-actions">
+        <button type="button" class="text-button" @click=${() => this.page.actions.undo()}>${icon('undo')} ${t('undo')}</button>
+        <button type="button" class="text-button" @click=${() => this.page.actions.redo()}>${t('redo')}</button>
+      </div></section>`;
+  }
+
+  _usage(store) {
+    const usage = store.usage();
+    const rows = [
+      [t('input_tokens'), formatTokens(usage.input)],
+      [t('cached_tokens'), `${formatTokens(usage.cached)}${usage.input ? ` (${Math.round((usage.cached / usage.input) * 100)} %)` : ''}`],
+      [t('output_tokens'), formatTokens(usage.output)],
+      [t('cost'), formatCost(usage.cost)],
+      [t('runs'), String(usage.runs)],
+    ];
+    return html`<section class="panel-section"><h3>${t('usage')}</h3>
+      <dl class="facts-list">${rows.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl></section>`;
+  }
+}

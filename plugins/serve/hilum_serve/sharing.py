@@ -1,0 +1,140 @@
+"""``/share``: serves the running session in the browser, from the process that has it open."""
+
+from __future__ import annotations
+
+import sys
+import webbrowser
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+import trio
+from hilum import HilumError, Session
+
+from hilum_serve.settings import ServeSettings
+
+if TYPE_CHECKING:
+    from hilum_serve.server import RunningServer
+
+_USAGE = "Enter /share to open this conversation in the browser, or /share stop to end that."
+_MEANING = (
+    "Whoever has the address can do here what you can. It works only on this machine, until you"
+    " enter /share stop or leave the conversation."
+)
+
+
+class SessionSharing:
+    """Serves one session after ``/share``.
+
+    Args:
+        session: The session.
+        nursery: The nursery for the server.
+
+    Attributes:
+        url: The address that logs a browser in; empty while the session is not shared.
+    """
+
+    def __init__(self, session: Session, nursery: trio.Nursery) -> None:
+        self.url = ""
+        self._session = session
+        self._nursery = nursery
+        self._stop: trio.Event | None = None
+        self._ended = trio.Event()
+
+    async def run(self, words: Sequence[str]) -> str:
+        """Carry out ``/share`` with its arguments, and return the reply."""
+        if list(words) == ["stop"]:
+            return await self.stop()
+        if words:
+            return _USAGE
+        try:
+            return await self.share()
+        except HilumError as error:
+            return f"The conversation is not shared. {error}"
+
+    async def share(self) -> str:
+        """Serve the session unless it is served already, and return a text with the address.
+
+        Raises:
+            HilumError: The server cannot start.
+        """
+        if self._stop is not None:
+            return f"This conversation is open at\n{self.url}\n{_MEANING}"
+        running = await self._nursery.start(self._serve)
+        opened = await self._open_browser(running)
+        what = "Opened in the browser. Elsewhere on this machine" if opened else "Open"
+        return f"{what}: {self.url}\n{_MEANING}"
+
+    async def stop(self) -> str:
+        """End the server; the session goes on here."""
+        if self._stop is None:
+            return "This conversation is not shared."
+        self._stop.set()
+        await self._ended.wait()
+        return "The conversation is no longer shared."
+
+    async def _serve(self, task_status: trio.TaskStatus[RunningServer]) -> None:
+        """Serve the session until cancelled."""
+        # The import takes long, and the terminal must go on meanwhile.
+        await trio.to_thread.run_sync(import_module, "hilum_serve.app")
+        server = import_module("hilum_serve.server")
+        listening = import_module("hilum_serve.listening")
+        tokens = import_module("hilum_serve.tokens")
+        session = self._session
+        listeners = listening.listen("127.0.0.1", 0)
+        port = listeners[0].getsockname()[1]
+        token = server.make_token()
+        options = server.ServerOptions(
+            listeners=listeners,
+            host="127.0.0.1",
+            port=port,
+            # Only this session can be used, and none can be opened.
+            workspaces=[],
+            tokens=tokens.Tokens(None, token),
+            settings=session.settings(ServeSettings),
+            environ=session.kernel.environ,
+        )
+        title = (await session.kernel.store.info(session.id)).title
+        self._ended = trio.Event()
+        try:
+            self._stop = trio.Event()
+            async with (
+                server.run_server(session.kernel.store, options) as running,
+                running.hub.host(session, title),
+            ):
+                self.url = running.make_url(token)
+                task_status.started(running)
+                await self._stop.wait()
+        finally:
+            self._stop = None
+            self.url = ""
+            self._ended.set()
+
+    async def _open_browser(self, running: RunningServer) -> bool:
+        """Open the session in the user's browser, if this machine has a screen."""
+        if not _has_screen(self._session.kernel.environ) or not self._session.attended:
+            return False
+        # Other users of the machine can read the arguments of programs, so the address that the
+        # browser is started with works only once, and only for a minute.
+        url = f"{running.make_url(running.tokens.make_code())}#/s/{self._session.id}"
+        # The browser belongs to the user and outlives hilum, so it is not started through the
+        # warden. No shell is involved.
+        return await trio.to_thread.run_sync(webbrowser.open, url, abandon_on_cancel=True)
+
+
+def _has_screen(variables: Mapping[str, str]) -> bool:
+    """Return whether a browser with windows can be started here."""
+    if "SSH_CONNECTION" in variables:
+        return False
+    if sys.platform in ("darwin", "win32"):
+        return True
+    return bool(variables.get("DISPLAY") or variables.get("WAYLAND_DISPLAY"))
+
+
+@asynccontextmanager
+async def open_sharing(session: Session) -> AsyncIterator[SessionSharing]:
+    """Yield the object that serves a session on demand, and end it afterwards."""
+    async with trio.open_nursery() as nursery:
+        yield SessionSharing(session, nursery)
+        nursery.cancel_scope.cancel()

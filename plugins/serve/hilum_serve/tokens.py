@@ -1,0 +1,307 @@
+"""Tokens: one for each start of the server, and named ones with rights in a file."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import attrs
+import msgspec
+from hilum import UsageError
+from hilum.errors import E_BAD_ARGS, E_UNKNOWN
+from hilum.settings import config_folder
+
+from hilum_serve.users import RIGHTS, Rights, User
+
+FILE = "serve-tokens.json"
+OWNER = "owner"
+"""Name of the user with the token of the start."""
+MAX_FILE = 1_000_000
+CODE_SECONDS = 60.0
+"""Seconds within which a code that a browser is started with must be used."""
+_NAME = "A name has 1 to 40 letters, digits, dots, hyphens and underscores."
+
+
+class StoredToken(msgspec.Struct, frozen=True, kw_only=True):
+    """A named token in the file, which contains only its hash.
+
+    Attributes:
+        name: Name of the user.
+        hash: SHA-256 of the token. Tokens are random, so that a slow hash would add nothing.
+        rights: What the user may do.
+        workspaces: Folders whose sessions the user may use; empty for all folders of the server.
+        expires: Unix time from which the token is refused; 0 for never.
+        created: Unix time.
+    """
+
+    name: str
+    hash: str
+    rights: Rights = "watch"
+    workspaces: tuple[str, ...] = ()
+    expires: float = 0.0
+    created: float = 0.0
+
+
+def hash_token(token: str) -> str:
+    """Return the hash of a token as hexadecimal text."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def tokens_path() -> Path:
+    """Return the path of the file with the named tokens."""
+    return Path(config_folder()) / FILE
+
+
+def read_tokens(path: Path) -> list[StoredToken]:
+    """Return the named tokens in a file; none if it does not exist.
+
+    Raises:
+        UsageError: The file cannot be read, is readable by other users, or has mistakes.
+    """
+    try:
+        with open(path, "rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            data = file.read(MAX_FILE)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise _file_error(path, f"cannot be read: {error.strerror}") from None
+    if os.name == "posix" and mode & 0o077:
+        hint = f"Run chmod 600 {path}."
+        raise UsageError(
+            f"The token file {path} is readable by other users.", code=E_BAD_ARGS, hint=hint
+        )
+    try:
+        return msgspec.json.decode(data, type=list[StoredToken])
+    except msgspec.MsgspecError as error:
+        raise _file_error(path, f"has a mistake: {error}") from None
+
+
+def write_tokens(path: Path, tokens: Sequence[StoredToken]) -> None:
+    """Replace the file with the named tokens, readable only by the user."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    data = msgspec.json.format(msgspec.json.encode(tokens), indent=2)
+    write_private(path, data + b"\n")
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Write a file of mode 0600 and rename it into place, so that no link is followed."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def add_token(
+    path: Path,
+    name: str,
+    rights: Rights,
+    *,
+    workspaces: Sequence[Path] = (),
+    seconds: float = 0.0,
+) -> str:
+    """Add a named token to the file, and return the token, which is shown only once.
+
+    Args:
+        path: The file.
+        name: Name of the user.
+        rights: What the user may do.
+        workspaces: Folders whose sessions the user may use; none for all folders of the server.
+        seconds: Seconds until the token expires; 0 for never.
+
+    Raises:
+        UsageError: The name is wrong or taken, or the file cannot be used.
+    """
+    check_name(name)
+    tokens = read_tokens(path)
+    if any(token.name == name for token in tokens):
+        hint = f"Remove it first: hilum serve token remove {name}"
+        raise UsageError(f"There is a token named {name!r} already.", code=E_BAD_ARGS, hint=hint)
+    token = secrets.token_urlsafe(32)
+    now = time.time()
+    stored = StoredToken(
+        name=name,
+        hash=hash_token(token),
+        rights=rights,
+        workspaces=tuple(str(folder) for folder in workspaces),
+        expires=now + seconds if seconds else 0.0,
+        created=now,
+    )
+    write_tokens(path, [*tokens, stored])
+    return token
+
+
+def remove_token(path: Path, name: str) -> None:
+    """Remove a named token from the file; a running server ends its streams within a second.
+
+    Raises:
+        UsageError: There is no such token.
+    """
+    tokens = read_tokens(path)
+    kept = [token for token in tokens if token.name != name]
+    if len(kept) == len(tokens):
+        hint = "hilum serve token list shows all."
+        raise UsageError(f"There is no token named {name!r}.", code=E_UNKNOWN, hint=hint)
+    write_tokens(path, kept)
+
+
+def check_name(name: str) -> None:
+    """Check the name of a token.
+
+    Raises:
+        UsageError: The name has other characters, or is that of the server's own user.
+    """
+    is_plain = name.isascii() and all(each.isalnum() or each in "-_." for each in name)
+    if not is_plain or not 1 <= len(name) <= 40 or name == OWNER:
+        raise UsageError(f"{name!r} cannot be the name of a token.", code=E_BAD_ARGS, hint=_NAME)
+
+
+@attrs.frozen
+class _Known:
+    """A token that the server accepts, and its user."""
+
+    hash: str
+    user: User
+    expires: float
+
+
+class Tokens:
+    """The tokens that a running server accepts.
+
+    A browser gets a secret of its own in a cookie in exchange for its token. The secret is derived
+    from the token's hash and a key of this start, so that the cookie reveals no token and ends with
+    the server.
+
+    Args:
+        path: The file with the named tokens; None for none.
+        start: The token of this start; empty if only named tokens are accepted.
+        owner: The user of the start's token.
+    """
+
+    def __init__(self, path: Path | None, start: str, owner: User | None = None) -> None:
+        self._path = path
+        self._key = secrets.token_bytes(32)
+        self._start = _Known(hash_token(start), owner or _make_owner(), 0.0) if start else None
+        self._named: list[_Known] = []
+        self._stamp: tuple[int, ...] = ()
+        self._codes: dict[str, float] = {}
+        self.reload()
+
+    def reload(self) -> bool:
+        """Read the file again if it has changed, and return whether it had.
+
+        A file that cannot be read any more is treated as empty: a removed token must not stay
+        valid because of a mistake in the file.
+        """
+        if self._path is None:
+            return False
+        stamp = _stamp(self._path)
+        if stamp == self._stamp:
+            return False
+        self._stamp = stamp
+        try:
+            self._named = [_know(token) for token in read_tokens(self._path)]
+        except UsageError:
+            self._named = []
+        return True
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no named token."""
+        return not self._named
+
+    def find_user(self, token: str) -> User | None:
+        """Return the user of a token; ``None`` if it is wrong or expired."""
+        return self._find(hash_token(token), lambda known: known.hash)
+
+    def make_code(self) -> str:
+        """Return a code that logs the start's user in once, within a minute."""
+        code = secrets.token_urlsafe(32)
+        self._codes[hash_token(code)] = time.monotonic() + CODE_SECONDS
+        return code
+
+    def find_login_user(self, token: str) -> User | None:
+        """Return the user of a token or of a code, which is then used up."""
+        expires = self._codes.pop(hash_token(token), 0.0)
+        if expires > time.monotonic() and self._start is not None:
+            return self._start.user
+        return self.find_user(token)
+
+    def find_cookie_user(self, secret: str) -> User | None:
+        """Return the user of a cookie's secret; ``None`` if it is wrong or expired."""
+        return self._find(secret, self._make_secret)
+
+    def find_named(self, name: str) -> User | None:
+        """Return the user with a name, whom a reverse proxy has authenticated."""
+        now = time.time()
+        for known in self._named:
+            if known.user.name == name and not 0 < known.expires <= now:
+                return known.user
+        return None
+
+    def make_cookie(self, user: User) -> str:
+        """Return the secret for the cookie of a user."""
+        for known in self._all():
+            if known.user.token == user.token:
+                return self._make_secret(known)
+        return secrets.token_hex(32)
+
+    def is_valid(self, user: User) -> bool:
+        """Return whether the token of a user is still accepted, with the same rights."""
+        now = time.time()
+        return any(known.user == user and not 0 < known.expires <= now for known in self._all())
+
+    def _all(self) -> list[_Known]:
+        return [*self._named, self._start] if self._start is not None else self._named
+
+    def _make_secret(self, known: _Known) -> str:
+        return hmac.new(self._key, known.hash.encode(), hashlib.sha256).hexdigest()
+
+    def _find(self, given: str, of: Callable[[_Known], str]) -> User | None:
+        found: User | None = None
+        now = time.time()
+        data = given.encode("utf-8", "surrogateescape")
+        # All tokens are compared, and each in constant time, so that the time reveals nothing.
+        for known in self._all():
+            is_same = hmac.compare_digest(data, of(known).encode())
+            if is_same and not 0 < known.expires <= now:
+                found = known.user
+        return found
+
+
+def _know(token: StoredToken) -> _Known:
+    user = User(
+        name=token.name,
+        rights=token.rights,
+        workspaces=tuple(Path(folder) for folder in token.workspaces),
+        token=token.hash[:16],
+    )
+    return _Known(token.hash, user, token.expires)
+
+
+def _make_owner() -> User:
+    return User(OWNER, RIGHTS[-1], token="start")
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    try:
+        found = path.stat()
+    except OSError:
+        return ()
+    return (found.st_mtime_ns, found.st_size, found.st_ino, found.st_mode)
+
+
+def _file_error(path: Path, what: str) -> UsageError:
+    return UsageError(f"The token file {path} {what}.", code=E_BAD_ARGS)

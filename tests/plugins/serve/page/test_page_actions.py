@@ -1,0 +1,332 @@
+"""What users do: write, steer, go back, manage sessions, change settings; by mouse and by keyboard."""
+
+import base64
+import json
+
+import pytest
+
+from .conftest import SIZES, keep_screenshot, wait_until
+from .fake_server import main_agent
+from .samples import TODO, answer, approval, card, every_state, prompt, result, started
+
+PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"\0" * 32).decode()
+RUNNING = {"running": True, "agents": [main_agent(running=True, state="running")]}
+
+
+def write(page, text):
+    page.locator(".composer textarea").fill(text)
+    page.locator(".composer textarea").press("Enter")
+
+
+def test_a_prompt_is_sent_and_the_draft_survives_a_reload(server, open_session):
+    page = open_session()
+    page.locator(".composer textarea").fill("Not yet sent")
+    page.reload()
+    page.locator(".connection.open").wait_for(state="attached")
+    assert page.locator(".composer textarea").input_value() == "Not yet sent"
+    page.locator(".composer textarea").press("Shift+Enter")
+    assert page.locator(".composer textarea").input_value() == "Not yet sent\n"
+    page.locator(".composer textarea").press("Enter")
+    asked = server.wait_for("/prompts")
+    assert asked.body == {"text": "Not yet sent"}
+    assert asked.seen == str(server.seq)
+    page.locator(".composer textarea:placeholder-shown").wait_for()
+
+
+def test_enter_that_confirms_a_word_of_an_input_method_does_not_send(server, open_session):
+    page = open_session()
+    page.locator(".composer textarea").fill("你好")
+    page.evaluate("""() => {
+        const input = document.querySelector('.composer textarea');
+        input.dispatchEvent(new KeyboardEvent('keydown', {key: 'Enter', isComposing: true, bubbles: true}));
+        input.dispatchEvent(new KeyboardEvent('keydown', {key: 'Enter', keyCode: 229, bubbles: true}));
+    }""")
+    page.wait_for_timeout(100)
+    assert not any(each.path == "/prompts" for each in server.asked)
+
+
+def test_enter_on_a_phone_makes_a_new_line(server, open_session):
+    page = open_session(size="phone")
+    page.locator(".composer textarea").fill("one")
+    page.locator(".composer textarea").press("Enter")
+    assert page.locator(".composer textarea").input_value() == "one\n"
+    page.get_by_role("button", name="Send").click()
+    server.wait_for("/prompts")
+
+
+def test_a_working_agent_is_steered_and_stopped_and_texts_are_taken_back(server, open_session):
+    server.state.update(RUNNING, queued=[{"id": "r5", "agent": "main", "text": "Later"}],
+                        steering=[{"id": "m1", "agent": "main", "text": "Faster"}])  # fmt: skip
+    page = open_session()
+    write(page, "Use pytest")
+    assert server.wait_for("/steering").body == {"text": "Use pytest"}
+    page.locator(".queue li", has_text="Faster").get_by_role("button").click()
+    server.wait_for("/steering/m1", "DELETE")
+    wait_until(page, lambda: page.locator(".composer textarea").input_value() == "Faster")
+    page.locator(".queue li", has_text="Later").get_by_role("button").click()
+    assert server.wait_for("/stop").body == {"run": "r5"}
+    page.get_by_role("button", name="Stop").first.click()
+    assert server.wait_for("/stop", count=2).body == {}
+
+
+def test_a_failed_run_is_continued(server, open_session):
+    server.entries = every_state()[:11]
+    page = open_session()
+    page.locator(".outcome-box").get_by_role("button", name="Continue").click()
+    server.wait_for("/retry")
+
+
+def test_images_are_pasted_and_removed(server, open_session):
+    page = open_session()
+    paste = """(data) => {
+        const bytes = Uint8Array.from(atob(data), (sign) => sign.charCodeAt(0));
+        const transfer = new DataTransfer();
+        transfer.items.add(new File([bytes], 'a.png', {type: 'image/png'}));
+        document.querySelector('.composer textarea').dispatchEvent(
+            new ClipboardEvent('paste', {clipboardData: transfer, bubbles: true, cancelable: true}));
+    }"""
+    page.evaluate(paste, PNG)
+    page.evaluate(paste, PNG)
+    page.locator(".images li").nth(1).wait_for()
+    page.get_by_role("button", name="Remove a.png").first.click()
+    write(page, "Look")
+    body = server.wait_for("/prompts").body
+    assert body["images"] == [{"media_type": "image/png", "data": PNG}]
+
+
+def test_commands_and_files_are_completed(server, open_session):
+    server.replies["GET /complete"] = (
+        200,
+        {"completions": [{"text": "src/calc.py", "kind": "file"}]},
+    )
+    server.replies["GET /commands"] = (
+        200,
+        {"commands": [{"name": "review", "mark": "/", "summary": "Review", "arguments": ""}]},
+    )
+    page = open_session()
+    box = page.locator(".composer textarea")
+    box.press_sequentially("/rev")
+    page.locator(".composer-menu [role=option]").get_by_text("/review").wait_for()
+    box.press("Tab")
+    assert box.input_value() == "/review "
+    box.press_sequentially("@cal")
+    page.locator(".composer-menu").get_by_text("src/calc.py").wait_for()
+    box.press("Enter")
+    wait_until(page, lambda: box.input_value() == "/review @src/calc.py ")
+    box.press("Enter")
+    assert server.wait_for("/prompts").body["text"] == "/review @src/calc.py"
+    write(page, "/compact the tests")
+    assert server.wait_for("/compact").body == {"focus": "the tests"}
+
+
+def test_rewinding_shows_what_changes_and_returns_the_prompt(server, open_session):
+    server.entries = [prompt(0, "Mend it"), answer(1, "Done.")]
+    server.replies["GET /rewind"] = (200, {"points": [{"to": 7, "text": "Mend it", "run": "r1"}]})
+    diff = {
+        "path": "src/calc.py",
+        "what": "changed",
+        "diff": "@@ -1 +1 @@\n-a\n+b",
+        "note": "",
+        "added": 1,
+        "removed": 1,
+    }
+    server.replies["POST /rewind/preview"] = (
+        200,
+        {"diffs": [diff], "skipped": {"x.txt": "changed since"}},
+    )
+    server.replies["POST /rewind"] = (200, {"session": "s1", "text": "Mend it"})
+    page = open_session()
+    page.locator(".entry-prompt").hover()
+    page.get_by_role("button", name="Go back to before this prompt").click()
+    page.locator(".preview-files").get_by_text("src/calc.py").click()
+    page.locator(".dialog tr.removed").wait_for()
+    page.get_by_text("x.txt: changed since").wait_for()
+    keep_screenshot(page, "rewind")
+    page.get_by_role("button", name="Rewind").click()
+    assert server.wait_for("/rewind").body == {"to": 7, "conversation": True, "files": True}
+    page.locator(".dialog").wait_for(state="detached")
+    wait_until(page, lambda: page.locator(".composer textarea").input_value() == "Mend it")
+
+
+def test_undoing_is_previewed(server, open_session):
+    server.state["files_seq"] = 3
+    server.replies["GET /files"] = (200, {"files": [{"path": "a.py", "added": 1, "removed": 2}]})
+    diff = {"path": "a.py", "diff": "@@ -1 +1 @@\n-a\n+b", "note": "", "added": 1, "removed": 1}
+    server.replies["POST /undo/preview"] = (200, {"diffs": [diff]})
+    server.replies["GET /files/diff"] = (200, {"diffs": [diff]})
+    page = open_session(size="wide")
+    page.locator(".files button", has_text="a.py").click()
+    page.locator(".dialog table.diff").wait_for()
+    page.keyboard.press("Escape")
+    page.locator(".panel-actions").get_by_role("button", name="Undo").click()
+    page.locator(".dialog").get_by_role("button", name="Undo").click()
+    server.wait_for("/undo")
+    page.locator(".toast").get_by_text("Undone.").wait_for()
+
+
+def test_the_panel_shows_todos_and_usage_and_the_timeline(server, open_session):
+    server.entries = every_state()
+    server.state["todo"] = [TODO]
+    page = open_session(size="wide")
+    page.locator(".todo-panel h3", has_text="2 of 4 done").wait_for()
+    assert page.locator(".todo.in_progress").count() == 1
+    page.locator(".todo.cancelled button").click()
+    page.locator(".todo-more").get_by_text("cancelled").wait_for()
+    wait_until(page, lambda: page.locator(".timeline .bar").count() >= 2)
+    page.locator(".facts-list", has_text="75 %").wait_for()
+    server.change(todo=[{**TODO, "completed": 4}])
+    page.get_by_text("4 of 4 done").wait_for()
+
+
+def test_sessions_are_searched_renamed_copied_exported_and_deleted(server, open_session):
+    server.sessions.append(server.listed("s2", "Another one", "/home/ada/web"))
+    server.replies["POST /fork"] = (200, {"id": "s9"})
+    server.replies["GET /export"] = (200, b"# Conversation")
+    page = open_session()
+    page.get_by_label("Search sessions").fill("another")
+    page.locator(".session", has_text="Mend").wait_for(state="detached")
+    page.get_by_label("Search sessions").fill("")
+    more = page.get_by_role("button", name="Actions for Mend the calculator")
+    more.click()
+    page.get_by_role("menuitem", name="Rename").click()
+    page.locator(".dialog input").fill("New title")
+    page.keyboard.press("Enter")
+    assert server.wait_for("", "PATCH").body == {"title": "New title"}
+    more.click()
+    page.get_by_role("menuitem", name="Export").click()
+    with page.expect_download() as download:
+        page.locator(".choice", has_text="Markdown").click()
+    assert download.value.suggested_filename == "Mend the calculator.md"
+    more.click()
+    page.get_by_role("menuitem", name="Delete").click()
+    page.locator(".dialog").get_by_role("button", name="Cancel").click()
+    assert not any(each.method == "DELETE" for each in server.asked)
+    more.click()
+    page.get_by_role("menuitem", name="Delete").click()
+    page.locator(".dialog").get_by_role("button", name="Delete").click()
+    assert server.wait_for("", "DELETE").seen == "1"
+    page.get_by_text("Your sessions, in the browser").wait_for()
+
+
+def test_model_mode_and_policy_are_chosen(server, open_session):
+    facts = {"window": 1000, "input": 1, "output": 2, "usable": True, "problem": ""}
+    models = [{**facts, "name": f"openai/{name}", "current": False} for name in ("alpha", "beta")]
+    server.replies["GET /models"] = (200, {"models": models})
+    server.replies["GET /modes"] = (
+        200,
+        {"modes": [{"name": "plan", "description": "Plans only", "current": False}]},
+    )
+    page = open_session()
+    for button, choice, body in (
+        ("Choose a model", "openai/beta", {"model": "openai/beta"}),
+        ("Choose what the agent may do", "plan", {"mode": "plan"}),
+        ("Choose which calls need approval", "Read only", {"approve": "readonly"}),
+    ):
+        count = sum(each.method == "PATCH" for each in server.asked)
+        page.locator(f".status button[title='{button}']").click()
+        page.locator(".choice", has_text=choice).first.click()
+        assert server.wait_for("", "PATCH", count + 1).body == body
+
+
+def test_settings_change_language_theme_and_the_session(server, open_session):
+    facts = {"key": "web.enabled", "help": "", "rights": "administer", "at_once": False}
+    settings = [{**facts, "name": "web_search", "value": True}, {**facts, "name": "images", "value": None},
+                {**facts, "name": "tool_protocol", "value": "auto"}, {**facts, "name": "approve", "value": "auto"}]  # fmt: skip
+    server.replies["GET /settings"] = (200, {"settings": settings})
+    page = open_session()
+    page.get_by_role("button", name="Settings").click()
+    page.locator(".setting", has_text="Web search").locator("input").uncheck()
+    assert server.wait_for("/settings", "PATCH").body == {"web_search": False}
+    page.locator(".setting", has_text="not installed").wait_for()
+    page.locator(".setting", has_text="Theme").locator("select").select_option("dark")
+    wait_until(page, lambda: page.evaluate("document.documentElement.dataset.theme") == "dark")
+    page.locator(".setting", has_text="Language").locator("select").select_option("zh")
+    page.get_by_role("heading", name="设置").wait_for()
+    page.keyboard.press("Escape")
+    page.get_by_label("搜索会话").wait_for()
+    wait_until(page, lambda: page.evaluate("document.documentElement.lang") == "zh-CN")
+
+
+def test_five_tasks_with_the_keyboard_alone(server, open_page):
+    """Start a session, prompt, approve, read the diff, and go back."""
+    page = open_page(server.url)
+    page.get_by_role("button", name="New session").first.wait_for()
+    page.keyboard.press("n")
+    page.locator(".connection.open").wait_for(state="attached")
+    page.keyboard.type("Mend it")
+    page.keyboard.press("Enter")
+    server.wait_for("/prompts")
+    each = card(1, "bash", {"command": "pytest"}, "waiting_for_approval", risk="execute")
+    server.add(prompt(0, "Mend it"))
+    server.add(each)
+    server.replies["facts a1"] = {"text": "pytest"}
+    server.change(waiting=[approval("a1", each)])
+    page.locator(".decision .accept:enabled").wait_for()
+    page.keyboard.press("Escape")
+    page.keyboard.press("a")
+    server.wait_for("/approvals/a1")
+    diff = "@@ -1 +1 @@\n-a\n+b"
+    server.add(card(1, "edit_file", {"path": "a"}, risk="write", result=result("ok", diff=diff)))
+    server.change(waiting=[])
+    page.locator(".decision").wait_for(state="detached")
+    page.keyboard.press("k")
+    page.locator(".entry-card:focus").wait_for()
+    page.keyboard.press("o")
+    page.locator(".entry-card .fold[aria-expanded=false]").wait_for()
+    page.keyboard.press("o")
+    page.locator(".entry-card tr.added").wait_for()
+    page.keyboard.press("?")
+    page.get_by_role("heading", name="Keyboard").wait_for()
+    page.keyboard.press("Escape")
+    server.replies["GET /rewind"] = (200, {"points": [{"to": 1, "text": "Mend it", "run": "r1"}]})
+    page.keyboard.press("i")
+    page.keyboard.type("/rewind ")
+    page.keyboard.press("Enter")
+    page.locator(".choice", has_text="Mend it").wait_for()
+    page.keyboard.press("Enter")
+    page.locator(".dialog").get_by_role("button", name="Rewind").and_(
+        page.locator(":enabled")
+    ).wait_for()
+    page.locator(".dialog").get_by_role("button", name="Rewind").press("Enter")
+    server.wait_for("/rewind")
+
+
+CASES = [
+    (size, language, theme)
+    for size in SIZES
+    for language in ("en", "zh")
+    for theme in ("light", "dark")
+]
+
+
+@pytest.mark.slow(cases=3)
+@pytest.mark.parametrize(("size", "language", "theme"), CASES)
+def test_the_page_fits_and_has_no_serious_finding(server, open_session, axe, size, language, theme):
+    server.entries = every_state()
+    server.state.update(
+        RUNNING, todo=[TODO], started=[started("1", "Explore the project")],
+        waiting=[approval("a1", server.entries[14])], files_seq=4,
+        queued=[{"id": "r9", "agent": "main", "text": "Then publish a release."}],
+    )  # fmt: skip
+    server.replies["GET /files"] = (
+        200,
+        {"files": [{"path": "src/calc.py", "added": 3, "removed": 1}]},
+    )
+    server.replies["facts a1"] = {"text": "pytest -q", "covers": "pytest", "rule": "bash: pytest *"}
+    page = open_session(size=size, language=language, theme=theme)
+    page.locator(".decision .accept:enabled").wait_for()
+    page.wait_for_timeout(150)
+    name = f"{SIZES[size][0]}-{language}-{theme}"
+    keep_screenshot(page, f"session-{name}")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    findings = axe(page)
+    page.evaluate("document.querySelector('.scroller').scrollTop = 0")
+    page.locator(".entry-prompt").first.wait_for()
+    keep_screenshot(page, f"top-{name}")
+    findings += axe(page)
+    page.locator(".scroller").focus()
+    page.keyboard.press("?")
+    page.locator(".dialog").wait_for()
+    keep_screenshot(page, f"keys-{name}")
+    findings += axe(page)
+    assert findings == [], json.dumps(findings, indent=1)

@@ -1,0 +1,213 @@
+"""Approvals, questions and plans, and that a stale page cannot decide."""
+
+import time
+
+from .conftest import keep_screenshot, wait_until
+from .samples import DIFF, approval, card, prompt
+
+
+def ask(server, *, count=1, **fields):
+    cards = [card(n + 1, "bash", {"command": f"pytest {n}"}, "waiting_for_approval", risk="execute")
+             for n in range(count)]  # fmt: skip
+    server.entries = [prompt(0, "Go"), *cards]
+    server.state["waiting"] = [approval(f"a{n}", each, **fields) for n, each in enumerate(cards)]
+    for n in range(count):
+        server.replies[f"facts a{n}"] = {
+            "text": f"pytest {n}",
+            "covers": "commands: pytest",
+            "rule": "bash: pytest *",
+        }
+
+
+def test_accepting_once_and_being_told_that_it_was_seen(server, open_session):
+    ask(server)
+    page = open_session()
+    bar = page.locator(".decision")
+    assert "hilum wants to use bash" in bar.inner_text()
+    server.wait_for("/approvals/a0/shown")
+    page.locator(".decision .accept:enabled").click()
+    asked = server.wait_for("/approvals/a0")
+    assert asked.body == {"accepted": True, "remember": "once"}
+    assert asked.seen == str(server.seq)
+    server.change(waiting=[])
+    bar.wait_for(state="detached")
+
+
+def test_rejecting_with_a_reason(server, open_session):
+    ask(server)
+    page = open_session()
+    page.locator(".decision .reject").click()
+    page.locator(".decision .reason").fill("Use uv instead.")
+    page.keyboard.press("Enter")
+    assert server.wait_for("/approvals/a0").body["reason"] == "Use uv instead."
+
+
+def test_the_rule_is_shown_before_a_lasting_approval(server, open_session):
+    ask(server)
+    page = open_session()
+    page.locator(".decision .accept:enabled").wait_for()
+    assert page.locator(".decision .rule").count() == 0
+    page.get_by_role("button", name="This session").click()
+    page.locator(".decision .rule", has_text="commands: pytest").wait_for()
+    page.get_by_role("button", name="Always").click()
+    page.locator(".decision .rule", has_text="bash: pytest *").wait_for()
+    page.locator(".decision .accept").click()
+    assert server.wait_for("/approvals/a0").body["remember"] == "always"
+
+
+def test_dangerous_calls_are_marked_and_cannot_be_remembered(server, open_session):
+    ask(server)
+    server.replies["facts a0"]["dangers"] = [
+        {"text": "deletes files outside of Git", "grave": True}
+    ]
+    page = open_session()
+    page.locator(".danger-line.grave").get_by_text("deletes files outside of Git").wait_for()
+    assert page.get_by_role("button", name="Always").count() == 0
+
+
+def test_editing_the_arguments(server, open_session):
+    ask(server)
+    page = open_session()
+    page.locator(".decision .edit:enabled").click()
+    page.locator(".fields textarea").fill("pytest -x")
+    page.locator(".decision .accept").click()
+    body = server.wait_for("/approvals/a0").body
+    assert body["arguments"] == '{"command":"pytest -x"}'
+    assert body["remember"] == "once"
+
+
+def test_all_calls_of_an_answer_at_once_and_one_of_several(server, open_session):
+    ask(server, count=3)
+    page = open_session()
+    page.locator(".decision-count").get_by_text("1 of 3").wait_for()
+    page.get_by_role("button", name="Next").click()
+    page.locator(".decision-count").get_by_text("2 of 3").wait_for()
+    keep_screenshot(page, "batch")
+    page.locator(".accept-all:enabled", has_text="Accept all 3").click()
+    body = server.wait_for("/approvals").body
+    assert body == {"ids": ["a0", "a1", "a2"], "accepted": True, "remember": "once"}
+
+
+def test_hidden_characters_of_a_command_are_visible(server, open_session):
+    ask(server)
+    server.replies["facts a0"]["text"] = "rm \u202e txt.elif\u200b"
+    page = open_session()
+    page.locator(".decision .accept:enabled").wait_for()
+    assert page.locator(".decision .command").inner_text() == "rm ⟨U+202E⟩ txt.elif⟨U+200B⟩"
+
+
+def test_changes_are_shown_as_a_diff(server, open_session):
+    ask(server)
+    server.replies["facts a0"]["text"] = (
+        f"── edit_file (write) wants to run\n   changes src/calc.py\n{DIFF}"
+    )
+    page = open_session()
+    page.locator(".decision tr.added").first.wait_for()
+    assert page.locator(".decision tr.removed mark").inner_text() == "-"
+
+
+def test_the_policy_is_switched_from_the_bar(server, open_session):
+    ask(server)
+    page = open_session()
+    page.locator(".decision .policy select").select_option("auto")
+    assert server.wait_for("", "PATCH").body == {"approve": "auto"}
+
+
+def test_the_last_minute_is_counted_down(server, open_session):
+    ask(server, deadline=time.time() + 200)
+    page = open_session()
+    page.locator(".decision .accept:enabled").wait_for()
+    assert page.locator(".countdown").count() == 0
+    item = {**server.state["waiting"][0], "deadline": time.time() + 30}
+    server.change(waiting=[item])
+    page.locator(".countdown").get_by_text("s left").wait_for()
+
+
+def test_a_card_decides_too(server, open_session):
+    ask(server)
+    page = open_session()
+    page.locator(".decision .accept:enabled").wait_for()
+    page.locator(".card.waiting").get_by_role("button", name="Accept").click()
+    assert server.wait_for("/approvals/a0").body["accepted"] is True
+
+
+def test_a_stale_decision_says_so(server, open_session):
+    ask(server)
+    server.replies["POST /approvals/a0"] = (
+        409,
+        {"code": "E_STALE", "message": "Newer.", "hint": ""},
+    )
+    page = open_session(expected="409")
+    page.locator(".decision .accept:enabled").click()
+    page.locator(".toast").get_by_text("This has changed since you saw it.").wait_for()
+
+
+def test_who_may_only_watch_cannot_decide(server, open_session):
+    ask(server)
+    server.replies["GET /me"] = (200, {"name": "eve", "rights": "watch"})
+    page = open_session()
+    page.locator(".decision .card-text").wait_for()
+    assert page.locator(".decision .accept").is_disabled()
+    assert page.locator(".composer textarea").is_disabled()
+    page.locator(".scroller").focus()
+    page.keyboard.press("a")
+    assert not any(each.path == "/approvals/a0" for each in server.asked)
+
+
+def test_questions_by_click_and_in_own_words(server, open_session):
+    question = {"kind": "question", "id": "q1", "seq": 1, "agent": "main", "call": "", "question": "Which one?",
+                "options": ["red", "blue"], "multiple": False, "deadline": 0}  # fmt: skip
+    server.state["waiting"] = [question]
+    page = open_session()
+    page.locator(".option", has_text="blue").click()
+    assert server.wait_for("/questions/q1").body == {"answers": ["blue"]}
+    server.change(waiting=[{**question, "id": "q2", "multiple": True}])
+    page.locator(".decision[data-id='q2']").wait_for()
+    page.locator(".option", has_text="red").click()
+    page.get_by_label("Your own answer").fill("green")
+    page.get_by_role("button", name="Answer").click()
+    assert server.wait_for("/questions/q2").body == {"answers": ["red", "green"]}
+
+
+def test_plans_are_accepted_edited_and_rejected(server, open_session):
+    plan = {"kind": "plan", "id": "r1", "seq": 1, "agent": "main", "text": "1. Read\n2. **Write**"}
+    server.state["waiting"] = [plan]
+    page = open_session()
+    page.locator(".plan-text strong").wait_for()
+    page.get_by_role("button", name="Change the plan").click()
+    page.locator(".decision textarea").fill("Test first.")
+    page.get_by_role("button", name="Change the plan").click()
+    assert server.wait_for("/plans/r1").body == {"accepted": False, "reason": "Test first."}
+    server.change(waiting=[{**plan, "id": "r2"}])
+    page.locator(".decision[data-id='r2']").wait_for()
+    page.get_by_role("button", name="Edit").click()
+    page.locator(".decision textarea").fill("1. Read only")
+    page.get_by_role("button", name="Carry out").click()
+    assert server.wait_for("/plans/r2").body == {"accepted": True, "text": "1. Read only"}
+
+
+def test_what_an_earlier_process_left_is_continued(server, open_session):
+    server.state["left"] = 2
+    page = open_session()
+    page.locator(".decision.left").get_by_role("button", name="Continue").click()
+    server.wait_for("/resume")
+
+
+def test_waiting_items_are_counted_in_the_title_and_notified(server, open_session):
+    page = open_session(permissions=["notifications"])
+    page.evaluate("""() => {
+        localStorage.setItem('hilum.preferences', '{"notifications": true}');
+    }""")
+    page.reload()
+    page.locator(".connection.open").wait_for(state="attached")
+    page.evaluate("""() => {
+        window.noted = [];
+        window.Notification = class { constructor(title, options) { window.noted.push(options.body); }
+            static permission = 'granted'; };
+        Object.defineProperty(document, 'hidden', {value: true, configurable: true});
+    }""")
+    each = card(1, "bash", {"command": "make"}, "waiting_for_approval")
+    server.change(waiting=[approval("a1", each)])
+    page.locator(".decision").wait_for()
+    wait_until(page, lambda: page.title().startswith("(1) "))
+    wait_until(page, lambda: page.evaluate("window.noted") == ["bash: make"])

@@ -1,0 +1,209 @@
+"""Operations with which users decide: only on what they have seen, and the first answer wins."""
+
+import hashlib
+import json
+
+import pytest
+from api_calls import Api, check, open_api, refusal
+from hilum.events import ApprovalAnswered
+from hilum.testing import use
+from hilum_serve.tokens import add_token
+from served import serving
+
+COMMAND = use("run_terminal_cmd", command="echo hello > made.txt")
+
+
+async def test_an_approval_shows_what_would_run_and_is_accepted(project):
+    answers = [use("write_file", path="made.txt", content="hello\n"), "Done."]
+    async with serving(project, answers=answers) as served, open_api(served, project) as api:
+        started = await api.post("/prompts", {"text": "Go."})
+        item = await api.wait_for("approval")
+        (approval,) = (await api.get("/approvals"))["approvals"]
+        assert approval["item"] == item
+        assert "+hello" in approval["text"]
+        assert json.loads(item["call"]["arguments"]) == {"path": "made.txt", "content": "hello\n"}
+        listed = check(await api.client.get("/api/sessions"))["sessions"]
+        assert (listed[0]["waiting"], listed[0]["running"]) == (1, True)
+        shown = await api.post(f"/approvals/{item['id']}/shown")
+        assert shown["deadline"] > 0
+        await api.post(f"/approvals/{item['id']}", {"accepted": True})
+        assert (await api.get(f"/runs/{started['run']}", wait=20))["state"] == "completed"
+        assert (project / "made.txt").read_text() == "hello\n"
+        assert (await api.get())["waiting"] == []
+
+
+async def test_a_client_that_has_not_seen_the_question_is_refused(project):
+    async with (
+        serving(project, answers=[COMMAND, "Done."]) as served,
+        open_api(served, project) as api,
+    ):
+        await api.post("/prompts", {"text": "Go."})
+        item = await api.wait_for("approval")
+        path = f"/approvals/{item['id']}"
+        answer = {"accepted": True}
+        response = await api.call("POST", path, answer, seen=item["seq"] - 1)
+        assert refusal(response) == (409, "E_STALE")
+        batch = {"ids": [item["id"]], "accepted": True}
+        response = await api.call("POST", "/approvals", batch, seen=item["seq"] - 1)
+        assert refusal(response) == (409, "E_STALE")
+        response = await api.call("POST", path, answer, seen=10_000)
+        assert refusal(response) == (400, "E_SEEN")
+        assert not (project / "made.txt").exists()
+        check(await api.call("POST", path, answer, seen=item["seq"]))
+
+
+async def test_of_two_answers_the_first_wins_and_the_other_learns_who_gave_it(project, tmp_path):
+    tokens = tmp_path / "tokens.json"
+    token = add_token(tokens, "ada", "approve")
+    async with (
+        serving(project, answers=[COMMAND, "No."], tokens_file=tokens) as served,
+        open_api(served, project) as api,
+        served.client(token) as client,
+    ):
+        other = Api(client, api.session)
+        started = await api.post("/prompts", {"text": "Go."})
+        item = await other.wait_for("approval")
+        rejected = {"accepted": False, "reason": "Not now."}
+        await other.post(f"/approvals/{item['id']}", rejected)
+        late = await api.call("POST", f"/approvals/{item['id']}", {"accepted": True})
+        assert refusal(late) == (409, "E_BUSY")
+        assert "ada" in late.json()["message"]
+        await api.get(f"/runs/{started['run']}", wait=20)
+        session = served.hub.find_hosted(api.session).session
+        answers = [e for e in session.journal.since(0) if isinstance(e, ApprovalAnswered)]
+        assert [(e.accepted, e.reason) for e in answers] == [(False, "Not now.")]
+        assert not (project / "made.txt").exists()
+        missing = await api.call("POST", "/approvals/missing", {"accepted": True})
+        assert refusal(missing) == (404, "E_UNKNOWN")
+        missing = await api.call("POST", "/approvals/missing/shown")
+        assert refusal(missing) == (404, "E_UNKNOWN")
+
+
+async def test_edited_arguments_run_and_wrong_ones_leave_the_question_open(project):
+    answers = [use("write_file", path="a.txt", content="a"), "Done."]
+    async with serving(project, answers=answers) as served, open_api(served, project) as api:
+        started = await api.post("/prompts", {"text": "Go."})
+        item = await api.wait_for("approval")
+        path = f"/approvals/{item['id']}"
+        wrong = {"accepted": True, "arguments": '{"path": 3}'}
+        assert refusal(await api.call("POST", path, wrong)) == (400, "E_BAD_ARGS")
+        edited = '{"path": "b.txt", "content": "b"}'
+        lasting = {"accepted": True, "arguments": edited, "remember": "session"}
+        assert refusal(await api.call("POST", path, lasting)) == (400, "E_BAD_ARGS")
+        await api.post(path, {"accepted": True, "arguments": edited})
+        await api.get(f"/runs/{started['run']}", wait=20)
+        assert (project / "b.txt").read_text() == "b"
+        assert not (project / "a.txt").exists()
+
+
+async def test_a_lasting_approval_is_listed_and_revoked(project):
+    write = use("write_file", path="a.txt", content="a")
+    again = use("write_file", path="b.txt", content="b")
+    async with (
+        serving(project, answers=[write, again, "Done."]) as served,
+        open_api(served, project) as api,
+    ):
+        started = await api.post("/prompts", {"text": "Go."})
+        item = await api.wait_for("approval")
+        answer = {"accepted": True, "remember": "session"}
+        await api.post(f"/approvals/{item['id']}", answer)
+        grants = (await api.get("/grants"))["grants"]
+        assert grants == [item["scope"] or "write_file"]
+        state = await api.get()
+        if state["waiting"]:
+            await api.post(f"/approvals/{state['waiting'][0]['id']}", answer)
+        await api.get(f"/runs/{started['run']}", wait=20)
+        for scope in (await api.get("/grants"))["grants"]:
+            hashed = f"sha256:{hashlib.sha256(scope.encode()).hexdigest()}"
+            check(await api.call("DELETE", "/grants", scope=hashed))
+        assert (await api.get("/grants"))["grants"] == []
+        missing = await api.call("DELETE", "/grants", scope="nothing/at all")
+        assert refusal(missing) == (404, "E_UNKNOWN")
+
+
+async def test_a_dangerous_call_is_only_allowed_on_its_own(project):
+    (project / "src").mkdir()
+    remove = use("run_terminal_cmd", command="rm -rf src")
+    async with (
+        serving(project, answers=[remove, "Done."]) as served,
+        open_api(served, project) as api,
+    ):
+        started = await api.post("/prompts", {"text": "Go."})
+        item = await api.wait_for("approval")
+        (approval,) = (await api.get("/approvals"))["approvals"]
+        assert approval["dangers"][0]["grave"]
+        path = f"/approvals/{item['id']}"
+        for remember in ("session", "always"):
+            lasting = {"accepted": True, "remember": remember}
+            assert refusal(await api.call("POST", path, lasting)) == (400, "E_BAD_ARGS")
+        batch = {"ids": [item["id"], "missing"], "accepted": True}
+        answers = (await api.post("/approvals", batch))["answers"]
+        assert [each["code"] for each in answers] == ["E_BAD_ARGS", "E_UNKNOWN"]
+        # A rejection needs no such care.
+        result = await api.post("/approvals", {"ids": [item["id"]], "accepted": False})
+        assert result["answers"] == [{"id": item["id"], "code": "", "message": ""}]
+        await api.get(f"/runs/{started['run']}", wait=20)
+        assert (project / "src").exists()
+
+
+async def test_all_calls_of_one_answer_are_accepted_at_once(project):
+    writes = use("write_file", path="a.txt", content="a") + use(
+        "write_file", path="b.txt", content="b"
+    )
+    async with (
+        serving(project, answers=[writes, "Done."]) as served,
+        open_api(served, project) as api,
+    ):
+        started = await api.post("/prompts", {"text": "Go."})
+        await api.wait_until("", lambda state: len(state["waiting"]) == 2)
+        approvals = (await api.get("/approvals"))["approvals"]
+        assert len({each["answer"] for each in approvals}) == 1
+        ids = [each["item"]["id"] for each in approvals]
+        result = await api.post("/approvals", {"ids": ids, "accepted": True})
+        assert [each["code"] for each in result["answers"]] == ["", ""]
+        await api.get(f"/runs/{started['run']}", wait=20)
+        assert (project / "a.txt").exists()
+        assert (project / "b.txt").exists()
+
+
+async def test_a_question_is_answered_once(project):
+    ask = use("ask_question", question="Which?", options=["red", "green"])
+    async with serving(project, answers=[ask, "Done."]) as served, open_api(served, project) as api:
+        started = await api.post("/prompts", {"text": "Go."})
+        item = await api.wait_for("question")
+        assert (await api.get("/questions"))["questions"] == [item]
+        path = f"/questions/{item['id']}"
+        answer = {"answers": ["green"]}
+        response = await api.call("POST", path, answer, seen=item["seq"] - 1)
+        assert refusal(response) == (409, "E_STALE")
+        await api.post(path, answer)
+        late = await api.call("POST", path, {"answers": ["red"]})
+        assert refusal(late) == (409, "E_BUSY")
+        await api.get(f"/runs/{started['run']}", wait=20)
+        assert "green" in str(served.model.requests[-1].messages[-1])
+        missing = await api.call("POST", "/questions/missing", answer)
+        assert refusal(missing) == (404, "E_UNKNOWN")
+
+
+@pytest.mark.parametrize("accepted", [True, False])
+async def test_a_plan_is_decided_once(project, accepted):
+    plugins = ("files", "guard", "plan", "prompt", "store")
+    answers = ["First this, then that.", "Carried out."]
+    async with (
+        serving(project, answers=answers, plugins=plugins) as served,
+        open_api(served, project, mode="plan") as api,
+    ):
+        await api.run("Plan it.")
+        item = await api.wait_for("plan")
+        assert item["text"] == "First this, then that."
+        assert (await api.get("/plans"))["plans"][0]["id"] == item["id"]
+        path = f"/plans/{item['id']}"
+        decision = {"accepted": accepted, "reason": "" if accepted else "Shorter."}
+        response = await api.call("POST", path, decision, seen=item["seq"] - 1)
+        assert refusal(response) == (409, "E_STALE")
+        started = (await api.post(path, decision))["run"]
+        run = await api.get(f"/runs/{started['run']}", wait=20)
+        assert run["text"] == "Carried out."
+        if accepted:
+            again = await api.call("POST", path, decision)
+            assert refusal(again) == (404, "E_UNKNOWN")

@@ -1,0 +1,306 @@
+"""The door: everything that must not get in is refused, as JSON and with the fitting status."""
+
+import json
+
+import msgspec
+import pytest
+import trio
+from hilum.testing import say
+from hilum_serve.settings import ServeSettings
+from hilum_serve.tokens import add_token
+from served import Refused, serving
+from wsproto.extensions import PerMessageDeflate
+
+GET = "GET /api/me HTTP/1.1"
+
+
+def request(served, line=GET, *headers, host=None, token=True, body=b""):
+    lines = [line, f"host: {host or served.address}"]
+    if token:
+        lines.append(f"authorization: Bearer {served.token}")
+    return "\r\n".join([*lines, *headers, "", ""]).encode() + body
+
+
+def status(answer):
+    return int(answer.split(b" ", 2)[1]) if answer else 0
+
+
+def problem(answer):
+    return json.loads(answer.partition(b"\r\n\r\n")[2])
+
+
+async def log_in(served):
+    async with served.client(None) as client:
+        answer = await client.get(f"/login?token={served.token}")
+    assert answer.status_code == 303
+    cookie = answer.headers["set-cookie"]
+    assert answer.headers["referrer-policy"] == "no-referrer"
+    assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= {each.strip() for each in cookie.split(";")}
+    assert cookie.startswith(f"hilum-{served.port}=")
+    assert served.token not in cookie
+    return cookie.partition(";")[0]
+
+
+@pytest.fixture
+def run(project):
+    """Return a function that runs a test against a server."""
+
+    async def run(test, **options):
+        async with serving(project, answers=[say("ok")] * 3, **options) as served:
+            await test(served)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("headers", "host", "line", "expected"),
+    [
+        ([], "evil.example:80", GET, 421),
+        ([], "127.0.0.1.evil.example", GET, 421),
+        (["host: evil.example"], None, GET, 400),
+        (["origin: http://evil.example"], None, GET, 403),
+        (["origin: null"], None, GET, 403),
+        (["sec-fetch-site: cross-site"], None, GET, 403),
+        (["sec-fetch-site: same-site"], None, GET, 403),
+        (["x-large: " + "x" * 40_000], None, GET, 431),
+        ([f"x-{number}: {'x' * 900}" for number in range(30)], None, GET, 431),
+        (
+            ["content-length: 2", "transfer-encoding: chunked"],
+            None,
+            "POST /api/sessions HTTP/1.1",
+            400,
+        ),
+        (["upgrade: h2c", "connection: upgrade, http2-settings"], None, GET, 400),
+        ([], None, "GET /api/../etc/passwd HTTP/1.1", 404),
+        ([], None, "GET /page/../../pyproject.toml HTTP/1.1", 404),
+        ([], None, "GET /page/%2e%2e/command.py HTTP/1.1", 404),
+        ([], None, "GET /page/%00 HTTP/1.1", 400),
+        ([], None, "GET /api/sessions/..%2f..%2fetc/stream HTTP/1.1", 404),
+        ([], None, "GET /" + "x" * 9_000 + " HTTP/1.1", 431),
+        ([], None, "TRACE /api/me HTTP/1.1", 405),
+        ([], None, "QUERY /api/sessions HTTP/1.1", 405),
+        ([], None, "GET /api/sessions?limit=1&limit=2 HTTP/1.1", 400),
+        ([], None, "GET /api/sessions?unknown=1 HTTP/1.1", 400),
+        ([], None, "GET /nothing HTTP/1.1", 404),
+    ],
+)
+async def test_what_must_not_get_in_is_refused(run, headers, host, line, expected):
+    async def test(served):
+        answer = await served.raw(request(served, line, *headers, "connection: close", host=host))
+        assert status(answer) == expected, answer[:300]
+
+    await run(test)
+
+
+async def test_http2_with_prior_knowledge_is_refused(run):
+    async def test(served):
+        answer = await served.raw(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+        assert status(answer) in (0, 400)
+        assert b"HTTP/2" not in answer
+
+    await run(test)
+
+
+async def test_a_missing_and_a_wrong_token(run):
+    async def test(served):
+        async with served.client(None) as client:
+            missing = await client.get("/api/me")
+            wrong = await client.get("/api/me", headers={"authorization": "Bearer wrong"})
+            basic = await client.get("/api/me", headers={"authorization": "Basic YTpi"})
+            cookie = await client.get("/api/me", headers={"cookie": f"hilum-{served.port}=wrong"})
+        for answer in (missing, wrong, basic, cookie):
+            assert answer.status_code == 401
+            assert answer.json()["code"] == "E_TOKEN"
+            assert answer.json()["hint"]
+            assert "access-control-allow-origin" not in answer.headers
+
+    await run(test)
+
+
+async def test_guessing_is_limited_and_the_right_token_still_works(run, monkeypatch):
+    monkeypatch.setattr("hilum_serve.door.FAILURE_DELAY", 0)
+
+    async def test(served):
+        async with served.client("wrong-token") as client:
+            codes = [(await client.get("/api/me")).status_code for _ in range(25)]
+        assert codes == [401] * 20 + [429] * 5
+        async with served.client() as client:
+            assert (await client.get("/api/me")).status_code == 200
+
+    await run(test)
+
+
+async def test_a_cookie_needs_our_origin_to_change_anything(run):
+    async def test(served):
+        cookie = await log_in(served)
+        async with served.client(None, headers={"cookie": cookie}) as client:
+            assert (await client.get("/api/me")).json()["name"] == "owner"
+            body = {"workspace": "/"}
+            without = await client.post("/api/sessions", json=body)
+            foreign = await client.post(
+                "/api/sessions", json=body, headers={"origin": "http://evil"}
+            )
+            other_port = {"origin": "http://127.0.0.1:1"}
+            port = await client.post("/api/sessions", json=body, headers=other_port)
+            out = await client.post("/logout", headers={"origin": served.url})
+        assert [without.status_code, foreign.status_code, port.status_code] == [403] * 3
+        assert {each.json()["code"] for each in (without, foreign, port)} == {"E_ORIGIN"}
+        assert out.status_code == 303
+        assert "Max-Age=0" in out.headers["set-cookie"]
+
+    await run(test)
+
+
+async def test_a_foreign_page_cannot_log_the_user_in(run):
+    async def test(served):
+        async with served.client(None) as client:
+            for site in ("cross-site", "same-site"):
+                path = f"/login?token={served.token}"
+                answer = await client.get(path, headers={"sec-fetch-site": site})
+                assert answer.status_code == 403
+                assert "set-cookie" not in answer.headers
+            wrong = await client.get("/login?token=wrong")
+        assert wrong.status_code == 401
+        assert "text/html" in wrong.headers["content-type"]
+
+    await run(test)
+
+
+async def test_the_page_is_public_and_has_its_policy(run):
+    async def test(served):
+        async with served.client(None) as client:
+            answer = await client.get("/")
+            policy = answer.headers["content-security-policy"]
+            again = await client.get("/", headers={"if-none-match": answer.headers["etag"]})
+            posted = await client.post("/")
+        assert "default-src 'none'" in policy
+        assert "'unsafe-inline'" not in policy
+        assert "require-trusted-types-for 'script'" in policy
+        assert again.status_code == 304
+        assert posted.status_code == 405
+        assert posted.headers["allow"]
+
+    await run(test)
+
+
+async def test_foreign_web_sockets_are_refused(run):
+    async def test(served):
+        hosted = await served.hub.create(served.hub.workspaces[0], served.owner)
+        cookie = ("cookie", await log_in(served))
+        wrong = [
+            ([("origin", "http://evil"), cookie], "", 403),
+            ([cookie], "", 403),
+            ([("origin", served.url)], "evil.example", 421),
+            ([("authorization", "Bearer wrong")], "", 401),
+        ]
+        for headers, host, expected in wrong:
+            with pytest.raises(Refused) as refusal:
+                async with served.socket(hosted.id, headers=headers, host=host):
+                    pass
+            assert refusal.value.args[0] == expected
+        ended = [("origin", served.url), ("cookie", f"hilum-{served.port}=wrong")]
+        async with served.socket(hosted.id, headers=ended) as socket:
+            assert await socket.receive() is None
+            assert socket.closed == 4401
+        async with served.socket(hosted.id, headers=[("origin", served.url), cookie]) as socket:
+            assert (await socket.receive())[0]["type"] == "hello"
+
+    await run(test)
+
+
+async def test_nothing_is_compressed_on_web_sockets(run):
+    async def test(served):
+        hosted = await served.hub.create(served.hub.workspaces[0], served.owner)
+        async with served.socket(hosted.id, offers=[PerMessageDeflate()]) as socket:
+            assert socket.extensions == []
+
+    await run(test)
+
+
+async def test_a_large_web_socket_message_closes_the_connection(run, monkeypatch):
+    monkeypatch.setattr("hilum_serve.http_server.CLOSE_SECONDS", 0.2)
+
+    async def test(served):
+        hosted = await served.hub.create(served.hub.workspaces[0], served.owner)
+        async with served.socket(hosted.id) as socket:
+            await socket.send("x" * 70_000)
+            async for _ in socket:
+                pass
+            assert socket.closed == 1009
+            # The server also closes the connection itself.
+            with trio.fail_after(5):
+                while await socket.stream.receive_some(65_536):
+                    pass
+
+    await run(test)
+
+
+async def test_a_body_is_limited_in_size_and_time(run, monkeypatch):
+    monkeypatch.setattr("hilum_serve.app.BODY_SECONDS", 0.3)
+    line = "POST /api/sessions HTTP/1.1"
+
+    async def test(served):
+        kind = "content-type: application/json"
+        large = request(served, line, kind, "content-length: 100000000")
+        assert status(await served.raw(large)) == 413
+        late = request(served, line, kind, "content-length: 10", body=b"{")
+        assert status(await served.raw(late)) == 408
+        async with served.client() as client:
+            text = await client.post("/api/sessions", content=b"{}")
+            broken = await client.post(
+                "/api/sessions", content=b"{", headers={"content-type": "application/json"}
+            )
+            deep = await client.post(
+                "/api/sessions",
+                content=b"[" * 100_000,
+                headers={"content-type": "application/json"},
+            )
+        assert text.status_code == 415
+        assert broken.status_code == 400
+        assert deep.status_code == 400
+        assert msgspec.json.decode(broken.content)["code"] == "E_BAD_ARGS"
+
+    await run(test)
+
+
+async def test_a_slow_header_is_cut_off(run, monkeypatch):
+    monkeypatch.setattr("hilum_serve.http_server.HEADER_SECONDS", 0.3)
+
+    async def test(served):
+        assert await served.raw(b"GET /api/me HT") == b""
+
+    await run(test)
+
+
+async def test_requests_of_a_user_are_limited(run):
+    async def test(served):
+        async with served.client() as client:
+            codes = [(await client.get("/api/me")).status_code for _ in range(12)]
+        assert codes == [200] * 10 + [429] * 2
+
+    await run(test, settings=ServeSettings(requests_per_minute=10))
+
+
+async def test_streams_of_a_user_are_limited(run):
+    async def test(served):
+        hosted = await served.hub.create(served.hub.workspaces[0], served.owner)
+        async with served.socket(hosted.id) as first:
+            await first.receive()
+            async with served.socket(hosted.id) as second:
+                message = await second.receive()
+                assert message[0]["status"] == 429
+
+    await run(test, settings=ServeSettings(connections_per_user=1))
+
+
+async def test_a_proxy_names_users_with_tokens(project, tmp_path):
+    file = tmp_path / "tokens.json"
+    add_token(file, "eva", "watch")
+    options = {"tokens_file": file, "user_header": "X-User", "hosts": ["hilum.example"]}
+    async with serving(project, **options) as served, served.client(None) as client:
+        named = {"x-user": "eva", "host": "hilum.example"}
+        assert (await client.get("/api/me", headers=named)).json()["name"] == "eva"
+        unknown = await client.get("/api/me", headers={**named, "x-user": "mallory"})
+        assert unknown.status_code == 403
+        foreign = await client.post("/api/sessions", json={}, headers=named)
+        assert foreign.status_code == 403

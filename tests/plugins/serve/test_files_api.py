@@ -1,0 +1,108 @@
+"""Operations on files: what changed, and content that never leaves the session's folder."""
+
+import os
+
+import pytest
+from api_calls import check, open_api, refusal
+from hilum.testing import use
+from served import serving
+
+WRITE = use("write_file", path="made.txt", content="one\ntwo\n")
+
+
+async def test_changed_files_and_their_diffs(project):
+    (project / "old.txt").write_text("before\n")
+    answers = [
+        WRITE,
+        "Written.",
+        use("read_file", path="old.txt"),
+        use("edit_file", path="old.txt", old_string="before", new_string="after"),
+        "Edited.",
+    ]
+    async with (
+        serving(project, answers=answers) as served,
+        open_api(served, project, approve="auto") as api,
+    ):
+        empty = await api.get("/files")
+        assert empty == {"files": [], "added": 0, "removed": 0}
+        first = await api.run("Write.")
+        await api.run("Edit.")
+        changed = await api.get("/files")
+        assert [(each["path"], each["what"]) for each in changed["files"]] == [
+            ("made.txt", "created"),
+            ("old.txt", "changed"),
+        ]
+        assert (changed["added"], changed["removed"]) == (3, 1)
+        (diff,) = (await api.get("/files/diff", path="old.txt"))["diffs"]
+        assert "-before\n+after" in diff["diff"]
+        run = await api.get("/files/diff", scope="run", name=first["id"])
+        assert [each["path"] for each in run["diffs"]] == ["made.txt"]
+        missing = await api.call("GET", "/files/diff", path="other.txt")
+        assert refusal(missing) == (404, "E_NOT_FOUND")
+        missing = await api.call("GET", "/files/diff", scope="run", name="missing")
+        assert missing.status_code in (400, 404)
+
+
+async def test_the_content_of_a_file(project):
+    (project / "ünï code.txt").write_text("text 😀\n")
+    (project / "image.bin").write_bytes(b"\x00\x01")
+    (project / "large.txt").write_bytes(b"x" * 1_000_001)
+    async with serving(project) as served, open_api(served, project) as api:
+        found = await api.get("/files/content", path="ünï code.txt")
+        assert (found["path"], found["text"]) == ("ünï code.txt", "text 😀\n")
+        binary = await api.get("/files/content", path="image.bin")
+        assert (binary["binary"], binary["text"], binary["size"]) == (True, "", 2)
+        large = await api.call("GET", "/files/content", path="large.txt")
+        assert refusal(large) == (413, "E_TOO_LARGE")
+
+
+async def test_secrets_and_withheld_files_are_not_shown(project):
+    (project / ".env").write_text("TOKEN=x\n")
+    key = "sk-ant-" + "api03-" + "a1B2c3D4" * 11
+    (project / "notes.txt").write_text(f"the key is {key}\n")
+    async with serving(project) as served, open_api(served, project) as api:
+        hidden = await api.call("GET", "/files/content", path=".env")
+        assert refusal(hidden) == (403, "E_DENIED")
+        notes = await api.get("/files/content", path="notes.txt")
+        assert key not in notes["text"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "../secret.txt",
+        "a/../../secret.txt",
+        "/etc/passwd",
+        "..%2fsecret.txt",
+        "%2e%2e/secret.txt",
+        "link.txt",
+        "folder-link/secret.txt",
+        "nul\0.txt",
+        "pipe",
+        "/dev/zero",
+        "/proc/self/environ",
+        "~/secret.txt",
+        ".",
+        "missing.txt",
+        "a" * 4000,
+        "made.txt/x",
+    ],
+)
+async def test_tricks_with_paths_reveal_nothing(project, tmp_path, path):
+    (tmp_path / "secret.txt").write_text("the secret\n")
+    (project / "link.txt").symlink_to(tmp_path / "secret.txt")
+    (project / "folder-link").symlink_to(tmp_path)
+    (project / "made.txt").write_text("")
+    os.mkfifo(project / "pipe")
+    async with serving(project) as served, open_api(served, project) as api:
+        response = await api.call("GET", "/files/content", path=path)
+        assert response.status_code in (400, 403, 404), response.text
+        assert "the secret" not in response.text
+        # The same text in the path of the address, undecoded and decoded.
+        for address in (f"/files/content/{path}", f"/files/{path}"):
+            # The test's own client would send another address.
+            if "\0" in address or path == ".":
+                continue
+            response = await api.client.get(f"/api/sessions/{api.session}{address}")
+            assert response.status_code in (400, 404), (address, response.text)
+        assert check(await api.client.get("/api/me"))["name"] == "owner"

@@ -1,0 +1,109 @@
+"""Hosted sessions: opened on demand, closed when idle, and independent of each other."""
+
+import shutil
+
+import pytest
+import trio
+from hilum import HilumError, hookimpl
+from hilum.testing import plugin, say
+from hilum_serve.settings import ServeSettings
+from served import serving
+
+
+async def test_idle_sessions_close_and_open_on_demand(project):
+    settings = ServeSettings(idle_minutes=0.005)
+    async with serving(project, answers=[say("one")], settings=settings) as served:
+        hosted = await served.hub.create(served.hub.workspaces[0], served.owner)
+        async with served.socket(hosted.id) as socket:
+            await socket.receive()
+            await hosted.session.run("Go")
+            # Somebody reads, so it stays open for longer than the limit.
+            await trio.sleep(0.5)
+            assert served.hub.find_hosted(hosted.id) is hosted
+        with trio.fail_after(10):
+            while served.hub.find_hosted(hosted.id):  # noqa: ASYNC110
+                await trio.sleep(0.02)
+        async with served.hub.use(hosted.id, served.owner) as again:
+            assert again is not hosted
+            assert again.last >= hosted.last
+            assert again.view.outcome.end.text == "one"
+
+
+async def test_many_requests_open_a_session_once(project):
+    async with serving(project) as served:
+        hosted = await served.hub.create(served.hub.workspaces[0], served.owner)
+        await served.hub.close(hosted.id)
+        found = set()
+
+        async def use():
+            async with served.hub.use(hosted.id, served.owner) as used:
+                found.add(used)
+                await trio.sleep(0.01)
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(20):
+                nursery.start_soon(use)
+        assert len(found) == 1
+
+
+async def test_a_session_that_crashes_takes_no_other_down(project, capsys):
+    crash = trio.Event()
+
+    @hookimpl
+    async def open_session(session):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(fail, session)
+            yield None
+            nursery.cancel_scope.cancel()
+
+    async def fail(session):
+        await crash.wait()
+        session._nursery.start_soon(raise_error)
+
+    async def raise_error():
+        raise ZeroDivisionError
+
+    bad = plugin("bad", open_session=open_session)
+    async with serving(project, answers=[say("one")] * 2) as served:
+        good = await served.hub.create(served.hub.workspaces[0], served.owner)
+        served.hub._options["extra_plugins"] = [bad]
+        broken = await served.hub.create(served.hub.workspaces[0], served.owner)
+        async with served.socket(broken.id) as socket, served.socket(good.id) as kept:
+            await socket.receive()
+            crash.set()
+            elements = [each async for each in socket]
+            assert elements[-1]["type"] == "bye"
+            assert (await good.session.run("Go")).text == "one"
+            await kept.read_until(type="run_ended")
+        assert served.hub.find_hosted(broken.id) is None
+    assert "ZeroDivisionError" in capsys.readouterr().err
+
+
+async def test_a_folder_that_is_deleted_gives_a_clear_error(project):
+    async with serving(project, answers=[say("one")]) as served:
+        hosted = await served.hub.create(served.hub.workspaces[0], served.owner)
+        await hosted.session.run("Go")
+        await served.hub.close(hosted.id)
+        shutil.rmtree(project)
+        with pytest.raises(HilumError, match="no longer exists"):
+            async with served.hub.use(hosted.id, served.owner):
+                pass
+        async with served.client() as client:
+            answer = await client.get(f"/api/sessions/{hosted.id}")
+            assert answer.status_code == 404
+            assert "Restore the folder" in answer.json()["hint"]
+            listed = await client.get("/api/sessions")
+            assert [each["id"] for each in listed.json()["sessions"]] == [hosted.id]
+
+
+async def test_sessions_of_other_folders_and_strange_ids_do_not_exist(project, tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    async with serving(other) as served:
+        foreign = await served.hub.create(served.hub.workspaces[0], served.owner)
+        # Only sessions in which something happened are kept and found later.
+        await served.hub.close(foreign.id)
+    async with serving(project) as served, served.client() as client:
+        for name in (foreign.id, foreign.id[:8], "..", "%2e%2e", "a b", "%00", "x" * 300):
+            answer = await client.get(f"/api/sessions/{name}")
+            assert answer.status_code in (400, 404), (name, answer.text)

@@ -1,0 +1,131 @@
+"""The OpenAPI document is true: schemathesis finds no answer that it does not describe.
+
+Schemathesis sends what the document allows and what it forbids, to a real server with a real
+session. Usually a sample; ``--all`` sends many more, and sequences of requests.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+
+import msgspec
+import pytest
+import trio
+from api_calls import check, open_api
+from hilum.testing import use
+from hilum_serve import door
+from hilum_serve.api import load_operations
+from hilum_serve.openapi import make_document
+from hilum_serve.operations import OPERATIONS
+from hilum_serve.settings import ServeSettings
+from served import serving
+
+load_operations()
+PROCESSES = 3
+SCHEMATHESIS = shutil.which("schemathesis")
+CONFIG = """
+[parameters]
+"path.session" = "{session}"
+"path.run" = "{run}"
+"path.call" = "{call}"
+
+[checks]
+# A missing Hilum-Seen has a status of its own, and so has an address that is too long.
+missing_required_header.expected-statuses = [400, 401, 403, 428]
+negative_data_rejection.expected-statuses = [400, 401, 403, 404, 405, 409, 413, 415, 428, 431]
+
+[[operations]]
+include-name = "POST /api/sessions/{{session}}/prompts"
+# No document can say which bytes are an image.
+checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 401, 403, 404, 409]
+"""
+# Which numbers a session has reached is not part of the document: a valid one becomes 0.
+HOOKS = """
+import schemathesis
+
+@schemathesis.hook
+def before_call(context, case, kwargs):
+    seen = case.headers.get("Hilum-Seen") if case.headers else None
+    if seen is not None and str(seen).isdecimal() and int(seen) < 2**53:
+        case.headers["Hilum-Seen"] = "0"
+"""
+
+
+def test_each_operation_has_a_name_a_summary_and_described_fields():
+    document = json.loads(msgspec.json.encode(make_document(OPERATIONS), enc_hook=str))
+    names = []
+    for path, methods in document["paths"].items():
+        for method, described in methods.items():
+            names.append(described["operationId"])
+            assert described["summary"], (method, path)
+            for parameter in described["parameters"]:
+                assert parameter["schema"], (method, path, parameter)
+            assert "401" in described["responses"]
+    assert len(names) == len(set(names)) == len(OPERATIONS)
+    for name, schema in document["components"]["schemas"].items():
+        assert schema.get("description") or schema.get("title"), name
+
+
+@pytest.mark.skipif(SCHEMATHESIS is None, reason="pip install schemathesis")
+async def test_schemathesis_finds_nothing(project, tmp_path, monkeypatch, request):
+    everything = request.config.getoption("--all")
+    # Requests without a token are a part of the checks, and must not look like guessing here.
+    monkeypatch.setattr(door, "MAX_FAILURES", 10**9)
+    monkeypatch.setattr(door, "FAILURE_DELAY", 0.0)
+    answers = [
+        use("write_file", path="a.txt", content="a\n"),
+        use("read_file", path="missing.txt"),
+        "Done.",
+    ]
+    settings = ServeSettings(requests_per_minute=10**9)
+    async with (
+        serving(project, answers=answers, settings=settings) as served,
+        open_api(served, project, approve="auto") as api,
+    ):
+        run = await api.run("Go.")
+        entries = (await api.get("/entries"))["entries"]
+        failed = [entry for entry in entries if entry.get("state") == "failed"]
+        config = tmp_path / "schemathesis.toml"
+        call = failed[0]["call"]["id"]
+        config.write_text(CONFIG.format(session=api.session, run=run["id"], call=call))
+        (tmp_path / "seen_hooks.py").write_text(HOOKS)
+        amount = ["--max-examples=50"]
+        if not everything:
+            amount = ["--max-examples=1", "--phases=examples,coverage,fuzzing", "--seed=1"]
+        command = [
+            SCHEMATHESIS,
+            f"--config-file={config}",
+            "run",
+            f"{served.url}/openapi.json",
+            "--checks=all",
+            "--no-color",
+            f"--header=Authorization: Bearer {served.token}",
+            *amount,
+        ]
+        environ = {**os.environ, "SCHEMATHESIS_HOOKS": "seen_hooks"}
+        reports: list[str] = []
+
+        async def send(names: list[str]) -> None:
+            done = await trio.run_process(
+                [*command, *(f"--include-operation-id={name}" for name in names)],
+                check=False,
+                capture_stdout=True,
+                stderr=subprocess.STDOUT,
+                cwd=tmp_path,
+                env=environ,
+            )
+            if done.returncode:
+                lines = [line[:300] for line in done.stdout.decode().splitlines()]
+                reports.append("\n".join(lines[-200:]))
+
+        names = [operation.handler.__name__ for operation in OPERATIONS]
+        # Several processes, because threads of schemathesis disturb each other in Python 3.11.
+        with trio.fail_after(1_200 if everything else 110):
+            async with trio.open_nursery() as nursery:
+                for number in range(PROCESSES):
+                    nursery.start_soon(send, names[number::PROCESSES])
+        assert not reports, "\n\n".join(reports)
+        # The server and its sessions still work.
+        check(await api.client.get("/api/me"))
+        assert (await api.get())["id"] == api.session

@@ -1,0 +1,122 @@
+"""Every operation needs its right, for every kind of token; the cases come from the table."""
+
+import re
+
+import httpx
+import pytest
+from api_calls import check, open_api, refusal
+from hilum_serve.api import load_operations
+from hilum_serve.operations import OPERATIONS
+from hilum_serve.tokens import add_token
+from hilum_serve.users import RIGHTS
+from served import serving
+
+load_operations()
+# Operations that decide about something, or undo work.
+DECIDING = [each for each in OPERATIONS if each.decides is not None]
+
+
+@pytest.fixture
+async def everyone(project, tmp_path):
+    """Return a server with a session, and a client for each right."""
+    tokens = tmp_path / "tokens.json"
+    named = {rights: add_token(tokens, f"user-{rights}", rights) for rights in RIGHTS}
+    async with (
+        serving(project, tokens_file=tokens) as served,
+        open_api(served, project) as api,
+        served.client(named["watch"]) as watch,
+        served.client(named["prompt"]) as prompt,
+        served.client(named["approve"]) as approve,
+        served.client(named["administer"]) as administer,
+        served.client(None) as nobody,
+    ):
+        clients = {
+            "watch": watch,
+            "prompt": prompt,
+            "approve": approve,
+            "administer": administer,
+            "nobody": nobody,
+        }
+        yield api.session, clients
+
+
+async def request(
+    client: httpx.AsyncClient, operation, session: str, *, seen: int = 0
+) -> httpx.Response:
+    """Send a request for an operation, about things that do not exist."""
+    path = operation.path.replace("{session}", session)
+    path = re.sub(r"\{\w+\}", "missing", path)
+    body = None if operation.body is None else {}
+    headers = {"hilum-seen": str(seen)} if operation.changes else {}
+    fields = operation.query.__struct_fields__
+    query = {name: "missing" for name in ("path", "scope") if name in fields}
+    if path.endswith("/diff"):
+        query = {}
+    return await client.request(operation.method, path, json=body, headers=headers, params=query)
+
+
+async def test_each_right_includes_those_before_it(everyone):
+    session, clients = everyone
+    for operation in OPERATIONS:
+        where = (operation.method, operation.path)
+        needed = RIGHTS.index(operation.rights)
+        for number, rights in enumerate(RIGHTS):
+            response = await request(clients[rights], operation, session)
+            if number < needed:
+                assert refusal(response) == (403, "E_RIGHTS"), (where, rights)
+            else:
+                assert response.status_code != 401, (where, rights)
+                assert "E_RIGHTS" not in response.text, (where, rights, response.text)
+        response = await request(clients["nobody"], operation, session)
+        assert refusal(response) == (401, "E_TOKEN"), where
+
+
+def test_nothing_is_changed_by_watchers_and_nothing_is_decided_by_prompters():
+    for operation in OPERATIONS:
+        if operation.changes:
+            assert operation.rights != "watch", operation.path
+    assert len(DECIDING) >= 7
+    for operation in DECIDING:
+        assert RIGHTS.index(operation.rights) >= RIGHTS.index("approve"), operation.path
+
+
+async def test_the_approval_policy_needs_the_right_to_approve(everyone, project):
+    session, clients = everyone
+    change = {"approve": "auto"}
+    seen = {"hilum-seen": "0"}
+    url = f"/api/sessions/{session}"
+    new = {"workspace": str(project), **change}
+    client = clients["prompt"]
+    for response in (
+        await client.patch(url, json=change, headers=seen),
+        await client.patch(f"{url}/settings", json=change, headers=seen),
+        await client.post("/api/sessions", json=new),
+    ):
+        assert refusal(response) == (403, "E_RIGHTS")
+    assert check(await client.get(url))["approve"] == "ask_first"
+    state = check(await clients["approve"].patch(url, json=change, headers=seen))
+    assert state["approve"] == "auto"
+    wanted = {"web_search": False}
+    response = await clients["approve"].patch(f"{url}/settings", json=wanted, headers=seen)
+    assert refusal(response) == (403, "E_RIGHTS")
+
+
+async def test_a_token_for_one_folder_sees_no_other(project, tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    tokens = tmp_path / "tokens.json"
+    token = add_token(tokens, "ada", "administer", workspaces=[other])
+    async with (
+        serving(project, more=[other], tokens_file=tokens) as served,
+        open_api(served, project) as api,
+        served.client(token) as client,
+    ):
+        assert check(await client.get("/api/sessions"))["sessions"] == []
+        folders = check(await client.get("/api/workspaces"))["workspaces"]
+        assert [each["path"] for each in folders] == [str(other)]
+        for operation in OPERATIONS:
+            if operation.has_session and operation.body is None:
+                response = await request(client, operation, api.session)
+                assert refusal(response) == (404, "E_UNKNOWN"), operation.path
+        response = await client.post("/api/sessions", json={"workspace": str(project)})
+        assert refusal(response) == (404, "E_UNKNOWN")

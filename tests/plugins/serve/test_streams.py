@@ -1,0 +1,235 @@
+"""Event streams: everything once and in order, also after lost connections."""
+
+import json
+import re
+
+import pytest
+import trio
+from hilum.testing import ScriptedModel, pause, say, use
+from hilum_serve.http_server import encode_frame
+from served import serving
+from wsproto import ConnectionType, WSConnection
+from wsproto.events import AcceptConnection, Request
+
+
+def numbers(elements):
+    return [each["seq"] for each in elements if each["type"] not in ("delta", "hello", "beat")]
+
+
+async def test_a_reader_gets_every_event_once_in_order(project):
+    async with serving(project, answers=[say("one two three")]) as served:
+        hosted = await served.hub.create(served.hub.workspaces[0], served.owner)
+        async with served.socket(hosted.id) as socket:
+            await hosted.session.run("Go")
+            elements = await socket.read_until(type="run_ended")
+            assert elements[0]["type"] == "hello"
+            assert numbers(elements) == list(range(1, elements[-1]["seq"] + 1))
+        async with served.socket(hosted.id, after=3) as socket:
+            again = await socket.read_until(type="run_ended")
+            later = [each for each in elements if each.get("seq", 0) > 3]
+            assert again[1:] == [each for each in later if each["type"] != "delta"]
+
+
+async def test_output_continues_at_its_offset_after_a_lost_connection(project):
+    more = trio.Event()
+    answers = [say("one two ") + pause(more) + say("three 😀 four")]
+    async with serving(project, answers=answers) as served:
+        hosted = await served.hub.create(served.hub.workspaces[0], served.owner)
+        run = await hosted.session.prompt("Go")
+        async with served.socket(hosted.id) as socket:
+            first = await socket.read_until(type="delta")
+        last = max(numbers(first))
+        async with served.socket(hosted.id, after=last) as socket:
+            text = ""
+            more.set()
+            async for element in socket.elements():
+                if element["type"] == "delta":
+                    assert element["offset"] <= len(text)
+                    text = text[: element["offset"]] + element["text"]
+                if element["type"] == "model_answered":
+                    break
+            assert text in ("one two three 😀 four", "one two ")
+        assert (await run.wait()).text == "one two three 😀 four"
+
+
+async def test_the_view_has_a_snapshot_then_changes(project):
+    go = trio.Event()
+    answers = [say("Hello ") + pause(go) + say("world"), say("again")]
+    async with serving(project, answers=answers) as served:
+        hosted = await served.hub.create(served.hub.workspaces[0], served.owner)
+        run = await hosted.session.prompt("Go")
+        async with served.socket(hosted.id, vocabulary="view") as socket:
+            start = await socket.read_until(type="snapshot")
+            assert start[0]["type"] == "hello"
+            snapshot = start[-1]
+            go.set()
+            entries = {each["id"]: each for each in snapshot["entries"]}
+            async for element in socket.elements():
+                if element["type"] == "entry":
+                    entries[element["entry"]["id"]] = element["entry"]
+                elif element["type"] == "text":
+                    entry = entries[element["entry"]]
+                    old = entry[element["field"]]
+                    entry[element["field"]] = old[: element["at"]] + element["add"]
+                if any(each["kind"] == "outcome" for each in entries.values()):
+                    break
+            answer = next(each for each in entries.values() if each["kind"] == "answer")
+            assert answer["text"] == "Hello world"
+            assert answer["state"] == "done"
+        await run.wait()
+        await hosted.session.run("More")
+        await hosted.catch_up()
+        async with served.socket(hosted.id, after=snapshot["seq"], vocabulary="view") as socket:
+            found = await socket.read_until(type="state")
+            kinds = [each["type"] for each in found]
+            assert "snapshot" not in kinds
+            texts = [each["entry"].get("text") for each in found if each["type"] == "entry"]
+            assert "again" in texts
+
+
+async def test_server_sent_events_continue_after_the_last_id(project):
+    async with serving(project, answers=[say("one")]) as served:
+        hosted = await served.hub.create(served.hub.workspaces[0], served.owner)
+        await hosted.session.run("Go")
+        last = hosted.last
+
+        def ids(answer):
+            return [int(found) for found in re.findall(rb"^id: (\d+)$", answer, re.M)]
+
+        answer = await served.read_events(hosted.id, last)
+        assert b"content-type: text/event-stream" in answer
+        assert ids(answer) == list(range(1, last + 1))
+        again = await served.read_events(hosted.id, last, last_id=3)
+        assert ids(again) == list(range(4, last + 1))
+
+
+@pytest.mark.parametrize("vocabulary", ["002", "003"])
+async def test_other_vocabularies_are_renamings(project, vocabulary):
+    (project / "a.txt").write_text("text")
+    answers = [use("read_file", path="a.txt"), say("Done.")]
+    async with serving(project, answers=answers) as served:
+        hosted = await served.hub.create(served.hub.workspaces[0], served.owner)
+        async with served.socket(hosted.id, vocabulary=vocabulary) as socket:
+            await hosted.session.run("Go")
+            end = {"002": {"type": "agent:complete"}, "003": {"event": "final_answer"}}
+            elements = await socket.read_until(**end[vocabulary])
+        names = [each.get("type") or each.get("event") for each in elements]
+        wanted = {
+            "002": ["agent:start", "agent:tool-call", "agent:tool-completed", "agent:complete"],
+            "003": ["thinking", "tool_call", "tool_result", "final_answer"],
+        }
+        assert [name for name in dict.fromkeys(names) if name in wanted[vocabulary]] == wanted[
+            vocabulary
+        ]
+        call = next(each for each in elements if each.get("args"))
+        assert call["args"] == {"path": "a.txt"}
+        seqs = [each["seq"] for each in elements if "seq" in each and "offset" not in each]
+        assert seqs == sorted(seqs)
+
+
+async def test_random_lost_connections_lose_and_double_nothing(project, trials):
+    count = trials(10, 100)
+    words = " ".join(f"word{number}" for number in range(400))
+    model = ScriptedModel([say(words)] * 6, pace=0.001)
+    async with serving(project, model=model) as served:
+        hosted = await served.hub.create(served.hub.workspaces[0], served.owner)
+        got: list[int] = []
+        done = trio.Event()
+
+        async def work():
+            for number in range(6):
+                await hosted.session.run(f"Go {number}")
+            done.set()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(work)
+            for attempt in range(count):
+                async with served.socket(hosted.id, after=got[-1] if got else 0) as socket:
+                    left = attempt % 7 + 1
+                    while left and (message := await socket.receive()) is not None:
+                        got += numbers(message)
+                        left -= 1
+                        if done.is_set() and got and got[-1] == hosted.last:
+                            break
+            await done.wait()
+        async with served.socket(hosted.id, after=got[-1]) as socket:
+            while got[-1] < hosted.last:
+                got += numbers(await socket.receive())
+        assert got == list(range(1, hosted.last + 1))
+
+
+async def test_a_reader_that_stops_reading_is_dropped_and_told(project, monkeypatch):
+    monkeypatch.setattr("hilum_serve.http_server.SEND_SECONDS", 0.5)
+    big = "x" * 300_000
+    async with serving(project, answers=[say(big)] * 12) as served:
+        hosted = await served.hub.create(served.hub.workspaces[0], served.owner)
+        async with served.socket(hosted.id) as stuck, served.socket(hosted.id) as reading:
+            await stuck.receive()
+            for number in range(12):
+                await hosted.session.run(f"Go {number}")
+                await reading.read_until(type="run_ended")
+            with trio.fail_after(10):
+                while len(served.running.streams.readers) > 1:  # noqa: ASYNC110
+                    await trio.sleep(0.05)
+        async with served.socket(hosted.id, after=hosted.last) as socket:
+            message = await socket.receive()
+            assert message[0] == {"type": "hello", "last": hosted.last, "dropped": "slow"}
+
+
+async def test_the_end_of_the_server_is_told(project):
+    async with serving(project, answers=[say("one")]) as served:
+        hosted = await served.hub.create(served.hub.workspaces[0], served.owner)
+        async with trio.open_nursery() as nursery:
+            codes = []
+
+            async def read():
+                async with served.socket(hosted.id) as socket:
+                    elements = [each async for each in socket.elements()]
+                    codes.append((elements[-1], socket.closed))
+
+            nursery.start_soon(read)
+            while not served.running.streams.readers:  # noqa: ASYNC110
+                await trio.sleep(0.01)
+            await served.running.streams.end_all("restart")
+        assert codes == [({"type": "bye", "why": "restart"}, 1012)]
+
+
+async def test_a_closed_session_ends_its_streams_and_opens_again(project):
+    async with serving(project, answers=[say("one")]) as served:
+        hosted = await served.hub.create(served.hub.workspaces[0], served.owner)
+        async with served.socket(hosted.id) as socket:
+            await socket.receive()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(served.hub.close, hosted.id)
+                elements = [each async for each in socket.elements()]
+        assert elements[-1] == {"type": "bye", "why": "closed"}
+        async with served.socket(hosted.id) as socket:
+            assert json.dumps(await socket.receive()) != "[]"
+
+
+async def test_stuck_readers_do_not_delay_the_end(project):
+    big = "x" * 600_000
+    with trio.fail_after(15):
+        async with serving(project, answers=[say(big)] * 4) as served:
+            hosted = await served.hub.create(served.hub.workspaces[0], served.owner)
+            async with served.socket(hosted.id) as stuck:
+                await stuck.receive()
+                for number in range(4):
+                    await hosted.session.run(f"Go {number}")
+                await trio.sleep(0.3)
+                began = trio.current_time()
+                await served.stop()
+                assert trio.current_time() - began < 2.5
+
+
+@pytest.mark.parametrize("size", [1, 125, 126, 65_535, 65_536, 200_000])
+def test_frames_are_what_a_client_reads(size):
+    client = WSConnection(ConnectionType.CLIENT)
+    server = WSConnection(ConnectionType.SERVER)
+    server.receive_data(client.send(Request(host="a", target="/")))
+    list(server.events())
+    client.receive_data(server.send(AcceptConnection()))
+    list(client.events())
+    client.receive_data(encode_frame("é" + "x" * (size - 1)))
+    text = "".join(event.data for event in client.events())
+    assert text == "é" + "x" * (size - 1)

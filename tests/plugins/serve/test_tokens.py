@@ -1,0 +1,118 @@
+"""Tokens: hashes only, private files, rights, and an end within a second."""
+
+import json
+import os
+import time
+
+import pytest
+import trio
+from hilum import UsageError
+from hilum.testing import say
+from hilum_serve.tokens import Tokens, add_token, read_tokens, remove_token, write_tokens
+from served import serving
+
+
+def test_the_file_is_private_and_contains_no_token(tmp_path):
+    file = tmp_path / "tokens.json"
+    token = add_token(file, "eva", "prompt", workspaces=[tmp_path])
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert token not in file.read_text()
+    [stored] = read_tokens(file)
+    assert (stored.name, stored.rights, stored.workspaces) == ("eva", "prompt", (str(tmp_path),))
+    tokens = Tokens(file, "")
+    user = tokens.find_user(token)
+    assert (user.name, user.rights) == ("eva", "prompt")
+    assert tokens.find_user(token + "x") is None
+    assert tokens.find_user("") is None
+
+
+def test_names_are_unique_and_plain(tmp_path):
+    file = tmp_path / "tokens.json"
+    add_token(file, "eva", "watch")
+    for name in ("eva", "owner", "", "a b", "x" * 41, "a/b"):
+        with pytest.raises(UsageError):
+            add_token(file, name, "watch")
+
+
+def test_a_readable_or_broken_file_is_refused(tmp_path):
+    file = tmp_path / "tokens.json"
+    token = add_token(file, "eva", "watch")
+    tokens = Tokens(file, "")
+    assert tokens.find_user(token)
+    os.chmod(file, 0o644)
+    with pytest.raises(UsageError, match="readable by other users"):
+        read_tokens(file)
+    tokens.reload()
+    assert tokens.find_user(token) is None
+    os.chmod(file, 0o600)
+    file.write_text("{")
+    with pytest.raises(UsageError, match="mistake"):
+        read_tokens(file)
+
+
+def test_cookies_end_with_the_server(tmp_path):
+    tokens = Tokens(None, "start-token")
+    user = tokens.find_user("start-token")
+    secret = tokens.make_cookie(user)
+    assert tokens.find_cookie_user(secret) == user
+    assert Tokens(None, "start-token").find_cookie_user(secret) is None
+    assert tokens.find_user(secret) is None
+
+
+async def test_expired_tokens_are_refused(project, tmp_path):
+    file = tmp_path / "tokens.json"
+    token = add_token(file, "eva", "watch", seconds=3600)
+    stored = read_tokens(file)
+    old = json.loads(file.read_text())
+    old[0]["expires"] = time.time() - 1
+    async with serving(project, tokens_file=file) as served, served.client(token) as client:
+        me = (await client.get("/api/me")).json()
+        assert (me["name"], me["rights"]) == ("eva", "watch")
+        file.write_text(json.dumps(old))
+        served.running.tokens.reload()
+        assert (await client.get("/api/me")).status_code == 401
+    assert stored[0].expires > time.time()
+
+
+async def test_streams_of_a_removed_token_end_within_a_second(project, tmp_path):
+    file = tmp_path / "tokens.json"
+    token = add_token(file, "eva", "watch")
+    add_token(file, "other", "watch")
+    async with serving(project, answers=[say("ok")], tokens_file=file) as served:
+        hosted = await served.hub.create(served.hub.workspaces[0], served.owner)
+        async with (
+            served.socket(hosted.id, token=token) as socket,
+            served.socket(hosted.id) as kept,
+        ):
+            await socket.receive()
+            await kept.receive()
+            remove_token(file, "eva")
+            began = trio.current_time()
+            elements = [each async for each in socket]
+            assert trio.current_time() - began < 1.5
+            assert elements[-1] == {"type": "bye", "why": "token"}
+            assert socket.closed == 4401
+            await hosted.session.run("Go")
+            await kept.read_until(type="run_ended")
+
+
+async def test_users_see_only_their_folders(project, tmp_path):
+    file = tmp_path / "tokens.json"
+    other = tmp_path / "other"
+    other.mkdir()
+    token = add_token(file, "eva", "administer", workspaces=[other])
+    async with serving(project, more=[other], tokens_file=file) as served:
+        hosted = await served.hub.create(served.hub.workspaces[0], served.owner)
+        async with served.client(token) as client:
+            assert (await client.get("/api/sessions")).json()["sessions"] == []
+        async with served.socket(hosted.id, token=token) as socket:
+            assert (await socket.receive())[0]["status"] == 404
+
+
+def test_writing_follows_no_link(tmp_path):
+    target = tmp_path / "target"
+    target.write_text("mine")
+    file = tmp_path / "tokens.json"
+    file.symlink_to(target)
+    write_tokens(file, [])
+    assert target.read_text() == "mine"
