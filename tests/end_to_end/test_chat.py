@@ -648,7 +648,6 @@ async def test_a_question_ends_when_the_log_cannot_be_written(cli, asks):
         await screen.type("Write it\r")
         await screen.wait_for("[e] edit first")
         (cli.workspace / "full").touch()
-        await screen.type(SHIFT_TAB)
         await trio.sleep(0.4)
         await screen.type("y")
         await screen.wait_for("E_STORE")

@@ -8,7 +8,7 @@ import pytest
 
 async def test_permissions_lists_changes_and_removes_rules(cli):
     """Every rule with what it means and where it stands."""
-    assert "no rules" in (await cli("permissions")).out
+    assert "No rules are stored" in (await cli("permissions")).out
     assert (await cli("permissions", "deny", "run_terminal_cmd(git push --force *)")).code == 0
     assert (await cli("permissions", "allow", "write_file(docs/**)", "--workspace")).code == 0
     listed = (await cli("permissions")).out

@@ -24,7 +24,7 @@ when the prompt is drawn the next time:
 event                                  focus             step               guard
 =====================================  ================  =================  ==========
 focus key, or pause (``tick``)         prompt            unchanged          from now
-focus key after the pause              prompt, by key    unchanged          from now
+focus key within 1 s after the pause   prompt, by key    unchanged          from now
 key that the prompt does not use       composer          first              unchanged
 answer                                 composer          first, next item   again
 Tab: next item                         unchanged         first              again
@@ -106,6 +106,8 @@ IDLE = 1.0
 """Seconds without a key press after which a collapsed prompt expands."""
 FOCUS_PAUSE = 0.5
 """Seconds without a key press after which the prompt gets the focus if there is no draft."""
+FOCUS_GRACE = 1.0
+"""Seconds after the prompt took the focus itself in which the focus key does not take it away."""
 NOTICE_TIME = 5.0
 """Seconds for which the prompt shows why a call is no longer pending."""
 SELECTED_NOTE = "Press Enter to choose this."
@@ -174,6 +176,7 @@ class ApprovalPrompt:
         self._viewed: WaitingCall | WaitingPlan | None = None
         # The texts that the user has begun to write, by the id of their item.
         self._fields: dict[str, LineField] = {}
+        self._focused_since = 0.0
         self._guard = KeyGuard()
         self._focused_by_key = False
         self._has_moved = False
@@ -421,6 +424,7 @@ class ApprovalPrompt:
     def _focus(self, now: float, *, by_key: bool) -> None:
         self.focused = True
         self._focused_by_key = by_key
+        self._focused_since = now
         self._has_moved = False
         self._guard.restart(now)
 
@@ -464,8 +468,8 @@ class ApprovalPrompt:
                 self._held = None
                 return Routed(results=self._choose_by_key(held))
             return self._return(key, now)
-        if key.name == self._focus_key and not self._focused_by_key and self._step == "choose":
-            # The user pressed the key to get the focus, which the prompt has just taken itself.
+        if key.name == self._focus_key and self._has_just_taken_focus(now):
+            # The user pressed the key to get the focus.
             self._focus(now, by_key=True)
             return Routed()
         if key.name in ("esc", self._focus_key):
@@ -485,6 +489,14 @@ class ApprovalPrompt:
             self._show_notice(ENTER_NOTE, now)
             return Routed()
         return Routed(results=self._choose_by_key(key))
+
+    def _has_just_taken_focus(self, now: float) -> bool:
+        """Return whether the prompt has just taken the focus without a key press."""
+        is_first_step = self._step == "choose" and not self._has_moved
+        # If the clock was set back, the focus is not recent forever.
+        self._focused_since = min(self._focused_since, now)
+        is_recent = now - self._focused_since < FOCUS_GRACE
+        return is_first_step and not self._focused_by_key and is_recent
 
     def _uses(self, key: Key) -> bool:
         """Return whether the prompt uses a key."""

@@ -138,6 +138,11 @@ def test_the_focus_key_after_the_pause_keeps_the_focus():
     user.press(FOCUS)
     user.wait(0.5)
     assert user.press(ENTER) == (Answer("a1", True),)
+    # After a while, the user knows that the question has the focus.
+    user = User(call())
+    user.wait(0.5).wait(1.0)
+    user.press(FOCUS)
+    assert not user.prompt.focused
 
 
 def test_a_notice_about_keys_ends_with_its_step():
