@@ -99,6 +99,10 @@ COMMAND_WITHHELD = "The command may not start because a gate failed"
 GATE_TEXTS = (GATE_SHUT, GATE_FAILED, RESULT_WITHHELD, COMMAND_WITHHELD)
 """Phrases in the result of a call that was refused or whose result was withheld, because a plugin
 is not working; faces search for them."""
+UNAPPROVABLE = (
+    "It cannot be approved. Continue without it, or tell the user what to run themselves."
+)
+"""The end of the reason for a call that no user can approve; it tells the model what to do."""
 UNATTENDED = "It needs the user's approval, and no user is present to give it"
 """The beginning of the result text of a call that was denied because no user is present.
 

@@ -261,11 +261,14 @@ def _written(agent: Agent, call: CallOutcome) -> list[str]:
 def _remaining_work(agent: Agent, left: str) -> str:
     """Describe the remaining work of a run that did not complete.
 
-    The text contains the step that the model announced last and the calls that were cut off.
+    The text contains the step that the model announced last, the calls that were cut off and those
+    that had not begun, for example because they waited for an approval.
     """
     run = agent.run
     parts = [left] if left else []
-    cut_off = [call.title for call in run.finished if call.code in ("E_STOPPED", "E_INTERRUPTED")]
+    ended = [call for call in run.finished if call.code in ("E_STOPPED", "E_INTERRUPTED")]
+    cut_off = [call.title for call in ended if call.began]
+    not_run = [call.title for call in ended if not call.began]
     announced = " ".join(run.answer.split())
     if len(announced) > MAX_ANNOUNCED:
         announced = f"{announced[: MAX_ANNOUNCED - 1]}…"
@@ -273,6 +276,8 @@ def _remaining_work(agent: Agent, left: str) -> str:
         parts.append(f"The last announced step may be unfinished: {announced}")
     if cut_off:
         parts.append(f"Calls that were cut off: {', '.join(dict.fromkeys(cut_off))}.")
+    if not_run:
+        parts.append(f"Calls that were not run: {', '.join(dict.fromkeys(not_run))}.")
     return " ".join(parts)
 
 

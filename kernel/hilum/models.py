@@ -57,6 +57,7 @@ class ModelInfo(msgspec.Struct, frozen=True):
         max_output: Maximum number of tokens in one response, which are reserved in the window.
         price: Price; ``None`` if it is not known.
         images: Whether the model accepts images.
+        window_assumed: Whether the window is a cautious assumption, because nothing states it.
     """
 
     name: str
@@ -64,6 +65,7 @@ class ModelInfo(msgspec.Struct, frozen=True):
     max_output: int = 8_192
     price: Price | None = None
     images: bool = False
+    window_assumed: bool = False
 
 
 class TextChunk(msgspec.Struct, frozen=True):

@@ -65,6 +65,7 @@ class CallOutcome(msgspec.Struct, frozen=True):
         rule: A rule that would have allowed the call; empty if none is known.
         broken: Why a broken gate refused the call; empty if no broken gate did.
         changed: Whether the call succeeded and its tool does more than read.
+        began: Whether the tool began to run.
     """
 
     tool: str
@@ -76,6 +77,7 @@ class CallOutcome(msgspec.Struct, frozen=True):
     rule: str
     broken: str
     changed: bool
+    began: bool = True
 
     @classmethod
     def of(cls, call: ToolCall, started: CallStarted | None, result: ToolResult) -> CallOutcome:
@@ -99,6 +101,7 @@ class CallOutcome(msgspec.Struct, frozen=True):
             rule=str(result.data.get(RULE, "")),
             broken=broken,
             changed=not code and started is not None and started.risk != "read",
+            began=started is not None,
         )
 
 

@@ -18,7 +18,7 @@ MAX_HEAD = 1000  # bytes
 # Seconds after which the list of files is read again.
 FRESH = 10.0
 MAX_FILES = 20_000
-# Folders to leave out if Git does not report which files are ignored.
+# Folders to leave out, also if Git does not ignore them.
 _LEFT_OUT = frozenset(
     (".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", "venv", ".tox", ".mypy_cache")
 )
@@ -81,8 +81,14 @@ async def _list_files(session: Session) -> list[str]:
     if done is not None and done.returncode == 0 and not done.dropped:
         names = done.stdout.decode(errors="replace").split("\0")
         # Staged files that were deleted are also listed, which does no harm.
-        return sorted({name for name in names if name})[:MAX_FILES]
+        # A project without a .gitignore has untracked files that nobody wants to mention.
+        return sorted({name for name in names if name and not _is_left_out(name)})[:MAX_FILES]
     return await trio.to_thread.run_sync(lambda: list(_find_files(root)))
+
+
+def _is_left_out(path: str) -> bool:
+    """Return whether a file is in a folder of files that a program generates."""
+    return not _LEFT_OUT.isdisjoint(path.split("/")[:-1])
 
 
 def _find_files(root: Path) -> Iterator[str]:

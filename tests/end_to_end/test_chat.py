@@ -126,9 +126,9 @@ async def test_a_stop_gives_everything_back(cli):
         await screen.type("Think long\r")
         await screen.wait_for("esc stops")
         await screen.type("steer one\r")
-        await screen.wait_for("after this call")
+        await screen.wait_for("read after the current call")
         await screen.type("queued two\t")
-        await screen.wait_for("afterwards")
+        await screen.wait_for("sent when the agent has finished")
         await screen.type("a draft")
         await screen.type(ESC)
         await screen.wait_for("stopped")
@@ -257,7 +257,7 @@ async def test_a_foreign_module_in_the_folder_is_not_run(cli):
     async with cli.model(), cli.on_screen() as screen:
         await screen.wait_for(READY)
         await screen.type("/permissions\r")
-        await screen.wait_for("There are no rules")
+        await screen.wait_for("No rules are stored")
         assert not (cli.workspace / "EVIL").exists()
 
 
@@ -278,6 +278,36 @@ async def test_after_a_crash_the_conversation_is_ready(cli, asks):
         await screen.type("Go on\r")
         await screen.wait_for("Back.")
         assert not (cli.workspace / "b.py").exists()
+
+
+async def test_after_a_crash_the_running_command_is_named(cli, asks):
+    """The user must know what may have had an effect."""
+    sleep = asks("run_terminal_cmd", command="sleep 60")
+    async with cli.model(say("Hello."), sleep), cli.on_screen("--approve", "auto") as screen:
+        await screen.wait_for("ready · agent")
+        await screen.type("Hello\r")
+        await screen.wait_for("1 turn")
+        await screen.type("Wait\r")
+        await screen.wait_for("$ sleep 60  1 s")
+        screen.process.kill()
+        await screen.end()
+    async with cli.model(say("Back.")), cli.on_screen("-c") as screen:
+        await screen.wait_for("The last run was cut off.")
+        await screen.wait_for("Was running, and may have had an effect: $ sleep 60")
+
+
+async def test_resume_without_an_id_shows_the_list(cli):
+    """``hilum --resume`` lets the user choose; nothing is resumed before that."""
+    async with cli.model(say("Good day.")), cli.on_screen() as screen:
+        await screen.wait_for(READY)
+        await screen.type("Greet me\r")
+        await screen.wait_for("1 turn")
+    async with cli.model(say("Yes.")), cli.on_screen("--resume") as screen:
+        await screen.wait_for("Continue a conversation")
+        assert "Good day." not in "\n".join(screen.rows[:3])
+        await trio.sleep(0.4)
+        await screen.type("\r")
+        await screen.wait_for("Good day.")
 
 
 async def test_text_of_a_model_does_not_look_like_a_card(cli, asks):
@@ -531,6 +561,39 @@ async def test_a_question_in_small_windows(cli, asks):
         screen.resize(60, 15)
         await screen.wait_for("dangerous")
         assert (cli.workspace / "src").exists()
+
+
+async def test_an_edit_in_a_small_window_shows_its_changed_lines(cli, asks):
+    """They come before the unchanged lines around them and before the reason."""
+    lines = [f"line {number}" for number in range(1, 30)]
+    (cli.workspace / "calc.py").write_text("\n".join(lines) + "\n")
+    edit = asks("edit_file", path="calc.py", old_string="line 15\n", new_string="line fifteen\n")
+    async with (
+        cli.model(asks("read_file", path="calc.py"), edit, say("Done.")),
+        cli.on_screen(columns=60, lines=15) as screen,
+    ):
+        await screen.wait_for("ready")
+        await screen.type("Change it\r")
+        await screen.wait_for("[y] yes")
+        assert "- line 15" in screen.text
+        assert "+ line fifteen" in screen.text
+        screen.resize(60, 30)
+        # With enough room, the unchanged lines are shown, too.
+        await screen.wait_for("  line 14")
+
+
+async def test_a_refused_shell_line_speaks_to_the_user(cli):
+    """What the model should do next is left out, and generated files are not offered after @."""
+    (cli.workspace / "__pycache__").mkdir()
+    (cli.workspace / "__pycache__" / "a.cpython-311.pyc").write_bytes(b"")
+    async with cli.model(), cli.on_screen() as screen:
+        await screen.wait_for(READY)
+        await screen.type("!rm -rf /\r")
+        await screen.wait_for("To run it anyway, use another terminal.")
+        assert "tell the user" not in screen.text
+        await screen.type("@a")
+        await screen.wait_for("@a.py")
+        assert "__pycache__" not in "\n".join(screen.rows)
 
 
 async def test_a_shell_line_that_the_sandbox_refuses_is_explained(cli):

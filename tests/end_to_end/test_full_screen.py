@@ -71,6 +71,22 @@ async def test_a_call_in_full_screen_and_back(cli, long_write):
         assert (cli.workspace / "long.txt").exists()
 
 
+async def test_a_call_is_approved_in_the_full_screen_view(cli, long_write):
+    """The question has its action in plain words, and the view says why hilum asks."""
+    async with cli.model(long_write, say("Done.")), cli.on_screen() as screen:
+        await ask(screen)
+        assert "● write long.txt" in screen.text
+        await screen.type("w")
+        await screen.wait_for("y: yes, once · q: back")
+        assert "Why: Calls that change something need approval" in screen.text
+        await trio.sleep(0.4)
+        await screen.type("y")
+        await screen.wait_until(lambda: not screen.is_alternate, "the normal screen")
+        await screen.wait_for("Done.")
+        assert "No longer waiting" not in screen.text
+    assert (cli.workspace / "long.txt").exists()
+
+
 async def test_what_arrives_meanwhile_is_written_afterwards(cli, asks):
     release = trio.Event()
 
@@ -177,7 +193,7 @@ async def test_the_scrollback_of_a_real_terminal_is_not_touched(cli, long_write,
                 line for line in content.splitlines() if line.startswith("before ")
             ]
             assert content.count("❯ Write it") == 1
-            assert content.count("● write_file") == 1
+            assert content.count("● write long.txt") == 1
             await trio.sleep(0.4)
             await tmux("send-keys", "w")
             await tmux.wait_for("q: back")

@@ -239,7 +239,7 @@ async def test_a_rule_that_names_no_tool_is_refused_when_it_is_given(cli):
         result = await cli("permissions", "deny", wrong)
         assert result.code == 2
         assert near in result.err
-    assert "There are no rules" in (await cli("permissions")).out
+    assert "No rules are stored" in (await cli("permissions")).out
     assert (await cli("permissions", "deny", "network")).code == 0
     assert "this includes commands that use the network" in (await cli("permissions")).out
 
@@ -262,7 +262,7 @@ async def test_remove_takes_a_rule_from_where_it_stands(cli):
     both = (await cli("permissions", "remove", rule)).out
     assert both.count("Removed: deny") == 2
     assert "in every folder" in both
-    assert "There are no rules" in (await cli("permissions")).out
+    assert "No rules are stored" in (await cli("permissions")).out
 
 
 async def test_rules_for_a_kind_of_session_are_written_listed_tested_and_removed(cli):
@@ -292,7 +292,7 @@ async def test_rules_for_a_kind_of_session_are_written_listed_tested_and_removed
     assert "without --workspace and --session" in missing.err
     await cli("permissions", "ask", rule, "--session", "headless")
     assert (await cli("permissions", "remove", rule)).out.count("Removed: ") == 2
-    assert "There are no rules" in (await cli("permissions")).out
+    assert "No rules are stored" in (await cli("permissions")).out
 
 
 @pytest.mark.parametrize(

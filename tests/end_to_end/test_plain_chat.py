@@ -107,6 +107,47 @@ async def test_a_first_conversation(cli, asks):
         await leave(screen)
 
 
+async def test_a_typed_prompt_is_written_once(cli, wait_until):
+    """The terminal shows it while it is typed; a prompt that waits is written when it begins."""
+    release = trio.Event()
+
+    async def later():
+        await release.wait()
+        return say("One.")
+
+    async with (
+        cli.model(later, say("Two."), say("Three.")) as model,
+        cli.on_screen("--plain") as screen,
+    ):
+        await screen.wait_for(READY)
+        await screen.type("First prompt\n")
+        await wait_until(lambda: model.count == 1)
+        release.set()
+        await screen.wait_for("One.")
+        await screen.type("Second prompt\n")
+        await screen.wait_for("Two.")
+        assert screen.text.count("First prompt") == screen.text.count("Second prompt") == 1
+        assert "❯" not in screen.text
+        await leave(screen)
+
+
+async def test_a_line_that_is_no_answer_is_sent_and_the_question_stays(cli, asks):
+    write = asks("write_file", path="b.py", content="y = 2\n")
+    async with cli.model(write, say("Done.")), cli.on_screen("--plain") as screen:
+        await screen.wait_for(READY)
+        await screen.type("Write it\n")
+        await reply(screen, CHOICES, "maybe")
+        await screen.wait_for("This is not an answer, so the agent reads it as text.")
+        await screen.wait_for("The question is still open: yes; session;")
+        assert not (cli.workspace / "b.py").exists()
+        await screen.type("yes\n")
+        await screen.wait_for("Done.")
+        assert (cli.workspace / "b.py").exists()
+        # The agent has read the line with the result of the call.
+        assert "❯ maybe" in screen.text
+        await leave(screen)
+
+
 @pytest.mark.parametrize("prompt", ["#42: fix the test", "!touch ran"])
 async def test_an_argument_is_neither_a_memory_nor_a_shell_line(cli, prompt):
     async with cli.model(say("Fine.")) as server, cli.on_screen("--plain", prompt) as screen:
@@ -195,19 +236,19 @@ async def test_ctrl_d_leaves_a_question_and_input_still_works(cli):
         await leave(screen)
 
 
-async def test_only_yes_confirms(cli, asks):
+async def test_only_yes_confirms(cli, asks, wait_until):
     """``/clear`` asks while the agent works; afterwards, calls are announced again."""
     command = asks("run_terminal_cmd", command="sleep 1.2; echo ok")
     answers = (say("One."), never, command, say("Two."))
     async with (
-        cli.model(command, *answers),
+        cli.model(command, *answers) as model,
         cli.on_screen("--plain", "--approve", "auto") as screen,
     ):
         await screen.type("First\n")
         await screen.wait_for("One.")
         assert screen.text.count("running: $ sleep 1.2; echo ok") == 1
         await screen.type("Think\n")
-        await screen.wait_for("❯ Think")
+        await wait_until(lambda: model.count == 3)
         await screen.type("/clear\n")
         await reply(screen, "Type yes (Stop it)", "y")
         await trio.sleep(0.3)
@@ -614,10 +655,10 @@ async def test_a_long_silence(cli, plugin):
         await leave(screen)
 
 
-async def test_ctrl_c_stops_the_run_and_leaves_the_second_time(cli):
-    async with cli.model(never), cli.on_screen("--plain") as screen:
+async def test_ctrl_c_stops_the_run_and_leaves_the_second_time(cli, wait_until):
+    async with cli.model(never) as model, cli.on_screen("--plain") as screen:
         await screen.type("Think\n")
-        await screen.wait_for("❯ Think")
+        await wait_until(lambda: model.count == 1)
         await screen.type(CTRL_C)
         await screen.wait_for("stopped")
         await trio.sleep(0.2)
@@ -706,12 +747,12 @@ async def test_a_command_of_the_program_ends_with_hilum(cli, gone, wait_until, p
         await wait_until(lambda: gone(int(file.read_text())))
 
 
-async def test_the_terminal_is_closed(cli):
+async def test_the_terminal_is_closed(cli, wait_until):
     """The program ends when its terminal has gone, without a signal, too."""
-    async with cli.model(never), cli.on_terminal("--plain") as terminal:
+    async with cli.model(never) as model, cli.on_terminal("--plain") as terminal:
         await terminal.see(READY)
         terminal.type("Think\n")
-        await terminal.see("❯ Think")
+        await wait_until(lambda: model.count == 1)
         nothing = os.open(os.devnull, os.O_RDWR)
         os.dup2(nothing, terminal.fd)
         os.close(nothing)
@@ -773,16 +814,16 @@ async def test_a_secret_that_is_not_given(cli, plugin, key):
         assert screen.current_modes == screen.modes
 
 
-async def test_a_stopped_terminal_does_not_stop_the_program(cli, asks):
+async def test_a_stopped_terminal_does_not_stop_the_program(cli, asks, wait_until):
     """After Ctrl-S, the run goes on, and the order of the lines is kept."""
     command = asks("run_terminal_cmd", command="sleep 0.5; seq 1 5; touch made")
     async with (
-        cli.model(command, say("Done.")),
+        cli.model(command, say("Done.")) as model,
         cli.on_screen("--plain", "--approve", "auto") as screen,
     ):
         await screen.wait_for(READY)
         await screen.type("Count\n")
-        await screen.wait_for("❯ Count")
+        await wait_until(lambda: model.count == 1)
         await screen.type(CTRL_S)
         await trio.sleep(0.1)
         begin = time.monotonic()

@@ -79,6 +79,11 @@ async def test_both_terminals_show_the_same_and_can_prompt(cli):
         await second.wait_for("From one.")
         await second.type("/undo\r")
         await second.wait_for("works only in the terminal that has this conversation open")
+        # A refused shell line returns as a shell line: Enter does not send it to the agent.
+        await second.type("!ls\r")
+        await second.wait_for("A shell line (!) works only")
+        await second.wait_for("❯ !ls")
+        assert "❯  !ls" not in second.text
 
 
 async def test_the_first_answer_to_an_approval_wins(cli, asks):
@@ -93,9 +98,14 @@ async def test_the_first_answer_to_an_approval_wins(cli, asks):
         await second.wait_for("[y] yes, once")
         await press(second, "y")
         await second.wait_for("Done.")
-        await first.wait_for("Answered in another terminal: allowed.")
+        await first.wait_for("Allowed in another terminal: write b.py")
         await first.wait_for("Done.")
-        assert "Answered in another terminal" not in second.text
+        # One notice, which names the call.
+        assert "No longer waiting" not in first.text
+        assert "in another terminal" not in second.text
+        # The second terminal reads the changes from the disk.
+        await second.type("/diff --stat\r")
+        await second.wait_for("b.py (+1")
     assert (cli.workspace / "b.py").read_text() == "y = 2\n"
 
 

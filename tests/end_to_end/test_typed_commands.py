@@ -25,3 +25,20 @@ async def test_init_is_shown_as_it_was_typed(cli):
         shown = "\n".join([*screen.scrollback, *screen.rows])
         assert shown.count("❯ /init") == 1
         assert "Write the file AGENTS.md" not in shown
+
+
+async def test_a_change_of_settings_is_confirmed_once_and_shown_at_once(cli):
+    """The status line names the new model before it is called."""
+    answer = AssistantMessage((Text("Hello."),), stop="end")
+    async with cli.model(answer), cli.on_screen() as screen:
+        await screen.wait_for(READY)
+        await screen.type("Greet me.\r")
+        await screen.wait_for("Hello.")
+        await screen.wait_for("agent · scripted")
+        await screen.type("/model openai/other\r")
+        await screen.wait_for("agent · other")
+        await screen.type("/approve auto\r")
+        await screen.wait_for("approval policy: auto (runs calls without asking")
+        shown = "\n".join([*screen.scrollback, *screen.rows])
+        assert shown.count("model: openai/other") == 1
+        assert shown.count("Model: ") == shown.count("Approval: ") == 0

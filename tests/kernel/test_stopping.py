@@ -58,6 +58,9 @@ async def test_stop_ends_a_run_wherever_it_is(bench, place, autojump_clock):
     assert kit.of(StateChanged)[-1].state == "stopped"
     if place in ("tool", "approval"):
         assert kit.results[0].code == E_STOPPED
+    # A call that waited for an approval was not cut off, because it had not begun.
+    left = {"tool": "Calls that were cut off: work.", "approval": "Calls that were not run: work."}
+    assert ended.left == left.get(place, ended.left)
     assert (await again(kit)).state == "completed"
 
 

@@ -97,7 +97,7 @@ async def open_session(session: Session) -> AsyncIterator[Agents]:
 @hookimpl
 def list_commands() -> list[PromptCommand]:
     """Return the command ``/agents``."""
-    summary = "List, show, start, watch and stop agents"
+    summary = "List, show, start and stop agents, and show their results"
     return [PromptCommand("agents", summary, "[ACTION]", ACTION_NAMES)]
 
 

@@ -7,6 +7,7 @@ import shutil
 import stat
 import subprocess
 import sys
+from argparse import SUPPRESS
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
@@ -20,7 +21,7 @@ from hilum.command import Parser, check_folder, check_text
 from hilum.events import PluginFault
 from hilum.hooks import describe_error
 from hilum.store import MemoryStore
-from hilum.trust import TrustedFolders
+from hilum.trust import TrustedFolders, list_files
 
 from hilum_cli import exits
 from hilum_cli.options import run_async
@@ -64,6 +65,8 @@ def main(argv: list[str]) -> int:
         action="store_true",
         help="also check whether the model servers respond (no model is called)",
     )
+    # The terminal passes this option: the conversation itself reports the terminal and its model.
+    parser.add_argument("--in-conversation", action="store_true", help=SUPPRESS)
     options = parser.parse_intermixed_args(argv)
     folder = Path(check_folder(options.workspace))
     out = Out(1)
@@ -74,7 +77,7 @@ def main(argv: list[str]) -> int:
         _trust(folder),
         _programs(),
         run_checks(folder, online=options.online),
-        _terminal(),
+        () if options.in_conversation else _terminal(),
     ):
         rows.append(row)
         if not options.json:
@@ -184,12 +187,12 @@ def _trust(folder: Path) -> Iterator[Check]:
         trust = TrustedFolders()
         state = trust.state(folder)
         changes = trust.changes(folder)
+        untrusted = list_files(folder) if state == "unknown" else []
     except HilumError as error:
         yield Check("fail", "trust", error.message, error.hint)
         return
     if state != "changed":
-        found = "this folder is trusted" if state == "trusted" else "this folder is not trusted"
-        yield Check("ok", "trust", found)
+        yield _describe_trust(untrusted, is_trusted=state == "trusted")
         return
     found = f"the content of {folder} that hilum loads has changed"
     if changes:
@@ -197,6 +200,24 @@ def _trust(folder: Path) -> Iterator[Check]:
     if len(changes) > MAX_CHANGES:
         found += ", …"
     yield Check("warn", "trust", found, "Review the changes, then run: hilum trust")
+
+
+def _describe_trust(untrusted: list[str], *, is_trusted: bool) -> Check:
+    """Return the check of a folder whose content has not changed since it was trusted.
+
+    Args:
+        untrusted: Files that hilum loads only from a trusted folder.
+        is_trusted: Whether the user trusts the folder.
+    """
+    if is_trusted:
+        return Check("ok", "trust", "this folder is trusted")
+    if not untrusted:
+        return Check("ok", "trust", "not needed: this folder has no extensions for hilum")
+    listed = ", ".join(untrusted[:MAX_CHANGES])
+    if len(untrusted) > MAX_CHANGES:
+        listed += ", …"
+    found = f"this folder is not trusted, so hilum does not load {listed}"
+    return Check("warn", "trust", found, "Review these files, then run: hilum trust")
 
 
 def _programs() -> Iterator[Check]:
@@ -232,7 +253,7 @@ def _terminal() -> Iterator[Check]:
         found = f"the encoding is {encoding or 'unknown'}"
         yield Check("warn", "terminal", found, "Set LANG to a UTF-8 locale.")
     elif not is_terminal(1):
-        yield Check("ok", "terminal", "none: plain output")
+        yield Check("ok", "terminal", "the output does not go to a terminal: plain output")
     elif os.environ.get("TERM", "dumb") == "dumb":
         fix = "Set TERM to the type of your terminal."
         yield Check("warn", "terminal", "TERM is dumb: plain lines", fix)

@@ -52,7 +52,6 @@ UNCONFINED = (
     " doctor). To run such commands anyway, for example in a disposable container, use --set"
     ' guard.unsandboxed=run, or add a rule: hilum permissions allow "{scope}".'
 )
-_BLOCKED = "It cannot be approved. Continue without it, or tell the user what to run themselves."
 _STORED = (
     " Git may show any file of the repository; name the files that you mean (`git diff -- src`)."
 )
@@ -98,7 +97,7 @@ class Gate:
         command_verdict = call.facts.command
         # Destructive commands are checked before the rules, because no rule may allow them.
         if command_verdict is not None and command_verdict.kind == "block":
-            verdict = deny(f"{command_verdict.reason} {_BLOCKED}", code=errors.E_BLOCKED)
+            verdict = deny(f"{command_verdict.reason} {errors.UNAPPROVABLE}", code=errors.E_BLOCKED)
             return verdict, "destructive command"
         # Deny rules are checked before anything that could ask or allow.
         rule = self._find_rule("deny", call.facts)

@@ -24,6 +24,7 @@ class ModelFacts(msgspec.Struct, frozen=True):
         price: The price, or ``None`` if it is unknown.
         images: Whether the model accepts images.
         tools: Whether the model supports native tool calls.
+        window_assumed: Whether the window is a cautious assumption.
     """
 
     window: int = 128_000
@@ -31,6 +32,7 @@ class ModelFacts(msgspec.Struct, frozen=True):
     price: Price | None = None
     images: bool = False
     tools: bool = True
+    window_assumed: bool = False
 
 
 # The catalog is a data file, keyed by prefixes of model names, so that a script can update prices.
@@ -66,7 +68,7 @@ def find_facts(model: str, *, local: bool = False) -> ModelFacts:
     name = model.rpartition("/")[2].lower()
     name = re.sub(_DOTTED_VERSION, r"\1-\2", name)
     prefix = next((prefix for prefix in _PREFIXES if name.startswith(prefix)), None)
-    facts = _CATALOG[prefix] if prefix else ModelFacts()
+    facts = _CATALOG[prefix] if prefix else ModelFacts(window_assumed=True)
     tools = not re.match(_NO_TOOLS, name)
     if not local:
         return msgspec.structs.replace(facts, tools=tools)
@@ -75,4 +77,6 @@ def find_facts(model: str, *, local: bool = False) -> ModelFacts:
         max_output=min(facts.max_output, LOCAL_MAX_OUTPUT),
         images=facts.images,
         tools=tools,
+        # The server's configuration decides how much of the model's window can be used.
+        window_assumed=True,
     )

@@ -134,6 +134,7 @@ class HttpProvider(msgspec.Struct):
             max_output=facts.max_output,
             price=facts.price,
             images=facts.images,
+            window_assumed=facts.window_assumed,
         )
 
     def _check_usable(self, name: str) -> None:
@@ -170,6 +171,7 @@ class HttpProvider(msgspec.Struct):
             price=price,
             images=images,
             tools=bool(reported.get("tools", known.tools)),
+            window_assumed=known.window_assumed and not (own.window or reported.get("window")),
         )
 
     def endpoint(self, model: str = "") -> Endpoint:

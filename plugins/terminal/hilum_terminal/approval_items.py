@@ -26,6 +26,8 @@ class WaitingCall:
         make_rows: Function that returns the description as rows for a width, such as a colored
             diff; None to lay out ``description``. The prompt calls it again only if ``description``
             changes.
+        make_brief_rows: Function that returns the description without what is unchanged, for a
+            window in which not all rows fit; None if there is no shorter form.
         folder: The folder in which the call runs.
         sandbox: State of the sandbox, in words.
         why: Why the call needs approval.
@@ -47,6 +49,9 @@ class WaitingCall:
     title: str = ""
     description: str = ""
     make_rows: Callable[[int, Theme], Sequence[str]] | None = attrs.field(default=None, eq=False)
+    make_brief_rows: Callable[[int, Theme], Sequence[str]] | None = attrs.field(
+        default=None, eq=False
+    )
     folder: str = ""
     sandbox: str = ""
     why: str = ""

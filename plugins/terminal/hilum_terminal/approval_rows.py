@@ -25,6 +25,10 @@ MAX_CONFIRM = 20_000
 """Number of characters and rows that fit no window."""
 COUNTDOWN = 60.0
 """Seconds before the deadline at which the countdown starts."""
+MIN_LABELED = 40
+"""Minimum width, in columns, of a text field with a label."""
+MIN_CHANGED_ROWS = 6
+"""Rows of a change that are more important than the reason for the question."""
 
 
 @attrs.frozen
@@ -80,7 +84,7 @@ class ApprovalRows:
         self.shows_labels = True
         self.shows_all = False
         self.cursor: tuple[int, int] | None = None
-        self._body_rows: list[str] = []
+        self._bodies: dict[bool, list[str]] = {}
         self._body_of: tuple[Item, int, Theme] | None = None
 
     def draw(
@@ -110,6 +114,7 @@ class ApprovalRows:
         room -= body_room
         marks = fit_rows(marks, min(len(marks), room), width)
         room -= len(marks)
+        is_change = isinstance(item, WaitingCall) and item.make_brief_rows is not None
         more_body = min(len(body) - body_room, 2, room)
         body_room += more_body
         room -= more_body
@@ -119,6 +124,14 @@ class ApprovalRows:
         room -= choice_room - 1
         choices = _option_rows(shown, width, choice_room, theme)
         self.shows_labels = choice_room >= _count_label_rows(shown, width)
+        if is_change and len(body) + min(len(why), 2) > body_room + room:
+            # In the rows that there are, the changed lines are shown before the unchanged ones.
+            body = self._brief_body(shown, width, theme)
+            body_room = min(body_room, len(body))
+            more_body = min(len(body), MIN_CHANGED_ROWS) - body_room
+            more_body = max(min(more_body, room), 0)
+            body_room += more_body
+            room -= more_body
         why = fit_rows(why, min(len(why), 2, room), width)
         room -= len(why)
         hint = "w shows all" if shown.step in CONFIRM_STEPS else "v shows all"
@@ -126,12 +139,15 @@ class ApprovalRows:
         body = fold_rows(body, body_room + room, width, theme, hint)
         rows = [head, *why, *marks, *body, *place]
         if shown.is_writing:
-            row, column = shown.field.row(max(width - 2, 1))
-            choices[0] = cut(f"> {row}", width)
-            self.cursor = (len(rows), min(2 + column, width - 1))
+            label = _field_label(shown, width)
+            row, column = shown.field.row(max(width - cells(label), 1))
+            choices[0] = cut(f"{label}{row}", width)
+            self.cursor = (len(rows), min(cells(label) + column, width - 1))
         return [*rows, *choices]
 
-    def _body(self, shown: ShownItem, width: int, theme: Theme) -> list[str]:
+    def _body(
+        self, shown: ShownItem, width: int, theme: Theme, *, is_brief: bool = False
+    ) -> list[str]:
         """Return the rows that describe the item, marked as untrusted text."""
         # A screen reader would read a vertical line aloud.
         bar = theme.paint("│ ", "dim") if theme.attributes else "  "
@@ -141,15 +157,24 @@ class ApprovalRows:
         if shown.step in CONFIRM_STEPS and isinstance(shown.item, WaitingCall):
             rows = _confirm_rows(shown, shown.item, inner, theme)
         else:
-            rows = self._describe(shown.item, inner, theme)
+            rows = self._describe(shown.item, inner, theme, is_brief=is_brief)
         return [bar + row for row in rows]
 
-    def _describe(self, item: Item, width: int, theme: Theme) -> list[str]:
+    def _brief_body(self, shown: ShownItem, width: int, theme: Theme) -> list[str]:
+        """Return the rows that describe a change without its unchanged lines."""
+        if shown.step in CONFIRM_STEPS:
+            return self._body(shown, width, theme)
+        return self._body(shown, width, theme, is_brief=True)
+
+    def _describe(self, item: Item, width: int, theme: Theme, *, is_brief: bool) -> list[str]:
         wanted = (item, width, theme)
         if self._body_of != wanted:
             self._body_of = wanted
-            self._body_rows = describe_item(item, width, theme)
-        return self._body_rows
+            # Both forms are kept, because a frame may need both.
+            self._bodies = {}
+        if is_brief not in self._bodies:
+            self._bodies[is_brief] = describe_item(item, width, theme, is_brief=is_brief)
+        return self._bodies[is_brief]
 
 
 def folded_row(count: int, width: int, theme: Theme, *, focused: bool, focus_label: str) -> str:
@@ -183,7 +208,8 @@ def _head(
     """
     item = shown.item
     parts = []
-    if shown.count > 1:
+    is_batch = shown.step == "all"
+    if shown.count > 1 and not is_batch:
         parts.append(f"{shown.position} of {shown.count}")
     dangerous = isinstance(item, WaitingCall) and item.dangerous
     if dangerous:
@@ -195,6 +221,8 @@ def _head(
         parts.append(f"agent {one_line(item.agent, 30)}")
     if names_danger and isinstance(item, WaitingCall) and item.dangerous and item.marks:
         parts.append(one_line(item.marks[0]))
+    elif is_batch:
+        parts.append(f"{count_calls(len(shown.listed))} of this response")
     else:
         parts.append(title_of(item))
     style: Style = "bad" if dangerous else "warning"
@@ -274,6 +302,16 @@ def _confirm_rows(shown: ShownItem, item: WaitingCall, width: int, theme: Theme)
     return rows
 
 
+def _field_label(shown: ShownItem, width: int) -> str:
+    """Return the text before a text field: what the text is, and whether it may be empty."""
+    word = {"own": "answer", "comment": "comment"}.get(shown.step, "reason")
+    if width < MIN_LABELED:
+        return "> "
+    # The agent cannot do anything with an empty answer.
+    optional = "" if shown.step == "own" else " (may be empty)"
+    return f"{word}{optional}> "
+
+
 def _option_rows(shown: ShownItem, width: int, max_rows: int, theme: Theme) -> list[str]:
     """Return the rows with the choices, or the rows of the text field."""
     if shown.is_writing:
@@ -339,13 +377,25 @@ def _question_rows(
     marked = shown.marked - count if shown.marked >= count else -1
     if item.multiple and listed:
         options.insert(0, Option("Space", "check", "check", "check"))
-        marked = marked + 1 if marked >= 0 else -1
+        options.insert(1, _send_option(shown, item))
+        # The choices of a list are marked in the list itself.
+        marked = marked + 2 if marked >= 0 else -1
     # The selected choice is always visible, even if there is little room.
     others_room = max_rows if shown.selected >= count else max_rows - 1
     others = _fit_options(options, marked, width, max(min(others_room, 2), 1), theme)
     room = max_rows - len(others)
     start = min(max(shown.selected - room + 1, 0), max(count - room, 0))
     return [*listed[start : start + room], *others]
+
+
+def _send_option(shown: ShownItem, item: WaitingQuestion) -> Option:
+    """Return the choice that says what Enter does at a question with several answers."""
+    checked = sum(option.label.startswith("[x]") for option in shown.options[: len(item.options)])
+    if checked:
+        label = "send this answer" if checked == 1 else f"send these {checked} answers"
+    else:
+        label = "send the selected answer"
+    return Option("Enter", "send", label, "send")
 
 
 def _focus_hint(shown: ShownItem, width: int, theme: Theme) -> str:

@@ -13,8 +13,17 @@ MAX_DESCRIPTION = 40_000
 out."""
 
 
-def describe_item(item: Item, width: int, theme: Theme) -> list[str]:
-    """Return the rows that describe an item."""
+def describe_item(item: Item, width: int, theme: Theme, *, is_brief: bool = False) -> list[str]:
+    """Return the rows that describe an item.
+
+    Args:
+        item: The item.
+        width: Available width in columns.
+        theme: The colors.
+        is_brief: Whether to leave out the unchanged lines of a change.
+    """
+    if is_brief and isinstance(item, WaitingCall) and item.make_brief_rows is not None:
+        return [cut(row, width) for row in item.make_brief_rows(width, theme)]
     if isinstance(item, WaitingCall) and item.make_rows is not None:
         return [cut(row, width) for row in item.make_rows(width, theme)]
     match item:
@@ -36,6 +45,12 @@ def whole_rows(item: Item, width: int, theme: Theme) -> list[str]:
         return exact_rows("\n".join([item.question, *item.options]), width)
     rows: list[str] = []
     if isinstance(item, WaitingCall):
+        # The scrollback shows neither the head of the question nor why hilum asked.
+        rows += [theme.paint(row, "bold") for row in exact_rows(title_of(item), width)]
+        if item.tool and not title_of(item).startswith(item.tool):
+            rows += [theme.paint(row, "dim") for row in exact_rows(f"tool: {item.tool}", width)]
+        if item.why:
+            rows += [theme.paint(row, "dim") for row in paragraph(f"Why: {item.why}", width)]
         style: Style = "bad" if item.dangerous else "warning"
         for mark in item.marks:
             rows += [theme.paint(row, style) for row in paragraph(f"! {mark}", width)]

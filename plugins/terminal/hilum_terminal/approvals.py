@@ -24,6 +24,7 @@ when the prompt is drawn the next time:
 event                                  focus             step               guard
 =====================================  ================  =================  ==========
 focus key, or pause (``tick``)         prompt            unchanged          from now
+focus key after the pause              prompt, by key    unchanged          from now
 key that the prompt does not use       composer          first              unchanged
 answer                                 composer          first, next item   again
 Tab: next item                         unchanged         first              again
@@ -112,6 +113,7 @@ ENTER_NOTE = (
     "Enter does not answer yet. Press the key of a choice, or select one with the arrow keys."
 )
 HIDDEN_NOTE = "Press w to read all of it before you approve it: not everything fits here."
+KEY_NOTES = (SELECTED_NOTE, ENTER_NOTE, HIDDEN_NOTE)
 
 
 @attrs.frozen
@@ -168,6 +170,8 @@ class ApprovalPrompt:
         self._also: tuple[WaitingCall, ...] = ()
         # The text of the second step that the user has opened as a whole.
         self._seen_text = ""
+        # The call or plan that the user opened in the full-screen view.
+        self._viewed: WaitingCall | WaitingPlan | None = None
         # The texts that the user has begun to write, by the id of their item.
         self._fields: dict[str, LineField] = {}
         self._guard = KeyGuard()
@@ -201,13 +205,16 @@ class ApprovalPrompt:
         """The item that is shown."""
         return next((item for item in self.waiting if item.id == self._current), None)
 
-    def update(self, items: Iterable[Item], now: float, *, ended: str = "") -> Routed:
+    def update(
+        self, items: Iterable[Item], now: float, *, ended: str = "", is_reported: bool = False
+    ) -> Routed:
         """Set the items that wait for an answer.
 
         Args:
             items: The items that wait for an answer, oldest first.
             now: Time in seconds.
             ended: Why the shown item no longer waits; if empty, the prompt chooses a text.
+            is_reported: Whether the transcript says why, so that the prompt does not.
 
         Returns:
             What was typed into the prompt for items that no longer wait. It belongs in the draft,
@@ -220,7 +227,7 @@ class ApprovalPrompt:
         after = self.current
         routed = Routed()
         if before is not None and after is None:
-            routed = self._end(before, now, ended)
+            routed = self._end(before, now, ended, is_reported=is_reported)
         elif before is not None and after is not None and before != after:
             routed = self._change(before, after)
         # A text may also have been begun, and left with Esc, for an item that is not shown.
@@ -230,14 +237,15 @@ class ApprovalPrompt:
             self._show_first()
         return attrs.evolve(routed, returned=returned)
 
-    def _end(self, item: Item, now: float, ended: str) -> Routed:
+    def _end(self, item: Item, now: float, ended: str, *, is_reported: bool) -> Routed:
         """Process the end of the shown item, and return what was typed for it."""
         if not ended:
             expired = 0 < item.deadline <= now
             ended = (
                 "the time limit was reached" if expired else "it was answered in another terminal"
             )
-        self._show_notice(f"No longer waiting: {ended.rstrip('.')}.", now)
+        if not is_reported:
+            self._show_notice(f"No longer waiting: {ended.rstrip('.')}.", now)
         field = self._fields.pop(item.id, None)
         held = () if self._held is None else (self._held,)
         # The user's next key may still be meant for the item that vanished, and must not answer
@@ -331,6 +339,9 @@ class ApprovalPrompt:
         self._held = None
         self._guard.reset()
         self._has_moved = False
+        if self._notice in KEY_NOTES:
+            # The notice was about the keys of the step before.
+            self._notice = ""
         # The first choice is always selected, even if the user chose another one last time. In a
         # second step, the first choice goes back.
         self._selected = 0
@@ -453,6 +464,10 @@ class ApprovalPrompt:
                 self._held = None
                 return Routed(results=self._choose_by_key(held))
             return self._return(key, now)
+        if key.name == self._focus_key and not self._focused_by_key and self._step == "choose":
+            # The user pressed the key to get the focus, which the prompt has just taken itself.
+            self._focus(now, by_key=True)
+            return Routed()
         if key.name in ("esc", self._focus_key):
             self._step_back()
             return Routed()
@@ -639,6 +654,7 @@ class ApprovalPrompt:
             case "view" | "full":
                 is_full = name == "full"
                 if self._step not in CONFIRM_STEPS:
+                    self._viewed = item
                     return (ShowWhole(item.id, is_full),)
                 self._seen_text = confirm_text(self._shown_item(item), item)
                 return (ShowWhole(item.id, is_full, self._seen_text),)
@@ -671,8 +687,26 @@ class ApprovalPrompt:
             case "view":
                 return (ShowWhole(item.id),)
             case "full":
+                self._viewed = item
                 return (ShowWhole(item.id, full_screen=True),)
         return ()
+
+    def answer_viewed(self, now: float) -> Routed:
+        """Approve the item that the user has read and approved in the full-screen view.
+
+        An item that has changed or ended since the view was opened is not approved.
+        """
+        item = self.current
+        viewed = self._viewed
+        self._viewed = None
+        if item is None or item != viewed:
+            self._show_notice("Not approved: what you have read has changed or ended.", now)
+            return Routed()
+        if isinstance(item, WaitingCall):
+            results = self._answer([Answer(item.id, True, arguments=item.arguments)])
+        else:
+            results = self._answer([PlanDecision(item.id, "accept")])
+        return Routed(results=results)
 
     def _choose_for_question(self, item: WaitingQuestion, option: Option) -> tuple[Result, ...]:
         match option.name:
@@ -689,7 +723,8 @@ class ApprovalPrompt:
                 self._toggle(self._selected)
                 # The user has chosen an answer, which Enter may now give.
                 self._has_moved = True
-                self._show_notice(SELECTED_NOTE, self._last_key or 0.0)
+                if not item.multiple:
+                    self._show_notice(SELECTED_NOTE, self._last_key or 0.0)
         return ()
 
     def _toggle(self, index: int) -> None:

@@ -55,7 +55,7 @@ MIN_SUBJECT = 10
 """Minimum width, in columns, of a call's subject; narrower cards leave out the details."""
 MIN_WIDE = 40
 """Minimum width, in columns, at which the rows below the first one are indented by four columns."""
-HINT_SECONDS = 15.0
+HINT_SECONDS = 5.0
 """Seconds after which the card of a command names the key that moves it to the background."""
 NOTHING_PRINTED = "[no output]"
 _EXIT_LINE = re.compile(r"\A(?:E_[A-Z_]+: )?[^\n]*(?:\n|\Z)")
@@ -166,6 +166,30 @@ def finished_card_rows(
     """
     if not unfolded and not is_shown(card, view):
         return []
+    return ended_call_rows(
+        card, view, width=width, theme=theme, unfolded=unfolded, unfold_key=unfold_key
+    )
+
+
+def ended_call_rows(
+    card: Card,
+    view: SessionView,
+    *,
+    width: int,
+    theme: Theme,
+    unfolded: bool = False,
+    unfold_key: str = "",
+) -> list[str]:
+    """Return the rows of a call that has ended, even if the conversation does not show the call.
+
+    Args:
+        card: The call.
+        view: The session.
+        width: Available width in columns.
+        theme: The styles.
+        unfolded: Whether to show all arguments and the whole result.
+        unfold_key: Name of the key that shows the whole result; empty for none.
+    """
     painter = _Painter(width, theme, unfold_key)
     action = describe_action(card.call.name, card.arguments)
     counts = card.line_counts if card.diff else None

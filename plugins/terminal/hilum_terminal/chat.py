@@ -33,6 +33,7 @@ from hilum_terminal.approval_items import (
     Result,
     ShowWhole,
     WaitingCall,
+    WaitingPlan,
 )
 from hilum_terminal.approval_rows import COUNTDOWN
 from hilum_terminal.approval_texts import MAX_DESCRIPTION, title_of, whole_rows
@@ -52,6 +53,8 @@ from hilum_terminal.waiting_items import WaitingItems
 # Number of bytes of a command's output to keep, half from its beginning and half from its end.
 MAX_OUTPUT = 8_000_000
 PROGRAM = "from hilum.__main__ import main; raise SystemExit(main())"
+# What the key ``y`` answers in the full-screen view; a question of the agent has several answers.
+VIEW_ANSWERS: dict[type[Item], str] = {WaitingCall: "yes, once", WaitingPlan: "carry it out"}
 
 
 class ChatCommands:
@@ -386,7 +389,8 @@ class ChatCommands:
         size = len(item.description) if isinstance(item, WaitingCall) else MAX_DESCRIPTION
         size = max(size, len(request.text))
         if request.full_screen:
-            page = Page(title_of(item), make, size, lambda: self._describe_wait(item))
+            answer = "" if request.text else VIEW_ANSWERS.get(type(item), "")
+            page = Page(title_of(item), make, size, lambda: self._describe_wait(item), answer)
             self._face.open_full_view(FullView([page]))
         else:
             self._face.commit(Block("note", make, size))

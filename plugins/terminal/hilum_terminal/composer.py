@@ -100,13 +100,19 @@ class Composer:
         if is_kept:
             self._face.spawn(self._save_history)
 
-    def give_back(self, texts: Sequence[str]) -> None:
-        """Insert texts before the draft."""
+    def give_back(self, texts: Sequence[str], *, is_typed: bool = False) -> None:
+        """Insert texts before the draft.
+
+        Args:
+            texts: The texts.
+            is_typed: Whether the user typed the texts, so that a ``!`` at the beginning keeps its
+                meaning. Other texts were sent as prompts, and stay prompts.
+        """
         texts = [text for text in texts if text.strip()]
         if not texts:
             return
         returned = "\n\n".join(texts)
-        if self._was_pasted(texts[0].strip()):
+        if not is_typed and self._was_pasted(texts[0].strip()):
             # The text was sent as a prompt, and a leading space makes sure that it stays a prompt.
             returned = f" {returned}"
         if self._returned_meanwhile is not None:

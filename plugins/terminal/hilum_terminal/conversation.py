@@ -26,8 +26,9 @@ from hilum.events import (
 )
 from hilum.sharing import JoinedSession
 from hilum.store import MemoryStore
-from hilum_view import Answer, Card, Changes, Outcome, Prompt, SessionView
+from hilum_view import Answer, Card, Changes, Notice, Outcome, Prompt, SessionView
 
+from hilum_terminal.call_descriptions import describe_action
 from hilum_terminal.face_protocol import FaceProtocol
 from hilum_terminal.left_prompts import (
     LeftPrompt,
@@ -40,6 +41,8 @@ from hilum_terminal.prompt_images import PromptImages
 from hilum_terminal.second_terminal import offer_takeover, refuse_joined, report_problems
 from hilum_terminal.settings import TerminalSettings
 from hilum_terminal.shell_line import MAX_KEPT, ShellLine, run_shell_line
+from hilum_terminal.text_width import one_line
+from hilum_terminal.transcript import HOLD_SECONDS, Transcript
 
 OLD_IMAGE = (
     "! An image in this message is not sent, because it was pasted before hilum started. Paste its"
@@ -47,6 +50,8 @@ OLD_IMAGE = (
 )
 # The parts of the view that determine which items wait for the user.
 _WAITING_PARTS = ("waiting", "proposal", "actors")
+# Number of calls to name that were running when an earlier process ended.
+MAX_CUT_OFF = 5
 # Number of entries to show again when a session is resumed.
 SHOWN_AGAIN = 30
 # Number of characters of shell lines' output that the agent reads with the next prompt.
@@ -327,7 +332,15 @@ class Conversation:
         if any(part in _WAITING_PARTS for part in changes.parts):
             self._face.note_waiting()
         self.transcript.apply(item, changes, time.time())
+        if self.transcript.held and self._nursery is not None:
+            self._nursery.start_soon(self._write_held, self.transcript)
         self._react(item, changes)
+        self._face.changed()
+
+    async def _write_held(self, transcript: Transcript) -> None:
+        """Write the ended calls that wait for earlier ones, after a short time."""
+        await trio.sleep(HOLD_SECONDS)
+        transcript.write_held()
         self._face.changed()
 
     def _show_earlier(self, session: Session, takes_over: bool) -> None:
@@ -338,18 +351,42 @@ class Conversation:
         if len(shown) < len(entries) and not takes_over:
             self.transcript.note(f"… {len(entries) - len(shown)} earlier entries", "dim")
         self.transcript.replay(shown)
+        self.used_context = self._find_used_context()
         actor = self.view.lead_actor
         if session.agents[self.view.lead].conversation.run is not None and not self.is_working:
             self.transcript.note(
                 "The last run was cut off. /continue continues it; a new prompt abandons it.",
                 "warning",
             )
+            self._note_cut_off()
         elif actor.proposal is not None:
             self.transcript.note("A plan is waiting for your decision.", "warning")
         self._give_back_unsent(session)
         # The items were looked for before the log was read.
         self._face.note_waiting()
         self._face.changed()
+
+    def _note_cut_off(self) -> None:
+        """Name the calls that were running when the earlier process ended."""
+        running = [card for card in self.view.open_cards if card.state == "running"]
+        for card in running[:MAX_CUT_OFF]:
+            name = self.view.name_of(card.agent)
+            agent = f"{one_line(name)}: " if name else ""
+            action = describe_action(card.call.name, card.arguments)
+            self.transcript.note(
+                f"Was running, and may have had an effect: {agent}{action}", "warning"
+            )
+        if len(running) > MAX_CUT_OFF:
+            self.transcript.note(f"… and {len(running) - MAX_CUT_OFF} more calls", "warning")
+
+    def _find_used_context(self) -> int:
+        """Return the tokens of the last model call; 0 if the conversation was compacted since."""
+        for entry in reversed(self.view.entries):
+            if isinstance(entry, Notice) and entry.about == "compacted":
+                return 0
+            if isinstance(entry, Answer) and entry.agent == self.view.lead and entry.usage.total:
+                return entry.usage.input + entry.usage.output
+        return 0
 
     def _give_back_unsent(self, session: Session) -> None:
         """Return the prompts that waited when an earlier process ended to the input."""
@@ -375,8 +412,7 @@ class Conversation:
     def _react(self, item: Event | Delta, changes: Changes) -> None:
         """Track state that the view does not contain, and notify the user."""
         if isinstance(item, ApprovalAnswered) and not self._is_own(item.id):
-            verdict = "allowed" if item.accepted else "denied"
-            self.transcript.note(f"Answered in another terminal: {verdict}.", "dim")
+            self.transcript.note(_describe_foreign_answer(item, changes), "dim")
         if isinstance(item, ApprovalAsked):
             self._face.call_attention("hilum is waiting for your approval")
         if isinstance(item, Delta) or item.agent != self.view.lead:
@@ -466,6 +502,17 @@ class Conversation:
         starting = agent.starting if agent is not None else ""
         queued = self.view.lead_actor.queued
         return [text for run, text in queued.items() if run != starting and run in session.runs]
+
+    @property
+    def is_last_queued(self) -> bool:
+        """Whether the text that was entered last waits for the end of the run."""
+        actor = self.view.lead_actor
+        for identity in reversed(self._sent):
+            if identity in actor.steering:
+                return False
+            if identity in actor.queued:
+                return True
+        return True
 
     @property
     def has_prompts(self) -> bool:
@@ -621,7 +668,7 @@ class Conversation:
             refuse_joined(session, "A shell line (!)")
         except HilumError as error:
             self._face.show_error(error)
-            self._face.give_back([f"!{command}"])
+            self._face.give_back([f"!{command}"], is_typed=True)
             return
         line = ShellLine(command, began=time.time())
         self.shells.append(line)
@@ -652,6 +699,16 @@ class Conversation:
                 f" last prompt wrote more than {MAX_ATTACHED:,} characters.",
                 "dim",
             )
+
+
+def _describe_foreign_answer(answer: ApprovalAnswered, changes: Changes) -> str:
+    """Return which call the user allowed or denied in another terminal."""
+    verdict = "Allowed" if answer.accepted else "Denied"
+    for entry in changes.entries:
+        if isinstance(entry, Card):
+            action = describe_action(entry.call.name, entry.arguments)
+            return f"{verdict} in another terminal: {action}"
+    return f"{verdict} in another terminal."
 
 
 def _tune_collector() -> None:

@@ -91,6 +91,7 @@ def diff_rows(
     numbers: bool = True,
     header: bool = True,
     hint: str = "",
+    context: bool = True,
 ) -> list[str]:
     """Return the rows for a unified diff.
 
@@ -103,8 +104,12 @@ def diff_rows(
         numbers: Whether to show line numbers if there is enough room.
         header: Whether to begin each file with its name and the numbers of changed lines.
         hint: How to see the rows that are left out, for example the name of a key.
+        context: Whether to show the unchanged lines.
     """
     files = parse_diff(diff)
+    if not context:
+        for file in files:
+            file.lines = [line for line in file.lines if line.kind != "context"]
     has_numbers = numbers and width >= MIN_NUMBERED_WIDTH
     total = sum(len(file.lines) + header for file in files)
     shown = total

@@ -258,7 +258,9 @@ class Drawing:
         await view.prepare(size[0], self.theme)
         # Laying out a long text takes time, in which the user may have closed the view.
         if self._full is view:
-            data = encode_full_screen(view.rows(*size, self.theme), size, view.cursor)
+            data = encode_full_screen(
+                view.rows(*size, self.theme, trio.current_time()), size, view.cursor
+            )
             if data != self._full_frame:
                 self._full_frame = data
                 self._tty.write(data)

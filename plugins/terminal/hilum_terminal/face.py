@@ -31,7 +31,8 @@ from hilum_terminal.attention import attention
 from hilum_terminal.chat_protocol import Choice
 from hilum_terminal.composer import Composer
 from hilum_terminal.drawing import Drawing, Layout
-from hilum_terminal.face_base import BROKEN_LOG, STOPPING, FaceBase
+from hilum_terminal.ended_items import ANSWERED_ELSEWHERE, describe_end
+from hilum_terminal.face_base import STOPPING, FaceBase
 from hilum_terminal.full_view import FullView
 from hilum_terminal.history import History, history_file
 from hilum_terminal.key_bindings import list_keys
@@ -254,8 +255,11 @@ class Face(FaceBase):
         if isinstance(key, Key) and self._handle_everywhere(key):
             return
         if self.drawing.full is not None:
-            if self.drawing.full.handle(key):
+            view = self.drawing.full
+            if view.handle(key, now):
                 self.drawing.close_full()
+                if view.is_answered:
+                    self._take_routed(self.approvals.answer_viewed(now))
                 # The user opened the view from the question, so the question keeps the focus.
                 self._hide_questions(ends_focus=False)
             return
@@ -447,9 +451,9 @@ class Face(FaceBase):
         self.drawing.theme = self.theme
         self.composer.keeps_history = settings.history
 
-    def give_back(self, texts: list[str]) -> None:
+    def give_back(self, texts: list[str], *, is_typed: bool = False) -> None:
         """Insert texts into the draft again."""
-        self.composer.give_back(texts)
+        self.composer.give_back(texts, is_typed=is_typed)
         self.drawing.redraw(at_once=True)
 
     def _write_problem(self, text: str, *, is_bug: bool = False) -> None:
@@ -528,11 +532,18 @@ class Face(FaceBase):
     def show_waiting(self, items: Sequence[Item]) -> None:
         """Show the items that wait for the user."""
         now = trio.current_time()
-        ended = "" if self.conversation.is_working else "the run has ended"
-        if self.conversation.is_broken:
-            ended = BROKEN_LOG
+        current = self.approvals.current
+        ended = ""
+        if current is not None:
+            ended = describe_end(
+                current,
+                self.conversation.session,
+                is_working=self.conversation.is_working,
+                now=now,
+            )
         known = {item.id for item in self.approvals.waiting}
-        routed = self.approvals.update(items, now, ended=ended)
+        is_reported = ended == ANSWERED_ELSEWHERE and isinstance(current, WaitingCall)
+        routed = self.approvals.update(items, now, ended=ended, is_reported=is_reported)
         for item in items:
             # For approvals, the conversation itself notifies the user.
             if item.id not in known and not isinstance(item, WaitingCall):

@@ -58,7 +58,6 @@ if TYPE_CHECKING:
 BUG_TEXT = (
     "This is a bug in hilum. Please report it with the lines above. The conversation continues."
 )
-BROKEN_LOG = "the log of the conversation cannot be written, so it cannot accept answers"
 # Seconds until a failed task is restarted.
 PAUSE_SECONDS = 0.5
 # Time limit, in seconds, for writing the last lines when hilum ends, because the terminal may be
@@ -449,8 +448,14 @@ class FaceBase(ABC):
         """Notify the user, if the terminal is in the background."""
 
     @abstractmethod
-    def give_back(self, texts: list[str]) -> None:
-        """Return texts to the user that were not sent or not read."""
+    def give_back(self, texts: list[str], *, is_typed: bool = False) -> None:
+        """Return texts to the user that were not sent or not read.
+
+        Args:
+            texts: The texts.
+            is_typed: Whether the user typed the texts; otherwise they are prompts, even if they
+                begin like a shell line.
+        """
 
     @abstractmethod
     def make_transcript(self, view: SessionView) -> Transcript:

@@ -141,7 +141,7 @@ class FaceProtocol(Asker, Protocol):
         """Notify the user, if the terminal is in the background."""
         ...
 
-    def give_back(self, texts: list[str]) -> None:
+    def give_back(self, texts: list[str], *, is_typed: bool = False) -> None:
         """Insert texts that the agent has not read into the user's draft again."""
         ...
 

@@ -14,7 +14,7 @@ import attrs
 import trio
 
 from hilum_terminal.keys import Key, Paste
-from hilum_terminal.prompts import LineField
+from hilum_terminal.prompts import KeyGuard, LineField
 from hilum_terminal.styles import Theme
 from hilum_terminal.text_width import cells, cut, one_line, without_colors
 from hilum_terminal.transcript import THREAD_SIZE
@@ -36,12 +36,14 @@ class Page:
         size: Number of characters in the source.
         describe: Function that returns a note about the page, such as the time that is left to
             answer; empty for none.
+        answer: What the key ``y`` answers, such as ``yes, once``; empty if it answers nothing.
     """
 
     title: str
     make_rows: Callable[[int, Theme], Sequence[str]]
     size: int = 0
     describe: Callable[[], str] = str
+    answer: str = ""
 
 
 class FullView:
@@ -50,6 +52,7 @@ class FullView:
     Attributes:
         cursor: Row and column of the text cursor in the rows that were returned last; None for no
             cursor.
+        is_answered: Whether the user closed the view with the key that answers.
 
     Args:
         pages: The pages.
@@ -58,6 +61,8 @@ class FullView:
 
     def __init__(self, pages: Sequence[Page], index: int = 0) -> None:
         self.cursor: tuple[int, int] | None = None
+        self.is_answered = False
+        self._guard = KeyGuard()
         self._pages = tuple(pages)
         self._index = index
         self._top = 0
@@ -81,8 +86,13 @@ class FullView:
 
     # --- keys -------------------------------------------------------------------------------------
 
-    def handle(self, key: Key | Paste) -> bool:
-        """Handle a key or a paste, and return whether the user closed the view."""
+    def handle(self, key: Key | Paste, now: float = 0.0) -> bool:
+        """Handle a key or a paste, and return whether the user closed the view.
+
+        Args:
+            key: The key or the paste.
+            now: Time in seconds.
+        """
         if self._field is not None:
             self._edit_search(self._field, key)
             return False
@@ -91,6 +101,10 @@ class FullView:
             return False
         if key.name in CLOSING_KEYS:
             return True
+        # Several letters at once are a word, which answers nothing.
+        if key == Key("text", "y") and self.page.answer:
+            self.is_answered = not self._guard.holds(now)
+            return self.is_answered
         if key.name == "text":
             return self._handle_text(key.text)
         self._move(key.name)
@@ -238,15 +252,17 @@ class FullView:
         self._find_matches()
         self._match = min(self._match, len(self._matches) - 1)
 
-    def rows(self, width: int, lines: int, theme: Theme) -> list[str]:
+    def rows(self, width: int, lines: int, theme: Theme, now: float = 0.0) -> list[str]:
         """Return the rows of the whole window, which are as many as its lines.
 
         Args:
             width: Columns of the window, as in the last call of ``prepare``.
             lines: Lines of the window.
             theme: The styles.
+            now: Time in seconds.
         """
         self.cursor = None
+        self._guard.drawn(now)
         # In a tiny window, the text is more useful than the title and the keys.
         head = [self._head(width, theme)] if lines >= 4 else []
         foot = [self._foot(width, lines - 1, theme)] if lines >= 2 or self._field else []
@@ -287,9 +303,11 @@ class FullView:
         parts = [f"rows {min(self._top + 1, last):,}-{last:,} of {len(self._rows):,}"]
         if self._pattern:
             parts.append(f"{self._describe_matches()}, n: next")
+        if self.page.answer:
+            parts.append(f"y: {self.page.answer}")
         parts.append("q: back")
         if len(self._pages) > 1:
-            parts.append("←→: other call")
+            parts.append("←→: another call or agent")
         parts += ["/: search", "↑↓ PgUp PgDn Home End"]
         return theme.paint(cut(" · ".join(parts), width), "dim")
 

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 
 import trio
 from hilum import BackgroundCommands, Session, find_branch
-from hilum_view import Answer, Card, Outcome, SessionView
+from hilum_view import AgentView, Answer, Card, Outcome, SessionView, Todo, TodoList
 
+from hilum_terminal.agent_report import agent_report_rows
 from hilum_terminal.approvals import FOCUS_KEY
 from hilum_terminal.call_descriptions import describe_action
-from hilum_terminal.cards import card_rows, finished_card_rows, streaming_call_rows
+from hilum_terminal.cards import card_rows, ended_call_rows, streaming_call_rows
 from hilum_terminal.drawing import Layout
 from hilum_terminal.full_view import FullView, Page
 from hilum_terminal.markdown_rows import render_tail
-from hilum_terminal.panels import agent_rows, queue_rows, thinking_rows, todo_rows
+from hilum_terminal.panels import OPEN_STATUSES, agent_rows, queue_rows, thinking_rows, todo_rows
 from hilum_terminal.prompts import key_label
 from hilum_terminal.second_terminal import is_joined
 from hilum_terminal.status import State, StatusFacts, status_row
@@ -48,16 +49,35 @@ MAX_RESERVED_ROWS = 3
 BRANCH_SECONDS = 3.0
 
 
-def _make_page(card: Card, view: SessionView) -> Page:
-    """Return a call with its whole result as a page of the full-screen view."""
-    action = describe_action(card.call.name, card.arguments)
+def _expanded_rows(
+    item: Card | AgentView, view: SessionView, width: int, theme: Theme, *, whole: bool
+) -> list[str]:
+    """Return the rows of a call or an agent in full.
+
+    Args:
+        item: The call or the agent.
+        view: The session.
+        width: Available width in columns.
+        theme: The styles.
+        whole: Whether to also show an agent's calls in full.
+    """
+    if isinstance(item, Card):
+        return ended_call_rows(item, view, width=width, theme=theme, unfolded=True)
+    return agent_report_rows(item, view, width=width, theme=theme, now=time.time(), unfolded=whole)
+
+
+def _make_page(item: Card | AgentView, view: SessionView) -> Page:
+    """Return a call or an agent in full as a page of the full-screen view."""
 
     def make(width: int, theme: Theme) -> list[str]:
-        return finished_card_rows(
-            card, view, width=width, theme=theme, unfolded=True, unfold_key=""
-        )
+        return _expanded_rows(item, view, width, theme, whole=True)
 
-    return Page(str(action), make, len(card.text) + len(card.arguments))
+    if isinstance(item, Card):
+        action = describe_action(item.call.name, item.arguments)
+        return Page(str(action), make, len(item.text) + len(item.arguments))
+    texts = [card.text for card in view.cards if card.agent == item.actor]
+    size = len(item.answer) + sum(map(len, texts))
+    return Page(f"agent {one_line(item.name)}", make, size)
 
 
 class LiveRows:
@@ -71,11 +91,13 @@ class LiveRows:
         self._face = face
         self._branch = ""
         self._sandbox: str | None = None
-        self._newest_unfolded: Card | None = None
+        self._newest_unfolded: Card | AgentView | None = None
         self._unfolded = 0
         self._services_of: Session | None = None
         self._background: BackgroundCommands | None = None
         self._shows_all = False
+        # The items of a finished list that was shown when its run ended.
+        self._old_todos: list[Todo] = []
 
     # --- state ------------------------------------------------------------------------------------
 
@@ -111,41 +133,45 @@ class LiveRows:
         self._shows_all = not self._shows_all
 
     def unfold_last(self) -> None:
-        """Write the last call again in expanded form; at the next key press, the call before it."""
+        """Write the last call or agent again in full; at the next key press, the one before it."""
         conversation = self._face.conversation
-        cards = list(conversation.transcript.cards)
-        if not cards:
+        items = list(conversation.transcript.expandable)
+        if not items:
             self._face.show_notice("There is no call yet.")
             return
-        if self._newest_unfolded is not cards[-1]:
-            self._newest_unfolded = cards[-1]
+        if self._newest_unfolded is not items[-1]:
+            self._newest_unfolded = items[-1]
             self._unfolded = 0
-        if self._unfolded >= len(cards):
+        if self._unfolded >= len(items):
             self._face.show_notice("There is no earlier call.")
             return
         self._unfolded += 1
-        card = cards[-self._unfolded]
+        item = items[-self._unfolded]
         self._face.show_notice("Ctrl-O again: the call before it.")
         view = conversation.view
 
         def make(width: int, theme: Theme) -> list[str]:
-            return finished_card_rows(card, view, width=width, theme=theme, unfolded=True)
+            return _expanded_rows(item, view, width, theme, whole=False)
 
-        self._face.commit(Block("card", make, len(card.text)))
+        self._face.commit(Block("card", make, _make_page(item, view).size))
 
     def open_last(self) -> None:
-        """Open the call that was unfolded last, or the last call, in the full-screen view."""
+        """Open the call that was unfolded last, or the last call, in the full-screen view.
+
+        The pages after it are the agents that are still running.
+        """
         conversation = self._face.conversation
-        cards = list(conversation.transcript.cards)
-        if not cards:
+        ended = list(conversation.transcript.expandable)
+        view = conversation.view
+        running = [agent for agent in view.agents.open() if agent.actor != view.lead]
+        if not ended and not running:
             self._face.show_notice("There is no call yet.")
             return
-        index = len(cards) - 1
+        index = max(len(ended) - 1, 0)
         # Ctrl-O may have chosen an earlier call.
-        if self._newest_unfolded is cards[-1] and self._unfolded:
-            index = len(cards) - self._unfolded
-        view = conversation.view
-        pages = [_make_page(card, view) for card in cards]
+        if ended and self._newest_unfolded is ended[-1] and self._unfolded:
+            index = len(ended) - self._unfolded
+        pages = [_make_page(item, view) for item in (*ended, *running)]
         self._face.open_full_view(FullView(pages, index))
 
     # --- frames -----------------------------------------------------------------------------------
@@ -206,15 +232,26 @@ class LiveRows:
             spinner=spinner,
             max_rows=100 if self._shows_all else MAX_AGENTS,
         )
-        rows += todo_rows(view.lead_actor.todos, width=width, theme=theme, unfolded=self._shows_all)
+        todos = view.lead_actor.todos
+        if self._shows_all or not self._is_old(todos):
+            rows += todo_rows(todos, width=width, theme=theme, unfolded=self._shows_all)
         rows += queue_rows(
             list(view.lead_actor.steering.values()),
             [*conversation.waiting_prompts, *self._face.unsent_messages],
             width=width,
             theme=theme,
             edit_key="alt-up",
+            edits_queued=conversation.is_last_queued,
         )
         return rows
+
+    def _is_old(self, todos: TodoList) -> bool:
+        """Return whether a todo list was finished in an earlier run."""
+        if any(item.status in OPEN_STATUSES for item in todos.items):
+            return False
+        if not self._face.conversation.is_working:
+            self._old_todos = list(todos.items)
+        return self._old_todos == list(todos.items)
 
     def _asked_call(self) -> tuple[str, str] | None:
         """Return the agent and id of the call in the current question, which needs no card."""
@@ -345,7 +382,7 @@ class LiveRows:
             stop_key="esc" if is_busy and not face.approvals.focused else "",
             spinner=self._spinner() if is_busy else "",
             mode=self._describe_mode(session),
-            model=actor.model or session.model,
+            model=_find_model(session, view.lead) or actor.model,
             turn=actor.turn if conversation.is_working else 0,
             turns=int(agent.limit("turns") or 0) if agent else 0,
             usage=view.totals.usage,
@@ -390,3 +427,12 @@ class LiveRows:
             self._services_of = session
             self._background = session.plugin(BackgroundCommands) if session else None
         return len(list(self._background.running())) if self._background else 0
+
+
+def _find_model(session: Session, lead: str) -> str:
+    """Return the name of the model that the next turn uses; empty if there is none.
+
+    A model that the user has just chosen is shown at once, although it has not been called yet.
+    """
+    agent = session.agents.get(lead)
+    return session.kernel.router.current(agent) if agent is not None else ""

@@ -13,10 +13,12 @@ if TYPE_CHECKING:
 
 def describe_model(status: ProviderStatus, info: ModelInfo) -> str:
     """Return a model's window, its price if it is known, and its server or the place of its key."""
-    parts = [f"{_format_window(info.window)} window"]
+    assumed = " assumed" if info.window_assumed else ""
+    parts = [f"{_format_window(info.window)} window{assumed}"]
     if info.price is not None:
         parts.append(f"${info.price.input:g} / ${info.price.output:g} per million tokens")
-    elif status.local:
+    elif status.local and not status.key:
+        # A server on this machine that requires a key may pass requests on to a paid service.
         parts.append("free")
     parts.append(f"key in {status.key}" if status.key else status.address)
     return one_line(" · ".join(parts))

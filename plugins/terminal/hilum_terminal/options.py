@@ -15,11 +15,14 @@ from hilum.command import Names, Parser, check_folder, check_text
 from hilum.errors import E_BAD_ARGS
 
 LAST = "last"
+CHOOSE = "choose"
+"""The value of ``--resume`` without an id."""
 EPILOG = """\
   hilum                          start a conversation in this folder
   hilum "fix the failing test"   start with this prompt
   hilum -c                       continue the last conversation in this folder
-  hilum --resume ID              continue another one; /resume shows a list
+  hilum --resume                 choose the conversation to continue from a list
+  hilum --resume ID              continue this one
 
 Inside, ? shows the keys and /help the commands. hilum run works on one task and exits.
 """
@@ -97,13 +100,19 @@ def _read_resume(parsed: Namespace, words: list[str]) -> str:
     """
     resume = str(parsed.resume)
     if parsed.last:
-        if resume not in ("", LAST):
+        if resume not in ("", LAST, CHOOSE):
             raise UsageError(
                 "--continue and --resume ID cannot be combined.",
                 code=E_BAD_ARGS,
                 hint="Remove one of them: --continue resumes the last session in the folder.",
             )
         return LAST
+    if resume == CHOOSE:
+        # The words of the command line are the prompt for the session that the user chooses.
+        if words:
+            return LAST
+        words.append("/resume")
+        return ""
     if resume in ("", LAST) or _ID.fullmatch(resume):
         return resume
     words.insert(0, resume)
@@ -118,10 +127,10 @@ def _make_parser() -> Parser:
     add(
         "--resume",
         nargs="?",
-        const=LAST,
+        const=CHOOSE,
         default="",
         metavar="ID",
-        help="resume a session; without an ID, the last one of the folder",
+        help="resume a session; without an ID and a prompt, choose it from a list",
     )
     add("--model", default="", metavar="PROVIDER/NAME", help="model to use")
     add("--mode", default=None, help="agent (does the task), ask, plan, debug")

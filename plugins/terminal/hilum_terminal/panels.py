@@ -20,6 +20,10 @@ MAX_TODO_ROWS = 4
 MAX_AGENT_ROWS = 6
 MAX_QUEUE_ITEMS = 3
 """Maximum number of messages to show from one queue."""
+STEERING_TITLE = "read after the current call"
+QUEUED_TITLE = "sent when the agent has finished"
+MIN_PROGRESS = 0.01
+"""Minimum progress of an agent to show, from 0 to 1."""
 MAX_NAME = 24
 """Width, in columns, of the agents' name column."""
 MIN_WIDE = 60
@@ -45,6 +49,8 @@ _TODO_STYLES: dict[str, Style] = {
 }
 # The order of the open items in a collapsed panel.
 _TODO_RANKS = {"in_progress": 0, "blocked": 1, "pending": 2}
+OPEN_STATUSES = frozenset(_TODO_RANKS)
+"""The statuses of todo items that are not finished."""
 AGENT_MARKS = {"completed": "✓", "partial_success": "◐", "queued": "·", "waiting_for_approval": "?"}
 
 
@@ -151,7 +157,9 @@ def _agent_row(
     mark = AGENT_MARKS.get(view.status, "✗" if view.ended else spinner)
     is_waiting = view.status == "waiting_for_approval"
     style: Style = "warning" if is_waiting else "accent"
-    progress = "" if view.status == "queued" else f"{view.progress:.0%}"
+    # Before there is any progress, a number says nothing.
+    is_measured = view.status != "queued" and view.progress >= MIN_PROGRESS
+    progress = f"{view.progress:.0%} done" if is_measured else ""
     age = _format_age(now - view.since)
     activity = short_line(view.activity, width)
     if is_waiting:
@@ -162,7 +170,7 @@ def _agent_row(
         short_name = cut(name.rstrip(), max(width // 3, 6))
         middle = activity if is_waiting else f"{progress} {age}  {activity}".strip()
         return cut(f"{head}{short_name} {middle}", width)
-    row = f"{head}{theme.paint(name, 'bold')} {progress:>4} {age:>6}"
+    row = f"{head}{theme.paint(name, 'bold')} {progress:>9} {age:>6}"
     tokens = f"{format_number(view.usage.total)} tokens" if view.usage.total else ""
     room = width - cells(row) - 2
     # The tokens are left out if the activity would have too little room.
@@ -237,34 +245,41 @@ def queue_rows(
     width: int,
     theme: Theme,
     edit_key: str = "",
+    edits_queued: bool = True,
     max_rows: int = MAX_QUEUE_ITEMS,
 ) -> list[str]:
     """Return the rows of the messages that wait for the agent; none if no message is waiting.
 
-    Each message has a row with its number and the key that edits it. The numbering continues from
-    the first list to the second one.
+    Each message has a row with its number, and the message that the key edits also shows the key.
+    The numbering continues from the first list to the second one.
 
     Args:
         steering: Messages to be sent after the current call.
         queued: Prompts to run after the current run.
         width: Available width in columns.
         theme: The styles.
-        edit_key: Name of the key that edits a message; empty for none.
+        edit_key: Name of the key that edits the message that was entered last; empty for none.
+        edits_queued: Whether that message is in the second list, if both lists have messages.
         max_rows: Maximum number of messages to show from each list; the others are only counted.
     """
     rows: list[str] = []
     number = 1
-    for title, texts in (("after this call", steering), ("afterwards", queued)):
+    edited = queued if queued and (edits_queued or not steering) else steering
+    for title, texts in ((STEERING_TITLE, steering), (QUEUED_TITLE, queued)):
         if not texts:
             continue
+        key = f"{edit_key} edits" if edit_key and texts is edited else ""
         rows.append(theme.paint(cut(title, width), "dim"))
-        for text in texts[:max_rows]:
-            keys = f"{edit_key} edits" if edit_key else ""
-            rows.append(_queue_row(number, text, keys, width, theme))
+        for place, text in enumerate(texts[:max_rows], 1):
+            shown_key = key if place == len(texts) else ""
+            rows.append(_queue_row(number, text, shown_key, width, theme))
             number += 1
         left = len(texts) - max_rows
         if left > 0:
-            rows.append(theme.paint(cut(f"  … {left} more", width), "dim"))
+            more = f"  … {left} more"
+            if key:
+                more += f" · {key} the last"
+            rows.append(theme.paint(cut(more, width), "dim"))
             number += left
     return rows
 
@@ -287,13 +302,38 @@ def _queue_row(number: int, text: str, keys: str, width: int, theme: Theme) -> s
     return cut(f"{theme.paint(head, 'dim')}{message}{ending}{painted}", width)
 
 
-def ended_agent_rows(agent: AgentView, *, width: int, theme: Theme) -> list[str]:
+def ended_agent_rows(
+    agent: AgentView, *, width: int, theme: Theme, unfold_key: str = ""
+) -> list[str]:
     """Return rows that say how an agent ended, and show the beginning of its answer.
 
     Args:
         agent: The agent.
         width: Available width in columns.
         theme: The styles.
+        unfold_key: Name of the key that shows the agent's calls and whole answer; empty for none.
+    """
+    key = f" ({unfold_key})" if unfold_key else f" (/agents result {one_line(agent.id)})"
+    # Only the beginning is laid out, because an answer may be very long.
+    start = agent.answer.strip()[: MAX_ANSWER_ROWS * 2 * width]
+    wrapped = wrap_text(escape_text(start), max(width - 4, 2))
+    lines = [row for row in wrapped if row.strip()]
+    is_cut = len(lines) > MAX_ANSWER_ROWS or len(start) < len(agent.answer.strip())
+    rows = [describe_ended_agent(agent, width=width, theme=theme, key="" if is_cut else key)]
+    shown = [f"    {row}" for row in lines[:MAX_ANSWER_ROWS]]
+    if is_cut:
+        shown.append(f"    … more{key}")
+    return [*rows, *(theme.paint(cut(row, width), "dim") for row in shown)]
+
+
+def describe_ended_agent(agent: AgentView, *, width: int, theme: Theme, key: str = "") -> str:
+    """Return the row that says how an agent ended.
+
+    Args:
+        agent: The agent.
+        width: Available width in columns.
+        theme: The styles.
+        key: What shows the agent's calls, in parentheses; left out if the agent made no calls.
     """
     is_good = agent.status == "completed"
     mark = theme.paint("✓", "good") if is_good else theme.paint("✗", "bad")
@@ -301,10 +341,6 @@ def ended_agent_rows(agent: AgentView, *, width: int, theme: Theme) -> list[str]
     if not is_good:
         facts.append(agent.status.replace("_", " "))
     if agent.calls:
-        facts.append("1 call" if agent.calls == 1 else f"{agent.calls} calls")
+        facts.append(f"{format_count(agent.calls, 'call')}{theme.paint(key, 'dim')}")
     facts.append(format_duration(agent.seconds))
-    rows = [cut(f"{mark} {' · '.join(facts)}", width)]
-    for text in escape_text(agent.answer).strip().split("\n")[:MAX_ANSWER_ROWS]:
-        if text.strip():
-            rows.append(theme.paint(cut(f"    {text}", width), "dim"))
-    return rows
+    return cut(f"{mark} {' · '.join(facts)}", width)

@@ -18,7 +18,7 @@ from hilum_terminal.prompts import (
     KeyGuard,
     LineField,
 )
-from hilum_terminal.row_layout import exact_rows
+from hilum_terminal.row_layout import wrapped_rows
 from hilum_terminal.styles import Theme
 from hilum_terminal.text_width import cells, cut, one_line, pad
 
@@ -28,6 +28,12 @@ SIDE_WIDTH = 100
 """Minimum number of columns at which the preview is next to the list instead of below it."""
 MAX_PREVIEW = 20_000
 """Maximum number of characters of a preview."""
+MAX_MEASURED = 1_000
+"""Number of entries whose widths determine the column of the hints."""
+MIN_HINT = 16
+"""Minimum width, in columns, of the part of a hint that is shown."""
+MIN_LABEL = 4
+"""Minimum width, in columns, of a label next to its hint."""
 _PAGE = 8
 
 
@@ -103,6 +109,9 @@ class Picker(Generic[Entry]):
         self._entries = tuple(entries)
         # Texts are prepared only once, so that only the visible rows are formatted after each key.
         texts = [f"{entry.label} {entry.hint}".strip() for entry in self._entries]
+        # The widths for which the column of the hints is laid out; measured once, so that the
+        # column stays where it is while the user scrolls and filters.
+        self._label_width, self._hint_width = _measure(self._entries[:MAX_MEASURED])
         self._index = FuzzyIndex(texts)
         self._found: Sequence[int] = range(len(self._entries))
         self._position = min(max(selected, 0), max(len(self._entries) - 1, 0))
@@ -230,10 +239,19 @@ class Picker(Generic[Entry]):
         self._page = room
         start = min(max(self._position - room // 2, 0), max(len(self._found) - room, 0))
         rows = []
+        column = self._hint_column(width)
         for position in range(start, min(start + room, len(self._found))):
             entry = self._entries[self._found[position]]
-            rows.append(_entry_row(entry, position == self._position, width, theme))
+            rows.append(_entry_row(entry, position == self._position, column, width, theme))
         return rows
+
+    def _hint_column(self, width: int) -> int:
+        """Return the column at which the hints begin.
+
+        The hints are aligned at the left. A long label leaves room for the longest hint, but is not
+        cut to less than half of the row.
+        """
+        return min(self._label_width + 2, max(width - self._hint_width, width // 2))
 
     def _beside(self, preview: str, width: int, room: int, theme: Theme) -> list[str]:
         left = width // 2
@@ -262,20 +280,38 @@ class Picker(Generic[Entry]):
         wanted = (self._found[self._position], width)
         if self._preview_of != wanted:
             self._preview_of = wanted
-            self._preview_rows = [cut(row, width) for row in exact_rows(text, width)]
+            self._preview_rows = [cut(row, width) for row in wrapped_rows(text, width)]
         shown = self._preview_rows[: max(room, 0)]
         return [theme.paint(row, "dim") for row in shown]
 
 
-def _entry_row(entry: PickerEntry, is_selected: bool, width: int, theme: Theme) -> str:
-    """Return the row of an entry, with its hint at the right end if there is room."""
+def _measure(entries: Sequence[PickerEntry]) -> tuple[int, int]:
+    """Return the width of the longest label, with the mark before it, and of the longest hint."""
+    # Only labels next to a hint determine where the hints begin.
+    labels = [2 + cells(one_line(entry.label)) for entry in entries if entry.hint]
+    hints = [cells(one_line(entry.hint)) for entry in entries]
+    return max(labels, default=0), max(hints, default=0)
+
+
+def _entry_row(entry: PickerEntry, is_selected: bool, column: int, width: int, theme: Theme) -> str:
+    """Return the row of an entry.
+
+    Args:
+        entry: The entry.
+        is_selected: Whether the entry is selected.
+        column: The column at which hints begin.
+        width: Width of the row in columns.
+        theme: The styles.
+    """
     label = f"{'▸' if is_selected else ' '} {one_line(entry.label)}"
     hint = one_line(entry.hint)
-    room = width - cells(hint) - 2
-    if hint and room >= max(min(cells(label), width // 2), 8):
-        label = pad(cut(label, room), room)
+    room = width - column
+    # Part of a hint is of use only if it has room for some words.
+    if hint and room >= min(cells(hint), MIN_HINT) and column > MIN_LABEL:
+        label = pad(cut(label, column - 2), column)
+        hint = cut(hint, room)
         if is_selected:
-            return theme.paint(f"{label}  {hint}", "selected")
-        return f"{label}  {theme.paint(hint, 'dim')}"
+            return theme.paint(f"{label}{hint}", "selected")
+        return f"{label}{theme.paint(hint, 'dim')}"
     row = cut(label, width)
     return theme.paint(row, "selected") if is_selected else row

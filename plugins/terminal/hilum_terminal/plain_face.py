@@ -34,8 +34,10 @@ from hilum_terminal.approval_items import (
 from hilum_terminal.approval_rules import find_also_covered
 from hilum_terminal.call_descriptions import describe_action
 from hilum_terminal.chat_protocol import Choice
-from hilum_terminal.face_base import BROKEN_LOG, FaceBase
+from hilum_terminal.ended_items import ANSWERED_ELSEWHERE, describe_end
+from hilum_terminal.face_base import FaceBase
 from hilum_terminal.full_view import FullView
+from hilum_terminal.input_kinds import read_input
 from hilum_terminal.plain_questions import (
     AskedItem,
     Misfit,
@@ -43,6 +45,7 @@ from hilum_terminal.plain_questions import (
     PlainStep,
     Reply,
     answer_rows,
+    answers_left,
     cancel,
     describe_result,
     question_rows,
@@ -276,6 +279,9 @@ class PlainFace(FaceBase):
         await self.terminal.send(f"{start}{text}{end}")
 
     def _put(self, piece: Block | _Text | _Bell) -> None:
+        if isinstance(piece, Block) and piece.kind != "note":
+            # The work that is written now separates the line that the user typed from its run.
+            self.conversation.transcript.echoed = ""
         self._unwritten += 1
         self._output_send.send_nowait(piece)
 
@@ -316,7 +322,16 @@ class PlainFace(FaceBase):
             self.reopen_plan()
             self._ask_next()
         elif line.strip():
-            self.submit(line)
+            self._submit_line(line)
+
+    def _submit_line(self, line: str) -> None:
+        """Send a line that is no answer, and say so if a question is open."""
+        asked = self._asked
+        # From now on, the next output comes after the line that the terminal has echoed.
+        self.conversation.transcript.echoed = line.strip()
+        self.submit(line)
+        if asked is not None and asked.is_open and read_input(line).kind == "prompt":
+            self.say(f"This is not an answer, so the agent reads it as text. {answers_left(asked)}")
 
     def _postponed_plan(self) -> bool:
         """Return whether there is a plan that the user has left undecided."""
@@ -441,10 +456,16 @@ class PlainFace(FaceBase):
             item = self._seen.pop(identity)
             card = self._cards_of_seen.pop(identity, None)
             if identity not in self._answered:
-                why = _describe_end(item, card)
-                if self.conversation.is_broken:
-                    why = BROKEN_LOG
-                self.say(f"No longer waiting: {why}.")
+                why = describe_end(
+                    item,
+                    self.conversation.session,
+                    is_working=self.conversation.is_working,
+                    now=trio.current_time(),
+                    card=card,
+                )
+                # The transcript reports the answer to a call in another terminal.
+                if why != ANSWERED_ELSEWHERE or not isinstance(item, WaitingCall):
+                    self.say(f"No longer waiting: {why}.")
         self._answered &= ids
         self._items = tuple(items)
         for item in items:
@@ -583,7 +604,8 @@ class PlainFace(FaceBase):
     def make_transcript(self, view: SessionView) -> Transcript:
         """Return a transcript for a new session, which is written line by line."""
         self._forget_session()
-        return Transcript(view, self.commit)
+        # No key shows a call in full here.
+        return Transcript(view, self.commit, unfold_key="")
 
     def open_full_view(self, view: FullView) -> None:
         """Write the text of the view instead: in plain lines, nothing covers the screen."""
@@ -612,7 +634,7 @@ class PlainFace(FaceBase):
             action = describe_action(card.call.name, card.arguments)
             self.say(one_line(f"running: {action}", self.terminal.width()))
 
-    def give_back(self, texts: list[str]) -> None:
+    def give_back(self, texts: list[str], *, is_typed: bool = False) -> None:
         """Show texts that were not sent, so that the user can copy them."""
         for text in texts:
             self.say(f"Not sent: {text}")
@@ -664,13 +686,3 @@ class PlainFace(FaceBase):
 
 def _sandbox(item: Item) -> str:
     return item.sandbox if isinstance(item, WaitingCall) else ""
-
-
-def _describe_end(item: Item, card: Card | None) -> str:
-    """Return why an item no longer waits although it was not answered here."""
-    decided_by = card.decided_by if card is not None else ""
-    if decided_by == "timeout" or 0 < item.deadline <= trio.current_time():
-        return "the time limit was reached"
-    if decided_by == "stop" or (card is not None and card.was_stopped):
-        return "the run was stopped"
-    return "it was answered in another terminal, or its run ended"

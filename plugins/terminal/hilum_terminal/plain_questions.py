@@ -156,6 +156,29 @@ def _shortened(rows: Sequence[str]) -> list[str]:
 def answer_rows(asked: AskedItem, width: int) -> list[str]:
     """Return the lines that list the answers."""
     item = asked.item
+    rows = ["Type one of these, then Enter:"]
+    for answer in _list_answers(asked):
+        rows += wrap_text(answer, width)
+    if asked.seconds > 0:
+        end = "the call is denied" if isinstance(item, WaitingCall) else "the agent decides"
+        rows += wrap_text(
+            f"After {format_duration(asked.seconds)} without an answer, {end}.", width
+        )
+    return rows
+
+
+def answers_left(asked: AskedItem) -> str:
+    """Return a sentence that names the answers to a question that is still open."""
+    if asked.step != "choose":
+        return "The question is still open: yes, or no."
+    # A list of other calls that an answer covers is not an answer.
+    answers = [answer for answer in _list_answers(asked) if not answer.startswith("- ")]
+    return f"The question is still open: {'; '.join(each.partition(':')[0] for each in answers)}."
+
+
+def _list_answers(asked: AskedItem) -> list[str]:
+    """Return the answers to a question, each with what it means."""
+    item = asked.item
     if isinstance(item, WaitingCall):
         answers = _call_answers(item, asked)
     elif isinstance(item, WaitingPlan):
@@ -171,15 +194,7 @@ def answer_rows(asked: AskedItem, width: int) -> list[str]:
         if item.multiple and len(answers) > 1:
             answers.append("1, 2: several of them")
         answers += ["= and your own answer", "skip: the agent decides"]
-    rows = ["Type one of these, then Enter:"]
-    for answer in answers:
-        rows += wrap_text(answer, width)
-    if asked.seconds > 0:
-        end = "the call is denied" if isinstance(item, WaitingCall) else "the agent decides"
-        rows += wrap_text(
-            f"After {format_duration(asked.seconds)} without an answer, {end}.", width
-        )
-    return rows
+    return answers
 
 
 def _call_answers(item: WaitingCall, asked: AskedItem) -> list[str]:

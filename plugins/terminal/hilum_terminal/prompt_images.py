@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Iterable, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import trio
 from hilum import Image, UsageError, read_image
@@ -18,7 +18,19 @@ from hilum.errors import E_NOT_FOUND
 
 from hilum_terminal.system_clipboard import SystemClipboard
 
+_NUMBERED_REFERENCE = re.compile(r"( *)\[image #(\d+): ([^\n\]]+)\]( *)")
 _REFERENCE = re.compile(r"\[image #\d+: ([^\n\]]+)\]")
+
+
+def shorten_references(text: str) -> str:
+    """Return a prompt in which references to images name only the files, as in the input."""
+
+    def shorten(match: re.Match[str]) -> str:
+        # The input puts a space after an image, and the user often types another one.
+        before, number, path, after = match.groups()
+        return f"{before[:1]}[image #{number} · {PurePath(path).name}]{after[:1]}"
+
+    return _NUMBERED_REFERENCE.sub(shorten, text)
 
 
 class PromptImages:

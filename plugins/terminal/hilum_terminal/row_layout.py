@@ -36,6 +36,14 @@ def exact_rows(text: str, width: int) -> list[str]:
     return _without_blanks(rows)
 
 
+def wrapped_rows(text: str, width: int) -> list[str]:
+    """Return untrusted text as rows that are wrapped between words, without lost characters.
+
+    Several blank rows are replaced with their number, as in ``exact_rows``.
+    """
+    return _without_blanks(wrap_text(escape_text(text).replace("\t", "    "), max(width, 2)))
+
+
 def _without_blanks(rows: list[str]) -> list[str]:
     kept: list[str] = []
     blank = 0

@@ -13,7 +13,7 @@ from hilum_terminal.transcript import Transcript
 
 # Commands that use what only the process that has the session open has: its file history, its
 # background commands and its tools.
-OWNER_COMMANDS = frozenset(("context", "diff", "ps", "rewind", "stop", "undo"))
+OWNER_COMMANDS = frozenset(("context", "ps", "rewind", "stop", "undo"))
 # Seconds to wait until the other process has closed the session.
 CLOSING_TIMEOUT = 20.0
 

@@ -125,8 +125,19 @@ async def set_up(asker: Chat) -> str:
         return ""
     name = await _SetUp(asker, access).run()
     if not name:
-        asker.say(LEFT, style="dim")
+        asker.say(_describe_leaving(asker.session), style="dim")
     return name
+
+
+def _describe_leaving(session: Session) -> str:
+    """Return what it means that the user left the setup: which model is used, if any."""
+    router = session.kernel.router
+    name = router.resolve(session.model)
+    try:
+        router.model(name)
+    except HilumError:
+        return LEFT
+    return f"Nothing was changed. The model is still {one_line(name)}."
 
 
 class _SetUp:
@@ -249,11 +260,11 @@ class _SetUp:
         except (ChangeError, HilumError) as error:
             self._asker.say(f"This choice applies only to this session: {error}", style="warning")
             return
-        self._asker.say(f"{one_line(name)} is now your model (setting model in {_short(path)}).")
+        text = f"{one_line(name)} is now your model, also in new sessions"
+        self._asker.say(f"{text} (setting model in {_short(path)}).")
         if environ.get(MODEL_VARIABLE) not in (None, "", name):
             text = f"{MODEL_VARIABLE} is set, and takes precedence the next time hilum starts."
             self._asker.say(text, style="warning")
-        self._asker.say(describe_policy(self._session))
 
 
 def _short(path: Path) -> str:

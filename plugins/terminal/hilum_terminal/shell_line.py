@@ -9,9 +9,11 @@ import attrs
 import msgspec
 import trio
 from hilum import Confinement, HilumError, Session, ToolDenied, judge_call
+from hilum.errors import E_BLOCKED, UNAPPROVABLE
 from hilum.hooks import PLUGIN_EXCEPTIONS
 
 TOOL = "run_terminal_cmd"
+ATTACHED_MARK = "The user ran: "
 MAX_OUTPUT = 200_000  # characters
 MAX_KEPT = 30_000  # in characters; the agent reads at most this much of the output
 
@@ -52,7 +54,7 @@ class ShellLine:
             half = MAX_KEPT // 2
             left_out = len(text) - MAX_KEPT
             text = f"{text[:half]}\n… {left_out:,} characters left out …\n{text[-half:]}"
-        return f"The user ran: {self.command}\n{outcome}\n{text}".rstrip()
+        return f"{ATTACHED_MARK}{self.command}\n{outcome}\n{text}".rstrip()
 
 
 async def run_shell_line(session: Session, line: ShellLine, changed: Callable[[], None]) -> None:
@@ -122,4 +124,7 @@ async def _check_rules(session: Session, command: str) -> None:
     arguments = msgspec.json.encode({"command": command}).decode()
     verdict = await judge_call(session.agents["main"], TOOL, arguments)
     if verdict.kind == "deny":
-        raise ToolDenied(verdict.reason or "A rule denies this command.", code=verdict.code)
+        # What the reason tells the model to do next is of no use to the user.
+        reason = verdict.reason.removesuffix(UNAPPROVABLE).strip()
+        hint = "To run it anyway, use another terminal." if verdict.code == E_BLOCKED else ""
+        raise ToolDenied(reason or "A rule denies this command.", code=verdict.code, hint=hint)

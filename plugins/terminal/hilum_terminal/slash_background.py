@@ -12,6 +12,7 @@ from hilum.services import BackgroundCommand
 from hilum_view import AgentView, first_line, format_duration
 
 from hilum_terminal.chat_protocol import Chat, Choice
+from hilum_terminal.panels import STEERING_TITLE
 from hilum_terminal.slash_arguments import refuse_arguments
 
 # Seconds between SIGTERM and SIGKILL.
@@ -40,7 +41,9 @@ def find_running(chat: Chat) -> list[Running]:
     now = trio.current_time()
     for command in commands.running() if commands else ():
         since = format_duration(max(now - command.began, 0))
-        found.append(Running(command.id, f"command · {since} · {command.title}", command))
+        # The title of a command begins with its id, which is shown separately.
+        line = first_line(command.command)
+        found.append(Running(command.id, f"command · {since} · {line}", command))
     for agent in chat.view.agents.open():
         found.append(Running(agent.id, _describe_agent(agent)))
     return found
@@ -132,7 +135,7 @@ async def queue(chat: Chat, arguments: str) -> None:
     refuse_arguments("queue", arguments)
     actor = chat.view.lead_actor
     choices = [
-        Choice(("message", identity), first_line(text) or "(empty)", "after this call", text)
+        Choice(("message", identity), first_line(text) or "(empty)", STEERING_TITLE, text)
         for identity, text in actor.steering.items()
     ]
     choices += [

@@ -12,6 +12,7 @@ from hilum_view import Prompt, first_line
 
 from hilum_terminal.chat_protocol import Chat
 from hilum_terminal.diff_rows import diff_rows
+from hilum_terminal.second_terminal import is_joined
 from hilum_terminal.slash_arguments import split_words
 from hilum_terminal.styles import Theme
 from hilum_terminal.text_width import cut, escape_text
@@ -33,6 +34,12 @@ async def show_diff(chat: Chat, arguments: str) -> None:
     words = split_words(arguments)
     if "--list" in words:
         output = await chat.run_hilum(["diff", "--list", "--session", chat.session.id])
+        chat.say((output.out or output.err).rstrip(), style="plain" if not output.code else "bad")
+        return
+    if is_joined(chat.session):
+        # Only the process that has the session open has its history in memory, but the command
+        # reads it from the disk.
+        output = await chat.run_hilum(["diff", "--session", chat.session.id, *words])
         chat.say((output.out or output.err).rstrip(), style="plain" if not output.code else "bad")
         return
     only_summary = "--stat" in words
@@ -185,9 +192,7 @@ def describe_limits(preview: UndoPreview) -> str:
     """Return lines about the files that an undo merges, skips or does not know."""
     lines = []
     if preview.merged:
-        lines.append(
-            f"Changed since by something else, which will be kept: {list_names(preview.merged)}"
-        )
+        lines.append(f"Changed again later, which will be kept: {list_names(preview.merged)}")
     for path, why in list(preview.skipped.items())[:MAX_NAMED]:
         lines.append(f"Will be skipped: {path}: {why}")
     if len(preview.skipped) > MAX_NAMED:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Sequence
 
 import trio
@@ -17,6 +19,9 @@ NOT_AS_CHILD = {
     ("sessions", "resume"): "Use /resume.",
     ("mcp", "serve"): "Run it in another terminal.",
 }
+
+# Width, in columns, of the subjects in the output of `hilum doctor`.
+SUBJECT_WIDTH = 14
 
 
 async def run_program(chat: Chat, name: str, arguments: str) -> None:
@@ -68,6 +73,29 @@ async def trust(chat: Chat, arguments: str) -> None:
 
 def _is_only_reading(words: Sequence[str]) -> bool:
     return any(word in ("--list", "--help", "-h", "--json") for word in words)
+
+
+async def doctor(chat: Chat, arguments: str) -> None:
+    """Check the installation, and show the terminal and the settings of this conversation."""
+    words = split_words(arguments)
+    if any(word in ("--json", "--help", "-h") for word in words):
+        await run_program(chat, "doctor", arguments)
+        return
+    # The child process writes to a pipe, and does not know what this conversation uses.
+    output = await chat.run_hilum(["doctor", "--in-conversation", *words])
+    rows = "\n".join(_describe_conversation(chat))
+    show_output(chat, CommandOutput(output.code, f"{output.out.rstrip()}\n{rows}", output.err))
+
+
+def _describe_conversation(chat: Chat) -> list[str]:
+    """Return the terminal and the settings of this conversation, as rows of `hilum doctor`."""
+    session = chat.session
+    size = shutil.get_terminal_size()
+    kind = os.environ.get("TERM") or "unknown type"
+    model = session.kernel.router.resolve(session.model) or "none"
+    settings = f"model {model}, mode {session.mode.name}, approval policy {session.approve}"
+    found = {"terminal": f"{kind}, {size.columns} columns", "conversation": settings}
+    return [f"ok    {subject:{SUBJECT_WIDTH}}  {text}" for subject, text in found.items()]
 
 
 async def permissions(chat: Chat, arguments: str) -> None:

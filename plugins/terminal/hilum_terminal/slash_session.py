@@ -21,6 +21,7 @@ from hilum_view import Answer, Outcome, Prompt, SessionView, first_line
 from hilum_terminal.chat_protocol import Chat, Choice
 from hilum_terminal.second_terminal import is_joined
 from hilum_terminal.slash_arguments import refuse_arguments, split_words
+from hilum_terminal.slash_rows import format_time
 
 if TYPE_CHECKING:
     from hilum import Session
@@ -151,24 +152,37 @@ async def _list_sessions(chat: Chat) -> list[Choice]:
     # A session without a prompt has only the events of its opening.
     others = [info for info in infos if info.id != session.id and info.events > EVENTS_OF_OPENING]
     choices = []
+    now = time.time()
     for number, info in enumerate(others[:MAX_LISTED]):
         preview = f"{info.id}\n{info.title}"
         if number < MAX_PREVIEWED:
             # Event numbers have no gaps, so the last events can be read without the others.
             events = await store.read(info.id, max(info.events - PREVIEW_EVENTS, 0))
             preview = f"{info.id}\n{_make_preview(info, events)}"
-        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(info.updated))
-        state = info.state.replace("_", " ")
-        choices.append(
-            Choice(info.id, info.title or "(no prompt yet)", f"{when} · {state}", preview)
-        )
+        label = info.title or "(no prompt yet)"
+        choices.append(Choice(info.id, label, _describe_session(info, now), preview))
     return choices
+
+
+def _describe_session(info: SessionInfo, now: float) -> str:
+    """Return the time of a session, whether it is a copy, and how it ended unless it completed.
+
+    The text is short, because the title of the session is next to it.
+    """
+    facts = [format_time(info.updated, now)]
+    if info.forked:
+        facts.append("copy")
+    if info.state not in ("completed", "idle"):
+        facts.append(info.state.replace("_", " "))
+    return " · ".join(facts)
 
 
 def _make_preview(info: SessionInfo, events: Sequence[AnyEvent]) -> str:
     """Return a preview of a session: the last prompts and answers in some of its events."""
     view = SessionView().apply_all(events)
     parts = [f"First prompt: {info.title}"]
+    if info.forked:
+        parts[0] += f"\nA copy of {info.forked}"
     for entry in view.entries:
         if isinstance(entry, Prompt) and entry.text:
             parts.append(f"> {_shorten(entry.text)}")
@@ -233,13 +247,18 @@ async def copy(chat: Chat, arguments: str) -> None:
         )
     text = _find_last_answer(chat.view)
     what = "the last answer"
-    if text and arguments == "code":
-        blocks = _FENCE.findall(text)
-        text = blocks[-1][1].removesuffix("\n") if blocks else ""
-        what = "the last block of code"
     if not text:
         raise UsageError(
             "There is nothing to copy yet.", code=E_NOT_FOUND, hint="Wait for an answer."
+        )
+    if arguments == "code":
+        text = _find_last_code(text)
+        what = "the last block of code"
+    if not text:
+        raise UsageError(
+            "The last answer contains no block of code.",
+            code=E_NOT_FOUND,
+            hint="/copy copies the whole answer.",
         )
     how = await chat.copy(text)
     chat.say(f"Copied {what} ({len(text):,} characters) {how}.", style="dim")
@@ -252,6 +271,15 @@ def _find_last_answer(view: SessionView) -> str:
             if text:
                 return text
     return ""
+
+
+def _find_last_code(answer: str) -> str:
+    """Return the content of the last code block in an answer; empty if there is none."""
+    blocks = _FENCE.findall(answer)
+    if not blocks:
+        return ""
+    code: str = blocks[-1][1]
+    return code.removesuffix("\n")
 
 
 async def export(chat: Chat, arguments: str) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import trio
 from hilum import HilumError
-from hilum_view import format_money
+from hilum_view import POLICY_MEANINGS, format_money
 
 from hilum_terminal.chat_protocol import Chat, Choice
 
@@ -19,12 +19,6 @@ if TYPE_CHECKING:
 PROVIDER_TIMEOUT = 3.0
 # Maximum number of models to look up. A lookup is fast, but a provider may have a thousand models.
 MAX_DESCRIBED = 300
-# The policies of ``Session.set``.
-POLICIES = {
-    "ask_first": "Asks before calls that change something, except those that rules allow",
-    "auto": "Runs calls without asking, except those for which rules require approval",
-    "readonly": "Denies all calls that do more than read",
-}
 
 
 # --- the model ------------------------------------------------------------------------------------
@@ -33,9 +27,8 @@ POLICIES = {
 async def choose_model(chat: Chat, arguments: str) -> None:
     """Set the model, or let the user choose one from a list."""
     session = chat.session
-    if arguments:
-        session.set(model=arguments)
-    else:
+    name = arguments
+    if not name:
         current = await _find_current_model(session)
         choices = await list_models(session, current)
         selected = next(
@@ -46,9 +39,12 @@ async def choose_model(chat: Chat, arguments: str) -> None:
         )
         if choice is None or choice.value == current:
             return
-        session.set(model=str(choice.value))
-    name = session.kernel.router.resolve(session.model)
-    chat.say(f"Model: {name}, from the next turn on.", style="dim")
+        name = str(choice.value)
+    if name == session.model:
+        chat.say(f"The model is already {name}.", style="dim")
+        return
+    # The transcript confirms the change, in all terminals that show this session.
+    session.set(model=name)
 
 
 async def _find_current_model(session: Session) -> str:
@@ -63,12 +59,17 @@ async def _find_current_model(session: Session) -> str:
         return ""
 
 
-async def list_models(session: Session, current: str = "") -> list[Choice]:
+async def list_models(
+    session: Session, current: str = "", *, only_usable: bool = False
+) -> list[Choice]:
     """Return all providers' models with window and price, best first for each provider.
+
+    Models that cannot be used come last.
 
     Args:
         session: The session.
         current: The current model, which is included even if its provider does not list it.
+        only_usable: Whether to leave out models that cannot be used.
     """
     router = session.kernel.router
     names: dict[str, list[str]] = {}
@@ -93,15 +94,22 @@ async def list_models(session: Session, current: str = "") -> list[Choice]:
     if current and current not in listed:
         listed.insert(0, current)
     choices = []
+    unusable = []
     for number, name in enumerate(listed):
         if number % 50 == 0:
             # Yield, so that keys are handled in between.
             await trio.lowlevel.checkpoint()
-        hint = _describe_model(session.kernel, name) if number < MAX_DESCRIBED else ""
+        hint, is_usable = "", True
+        if number < MAX_DESCRIBED:
+            hint, is_usable = _describe_model(session.kernel, name)
         if name == current:
             hint = f"in use · {hint}".rstrip(" ·")
-        choices.append(Choice(name, name, hint))
-    return choices
+        choice = Choice(name, name, hint)
+        if is_usable or name == current:
+            choices.append(choice)
+        elif not only_usable:
+            unusable.append(choice)
+    return choices + unusable
 
 
 def _is_usable(session: Session, names: list[str]) -> bool:
@@ -115,17 +123,18 @@ def _is_usable(session: Session, names: list[str]) -> bool:
     return True
 
 
-def _describe_model(kernel: Kernel, name: str) -> str:
-    """Return a model's window and price, or why it cannot be used."""
+def _describe_model(kernel: Kernel, name: str) -> tuple[str, bool]:
+    """Return a model's window and price, or why it cannot be used; and whether it can be used."""
     try:
         info = kernel.router.model(name).info
     except HilumError as error:
-        return error.message
-    return _describe_info(info)
+        # The list already shows the name.
+        return error.message.removeprefix(f"{name} "), False
+    return _describe_info(info), True
 
 
 def _describe_info(info: ModelInfo) -> str:
-    facts = [f"{info.window // 1000:,}k"]
+    facts = [f"{info.window // 1000:,}k{' assumed' if info.window_assumed else ''}"]
     if info.price is not None:
         price = info.price
         facts.append(f"{format_money(price.input)} in, {format_money(price.output)} out per M")
@@ -133,8 +142,8 @@ def _describe_info(info: ModelInfo) -> str:
 
 
 async def complete_models(chat: Chat, typed: str) -> list[Choice]:
-    """Return the models for completion."""
-    return await list_models(chat.session)
+    """Return the models for completion; ``/model`` also lists those that cannot be used."""
+    return await list_models(chat.session, only_usable=True)
 
 
 # --- the mode -------------------------------------------------------------------------------------
@@ -153,8 +162,10 @@ async def choose_mode(chat: Chat, arguments: str) -> None:
         if choice is None:
             return
         mode = str(choice.value)
+    if mode == session.mode.name:
+        chat.say(f"The mode is already {mode}.", style="dim")
+        return
     session.set(mode=mode)
-    chat.say(f"Mode: {session.mode.name}, from the next turn on.", style="dim")
 
 
 async def complete_modes(chat: Chat, typed: str) -> list[Choice]:
@@ -172,16 +183,18 @@ async def choose_policy(chat: Chat, arguments: str) -> None:
     policy = arguments.replace("-", "_")
     if not policy:
         choices = await complete_policies(chat, "")
-        policies = list(POLICIES)
+        policies = list(POLICY_MEANINGS)
         current = policies.index(session.approve) if session.approve in policies else 0
         choice = await chat.choose("Approval of calls", choices, selected=current)
         if choice is None:
             return
         policy = str(choice.value)
+    if policy == session.approve:
+        chat.say(f"The approval policy is already {policy}.", style="dim")
+        return
     session.set(approve=policy)
-    chat.say(f"Approval: {policy}. {POLICIES[policy]}.", style="dim")
 
 
 async def complete_policies(chat: Chat, typed: str) -> list[Choice]:
     """Return the approval policies."""
-    return [Choice(policy, policy, text) for policy, text in POLICIES.items()]
+    return [Choice(policy, policy, text) for policy, text in POLICY_MEANINGS.items()]

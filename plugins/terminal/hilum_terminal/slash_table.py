@@ -236,6 +236,14 @@ BUILT_IN: tuple[SlashCommand, ...] = (
         target="slash_program:permissions",
     ),
     SlashCommand(
+        "doctor",
+        "Check the installation, the settings and this machine",
+        "[ARGUMENTS]",
+        group="program",
+        target="slash_program:doctor",
+        words=("--online",),
+    ),
+    SlashCommand(
         "plugins",
         "List the plugins, and what is wrong with them",
         group="program",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Literal
 
 import attrs
@@ -28,6 +29,8 @@ SEPARATOR = " · "
 MAX_MODEL = 30
 MAX_BRANCH = 24
 MAX_MODE = 16
+RUN_WIDTH = 34
+"""Columns that the parts take that are shown only during a run: duration, key and turn."""
 LOW_CONTEXT = 0.15
 """Share of free context below which a warning is shown."""
 # The date at the end of a model's name is not useful to the user.
@@ -143,8 +146,15 @@ def status_row(facts: StatusFacts, *, width: int, theme: Theme) -> str:
         theme: The styles.
     """
     parts = _make_parts(facts)
+    reductions: Sequence[str] = _REDUCTIONS
+    has_share = len(parts["tokens"].forms) > 1
+    # The cached share does not come and go with each run: without a run, it is shown only if there
+    # would also be room for the parts that a run adds.
+    if not facts.spinner and has_share and _width_of(parts) > width - RUN_WIDTH:
+        parts["tokens"].forms.pop(0)
+        reductions = _REDUCTIONS[1:]
     reduced: list[_Part] = []
-    for name in _REDUCTIONS:
+    for name in reductions:
         if _width_of(parts) <= width:
             break
         part = parts.get(name)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Literal
 
 import attrs
-from hilum.events import Delta, Event
+from hilum.events import FINAL, Delta, Event
 from hilum_view import (
     AgentView,
     Answer,
@@ -28,11 +28,13 @@ from hilum_view import (
     format_tokens,
 )
 
-from hilum_terminal.cards import finished_card_rows
+from hilum_terminal.call_descriptions import format_count
+from hilum_terminal.cards import UNFOLD_KEY, finished_card_rows
 from hilum_terminal.markdown_blocks import MarkdownBlocks
 from hilum_terminal.markdown_rows import render_markdown
 from hilum_terminal.panels import ended_agent_rows
-from hilum_terminal.shell_line import ShellLine
+from hilum_terminal.prompt_images import shorten_references
+from hilum_terminal.shell_line import ATTACHED_MARK, ShellLine
 from hilum_terminal.slash_names import name_next_step, name_slash_commands
 from hilum_terminal.styles import SPINNER, Style, Theme
 from hilum_terminal.text_width import cut, escape_text, one_line, without_colors, wrap_text
@@ -40,11 +42,16 @@ from hilum_terminal.text_width import cut, escape_text, one_line, without_colors
 Kind = Literal["prompt", "text", "card", "note"]
 MakeRows = Callable[[int, Theme], list[str]]
 
-# Number of calls that can be shown again in full.
-MAX_CARDS = 50
+# Number of calls and agents that can be shown again in full.
+MAX_EXPANDABLE = 50
+# Seconds for which the card of an ended call waits for the earlier calls of the same answer, so that
+# calls that end at about the same time are written in the model's order.
+HOLD_SECONDS = 0.05
 # Number of output lines to show from the user's own command.
 MAX_SHELL_ROWS = 40
 MAX_PROMPT_ROWS = 12
+# Number of characters in which the first line of the attached text begins.
+MAX_BLOCK_HEAD = 200
 MAX_PROMPT_CHARACTERS = 4_000
 # The marks of cards, questions, notices, prompts and the status line.
 OUR_MARKS = ("✓", "✗", "?", "❯", "▸", "⊘", "●", "∴", "·", "!", "–", *SPINNER)
@@ -85,19 +92,35 @@ class Transcript:
     Args:
         view: The view of the session.
         commit: Function to call with each finished part, in order.
+        unfold_key: Name of the key that shows a call or an agent in full; empty for none.
 
     Attributes:
         turn_times_from: Minimum duration, in seconds, of a model call whose duration is written.
-        cards: The calls written last, oldest first; the user can show them in full.
+        expandable: The calls and ended agents written last, oldest first; the user can show them in
+            full.
         answered_run: Id of the last run in which the agent wrote text.
+        echoed: The prompt that the terminal itself has just shown while the user typed it, and that
+            is therefore not written again; empty if there is none.
+        held: The ended calls that wait to be written, because an earlier call of the same answer is
+            still running; see ``write_held``.
     """
 
-    def __init__(self, view: SessionView, commit: Callable[[Block], None]) -> None:
-        self.cards: deque[Card] = deque(maxlen=MAX_CARDS)
+    def __init__(
+        self,
+        view: SessionView,
+        commit: Callable[[Block], None],
+        *,
+        unfold_key: str = UNFOLD_KEY,
+    ) -> None:
+        self.expandable: deque[Card | AgentView] = deque(maxlen=MAX_EXPANDABLE)
         self.answered_run = ""
+        self.echoed = ""
+        self.held: list[Card] = []
+        self._early_notices: list[Notice] = []
         self.turn_times_from = 1.0
         self._view = view
         self._commit = commit
+        self._unfold_key = unfold_key
         self._blocks: MarkdownBlocks | None = None
         self._pieces: list[str] = []
         self._streamed_answer = -1
@@ -105,6 +128,7 @@ class Transcript:
         self._last_command = ""
         self._begun: set[str] = set()
         self._written: set[int] = set()
+        self._written_agents: set[str] = set()
 
     @property
     def is_streaming(self) -> bool:
@@ -140,11 +164,14 @@ class Transcript:
 
     def _write_agent(self, agent: AgentView) -> None:
         """Write how an agent ended, with the beginning of its answer."""
-        if agent.actor == self._view.lead:
+        if agent.actor == self._view.lead or agent.id in self._written_agents:
             return
+        self._written_agents.add(agent.id)
+        self.expandable.append(agent)
+        key = self._unfold_key
 
         def make(width: int, theme: Theme) -> list[str]:
-            return ended_agent_rows(agent, width=width, theme=theme)
+            return ended_agent_rows(agent, width=width, theme=theme, unfold_key=key)
 
         self._commit(Block("card", make, len(agent.answer)))
 
@@ -152,6 +179,14 @@ class Transcript:
         """Write the entries of an earlier session that is resumed."""
         for entry in entries:
             self._apply_entry(entry)
+        self.write_held()
+
+    def write_held(self) -> None:
+        """Write the ended calls that waited for earlier ones, although those are still running."""
+        held = sorted(self.held, key=lambda card: card.id)
+        self.held = []
+        for card in held:
+            self._write_card(card)
 
     def _apply_entry(self, entry: AnyEntry) -> None:
         if isinstance(entry, Answer):
@@ -165,10 +200,18 @@ class Transcript:
         self._written.add(entry.id)
         if isinstance(entry, Prompt):
             self._write_prompt(entry)
+            self._write_early_notices()
         elif isinstance(entry, Notice):
             self._write_notice(entry)
         else:
+            self._write_early_notices()
             self._write_outcome(entry)
+
+    def _write_early_notices(self) -> None:
+        notices = self._early_notices
+        self._early_notices = []
+        for notice in notices:
+            self._write_notice_text(notice)
 
     # --- answers ----------------------------------------------------------------------------------
 
@@ -258,19 +301,49 @@ class Transcript:
 
     def _apply_card(self, card: Card) -> None:
         has_ended = card.ended or card.state == "interrupted"
-        if not has_ended or card.id in self._written or self._view.is_covered(card):
+        if not has_ended or card.id in self._written:
+            return
+        if self._view.is_covered(card):
+            self._write_agent_of(card)
             return
         # Other agents' calls are summarized in the agent's line, unless they failed.
         if card.agent != self._view.lead and not card.code:
             return
         self._written.add(card.id)
-        self.cards.append(card)
+        self.held.append(card)
+        if not self._is_ahead(card):
+            # The held calls that come after it may wait for further calls, but not for long.
+            self.write_held()
+
+    def _is_ahead(self, card: Card) -> bool:
+        """Return whether an earlier call of the same answer has not ended."""
+        for other in reversed(self._view.cards):
+            if (other.run, other.turn, other.agent) != (card.run, card.turn, card.agent):
+                if other.agent == card.agent:
+                    return False
+                continue
+            if other.id < card.id and not other.ended and not self._view.is_covered(other):
+                return True
+        return False
+
+    def _write_card(self, card: Card) -> None:
+        self.expandable.append(card)
         view = self._view
+        key = self._unfold_key
 
         def make(width: int, theme: Theme) -> list[str]:
-            return finished_card_rows(card, view, width=width, theme=theme)
+            return finished_card_rows(card, view, width=width, theme=theme, unfold_key=key)
 
         self._commit(Block("card", make, len(card.text)))
+
+    def _write_agent_of(self, card: Card) -> None:
+        """Write the agent that a call started, unless it was written when it ended.
+
+        In a resumed session, only the entries are shown again, which do not contain the agents.
+        """
+        agent = self._view.agents.all.get(str(card.data.get("agent_id", "")))
+        if agent is not None and agent.ended:
+            self._write_agent(agent)
 
     def _write_prompt(self, prompt: Prompt) -> None:
         if prompt.agent != self._view.lead:
@@ -281,8 +354,11 @@ class Transcript:
             return
         attached = prompt.attached
         shown = prompt.typed or prompt.text
+        if prompt.images:
+            shown = shorten_references(shown)
         # A command was written when the user entered it.
         is_written = bool(prompt.typed) and prompt.typed == self._last_command
+        is_written |= bool(self.echoed) and shown.strip() == self.echoed
 
         def make(width: int, theme: Theme) -> list[str]:
             rows = [] if is_written else prompt_rows(shown, width, theme)
@@ -291,8 +367,7 @@ class Transcript:
                 sent = "1 line" if lines == 1 else f"{lines:,} lines"
                 rows.append(theme.paint(cut(f"  sent as {sent} of instructions", width), "dim"))
             if attached:
-                lines = attached.count("\n") + 1
-                rows.append(theme.paint(f"  + {lines} lines attached", "dim"))
+                rows.append(theme.paint(cut(_describe_attached(attached), width), "dim"))
             if prompt.images:
                 images = "1 image" if prompt.images == 1 else f"{prompt.images} images"
                 rows.append(theme.paint(f"  + {images}", "dim"))
@@ -303,6 +378,14 @@ class Transcript:
     def _write_notice(self, notice: Notice) -> None:
         if notice.about in _UNPRINTED:
             return
+        actor = self._view.lead_actor
+        if notice.level == "info" and actor.queued and actor.state in ("idle", "preparing", *FINAL):
+            # A run is being prepared: the notice is about its prompt, which is written first.
+            self._early_notices.append(notice)
+            return
+        self._write_notice_text(notice)
+
+    def _write_notice_text(self, notice: Notice) -> None:
         text = f"{notice.text}\n{notice.hint}" if notice.hint else notice.text
         text = name_slash_commands(text)
         mark = "·" if notice.level == "info" else "!"
@@ -356,6 +439,17 @@ class Transcript:
         self._commit(Block(kind, make, len(text)))
 
 
+def _describe_attached(attached: str) -> str:
+    """Return the row that says what was sent with a prompt."""
+    # The text is wrapped in a block, whose first and last line the user did not write.
+    first = attached.find(ATTACHED_MARK)
+    if 0 <= first < MAX_BLOCK_HEAD:
+        lines = format_count(max(attached.count("\n", first), 1), "line")
+        return f"  + the output of your ! commands ({lines})"
+    lines = format_count(attached.count("\n") + 1, "line")
+    return f"  + {lines} attached"
+
+
 def looks_like_ours(rows: Iterable[str]) -> bool:
     """Return whether a row of a model's text begins like a card or a prompt of hilum.
 
@@ -382,19 +476,20 @@ class _MarkdownRows:
 
 def shell_line_rows(line: ShellLine, seconds: float, width: int, theme: Theme) -> list[str]:
     """Return the rows that show a user's shell command with the end of its output."""
-    has_failed = bool(line.error) or line.stopped or line.status != 0
+    has_failed = bool(line.error) or line.status != 0
     mark = theme.paint("✗", "bad") if has_failed else theme.paint("✓", "good")
+    if line.stopped:
+        mark = theme.paint("–", "warning")
     head = f"{mark} ! {one_line(line.command)}"
+    if line.stopped:
+        head += theme.paint("  stopped", "warning")
     if line.status:
         head += theme.paint(f"  exit status {line.status}", "bad")
     head += theme.paint(f"  {format_duration(seconds)}", "dim")
     rows = [cut(head, width)]
     if line.error:
-        rows += [
-            theme.paint(row, "bad") for row in wrap_text(f"    {escape_text(line.error)}", width)
-        ]
-    if line.stopped:
-        rows.append(theme.paint(cut("    stopped by you", width), "warning"))
+        reason = wrap_text(escape_text(line.error), max(width - 4, 2))
+        rows += [theme.paint(cut(f"    {row}", width), "bad") for row in reason]
     output = escape_text(line.output.expandtabs()).rstrip("\n").split("\n") if line.output else []
     left_out = len(output) - MAX_SHELL_ROWS
     if left_out > 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import attrs
 import msgspec
@@ -11,10 +12,11 @@ import trio
 from hilum import Danger, Session, find_approval_texts
 from hilum.events import ApprovalAsked
 from hilum.hooks import PLUGIN_EXCEPTIONS, describe_error
-from hilum_view import Approval, Proposal, Question, SessionView, describe_arguments, first_line
+from hilum_view import Approval, Proposal, Question, SessionView, first_line
 
 from hilum_terminal.approval_items import Item, WaitingCall, WaitingPlan, WaitingQuestion
 from hilum_terminal.approval_texts import text_rows
+from hilum_terminal.call_descriptions import describe_action
 from hilum_terminal.diff_rows import diff_rows
 from hilum_terminal.styles import Theme
 
@@ -152,11 +154,11 @@ class WaitingItems:
         # If the description contains no diff, all lines are text.
         first = hunks[0] if hunks else len(lines)
 
-        def make_rows(width: int, theme: Theme) -> list[str]:
+        def make_rows(width: int, theme: Theme, *, context: bool = True) -> list[str]:
             rows = text_rows("\n".join(lines[:first]), width, theme) if first else []
             if hunks:
                 diff = "\n".join(lines[first:])
-                rows += diff_rows(diff, width=width, theme=theme, header=False)
+                rows += diff_rows(diff, width=width, theme=theme, header=False, context=context)
             return rows
 
         sandbox = ""
@@ -165,9 +167,10 @@ class WaitingItems:
         return WaitingCall(
             id=approval.id,
             tool=approval.call.name,
-            title=first_line(f"{approval.call.name} {describe_arguments(approval.call.arguments)}"),
+            title=first_line(str(describe_action(approval.call.name, approval.call.arguments))),
             description=text,
             make_rows=make_rows,
+            make_brief_rows=partial(make_rows, context=False) if hunks else None,
             folder=str(self._session.workspace.root),
             sandbox=sandbox,
             why=approval.reason,

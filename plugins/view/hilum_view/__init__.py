@@ -30,6 +30,7 @@ from hilum_view.formatting import (
     parse_arguments,
     parse_partial_arguments,
 )
+from hilum_view.notices import POLICY_MEANINGS
 from hilum_view.plan import Proposal, Todo, TodoList
 from hilum_view.session import Changes, SessionView
 from hilum_view.spending import Spending, Spent, ToolUse, compute_spending
@@ -44,6 +45,7 @@ from hilum_view.waiting import (
 )
 
 __all__ = [
+    "POLICY_MEANINGS",
     "Actor",
     "AgentView",
     "AgentViews",

@@ -20,6 +20,13 @@ COMPACTION_CAUSES = {
     "asked": "as you asked",
 }
 
+# What each approval policy does with calls that have effects.
+POLICY_MEANINGS = {
+    "ask_first": "asks before calls that change something, except those that rules allow",
+    "auto": "runs calls without asking, except those for which rules require approval",
+    "readonly": "denies all calls that do more than read",
+}
+
 
 class NoticeText(NamedTuple):
     """The text of a notice, without its position in the session."""
@@ -95,7 +102,11 @@ def _session_changed(event: ev.SessionChanged) -> NoticeText | None:
     changed = [f"{name}: {value}" for name, value in named.items() if value is not None]
     if not changed:
         return None
-    return NoticeText("settings", ", ".join(changed), level="info")
+    text = ", ".join(changed)
+    meaning = POLICY_MEANINGS.get(event.approve or "", "")
+    if meaning:
+        text = f"{text} ({meaning})"
+    return NoticeText("settings", text, level="info")
 
 
 def _plugin_event(event: ev.PluginEvent) -> NoticeText | None:

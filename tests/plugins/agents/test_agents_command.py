@@ -1,11 +1,13 @@
 """``hilum agents``: its output, its files and its errors."""
 
 import json
+import re
 
 import pytest
 from hilum import UsageError
 from hilum.trust import TrustedFolders
-from hilum_agents import command, load_definition
+from hilum_agents import command, list_commands, load_definition
+from hilum_agents.dispatch import ACTIONS
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -191,3 +193,12 @@ def test_validate(run, tmp_path, text, code, said):
 def test_help_is_printed(run):
     assert "hilum agents create" in run("--help")[1]
     assert "--about" in run("create", "--help")[1]
+
+
+def test_the_summary_of_the_command_promises_only_actions_that_exist():
+    """`/help` promised "watch", which is no action."""
+    (listed,) = list_commands()
+    promised = set(re.findall("[a-z]+", listed.summary.lower())) - {"and", "agents", "their"}
+    names = {"list": "list", "show": "info", "start": "run", "stop": "stop", "results": "results"}
+    assert {names[word] for word in promised} <= set(ACTIONS)
+    assert set(listed.words) == set(ACTIONS)

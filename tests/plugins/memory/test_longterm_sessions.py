@@ -427,6 +427,11 @@ async def test_what_a_run_taught_is_written_after_it(opened) -> None:
     async with first as bench:
         await bench.run("Install the packages; we use uv, never pip.")
         assert noted(bench, "memory.written") == []
+        # The request is announced before it is answered.
+        learning = await bench.wait_for(PluginEvent, lambda event: event.name == "memory.learning")
+        assert learning.data["say"] == (
+            "memory: asking scripted/finder what to remember of this run (setting longterm.write)"
+        )
         gate.set()
         written = await bench.wait_for(PluginEvent, lambda event: event.name == "memory.written")
         assert written.data["text"] == "Use uv, never pip, for packages."
@@ -449,6 +454,7 @@ async def test_a_run_that_teaches_nothing_costs_nothing(opened) -> None:
         await bench.run("Fix the failing test in tests/test_api.py")
         await bench.run("列出所有文件")
     assert finder.requests == []
+    assert noted(bench, "memory.learning") == []
 
 
 async def test_a_run_that_failed_is_not_looked_at(opened) -> None:

@@ -2,6 +2,7 @@
 
 import random
 
+import attrs
 import pytest
 from hilum_terminal.approval_items import (
     Answer,
@@ -14,7 +15,7 @@ from hilum_terminal.approval_items import (
     WaitingQuestion,
 )
 from hilum_terminal.approval_texts import describe_item, whole_rows
-from hilum_terminal.approvals import FOCUS_KEY, ApprovalPrompt, route_key
+from hilum_terminal.approvals import FOCUS_KEY, SELECTED_NOTE, ApprovalPrompt, route_key
 from hilum_terminal.keys import Key, Paste
 from hilum_terminal.row_layout import exact_rows
 from hilum_terminal.styles import PLAIN, Theme
@@ -120,6 +121,83 @@ def test_the_focus_key_gives_the_focus_and_takes_it_back():
     user.press(FOCUS)
     assert not user.prompt.focused
     assert user.composer == []
+
+
+def test_the_focus_key_after_the_pause_keeps_the_focus():
+    """The user pressed it for a question that has just taken the focus itself."""
+    user = User(call())
+    user.wait(0.5)
+    assert user.prompt.focused
+    user.press(FOCUS)
+    assert user.prompt.focused
+    # It is the user's now, so Enter chooses; the next one takes it away.
+    user.wait(0.5)
+    assert "[y] yes, once" in user.screen
+    user.press(FOCUS)
+    assert not user.prompt.focused
+    user.press(FOCUS)
+    user.wait(0.5)
+    assert user.press(ENTER) == (Answer("a1", True),)
+
+
+def test_a_notice_about_keys_ends_with_its_step():
+    user = User(call(1), call(2))
+    user.wait(0.5)
+    user.press(letter("a"))
+    user.wait(0.3)
+    assert SELECTED_NOTE in user.screen
+    user.press(ENTER)
+    assert "allow these 2 calls" in user.screen
+    assert SELECTED_NOTE not in user.screen
+    # A list of calls is not headed by one of them.
+    assert user.rows()[0] == "● 2 calls of this response"
+    user.press(letter("n"))
+    assert SELECTED_NOTE not in user.screen
+
+
+def test_a_text_field_says_what_it_is_for():
+    for key, item, label in (
+        ("n", call(), "reason (may be empty)> "),
+        ("c", call(), "comment (may be empty)> "),
+        ("n", WaitingPlan(id="p1", text="Do it."), "reason (may be empty)> "),
+        ("o", question(), "answer> "),
+    ):
+        user = focused(item)
+        user.press(letter(key))
+        user.press(letter("x"))
+        assert f"{label}x" in user.screen
+        row, column = user.prompt.cursor
+        assert user.rows()[row][:column] == f"{label}x"
+    user.size = (30, 12)
+    user.show(question())
+    assert "\n> x" in user.screen
+
+
+def test_a_question_with_several_answers_says_how_they_are_sent():
+    user = focused(question(options=("red", "green", "blue"), multiple=True))
+    assert "[Enter] send the selected answer" in user.screen
+    user.press(letter("2"))
+    assert "[Enter] send this answer" in user.screen
+    user.press(letter("3"))
+    assert "[Enter] send these 2 answers" in user.screen
+    assert SELECTED_NOTE not in user.screen
+    assert user.press(ENTER) == (QuestionAnswer("q1", ("green", "blue")),)
+
+
+def test_a_call_that_was_read_on_the_whole_screen_is_approved_there():
+    user = focused(call(1), call(2))
+    assert user.press(letter("w")) == (ShowWhole("a1", full_screen=True),)
+    assert user.take(user.prompt.answer_viewed(user.now)) == (Answer("a1", True),)
+    # Only what was read is approved, and only once.
+    assert user.take(user.prompt.answer_viewed(user.now)) == ()
+    user = focused(call(1))
+    user.press(letter("w"))
+    user.show(call(1, description="rm -rf /"))
+    assert user.take(user.prompt.answer_viewed(user.now)) == ()
+    assert "Not approved" in user.screen
+    plan = focused(WaitingPlan(id="p1", text="Do it."))
+    plan.press(letter("w"))
+    assert plan.take(plan.prompt.answer_viewed(plan.now)) == (PlanDecision("p1", "accept"),)
 
 
 def test_the_focus_key_is_the_composers_if_nothing_waits():
@@ -448,9 +526,17 @@ def test_the_whole_item_is_shown_in_full():
     lines = [f"line {number}" for number in range(20_000)]
     marks = ("deletes everything",)
     item = call(1, description="\n".join(lines), dangerous=True, marks=marks, folder="/shop")
+    item = attrs.evolve(item, why="It changes files.")
     rows = whole_rows(item, 60, PLAIN)
-    assert rows[:2] == ["! deletes everything", "in /shop"]
-    assert rows[3:] == lines
+    # In the scrollback, nothing else says what is called and why hilum asks.
+    assert rows[:5] == [
+        "Run a command",
+        "tool: run_command",
+        "Why: It changes files.",
+        "! deletes everything",
+        "in /shop",
+    ]
+    assert rows[6:] == lines
     assert "characters left out" in "\n".join(describe_item(item, 60, PLAIN))
 
 

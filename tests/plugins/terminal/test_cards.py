@@ -57,7 +57,7 @@ class Scene:
     def card(self):
         return self.view.cards[-1]
 
-    def rows(self, width=60, theme=PLAIN, now=BEGAN + 12.7, **more):
+    def rows(self, width=60, theme=PLAIN, now=BEGAN + 4.7, **more):
         rows = card_rows(
             self.card, self.view, width=width, now=now, theme=theme, spinner="*", **more
         )
@@ -87,11 +87,11 @@ def test_a_command_from_its_request_to_its_end():
     scene.answer(True)
     assert scene.show() == "· $ pytest -q  you answered, not running yet"
     scene.start()
-    assert scene.show(now=BEGAN + 15) == "* $ pytest -q  15 s · Ctrl-B: background"
-    assert scene.show() == "* $ pytest -q  12 s"
+    assert scene.show(now=BEGAN + 5) == "* $ pytest -q  5 s · Ctrl-B: background"
+    assert scene.show() == "* $ pytest -q  4 s"
     scene.print("collecting\n\n.....\n\x1b[31m..\n")
     assert scene.show() == screen("""
-        * $ pytest -q  12 s
+        * $ pytest -q  4 s
             .....
             ..
         """)
@@ -374,7 +374,7 @@ def test_unfolded_everything_is_shown():
     assert len(shown.splitlines()) == 36
     running = command("ls\npwd").start().print("a\nb\nc\n")
     assert running.show(unfolded=True) == screen("""
-        * $ ls (+1 line)  12 s
+        * $ ls (+1 line)  4 s
             command:
               ls
               pwd
@@ -390,7 +390,7 @@ def test_rewritten_arguments_are_the_ones_that_are_shown():
     scene.call = ToolCall("c1", written.name, json.dumps({"command": "uv pip install x"}))
     scene.start(original=written.arguments, rewritten_by=("house-rules",))
     assert scene.show() == screen("""
-        * $ uv pip install x  12 s
+        * $ uv pip install x  4 s
             arguments changed by house-rules
         """)
 
@@ -411,7 +411,7 @@ def test_calls_of_other_agents_are_shown_while_they_run_or_if_they_failed():
     scene.ask()
     assert scene.show() == "? Look around: $ ls  waiting for your approval"
     scene.answer(True).start()
-    assert scene.show() == "* Look around: $ ls  12 s"
+    assert scene.show() == "* Look around: $ ls  4 s"
     scene.end("Exit code 0\nx", exit_code=0)
     assert scene.show() == ""
     assert finished_card_rows(scene.card, view, width=60, theme=PLAIN) == []

@@ -247,7 +247,7 @@ async def test_models_are_requested_once_per_menu_and_block_nothing(tmp_path, mo
     requests = []
     answer = trio.Event()
 
-    async def list_models(session):
+    async def list_models(session, *, only_usable):
         requests.append(session)
         await answer.wait()
         return [Choice("big/one", "big/one"), Choice("big/two", "big/two")]
@@ -430,6 +430,10 @@ async def test_a_pasted_mark_gets_no_meaning_on_the_way(tmp_path):
         user.composer.give_back(["!ls", "and more"])
         user.press_at_once("<enter>")
         assert user.face.sent.pop() == (" !ls\n\nand more", "typed")
+        # hilum refused a typed shell line, which stays one.
+        user.composer.give_back(["!ls"], is_typed=True)
+        user.press_at_once("<enter>")
+        assert user.face.sent.pop() == ("!ls", "typed")
         user.composer.give_back(["#note"])
         user.press_at_once("<enter>")
         assert user.face.sent.pop() == (" #note", "typed")

@@ -5,6 +5,8 @@ from types import SimpleNamespace
 import pytest
 import trio
 from hilum import UsageError
+from hilum.events import Compacted, ModelAnswered
+from hilum.messages import AssistantMessage, Usage
 from hilum_terminal import conversation as module
 from hilum_terminal.approval_items import Answer, ShowWhole, WaitingCall, WaitingPlan
 from hilum_terminal.approval_texts import MAX_DESCRIPTION
@@ -12,6 +14,7 @@ from hilum_terminal.diff_rows import diff_rows
 from hilum_terminal.face import Face
 from hilum_terminal.options import ChatOptions
 from hilum_terminal.styles import PLAIN
+from hilum_view import TodoList
 
 
 class Session:
@@ -64,6 +67,35 @@ def face(tmp_path):
 
 def draft(face):
     return face.composer.editor.text
+
+
+# --- what is shown again --------------------------------------------------------------------------
+
+
+def test_a_resumed_conversation_knows_how_full_the_window_is(face):
+    usage = Usage(input=1_000, output=50)
+    answered = ModelAnswered(agent="main", run="r1", message=AssistantMessage(()), usage=usage)
+    face.conversation.view.apply(answered)
+    assert face.conversation._find_used_context() == 1_050
+    compacted = Compacted(agent="main", run="r1")
+    face.conversation.view.apply(compacted)
+    assert face.conversation._find_used_context() == 0
+
+
+def test_a_finished_todo_list_is_hidden_after_its_run(face, monkeypatch):
+    todos = TodoList()
+    items = [{"id": "1", "content": "Do it", "status": "completed"}]
+    todos.apply({"items": items, "progress": {"completed": 1, "total": 1}})
+    is_working = True
+    monkeypatch.setattr(module.Conversation, "is_working", property(lambda _: is_working))
+    assert not face.live._is_old(todos)
+    is_working = False
+    assert face.live._is_old(todos)
+    is_working = True
+    assert face.live._is_old(todos)
+    items.append({"id": "2", "content": "Do more", "status": "pending"})
+    todos.apply({"items": items, "progress": {"completed": 1, "total": 2}})
+    assert not face.live._is_old(todos)
 
 
 # --- prompts that are not sent --------------------------------------------------------------------

@@ -261,3 +261,13 @@ def test_huge_diffs_and_lines_have_a_bounded_cost():
     rows = diff_rows("@@ -1,0 +1 @@\n+" + "é" * 1_000_000, width=80, theme=PLAIN, header=False)
     assert len(rows) < 200
     assert plain(rows).endswith("… (990,000 more characters)")
+
+
+def test_the_unchanged_lines_can_be_left_out():
+    diff = "@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n@@ -9,2 +9,2 @@\n nine\n-ten\n+10\n"
+    rows = diff_rows(diff, width=70, theme=PLAIN, header=False, context=False)
+    text = "\n".join(rows)
+    assert "2 - two" in text
+    assert "10 + 10" in text
+    assert "one" not in text
+    assert "nine" not in text

@@ -205,3 +205,28 @@ def test_a_page_that_cannot_be_laid_out_says_so():
     window = Window(Page("a call", fail))
     assert window.rows[1] == "This cannot be shown: ValueError: broken"
     assert window.press("q") == "closed"
+
+
+def test_a_page_that_can_be_answered_is_answered_with_one_letter_after_a_moment():
+    """A word, a paste and a key that came too early answer nothing."""
+
+    def open_view(answer="yes, once"):
+        view = FullView([Page("a call", lambda width, theme: LINES, answer=answer)])
+        trio.run(view.prepare, 60, PLAIN)
+        assert view.handle(Key("text", "y"), 0.0) is False
+        rows = view.rows(60, 12, PLAIN, 0.0)
+        assert ("y: yes, once · q: back" in rows[-1]) is bool(answer)
+        return view
+
+    view = open_view()
+    for key in (Key("text", "y"), Key("text", "ye"), Paste("y")):
+        assert view.handle(key, 0.1) is False
+    assert view.handle(Key("text", "y"), 1.0)
+    assert view.is_answered
+    without = open_view(answer="")
+    assert without.handle(Key("text", "y"), 1.0) is False
+    searching = open_view()
+    searching.handle(Key("text", "/"), 1.0)
+    assert searching.handle(Key("text", "y"), 1.0) is False
+    assert not without.is_answered
+    assert not searching.is_answered

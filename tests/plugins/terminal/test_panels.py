@@ -3,7 +3,7 @@
 import random
 
 from hilum.messages import Usage
-from hilum_terminal.panels import agent_rows, queue_rows, thinking_rows, todo_rows
+from hilum_terminal.panels import agent_rows, ended_agent_rows, queue_rows, thinking_rows, todo_rows
 from hilum_terminal.styles import PLAIN, Theme
 from hilum_view import AgentView, StreamedText, TodoList
 
@@ -106,13 +106,13 @@ def show_agents(views, width=80, **more):
 
 def test_an_agent_is_a_row():
     assert show_agents(AGENTS) == screen("""
-        ? a1b2 Task 1  40% 1 min 5 s  waiting for your approval
-        * a2b2 Task 2  25% 1 min 5 s  read_file path=src/a.py  12k tokens
-        · a3b2 Task 3      1 min 5 s  waiting, position 2
+        ? a1b2 Task 1  40% done 1 min 5 s  waiting for your approval
+        * a2b2 Task 2  25% done 1 min 5 s  read_file path=src/a.py  12k tokens
+        · a3b2 Task 3           1 min 5 s  waiting, position 2
         """)
     assert show_agents(AGENTS, 40) == screen("""
         ? a1b2 Task 1 waiting for your approval
-        * a2b2 Task 2 25% 1 min 5 s  read_file …
+        * a2b2 Task 2 25% done 1 min 5 s  read_…
         · a3b2 Task 3 1 min 5 s  waiting, posit…
         """)
 
@@ -120,7 +120,7 @@ def test_an_agent_is_a_row():
 def test_agents_and_commands_share_the_rows():
     many = [agent(number) for number in range(9)]
     assert show_agents(many, 60, background=2).splitlines()[3:] == [
-        "* a3b2 Task 3   0% 1 min 5 s  thinking",
+        "* a3b2 Task 3           1 min 5 s  thinking",
         "  … 5 more agents",
         "· 2 commands in the background",
     ]
@@ -177,11 +177,22 @@ def test_the_two_lists_of_messages():
         width=80, theme=PLAIN, edit_key="alt-up",
     )  # fmt: skip
     assert show(rows, 80) == screen("""
-        after this call
-          1 also fix the tests  alt-up edits
-          2 use tabs (+1 line)  alt-up edits
-        afterwards
+        read after the current call
+          1 also fix the tests
+          2 use tabs (+1 line)
+        sent when the agent has finished
           3 write the docs  alt-up edits
+        """)
+    # The key edits the message that was entered last.
+    rows = queue_rows(
+        ["use tabs"], ["write the docs"], width=80, theme=PLAIN, edit_key="alt-up",
+        edits_queued=False,
+    )  # fmt: skip
+    assert show(rows, 80) == screen("""
+        read after the current call
+          1 use tabs  alt-up edits
+        sent when the agent has finished
+          2 write the docs
         """)
     assert queue_rows([], [], width=80, theme=PLAIN) == []
 
@@ -192,11 +203,11 @@ def test_the_message_is_worth_more_than_the_keys():
         width=30, theme=PLAIN, edit_key="ctrl-shift-alt-up",
     )  # fmt: skip
     assert show(rows, 30) == screen("""
-        afterwards
+        sent when the agent has finis…
           1 write the docs and the ch…
           2 write the docs and the ch…
           3 write the docs and the ch…
-          … 2 more
+          … 2 more · ctrl-shift-alt-u…
         """)
 
 
@@ -235,3 +246,47 @@ def test_colors():
     assert rows[0].endswith("\x1b[33mwaiting for your approval\x1b[0m")
     (row,) = thinking_rows(StreamedText("x"), width=60, theme=theme, seconds=1.0)
     assert row == "\x1b[2mthinking… 1 s  x\x1b[0m"
+
+
+# --- agents that have ended -----------------------------------------------------------------------
+
+
+def ended_agent(answer, calls=0):
+    return AgentView(
+        id="ab12",
+        agent="explore",
+        actor="explore-1",
+        title="look around",
+        status="completed",
+        seconds=2,
+        calls=calls,
+        result={"text": answer},
+    )
+
+
+def test_an_ended_agent_names_the_key_that_shows_the_rest():
+    agent = ended_agent("one two three four five six seven eight nine ten eleven", calls=1)
+    assert show(ended_agent_rows(agent, width=24, theme=PLAIN, unfold_key="ctrl-o"), 24) == screen(
+        """
+        ✓ agent look around · 1…
+            one two three four
+            five six seven eight
+            nine ten eleven
+        """
+    )
+    agent = ended_agent("\n".join("abcdef"), calls=2)
+    assert show(ended_agent_rows(agent, width=60, theme=PLAIN, unfold_key="ctrl-o")) == screen("""
+        ✓ agent look around · 2 calls · 2.0 s
+            a
+            b
+            c
+            … more (ctrl-o)
+        """)
+    assert show(ended_agent_rows(agent, width=60, theme=PLAIN)).endswith(
+        "… more (/agents result ab12)"
+    )
+    agent = ended_agent("Short.", calls=2)
+    assert show(ended_agent_rows(agent, width=60, theme=PLAIN, unfold_key="ctrl-o")) == screen("""
+        ✓ agent look around · 2 calls (ctrl-o) · 2.0 s
+            Short.
+        """)

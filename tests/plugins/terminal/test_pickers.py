@@ -77,7 +77,7 @@ def test_the_rows_of_a_picker():
     assert picker.rows(40, 8, PLAIN) == [
         "Fruit (4): type to filter",
         "▸ Apple",
-        "  Banana                          yellow",
+        "  Banana  yellow",
         "  Cherry",
         "  Pineapple",
         "Enter: choose · Esc: cancel",
@@ -86,6 +86,29 @@ def test_the_rows_of_a_picker():
         picker.handle(key, 0.0)
     assert picker.rows(40, 8, PLAIN)[0] == "Fruit (2 of 4): app"
     assert picker.cursor == (0, 19)
+
+
+def test_hints_begin_in_the_same_column():
+    entries = [
+        Entry("a", "long hint of this entry"),
+        Entry("much longer label", "b"),
+        Entry("an entry without a hint, which needs no second column"),
+        Entry("c", "d"),
+    ]
+    picker = Picker("List", entries)
+    assert picker.rows(80, 8, PLAIN)[1:5] == [
+        "▸ a                  long hint of this entry",
+        "  much longer label  b",
+        "  an entry without a hint, which needs no second column",
+        "  c                  d",
+    ]
+    # A long label is cut for the longest hint, but never to less than half of the row.
+    rows = picker.rows(36, 8, PLAIN)
+    assert rows[2] == "  much longer l…  b"
+    assert rows[1] == "▸ a               long hint of this…"
+    long = Picker("List", [Entry("title " * 20, "now"), Entry("short", "an hour ago")])
+    rows = long.rows(60, 8, PLAIN)
+    assert rows[1].index("now") == rows[2].index("an hour ago") == 49
 
 
 def test_a_preview_is_read_when_it_is_shown():
@@ -175,3 +198,11 @@ def test_enter_does_not_choose_before_the_picker_can_be_read():
     picker.rows(40, 8, PLAIN, 100.1)
     assert picker.handle(Key("enter"), 100.2) is None
     assert picker.handle(Key("enter"), 100.5).entry.label == "yes"
+
+
+def test_a_preview_is_wrapped_between_words():
+    text = "a preview of several words that is longer than its column is wide"
+    picker = Picker("Sessions", [Entry("one", preview=text)])
+    shown = "\n".join(picker.rows(40, 12, PLAIN, 0.0))
+    assert "a preview of several words that is" in shown
+    assert "longer than its column is wide" in shown

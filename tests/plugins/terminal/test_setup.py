@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 import trio
-from hilum import Session, open_standard_session
+from hilum import ProviderStatus, Session, open_standard_session
 from hilum.errors import ModelError
+from hilum.models import ModelInfo
 from hilum.store import MemoryStore
 from hilum_models import known_providers
 from hilum_replay import serve
+from hilum_terminal.model_texts import describe_model
 from hilum_terminal.setup import EXPLANATION, LEFT, describe_policy, ensure_model, set_up
 from scripted_asker import ScriptedAsker
 
@@ -137,7 +139,13 @@ async def test_a_model_of_a_local_server_is_tested_and_stored(
             asker = ScriptedAsker(session, ["vllm/model"])
             assert await set_up(asker) == "vllm/model"
             assert (session.model, server.count) == ("vllm/model", 1)
-            assert describe_policy(session) in asker.said
+            # The start of the session has said what the policy means.
+            assert describe_policy(session) not in asker.said
+            assert "also in new sessions" in asker.said[-1]
+            # Esc at another time changes nothing.
+            asker = ScriptedAsker(session, [None])
+            assert await set_up(asker) == ""
+            assert asker.said[-1] == "Nothing was changed. The model is still vllm/model."
     assert len(asker.questions) == 1
     assert "free" in asker.offered[0][0]
     assert settings_of(environ) == '# mine\nturns = 7\nmodel = "vllm/model"\n'
@@ -359,3 +367,16 @@ async def test_without_the_plugin_that_reaches_models_there_is_an_error(
         asker = ScriptedAsker(session)
         assert await set_up(asker) == ""
     assert "hilum plugins" in asker.errors[0].hint
+
+
+def test_a_description_of_a_model_claims_nothing_that_is_unknown() -> None:
+    """A server on this machine with a key may be a paid service behind a proxy."""
+    info = ModelInfo("openai/model", window=32_768, window_assumed=True)
+    address = "http://127.0.0.1:4000"
+    status = ProviderStatus(
+        "openai", "unchecked", "", address=address, local=True, key="OPENAI_KEY"
+    )
+    assert describe_model(status, info) == "32k window assumed · key in OPENAI_KEY"
+    own = ProviderStatus("ollama", "ready", "", address="http://127.0.0.1:11434", local=True)
+    stated = ModelInfo("ollama/qwen", window=64_000)
+    assert describe_model(own, stated) == "64k window · free · http://127.0.0.1:11434"

@@ -18,10 +18,11 @@ from hilum.services import BackgroundCommands
 from hilum.testing import ModelProvider, ScriptedModel, pause, plugin, say, use
 from hilum.window import WindowPart, WindowUse
 from hilum_terminal.chat_protocol import CommandOutput
+from hilum_terminal.slash import complete
 from hilum_terminal.slash_program import _was_stored
 from hilum_terminal.slash_usage import context_rows
 from hilum_terminal.styles import PLAIN
-from hilum_view import Prompt
+from hilum_view import Notice, Prompt
 
 from .slash_chat import open_chat
 
@@ -69,6 +70,17 @@ async def test_resume_lists_other_sessions_with_a_preview():
         assert second not in [choice.value for choice in choices]
         assert greeting.label == "Greet me."
         assert "> Greet me.\n\nHello." in greeting.preview
+        assert " · " not in greeting.hint
+        await chat.type("/fork")
+        await chat.type("/resume", None)
+        # A copy can be told from its original, which has the same title.
+        hints = {choice.value: choice.hint for choice in chat.questions[-1][1]}
+        assert "copy" not in hints[second]
+        copy = chat.session.id
+        await chat.type(f"/resume {second}")
+        await chat.type("/resume", None)
+        hints = {choice.value: choice.hint for choice in chat.questions[-1][1]}
+        assert hints[copy].split(" · ")[1] == "copy"
         await chat.type("/resume", "Greet me.")
         assert chat.session.id == first
         assert "that you are in" in await chat.type(f"/resume {first}")
@@ -133,6 +145,32 @@ async def test_copy_takes_the_last_answer_or_its_last_code():
         assert "E_BAD_ARGS" in chat.error
 
 
+async def test_copy_code_says_that_the_last_answer_has_no_code():
+    async with open_chat(answers=["No code here."]) as chat:
+        await chat.session.run("Say something.")
+        await chat.type("/copy code")
+        assert chat.error == (
+            "E_NOT_FOUND: The last answer contains no block of code. /copy copies the whole answer."
+        )
+        assert chat.copied == []
+
+
+async def test_doctor_reports_the_terminal_and_the_settings_of_the_conversation(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm-256color")
+    small = ScriptedModel(name="scripted/small")
+    async with open_chat(models={"small": small}) as chat:
+        chat.session.set(model="scripted/small")
+        chat.outputs = [CommandOutput(1, "ok    model           openai/gpt\n", "")]
+        said = await chat.type("/doctor --online")
+        assert chat.commands == [["doctor", "--in-conversation", "--online"]]
+        assert "ok    terminal        xterm-256color, " in said
+        assert "ok    conversation    model scripted/small, mode" in said
+        assert "The command failed with exit code 1." in said
+        # A program reads JSON, and gets what the command prints.
+        await chat.type("/doctor --json")
+        assert chat.commands[-1] == ["doctor", "--json"]
+
+
 async def test_export_writes_the_session_in_the_format_that_is_asked_for():
     async with open_chat(files={"there.md": "old"}) as chat:
         session = chat.session.id
@@ -181,30 +219,49 @@ async def test_models_are_listed_with_the_current_one_selected():
         name = "keyless"
 
         def model(self, name):
-            raise UsageError("Set KEYLESS_API_KEY.")
+            raise UsageError(f"keyless/{name} cannot be used: KEYLESS_API_KEY is not set.")
 
         async def names(self):
             return ["best"]
+
+    class MixedProvider(KeylessProvider):
+        name = "mixed"
+
+        def model(self, name):
+            if name != "old":
+                return super().model(name)
+            return ScriptedModel(name="mixed/old")
+
+        async def names(self):
+            return ["new", "old"]
 
     small = ScriptedModel(name="scripted/small", window=32_000, price=Price(0.5, 1.5))
     async with open_chat(hilum_prompt, models={"small": small}) as chat:
         router = chat.session.kernel.router
         router.add(BrokenProvider({}))
         router.add(KeylessProvider({}))
+        router.add(MixedProvider({}))
         await chat.type("/model", None)
         labels = chat.labels()
         assert [label.split(" · ")[0] for label in labels] == [
             "scripted/model",
             "scripted/small",
+            "mixed/old",
             "keyless/best",
+            "mixed/new",
         ]
         assert labels[0].startswith("scripted/model · in use")
         assert labels[1] == "scripted/small · 32k · $0.50 in, $1.50 out per M"
-        assert labels[2] == "keyless/best · Set KEYLESS_API_KEY."
+        # The name is not repeated, and the menu offers only what can be used.
+        assert labels[3] == "keyless/best · cannot be used: KEYLESS_API_KEY is not set."
+        offered = [choice.label for choice in await complete(chat, "/model ")]
+        assert offered == ["scripted/model", "scripted/small", "mixed/old"]
         # Enter keeps the current one.
         assert await chat.type("/model") == ""
-        assert "scripted/small" in await chat.type("/model", "small")
+        # The transcript confirms the change, so the command itself does not.
+        assert await chat.type("/model", "small") == ""
         assert chat.session.model == "scripted/small"
+        assert await chat.type("/model scripted/small") == "The model is already scripted/small."
         await chat.type("/model scripted/model")
         assert chat.session.model == "scripted/model"
         await chat.type("/model keyless/best")
@@ -221,9 +278,13 @@ async def test_mode_and_policy_are_chosen_or_named():
         assert chat.session.mode.name == "plan"
         await chat.type("/mode ask")
         assert chat.session.mode.name == "ask"
+        assert await chat.type("/mode ask") == "The mode is already ask."
         await chat.type("/mode flying")
         assert "flying" in chat.error
-        assert "Denies all calls" in await chat.type("/approve", "readonly")
+        assert await chat.type("/approve", "readonly") == ""
+        assert await chat.type("/approve readonly") == "The approval policy is already readonly."
+        (notice,) = [each for each in chat.view.entries[-1:] if isinstance(each, Notice)]
+        assert notice.text == "approval policy: readonly (denies all calls that do more than read)"
         await chat.type("/approve ask-first")
         assert chat.session.approve == "ask_first"
         await chat.type("/approve everything")
@@ -542,6 +603,7 @@ async def test_background_commands_are_listed_and_stopped():
         await chat.session.run("start")
         said = await chat.type("/ps")
         assert "s1  command ·" in said
+        assert said.count("s1") == 1
         assert "sleep 200" in said
         await chat.type("/stop s7")
         assert "s7" in chat.error

@@ -183,3 +183,12 @@ def test_colors():
     assert parts[7] == theme.paint("10 % context left", "warning")
     waiting = status_row(StatusFacts(state="waiting"), width=80, theme=theme)
     assert waiting == theme.paint("waiting for you", "warning")
+
+
+def test_the_cached_share_does_not_come_and_go_with_each_run():
+    """It is left out while nothing runs, too, if a run leaves no room for it."""
+    ready = attrs.evolve(WORKING, state="idle", spinner="", stop_key="", turn=0)
+    for width in range(40, 240):
+        if "cached" not in show(WORKING, width):
+            assert "cached" not in show(ready, width), width
+    assert "cached" in show(ready, 200)

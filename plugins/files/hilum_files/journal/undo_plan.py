@@ -20,7 +20,7 @@ from hilum_files.journal.tracked_workspace import MAX_KEPT_BYTES
 from hilum_files.journal.tree import Node, node_at
 from hilum_files.paths import chmod_unless_link
 
-CHANGED_SINCE = "it was changed since by something else"
+CHANGED_SINCE = "it was changed since"
 
 
 @attrs.frozen

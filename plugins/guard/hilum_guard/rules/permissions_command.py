@@ -152,8 +152,8 @@ def _list(options: Namespace, folder: Path) -> int:
         say(f"       {where}")
     if not rows:
         say(
-            "There are no rules, so the approval policy decides"
-            " (approve = ask_first, auto, readonly)."
+            "No rules are stored. The approval policy decides about all calls that you have not"
+            " approved yet (approve = ask_first, auto, readonly)."
         )
     for mistake in rules.mistakes:
         say(f"MISTAKE  {mistake}")

@@ -156,6 +156,13 @@ def _read_command(arguments: str) -> str:
     return ""
 
 
+def find_model(agent: Agent) -> str:
+    """Return the name of the model that proposes memories: that of a role, or the agent's own."""
+    router = agent.session.kernel.router
+    # Using a role that is not configured would raise an error.
+    return router.resolve(ROLE) or router.resolve(agent.model)
+
+
 async def propose_memories(
     agent: Agent,
     material: RunMaterial,
@@ -171,8 +178,7 @@ async def propose_memories(
     Raises:
         HilumError: The model failed, or its answer has the wrong format.
     """
-    # Using a role that is not configured would raise an error.
-    model = ROLE if agent.session.kernel.router.resolve(ROLE) else agent.model
+    model = find_model(agent)
     answer = await ask_model(agent, model, INSTRUCTIONS, material.render(known), purpose="memory")
     return [found for found in parse_answer(answer.text) if is_supported(found, material)]
 

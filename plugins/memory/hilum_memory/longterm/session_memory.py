@@ -451,11 +451,12 @@ class LongTermMemory:
         typed = "\n".join(material.said)
         alike = await _in_thread(lambda: self.memories.search(typed, self.scopes, 10))
         known = [memory for memory, _ in alike]
-        found = await lazy.learning.propose_memories(
-            self.session.agents[material.agent],
-            material,
-            known,
-        )
+        agent = self.session.agents[material.agent]
+        model = lazy.learning.find_model(agent)
+        # The request costs tokens, and nothing else on the screen shows that hilum sends it.
+        say = f"memory: asking {model} what to remember of this run (setting longterm.write)"
+        self.session.note("memory.learning", run=material.run, say=say)
+        found = await lazy.learning.propose_memories(agent, material, known)
         for one in found[:MAX_PER_RUN]:
             scope = self._choose_scope(everywhere=one.about == "user")
             own = [memory.id for memory in known if memory.scope == scope]

@@ -7,13 +7,15 @@ import {
 } from './card_state.js';
 import { copyFrom } from './copying.js';
 import { diffChoice, drawDiff } from './diff_view.js';
-import { formatCost, formatDuration, formatTokens } from './format.js';
+import { formatBytes, formatCost, formatDuration, formatTokens } from './format.js';
 import { icon } from './icons.js';
 import { t } from './strings.js';
+import { showHidden } from './visible.js';
 
 const MAX_SHOWN = 12_000; // characters of a text in a card
 const TAIL_SHOWN = 4_000;
 const MAX_OPEN_DIFF = 60; // changed lines; longer diffs are folded at first
+const CUT = '\n\n…\n\n'; // between head and tail of a text that the server has cut
 const RESULT_PAGE = 200_000; // characters of a long result that are loaded at once
 
 const TOOL_ICONS = {
@@ -95,6 +97,7 @@ export function drawCard(card, context) {
         <span class="state-icon">${agent ? icon('agent') : stateIcon(state)}</span>
         <span class="tool">${agent ? agent.title || agent.agent : name}</span>
         <span class="subject">${agent ? agentActivity(agent) : subjectOf(argumentsOf(card))}</span>
+        ${card.repeats ? html`<span class="tag">${t('retried')}</span>` : nothing}
         ${added || removed ? html`<span class="line-counts"><b class="added">+${added}</b> <b class="removed">−${removed}</b></span>` : nothing}
         <span class="state-text">${stateText(card, state)}</span>
         <span class="fold-icon">${icon('chevron')}</span>
@@ -152,25 +155,37 @@ function drawBody(card, state, context, agent) {
   const diff = diffOf(card);
   const text = resultText(card);
   const raw = choices.raw ?? false;
+  const images = (card.result?.parts ?? []).filter((part) => part.type === 'image');
+  const cutDiff = card.cut?.['data.diff'];
   return html`<div class="card-body">
     ${agent ? drawAgentBody(agent, actions) : nothing}
     ${raw ? drawText(card.call?.arguments ?? '', t('raw_arguments')) : drawReadable(card, state, diff, agent)}
     ${card.rewritten && !raw ? html`<p class="quiet">${t('rewritten_by', { who: (card.rewritten_by ?? []).join(', ') })}</p>` : nothing}
     ${diff && !raw ? html`<div class="diff-frame">
-      <div class="diff-title"><span class="path">${fileOf(card)}</span>${diffChoice(context.width, again)}</div>
-      ${drawDiff({ diff }, { width: context.width, limit: choices.limit ?? 200, more: () => { choices.limit = (choices.limit ?? 200) + 400; again(); }, again })}
+      <div class="diff-title"><span class="path">${showHidden(fileOf(card))}</span>${diffChoice(context.width, again)}</div>
+      ${drawDiff({ diff: choices.wholeDiff ?? diff.split(CUT)[0] }, { width: context.width, limit: choices.limit ?? 200, more: () => { choices.limit = (choices.limit ?? 200) + 400; again(); }, again })}
+      ${cutDiff && !choices.wholeDiff ? html`<button type="button" class="more" @click=${() => loadDiff(card, context)}>${t('whole_diff', { n: formatTokens(cutDiff) })}</button>` : nothing}
     </div>` : nothing}
     ${state === 'running' && card.output ? html`<pre class="card-text live" tabindex="0" aria-label=${t('live_output')}>${card.output.slice(-TAIL_SHOWN)}</pre>` : nothing}
+    ${images.map((image) => html`<p class="quiet">${icon('image')} ${image.media_type} · ${formatBytes(image.bytes ?? 0)}</p>`)}
     ${text && !(diff && state === 'completed') ? drawResult(card, text, context) : nothing}
     <div class="card-actions">
       ${state === 'waiting' ? drawDecision(card, context) : nothing}
       <button type="button" class="text-button copy-text" aria-label=${t('copy_arguments')} @click=${(event) => copyFrom(event.currentTarget, argumentsOf(card))}><span>${t('copy_arguments')}</span></button>
       <button type="button" class="text-button" aria-pressed=${String(raw)} @click=${() => { choices.raw = !raw; again(); }}>${t('raw_arguments')}</button>
       ${text ? html`<button type="button" class="text-button copy-text" aria-label=${t('copy_result')} @click=${(event) => copyFrom(event.currentTarget, choices.whole ?? text)}><span>${t('copy_result')}</span></button>` : nothing}
-      ${state === 'failed' ? html`<button type="button" class="button small" ?disabled=${choices.retrying} @click=${() => retryCall(card, context)}>${icon('retry')} ${t('retry')}</button>` : nothing}
+      ${state === 'failed' && !card.repeated_by ? html`<button type="button" class="button small" ?disabled=${choices.retrying} @click=${() => retryCall(card, context)}>${icon('retry')} ${t('retry')}</button>` : nothing}
       ${state === 'completed' && card.risk !== 'read' && diff ? html`<button type="button" class="text-button" @click=${() => actions.undoCall(card)}>${t('undo_call')}</button>` : nothing}
     </div>
   </div>`;
+}
+
+async function loadDiff(card, { choices, again, actions }) {
+  const found = await actions.loadResult(card, 0, 1);
+  if (typeof found?.data?.diff === 'string') {
+    choices.wholeDiff = found.data.diff;
+    again();
+  }
 }
 
 async function retryCall(card, { choices, again, actions }) {
@@ -199,7 +214,7 @@ function drawText(text, label) {
   const shown = text.length > MAX_SHOWN
     ? `${text.slice(0, MAX_SHOWN / 2)}\n\n… ${t('left_out', { n: formatTokens(text.length - MAX_SHOWN) })} …\n\n${text.slice(-MAX_SHOWN / 2)}`
     : text;
-  return html`<pre class="card-text" tabindex="0" aria-label=${label}>${shown}</pre>`;
+  return html`<pre class="card-text" tabindex="0" aria-label=${label}>${showHidden(shown)}</pre>`;
 }
 
 function drawResult(card, text, { choices, again, actions }) {
@@ -208,7 +223,7 @@ function drawResult(card, text, { choices, again, actions }) {
   const load = async () => {
     choices.loading = true;
     again();
-    const loaded = await actions.loadResult(card, 0, RESULT_PAGE);
+    const loaded = (await actions.loadResult(card, 0, RESULT_PAGE))?.text ?? null;
     choices.loading = false;
     if (loaded !== null) {
       choices.whole = loaded;

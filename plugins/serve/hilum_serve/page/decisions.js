@@ -7,6 +7,7 @@ import { formatTokens, parseObject } from './format.js';
 import { icon } from './icons.js';
 import { StreamingMarkdown } from './markdown.js';
 import { t } from './strings.js';
+import { showHidden } from './visible.js';
 
 const LAST_MINUTE = 60; // seconds
 const MAX_SHOWN = 20_000; // characters of a description
@@ -171,7 +172,7 @@ export class DecisionBar {
         </div>
         ${this._countdown(item)}${this._count(items)}
       </div>
-      ${(facts.dangers ?? []).map((danger) => html`<p class="danger-line ${danger.grave ? 'grave' : ''}">${icon('alert')} <span>${danger.text}</span></p>`)}
+      ${(facts.dangers ?? []).map((danger) => html`<p class="danger-line ${danger.grave ? 'grave' : ''}">${icon('alert')} <span>${showHidden(danger.text)}</span></p>`)}
       ${editing ? this._drawFields(item) : this._drawCall(item, facts)}
       ${this.mode === 'reject' ? html`<label class="field"><span>${t('reject_reason')}</span>
         <textarea class="reason" rows="2" .value=${this.text} placeholder=${t('reject_hint')} @input=${(event) => { this.text = event.target.value; }} @keydown=${(event) => this._reasonKey(event, item)}></textarea></label>` : nothing}
@@ -206,7 +207,7 @@ export class DecisionBar {
       <span class="segments">
         ${['once', 'session', 'always'].map((scope) => html`<button type="button" aria-pressed=${String(this.remember === scope)} ?disabled=${scope === 'always' && !facts.rule} @click=${choose(scope)}>${t(`scope_${scope}`)}</button>`)}
       </span>
-      ${this.remember === 'once' ? nothing : html`<span class="rule">${t('scope_covers')} <code>${this.remember === 'always' ? facts.rule || covers : covers}</code></span>`}
+      ${this.remember === 'once' ? nothing : html`<span class="rule">${t('scope_covers')} <code>${showHidden(this.remember === 'always' ? facts.rule || covers : covers)}</code></span>`}
     </div>`;
   }
 
@@ -236,7 +237,8 @@ export class DecisionBar {
     if (facts.loading) {
       return html`<p class="quiet">${t('loading')}</p>`;
     }
-    const text = shorten(facts.text) || readableArguments((facts.item ?? item).call.arguments);
+    const described = shorten(facts.text) || readableArguments((facts.item ?? item).call.arguments);
+    const text = showHidden(described);
     const hunk = text.search(/^@@ /m);
     if (hunk >= 0) {
       const width = this.page.width();
@@ -244,7 +246,7 @@ export class DecisionBar {
       const before = text.slice(0, hunk).split('\n').filter((line) => !/^(---|\+\+\+) /.test(line)).join('\n').trim();
       const values = parseObject(item.call.arguments);
       return html`${before ? html`<p class="plain-text">${before}</p>` : nothing}<div class="diff-frame">
-        <div class="diff-title"><span class="path">${values?.path ?? values?.file_path ?? ''}</span>${diffChoice(width, again)}</div>
+        <div class="diff-title"><span class="path">${showHidden(values?.path ?? values?.file_path)}</span>${diffChoice(width, again)}</div>
         ${drawDiff({ diff: text.slice(hunk) }, { width, limit: this.limit, more: () => { this.limit += 400; again(); }, again })}
       </div>`;
     }

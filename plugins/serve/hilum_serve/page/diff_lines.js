@@ -1,6 +1,7 @@
 // Diffs as rows: parsing unified diffs, comparing texts, and marking changed words.
 
 import './vendor/diff/diff.min.js';
+import { showHidden } from './visible.js';
 
 const { diffLines, diffWordsWithSpace } = globalThis.Diff;
 const MAX_WORDS = 2_000; // characters of a line in which words are compared
@@ -18,7 +19,7 @@ export function parseUnified(diff) {
   let before = 0;
   let after = 0;
   let inside = false;
-  for (const line of diff.replace(/\n$/, '').split('\n')) {
+  for (const line of showHidden(diff.replace(/\n$/, '')).split('\n')) {
     const hunk = /^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@(.*)$/.exec(line);
     if (hunk) {
       before = Number(hunk[1]);
@@ -42,7 +43,7 @@ export function parseUnified(diff) {
 
 /** Return the rows between two texts. */
 export function compareTexts(oldText, newText) {
-  const parts = diffLines(oldText, newText, { timeout: TIMEOUT });
+  const parts = diffLines(showHidden(oldText), showHidden(newText), { timeout: TIMEOUT });
   const rows = [];
   let before = 1;
   let after = 1;

@@ -20,7 +20,7 @@ export function isShown(entry, store) {
   }
   switch (entry.kind) {
     case 'prompt':
-      return !entry.retries;
+      return !entry.retries && !entry.repeats;
     case 'answer':
       return entry.state === 'streaming'
         || (entry.state !== 'dropped' && Boolean(entry.text?.trim() || entry.thinking?.trim()));

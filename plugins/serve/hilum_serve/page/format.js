@@ -1,6 +1,7 @@
 // Numbers, times and one-line descriptions.
 
 import { language, t } from './strings.js';
+import { showHidden } from './visible.js';
 
 /** Return a number of tokens, such as `12.3k`. */
 export function formatTokens(count) {
@@ -11,6 +12,14 @@ export function formatTokens(count) {
     return `${Math.round(count / 1_000)}k`;
   }
   return count >= 1_000 ? `${(count / 1_000).toFixed(1)}k` : String(count);
+}
+
+/** Return a size, such as `12 KB`. */
+export function formatBytes(count) {
+  if (count < 1_000) {
+    return `${count} B`;
+  }
+  return count < 1_000_000 ? `${Math.round(count / 1_000)} KB` : `${(count / 1_000_000).toFixed(1)} MB`;
 }
 
 /** Return an amount in dollars. */
@@ -73,7 +82,7 @@ export function baseName(path) {
 
 /** Return text on one line, cut to a length. */
 export function oneLine(text, limit = 200) {
-  const flat = String(text ?? '').replace(/\s+/g, ' ').trim();
+  const flat = showHidden(String(text ?? '').slice(0, limit * 20)).replace(/\s+/g, ' ').trim();
   return flat.length > limit ? `${flat.slice(0, limit - 1)}…` : flat;
 }
 

@@ -32,18 +32,19 @@ export function rewindDialog(entry, readPreview) {
   let preview = null;
   const open = new Set();
   let conversation = true;
-  let files = true;
+  let files = false;
   return openDialog(t('rewind_title'), (close, again) => html`
     <p>${t('rewind_text')}</p>
     <blockquote class="plain-text">${oneLine(entry.typed || entry.text, 300)}</blockquote>
     <label class="setting"><span>${t('rewind_conversation')}</span><input type="checkbox" role="switch" .checked=${conversation} @change=${(event) => { conversation = event.target.checked; again(); }}></label>
-    <label class="setting"><span>${t('rewind_files')}</span><input type="checkbox" role="switch" .checked=${files} @change=${(event) => { files = event.target.checked; again(); }}></label>
-    ${preview === null ? html`<p class="quiet">${t('loading')}</p>` : files ? drawPreview(preview, open, again) : nothing}
+    <label class="setting"><span>${t('rewind_files')}</span><input type="checkbox" role="switch" .checked=${files} ?disabled=${!preview?.diffs?.length} @change=${(event) => { files = event.target.checked; again(); }}></label>
+    ${preview === null ? html`<p class="quiet">${t('loading')}</p>` : files || !preview.diffs?.length ? drawPreview(preview, open, again) : nothing}
     <footer><button type="button" class="button" @click=${() => close()}>${t('cancel')}</button>
       <button type="button" class="button primary" autofocus ?disabled=${preview === null || (!conversation && !files)} @click=${() => close({ conversation, files })}>${t('rewind')}</button></footer>`,
   {
     onOpen: async (again) => {
       preview = (await readPreview()) ?? {};
+      files = Boolean(preview.diffs?.length);
       again();
     },
   });

@@ -81,7 +81,7 @@ export class SessionFacts extends SessionStore {
   prompts() {
     return this.keys
       .map((key) => this.entries.get(key))
-      .filter((entry) => entry.kind === 'prompt' && entry.agent === LEAD && entry.text)
+      .filter((entry) => entry.kind === 'prompt' && entry.agent === LEAD && entry.text && !entry.repeats)
       .map((entry) => entry.typed || entry.text);
   }
 

@@ -370,8 +370,7 @@ export class SessionPage {
       set: (body) => run(() => this.api.set(body)),
       compact: (focus) => run(() => this.api.compact(focus ? { focus } : {})),
       loadResult: async (card, offset, limit) => {
-        const found = await attempt(() => this.api.result(card.call.id, offset, limit));
-        return found === null ? null : found.text ?? '';
+        return attempt(() => this.api.result(card.call.id, offset, limit));
       },
       completeFiles: async (text, signal) => {
         try {
@@ -568,7 +567,7 @@ async function chooseRewind(page) {
   const { store } = page;
   const prompts = store.keys
     .map((key) => store.entries.get(key))
-    .filter((entry) => entry.kind === 'prompt' && entry.agent === store.lead() && !entry.retries && !entry.steers)
+    .filter((entry) => entry.kind === 'prompt' && entry.agent === store.lead() && !entry.retries && !entry.repeats && !entry.steers)
     .reverse();
   const id = await pickDialog(t('rewind_title'), prompts.map((entry) => ({ value: entry.id, label: (entry.typed || entry.text).slice(0, 120) })));
   if (id !== undefined) {

@@ -40,7 +40,7 @@ def server() -> Iterator[FakeServer]:
 
 
 @pytest.fixture
-def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
+def open_page(browser: Any, request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
     """Return a function that opens a page in a context of its own."""
     contexts = []
     problems: list[str] = []
@@ -88,7 +88,9 @@ def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
         return page
 
     yield open_page
-    for context in contexts:
+    for number, context in enumerate(contexts):
+        for page in context.pages:
+            keep_screenshot(page, f"last-{request.node.name}-{number}")
         context.close()
     assert problems == []
 
@@ -103,6 +105,15 @@ def open_session(server: FakeServer, open_page: Callable[..., Any]) -> Callable[
         return page
 
     return open_session
+
+
+def wait_until(page: Any, condition: Callable[[], object]) -> None:
+    """Wait until a condition about a page holds; the page draws only in the next frame."""
+    for _ in range(400):
+        if condition():
+            return
+        page.wait_for_timeout(20)
+    raise AssertionError("the condition never held")
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,6 @@
 """Tool calls in every state, and what users can do with them."""
 
-from .conftest import keep_screenshot
+from .conftest import keep_screenshot, wait_until
 from .samples import DIFF, answer, approval, card, every_state, prompt, result, started
 
 
@@ -45,7 +45,7 @@ def test_streaming_arguments_grow(server, open_session):
                      "tool": "read_file", "at": at, "add": add})  # fmt: skip
     live = page.locator(".card.streaming .live")
     live.get_by_text('{"path": "src/calc.py"}').wait_for()
-    assert page.locator(".card.streaming .tool").inner_text() == "read_file"
+    page.locator(".card.streaming .tool", has_text="read_file").wait_for()
 
 
 def test_invalid_arguments_are_shown_as_they_are(server, open_session):
@@ -89,7 +89,7 @@ def test_raw_arguments_and_the_whole_result(server, open_session):
     shown = card_of(page, 0)
     shown.locator(".fold").click()
     shown.get_by_role("button", name="Raw arguments").click()
-    assert '{"url": "https://example.org"' in shown.locator(".card-text").first.inner_text()
+    shown.locator(".card-text", has_text='{"url": "https://example.org"').wait_for()
     shown.get_by_role("button", name="Load the whole result (90k characters)").click()
     shown.get_by_text("the whole text").wait_for()
 
@@ -125,11 +125,11 @@ def test_diffs_unified_and_side_by_side_with_marked_words(server, open_session):
     shown = card_of(page, 0)
     shown.locator("table.diff.unified, table.diff.split").first.wait_for()
     shown.get_by_role("button", name="Unified").click()
-    assert shown.locator("tr.added").count() == 3
+    wait_until(page, lambda: shown.locator("tr.added").count() == 3)
     assert shown.locator("tr.removed mark").inner_text() == "-"
     assert shown.locator("tr.added mark").first.inner_text() == "+"
     shown.get_by_role("button", name="Side by side").click()
-    assert shown.locator("table.split td.removed.code").count() == 1
+    wait_until(page, lambda: shown.locator("table.split td.removed.code").count() == 1)
     assert shown.locator(".line-counts").first.inner_text() == "+3 −1"
 
 
@@ -148,7 +148,7 @@ def test_a_big_diff_is_calculated_in_the_worker_and_grows_on_demand(server, open
     shown.locator("tr.added, tr.removed").first.wait_for()
     before = shown.locator("table.diff tr").count()
     shown.get_by_role("button", name="Show more rows").click()
-    assert shown.locator("table.diff tr").count() > before
+    wait_until(page, lambda: shown.locator("table.diff tr").count() > before)
 
 
 def test_sub_agents_show_progress_and_open(server, open_session):

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from .conftest import keep_screenshot
+from .conftest import keep_screenshot, wait_until
 from .samples import MARKDOWN, answer, approval, card, entry, prompt, result, started
 
 HOSTILE = (
@@ -95,11 +95,7 @@ def test_a_page_that_slept_connects_again_when_it_is_seen(server, open_session):
         Date.now = () => now() + 86_400_000;
         document.dispatchEvent(new Event('visibilitychange'));
     }""")
-    for _ in range(200):
-        if len(server.connects) == 2:
-            break
-        page.wait_for_timeout(20)
-    assert len(server.connects) == 2
+    wait_until(page, lambda: len(server.connects) == 2)
     server.add(prompt(0, "After the night"))
     page.get_by_text("After the night").wait_for()
 
@@ -219,11 +215,8 @@ def test_older_pages_are_loaded_and_the_view_stays_where_it_is(server, open_sess
     assert page.locator(".row").count() < 60
     page.evaluate("document.querySelector('.scroller').scrollTop = 300")
     page.get_by_text("Prompt 200:").first.wait_for()
-    for _ in range(100):
-        if page.locator(".row").first.get_attribute("aria-setsize") == "400":
-            break
-        page.wait_for_timeout(20)
-    assert page.locator(".row").first.get_attribute("aria-setsize") == "400"
+    rows = page.locator(".row")
+    wait_until(page, lambda: rows.first.get_attribute("aria-setsize") == "400")
     assert page.get_by_text("Prompt 200:").first.is_visible()
     assert page.evaluate("document.querySelector('.scroller').scrollTop") > 5_000
 

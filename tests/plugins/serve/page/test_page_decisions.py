@@ -2,7 +2,7 @@
 
 import time
 
-from .conftest import keep_screenshot
+from .conftest import keep_screenshot, wait_until
 from .samples import DIFF, approval, card, prompt
 
 
@@ -48,9 +48,9 @@ def test_the_rule_is_shown_before_a_lasting_approval(server, open_session):
     page.locator(".decision .accept:enabled").wait_for()
     assert page.locator(".decision .rule").count() == 0
     page.get_by_role("button", name="This session").click()
-    assert "commands: pytest" in page.locator(".decision .rule").inner_text()
+    page.locator(".decision .rule", has_text="commands: pytest").wait_for()
     page.get_by_role("button", name="Always").click()
-    assert "bash: pytest *" in page.locator(".decision .rule").inner_text()
+    page.locator(".decision .rule", has_text="bash: pytest *").wait_for()
     page.locator(".decision .accept").click()
     assert server.wait_for("/approvals/a0").body["remember"] == "always"
 
@@ -86,6 +86,14 @@ def test_all_calls_of_an_answer_at_once_and_one_of_several(server, open_session)
     page.locator(".accept-all:enabled", has_text="Accept all 3").click()
     body = server.wait_for("/approvals").body
     assert body == {"ids": ["a0", "a1", "a2"], "accepted": True, "remember": "once"}
+
+
+def test_hidden_characters_of_a_command_are_visible(server, open_session):
+    ask(server)
+    server.replies["facts a0"]["text"] = "rm \u202e txt.elif\u200b"
+    page = open_session()
+    page.locator(".decision .accept:enabled").wait_for()
+    assert page.locator(".decision .command").inner_text() == "rm ⟨U+202E⟩ txt.elif⟨U+200B⟩"
 
 
 def test_changes_are_shown_as_a_diff(server, open_session):
@@ -201,5 +209,5 @@ def test_waiting_items_are_counted_in_the_title_and_notified(server, open_sessio
     each = card(1, "bash", {"command": "make"}, "waiting_for_approval")
     server.change(waiting=[approval("a1", each)])
     page.locator(".decision").wait_for()
-    assert page.title().startswith("(1) ")
-    assert page.evaluate("window.noted") == ["bash: make"]
+    wait_until(page, lambda: page.title().startswith("(1) "))
+    wait_until(page, lambda: page.evaluate("window.noted") == ["bash: make"])
