@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 
 import msgspec
 import pytest
@@ -24,7 +25,9 @@ from served import serving
 load_operations()
 PROCESSES = 3
 PARTS = 9
-SCHEMATHESIS = shutil.which("schemathesis")
+# Tests also run in an environment that is not activated.
+_PATH = os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", "")])
+SCHEMATHESIS = shutil.which("schemathesis", path=_PATH)
 CONFIG = """
 [parameters]
 "path.session" = "{session}"
