@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 
 import msgspec
 import pytest
@@ -23,7 +24,10 @@ from served import serving
 
 load_operations()
 PROCESSES = 3
-SCHEMATHESIS = shutil.which("schemathesis")
+PARTS = 9
+# Tests also run in an environment that is not activated.
+_PATH = os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", "")])
+SCHEMATHESIS = shutil.which("schemathesis", path=_PATH)
 CONFIG = """
 [parameters]
 "path.session" = "{session}"
@@ -67,9 +71,32 @@ def test_each_operation_has_a_name_a_summary_and_described_fields():
         assert schema.get("description") or schema.get("title"), name
 
 
-@pytest.mark.skipif(SCHEMATHESIS is None, reason="pip install schemathesis")
-async def test_schemathesis_finds_nothing(project, tmp_path, monkeypatch, request):
-    everything = request.config.getoption("--all")
+needs_schemathesis = pytest.mark.skipif(
+    SCHEMATHESIS is None, reason="needs schemathesis: pip install schemathesis"
+)
+
+
+@needs_schemathesis
+async def test_schemathesis_finds_nothing(project, tmp_path, monkeypatch):
+    """A sample of requests for each operation."""
+    names = [operation.handler.__name__ for operation in OPERATIONS]
+    # Several processes, because threads of schemathesis disturb each other in Python 3.11.
+    groups = [names[number::PROCESSES] for number in range(PROCESSES)]
+    options = ["--max-examples=1", "--phases=examples,coverage,fuzzing", "--seed=1"]
+    await examine(project, tmp_path, monkeypatch, groups, options)
+
+
+@needs_schemathesis
+@pytest.mark.slow(cases=0)
+@pytest.mark.parametrize("part", range(PARTS))
+async def test_schemathesis_finds_nothing_in_many_requests(project, tmp_path, monkeypatch, part):
+    """Fifty requests for each operation, and sequences of them."""
+    names = [operation.handler.__name__ for operation in OPERATIONS]
+    await examine(project, tmp_path, monkeypatch, [names[part::PARTS]], ["--max-examples=50"])
+
+
+async def examine(project, tmp_path, monkeypatch, groups, options):
+    """Run schemathesis on a real server, with a process for each group of operations."""
     # Requests without a token are a part of the checks, and must not look like guessing here.
     monkeypatch.setattr(door, "MAX_FAILURES", 10**9)
     monkeypatch.setattr(door, "FAILURE_DELAY", 0.0)
@@ -90,9 +117,6 @@ async def test_schemathesis_finds_nothing(project, tmp_path, monkeypatch, reques
         call = failed[0]["call"]["id"]
         config.write_text(CONFIG.format(session=api.session, run=run["id"], call=call))
         (tmp_path / "seen_hooks.py").write_text(HOOKS)
-        amount = ["--max-examples=50"]
-        if not everything:
-            amount = ["--max-examples=1", "--phases=examples,coverage,fuzzing", "--seed=1"]
         command = [
             SCHEMATHESIS,
             f"--config-file={config}",
@@ -101,7 +125,7 @@ async def test_schemathesis_finds_nothing(project, tmp_path, monkeypatch, reques
             "--checks=all",
             "--no-color",
             f"--header=Authorization: Bearer {served.token}",
-            *amount,
+            *options,
         ]
         environ = {**os.environ, "SCHEMATHESIS_HOOKS": "seen_hooks"}
         reports: list[str] = []
@@ -119,12 +143,10 @@ async def test_schemathesis_finds_nothing(project, tmp_path, monkeypatch, reques
                 lines = [line[:300] for line in done.stdout.decode().splitlines()]
                 reports.append("\n".join(lines[-200:]))
 
-        names = [operation.handler.__name__ for operation in OPERATIONS]
-        # Several processes, because threads of schemathesis disturb each other in Python 3.11.
-        with trio.fail_after(1_200 if everything else 110):
+        with trio.fail_after(110):
             async with trio.open_nursery() as nursery:
-                for number in range(PROCESSES):
-                    nursery.start_soon(send, names[number::PROCESSES])
+                for names in groups:
+                    nursery.start_soon(send, names)
         assert not reports, "\n\n".join(reports)
         # The server and its sessions still work.
         check(await api.client.get("/api/me"))
