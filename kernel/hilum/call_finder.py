@@ -34,7 +34,7 @@ class CallFinder:
     """
 
     def __init__(self, identity: str) -> None:
-        self.agent = ""
+        self.agent: str = ""
         self.call: ToolCall | None = None
         self.result: ToolResult | None = None
         self._identity = identity

@@ -1,6 +1,7 @@
 """Prompts that waited when hilum was killed come back as a draft, and run only when it is sent."""
 
 import json
+from pathlib import Path
 
 import pytest
 import trio
@@ -33,6 +34,12 @@ def user_texts(request):
     return texts
 
 
+def is_stored(cli, text):
+    """Return whether a text is in the files of the sessions."""
+    files = Path(cli.env["HILUM_DATA"]).rglob("*.db*")
+    return any(text in file.read_bytes() for file in files if file.is_file())
+
+
 async def kill_with_queue(cli):
     """Start a run, queue two prompts with Tab, and kill the program."""
     async with cli.model(never), cli.on_screen() as screen:
@@ -50,6 +57,8 @@ async def kill_with_queue(cli):
             await screen.type(TAB)
         await screen.wait_until(lambda: is_waiting("second prompt"), "the second waits")
         await screen.wait_until(lambda: is_waiting("third prompt"), "the third waits")
+        # It is shown before it is in the log.
+        await screen.wait_until(lambda: is_stored(cli, b"third prompt"), "the third is stored")
         screen.process.kill()
         await screen.end()
 

@@ -111,7 +111,7 @@ async def check(warm, folder, columns, size):
             # Another session, because the kernel would compact this one with a model call.
             await screen.type("/clear\r")
             await screen.wait_until(
-                lambda end=number + 1: bytes(screen.raw).count(b"A new conversation") == end,
+                lambda end=number + 1: bytes(screen.raw).count(b"a new conversation") == end,
                 "the next session",
             )
         await screen.wait_until(
