@@ -9,6 +9,23 @@ export class ApiError extends Error {
   }
 }
 
+let clockDifference = 0; // milliseconds by which the server's clock is ahead of this browser's
+
+/** Return the server's Unix time in milliseconds: deadlines are in its time. */
+export function serverTime() {
+  return Date.now() + clockDifference;
+}
+
+function compareClocks(response) {
+  const sent = Date.parse(response.headers.get('Date') ?? '');
+  if (Number.isNaN(sent)) {
+    return;
+  }
+  // The header has whole seconds. What is within a second is no difference between clocks.
+  const difference = sent + 500 - Date.now();
+  clockDifference = Math.abs(difference) > 1_500 ? difference : 0;
+}
+
 let onSignedOut = () => {};
 /** Call a function when the server no longer knows this browser. */
 export function setSignedOutHandler(handler) {
@@ -40,6 +57,7 @@ async function request(method, path, { body, seen, query, raw, signal } = {}) {
     }
     throw new ApiError(0, 'E_OFFLINE', '', '');
   }
+  compareClocks(response);
   if (response.status === 401) {
     onSignedOut();
   }

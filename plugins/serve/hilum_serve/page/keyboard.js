@@ -23,7 +23,8 @@ export function handleKey(event, app) {
     return;
   }
   const handler = KEYS[event.key];
-  if (page?.decisions.key(event.key)) {
+  // A key that is held down decides nothing: its first press may have been for the item before.
+  if (!event.repeat && page?.decisions.key(event.key)) {
     event.preventDefault();
   } else if (handler) {
     event.preventDefault();

@@ -208,9 +208,9 @@ export class SessionPage {
     }
   }
 
-  async _describeApproval(item) {
+  async _describeApprovals() {
     const found = await this.app.attempt(() => this.api.approvals());
-    return found?.approvals?.find((each) => each.item.id === item.id) ?? null;
+    return found?.approvals ?? null;
   }
 
   async _loadOlder() {
@@ -350,7 +350,7 @@ export class SessionPage {
       retry: () => run(() => this.api.retry()),
       resume: () => run(() => this.api.resume()),
       repeatCall: (card) => run(() => this.api.repeat(card.call.id)),
-      describeApproval: (item) => this._describeApproval(item),
+      describeApprovals: () => this._describeApprovals(),
       withdraw: async (id, text) => {
         if (await run(() => this.api.withdraw(id, this.store.agent ?? 'main'))) {
           this._returnText(text);

@@ -73,6 +73,7 @@ export const TEXTS = [
   ['export_html', 'one page to read and print', '便于阅读和打印的网页'],
   ['export_json', 'all events, for programs', '全部事件，供程序使用'],
   ['export_markdown', 'text with the conversation', '包含对话的文本'],
+  ['facts_failed', 'The server did not say what this call does, so it cannot be accepted.', '服务器未说明此调用的作用，因此无法同意。'],
   ['fork', 'Fork', '创建分支'],
   ['hilum_asks', 'hilum asks you', 'hilum 向你提问'],
   ['hilum_wants', 'hilum wants to use {tool}', 'hilum 请求使用 {tool}'],
