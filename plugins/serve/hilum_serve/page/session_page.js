@@ -222,6 +222,7 @@ export class SessionPage {
     if (found !== null) {
       this.store.addOlder(found.entries);
       this._updateRows({ touched: new Set(), reset: true });
+      this.again();
     }
     this.loadingOlder = false;
   }
@@ -322,7 +323,8 @@ export class SessionPage {
     if (this.ended) {
       return html`<h2>${this.ended}</h2><p class="quiet">${this.endedWhy || t('session_gone_text')}</p><a class="button" href="#/">${t('to_sessions')}</a>`;
     }
-    if (!this.store.loaded) {
+    // The newest entries may all belong to other agents; older ones are being loaded then.
+    if (!this.store.loaded || this.store.hasOlder) {
       return html`<span class="spinner big"></span><p class="quiet" role="status">${t('loading')}</p>`;
     }
     const tips = ['tip_ask', 'tip_files', 'tip_slash'];
@@ -556,7 +558,9 @@ function describeModel(model) {
 }
 
 async function copyLastAnswer(page) {
-  const answers = [...page.store.entries.values()].filter((entry) => entry.kind === 'answer' && entry.text);
+  const answers = page.store.keys
+    .map((key) => page.store.entries.get(key))
+    .filter((entry) => entry.kind === 'answer' && entry.text && isShown(entry, page.store));
   const last = answers.at(-1);
   if (last) {
     page.say((await copyText(last.text)) ? t('copied') : t('copy_failed'));

@@ -93,6 +93,8 @@ class FakeServer:
         sessions: The list of sessions.
         signed_in: Whether the page has a cookie.
         refuses_streams: Whether new streams are refused.
+        cuts_catch_ups: Whether streams that continue end after the first element that was missed.
+        stamps_entries: Whether entries of a catch-up have the number of its end, as older servers did.
         connects: The numbers after which streams were asked for.
     """
 
@@ -105,6 +107,8 @@ class FakeServer:
     sessions: list[dict[str, Any]] = attrs.field(factory=list)
     signed_in: bool = True
     refuses_streams: bool = False
+    cuts_catch_ups: bool = False
+    stamps_entries: bool = False
     connects: list[int] = attrs.field(factory=list)
     _log: list[tuple[int, dict[str, Any]]] = attrs.field(factory=list)
     _sockets: set[trio.MemorySendChannel[list[Any] | None]] = attrs.field(factory=set)
@@ -277,7 +281,16 @@ class FakeServer:
                 }
             )
         else:
-            first += [element for seq, element in self._log if seq > after]
+            missed = [element for seq, element in self._log if seq > after]
+            # As on the real server, only the state at the end says that everything has arrived.
+            entries = [each for each in missed if each["type"] == "entry"]
+            stamp = {"seq": self.seq} if self.stamps_entries else {}
+            first += [{"type": "entry", **stamp, "entry": each["entry"]} for each in entries]
+            if self.cuts_catch_ups:
+                await send({"type": "websocket.send", "text": json.dumps(first[:2])})
+                await send({"type": "websocket.close", "code": 1012})
+                return
+            first.append({"type": "state", "seq": self.seq, **self.state})
         self._sockets.add(put)
         await send({"type": "websocket.send", "text": json.dumps(first)})
         try:

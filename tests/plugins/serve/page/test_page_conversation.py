@@ -58,7 +58,7 @@ def test_thinking_is_folded(server, open_session):
 
 def test_reconnecting_continues_after_the_last_number_without_doubles(server, open_session):
     server.entries = [prompt(0, "Go"), answer(1, "one two ", state="streaming")]
-    page = open_session()
+    page = open_session(expected="WebSocket")
     page.get_by_text("one two").wait_for()
     server.refuses_streams = True
     server.disconnect()
@@ -284,3 +284,48 @@ def test_ten_thousand_events_scroll_and_stream_smoothly(server, open_session):
     # On a busy machine, single frames are late without fault of the page; benchmarks measure exactly.
     assert len(slow) <= max(3, len(frames) // 20), json.dumps(slow)
     assert page.locator(".row").count() < 80
+
+
+@pytest.mark.parametrize("stamped", [False, True])
+def test_a_connection_lost_during_a_catch_up_loses_nothing(server, open_session, stamped):
+    """Also if a server gives each entry of a catch-up the number of its end."""
+    server.entries = [prompt(0, "Go")]
+    page = open_session(expected="WebSocket")
+    server.refuses_streams = True
+    server.disconnect()
+    page.locator(".connection.reconnecting").wait_for(state="attached")
+    server.add(answer(1, "The first answer"))
+    server.add(prompt(2, "The second prompt"))
+    server.cuts_catch_ups = True
+    server.stamps_entries = stamped
+    server.refuses_streams = False
+    page.get_by_text("The first answer").wait_for()
+    server.cuts_catch_ups = False
+    page.get_by_text("The second prompt").wait_for()
+    assert len(set(server.connects[1:])) == 1
+
+
+def test_a_late_change_of_an_old_entry_leaves_no_hole(server, open_session):
+    fill_long(server, 1_000)
+    page = open_session()
+    page.get_by_text("Nothing is wrong in file 249.").first.wait_for()
+    server.add(prompt(0, "Changed late"))
+    server.add(prompt(1_000, "The newest prompt"))
+    page.get_by_text("The newest prompt").wait_for()
+    page.evaluate("document.querySelector('.scroller').scrollTop = 300")
+    page.get_by_text("Prompt 200:").first.wait_for()
+    rows = page.locator(".row")
+    for count in (401, 601, 801, 1_001):
+        wait_until(page, lambda count=count: rows.first.get_attribute("aria-setsize") == str(count))
+        page.evaluate("document.querySelector('.scroller').scrollTop = 0")
+    page.get_by_text("Changed late").wait_for()
+    page.get_by_text("Prompt 1: please").wait_for()
+
+
+def test_a_session_whose_newest_entries_belong_to_an_agent_is_not_empty(server, open_session):
+    other = {"agent": "explore-1", "run": "r2"}
+    server.entries = [prompt(0, "Explore it"), *(answer(n, f"No. {n}", **other) for n in range(1, 500))]  # fmt: skip
+    server.seq = 500
+    page = open_session()
+    page.get_by_text("Explore it").wait_for()
+    assert page.get_by_text("What shall we work on?").count() == 0
