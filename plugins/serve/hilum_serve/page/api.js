@@ -26,10 +26,52 @@ function compareClocks(response) {
   clockDifference = Math.abs(difference) > 1_500 ? difference : 0;
 }
 
+const RETRY_AFTER = [500, 1_500, 4_000]; // milliseconds before a lost change is sent again
+const REMEMBERED = 60_000; // milliseconds in which the same change of the user is taken for a repetition
+const unanswered = new Map(); // {id, at} of changes without a response, by what they ask
+
 let onSignedOut = () => {};
 /** Call a function when the server no longer knows this browser. */
 export function setSignedOutHandler(handler) {
   onSignedOut = handler;
+}
+
+const pause = (time) => new Promise((resolve) => {
+  setTimeout(resolve, time);
+});
+
+/** Return a random id; crypto.randomUUID does not exist on pages without encryption. */
+function makeId() {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return [...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+}
+
+/**
+ * Fetch a change; send it again if its response is lost.
+ *
+ * Every copy has the same id, so that the server carries the change out once. If the user repeats a
+ * change that stayed without a response, it has the same id, too.
+ */
+async function fetchChange(address, options) {
+  const key = `${options.method} ${address} ${options.body}`;
+  const earlier = unanswered.get(key);
+  const isRecent = earlier !== undefined && Date.now() - earlier.at < REMEMBERED;
+  const request = isRecent ? earlier.id : makeId();
+  options.headers['Hilum-Request'] = request;
+  unanswered.delete(key);
+  for (let attempt = 0; ; attempt++) {
+    try {
+      const response = await fetch(address, options);
+      // The body is read here: the connection may also be lost within it.
+      return new Response(await response.blob(), response);
+    } catch (error) {
+      if (error.name === 'AbortError' || attempt === RETRY_AFTER.length) {
+        unanswered.set(key, { id: request, at: Date.now() });
+        throw error;
+      }
+      await pause(RETRY_AFTER[attempt]);
+    }
+  }
 }
 
 async function request(method, path, { body, seen, query, raw, signal } = {}) {
@@ -50,7 +92,7 @@ async function request(method, path, { body, seen, query, raw, signal } = {}) {
   }
   let response;
   try {
-    response = await fetch(address, options);
+    response = method === 'GET' ? await fetch(address, options) : await fetchChange(address, options);
   } catch (error) {
     if (error.name === 'AbortError') {
       throw error;

@@ -399,7 +399,7 @@ export class DecisionBar {
     const item = this.item();
     // The item that was drawn may have gone since; its successor is decided only when it is shown.
     const isShown = item?.id === this.current && performance.now() >= this.settled;
-    if (!isShown || this.busy || !this.page.app.may('approve')) {
+    if (!isShown || this.busy || this.page.ended || !this.page.app.may('approve')) {
       return false;
     }
     if (item.kind === 'approval' && name === 'a' && this.mode === '' && this._isReady(item)) {

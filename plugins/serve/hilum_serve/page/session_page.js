@@ -1,7 +1,7 @@
 // One session: its stream, its conversation, its decisions and its input.
 
 import { html, nothing, render } from './vendor/lit-html/lit-html.js';
-import { SessionApi } from './api.js';
+import { SessionApi, server } from './api.js';
 import { Composer } from './composer.js';
 import { Connection } from './connection.js';
 import { copyText } from './copying.js';
@@ -20,6 +20,8 @@ import { t } from './strings.js';
 import { VirtualList } from './virtual_list.js';
 
 const OLDER = 200;
+const TOKEN_ENDED = 4401; // codes with which the server ends a stream
+const FORBIDDEN = 4403;
 
 export class SessionPage {
   constructor(app, session) {
@@ -32,7 +34,7 @@ export class SessionPage {
     this.unread = 0;
     this.loadingOlder = false;
     this.commands = [];
-    this.ended = '';
+    this.ended = ''; // why there is no stream anymore: closed, gone or forbidden
     this.endedWhy = '';
     this.files = [];
     this.filesSeq = -1;
@@ -86,8 +88,8 @@ export class SessionPage {
       after: () => (this.store.loaded ? this.store.seq : 0),
       messages: (list) => this._receive(list),
       state: () => this.again(),
-      lost: () => this._checkSession(),
-      ended: () => this._closed(),
+      refused: () => this._checkAccess(),
+      ended: (code, error) => this._streamEnded(code, error),
     });
     this._draw();
     if (!matchMedia('(pointer: coarse)').matches) {
@@ -185,27 +187,53 @@ export class SessionPage {
     }
   }
 
-  /** Find out why the stream was refused: a WebSocket does not tell, but a request does. */
-  async _checkSession() {
+  /** Find out whether the server still knows this browser: a failed handshake does not tell. */
+  async _checkAccess() {
     try {
-      await this.api.state();
-      return true;
-    } catch (error) {
-      if (error.status === 404 || error.status === 403 || error.status === 410) {
-        this.connection?.close();
-        this.ended = error.status === 403 ? t('session_forbidden') : t('session_gone');
-        this.endedWhy = error.status === 403 ? error.message : '';
-        this._draw();
-      }
-      return false;
+      await server.me(); // unlike a request for the session, it does not open the session
+    } catch {
+      // Signed out, which the request has noted, or offline: the connection keeps trying.
     }
   }
 
-  /** The server has closed the session; a request opens it again if it still exists. */
-  async _closed() {
-    if (await this._checkSession()) {
-      this.connection.reconnect();
+  /** Show why the server does not continue the stream. */
+  async _streamEnded(code, error) {
+    if (code === TOKEN_ENDED) {
+      await this._checkAccess();
+      if (!this.connection.closed) {
+        // Another tab has signed in again, or the server does not answer at the moment.
+        this.connection.reconnectLater();
+      }
+      return;
     }
+    if (code === FORBIDDEN) {
+      this._end('forbidden', error?.message ?? '');
+    } else {
+      this._end(error?.status === 404 ? 'gone' : 'closed');
+    }
+  }
+
+  _end(how, why = '') {
+    this.ended = how;
+    this.endedWhy = why;
+    this._draw();
+  }
+
+  /** Open the session again, which somebody has closed. */
+  async _openAgain() {
+    try {
+      await this.api.open();
+    } catch (error) {
+      if (error.status === 404 || error.status === 410) {
+        this._end('gone');
+      } else {
+        this.app.report(error); // the button stays, to try again
+      }
+      return;
+    }
+    this.ended = '';
+    this.connection.reconnect();
+    this._draw();
   }
 
   async _describeApprovals() {
@@ -214,7 +242,7 @@ export class SessionPage {
   }
 
   async _loadOlder() {
-    if (this.loadingOlder || !this.store.hasOlder || !this.store.loaded) {
+    if (this.ended || this.loadingOlder || !this.store.hasOlder || !this.store.loaded) {
       return;
     }
     this.loadingOlder = true;
@@ -297,6 +325,7 @@ export class SessionPage {
     const connection = this.connection?.state ?? 'connecting';
     const isEmpty = this.list.keys.length === 0;
     this.scroller.setAttribute('aria-label', t('conversation'));
+    this.dock.hidden = Boolean(this.ended); // any change would open the session again
     this.empty.hidden = !isEmpty && !this.ended;
     if (isEmpty || this.ended) {
       render(this._drawEmpty(), this.empty);
@@ -321,7 +350,9 @@ export class SessionPage {
 
   _drawEmpty() {
     if (this.ended) {
-      return html`<h2>${this.ended}</h2><p class="quiet">${this.endedWhy || t('session_gone_text')}</p><a class="button" href="#/">${t('to_sessions')}</a>`;
+      return html`<h2>${t(`session_${this.ended}`)}</h2><p class="quiet">${this.endedWhy || t(`session_${this.ended}_text`)}</p>
+        ${this.ended === 'closed' ? html`<button type="button" class="button primary" @click=${() => this._openAgain()}>${t('open_again')}</button>` : nothing}
+        <a class="button" href="#/">${t('to_sessions')}</a>`;
     }
     // The newest entries may all belong to other agents; older ones are being loaded then.
     if (!this.store.loaded || this.store.hasOlder) {

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from .conftest import SIZES, keep_screenshot, wait_until
-from .fake_server import main_agent
+from .fake_server import LOST, main_agent
 from .samples import TODO, answer, approval, card, every_state, prompt, result, started
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"\0" * 32).decode()
@@ -31,6 +31,48 @@ def test_a_prompt_is_sent_and_the_draft_survives_a_reload(server, open_session):
     assert asked.body == {"text": "Not yet sent"}
     assert asked.seen == str(server.seq)
     page.locator(".composer textarea:placeholder-shown").wait_for()
+
+
+def test_a_prompt_whose_response_is_lost_is_sent_again_with_the_same_id(server, open_session):
+    replies = [LOST, LOST]
+    server.replies["POST /prompts"] = lambda asked: replies.pop() if replies else None
+    page = open_session(expected="ERR_")
+    write(page, "Only once")
+    asked = [server.wait_for("/prompts", count=count) for count in (1, 2, 3)]
+    page.locator(".composer textarea:placeholder-shown").wait_for()
+    assert asked[0].request
+    assert len({each.request for each in asked}) == 1
+    write(page, "Only once")
+    assert server.wait_for("/prompts", count=4).request != asked[0].request
+
+
+def test_what_is_typed_while_a_prompt_is_sent_stays(server, open_session):
+    page = open_session()
+    box = page.locator(".composer textarea")
+    held = []
+    page.route("**/prompts", lambda route: held.append(route))
+    write(page, "First")
+    wait_until(page, lambda: held)
+    box.press("End")
+    box.press_sequentially(" and second")
+    held[0].continue_()
+    wait_until(page, lambda: box.input_value() == "and second")
+    page.reload()
+    page.locator(".connection.open").wait_for(state="attached")
+    assert box.input_value() == "and second"
+
+
+def test_unsent_text_comes_back_after_an_earlier_prompt(server, open_session):
+    server.entries = [prompt(0, "Earlier")]
+    page = open_session()
+    box = page.locator(".composer textarea")
+    box.fill("Not yet sent")
+    box.press("Home")
+    box.press("ArrowUp")
+    assert box.input_value() == "Earlier"
+    box.press("End")
+    box.press("ArrowDown")
+    assert box.input_value() == "Not yet sent"
 
 
 def test_enter_that_confirms_a_word_of_an_input_method_does_not_send(server, open_session):

@@ -109,11 +109,63 @@ def test_signed_out_says_what_to_do(server, open_session):
 
 
 def test_a_deleted_session_is_told(server, open_session):
-    page = open_session(expected="404|WebSocket")
-    server.replies["GET "] = (404, {"code": "E_UNKNOWN", "message": "Gone.", "hint": ""})
-    server.refuses_streams = True
+    page = open_session()
+    server.refusal = 404
     server.disconnect()
     page.get_by_text("This session does not exist anymore.").wait_for()
+    assert page.get_by_role("button", name="Open again").count() == 0
+
+
+def test_a_closed_session_is_opened_again_only_by_the_user(server, open_session):
+    server.entries = [prompt(0, "Go")]
+    page = open_session()
+    page.get_by_text("Go", exact=True).wait_for()
+    server.asked.clear()
+    server.close_code = 4404
+    server.disconnect()
+    page.get_by_role("heading", name="This session was closed.").wait_for()
+    assert page.locator(".composer textarea").is_hidden()
+    assert len(server.connects) == 1
+    assert [each for each in server.asked if each.path not in ("/sessions", "/me")] == []
+    page.get_by_role("button", name="Open again").click()
+    server.wait_for("/open")
+    page.locator(".connection.open").wait_for(state="attached")
+    page.locator(".composer textarea").wait_for()
+
+
+def test_opening_a_session_again_can_fail_and_be_repeated(server, open_session):
+    page = open_session(expected="503|404")
+    server.close_code = 4404
+    server.disconnect()
+    server.replies["POST /open"] = (503, {"code": "E_BUSY", "message": "Later.", "hint": ""})
+    page.get_by_role("button", name="Open again").click()
+    page.locator(".toast").get_by_text("E_BUSY: Later.").wait_for()
+    server.replies["POST /open"] = (404, {"code": "E_UNKNOWN", "message": "Gone.", "hint": ""})
+    page.get_by_role("button", name="Open again").click()
+    page.get_by_text("This session does not exist anymore.").wait_for()
+
+
+def test_a_stream_whose_token_ended_is_tried_again_if_the_server_knows_the_browser(
+    server, open_session
+):
+    """Also if the server does not answer at that moment."""
+    page = open_session(expected="500")
+    server.replies["GET /me"] = (500, {"code": "E_BUG", "message": "No.", "hint": ""})
+    server.close_code = 4401
+    server.disconnect()
+    wait_until(page, lambda: len(server.connects) == 2)
+    page.locator(".connection.open").wait_for(state="attached")
+
+
+def test_refused_streams_are_tried_again_with_growing_pauses(server, open_session):
+    page = open_session()
+    server.refusal = 429
+    server.disconnect()
+    page.wait_for_timeout(4_000)
+    # 0.3, 0.6, 1.2 and 2.4 seconds, each up to a fifth shorter or longer.
+    assert 3 <= len(server.connects) <= 5
+    requests = [each for each in server.asked if each.path in ("", "/me")]
+    assert len(requests) <= 1
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])

@@ -304,3 +304,22 @@ def test_a_wrong_clock_of_the_browser_does_not_change_the_countdown(server, open
     each = card(1, "bash", {"command": "make"}, "waiting_for_approval")
     server.change(waiting=[approval("a1", each, deadline=time.time() + 40)])
     page.locator(".countdown").get_by_text("s left").wait_for()
+
+
+def test_a_browser_that_cannot_construct_notifications_still_shows_the_call(server, open_session):
+    """Chrome on Android has the class, and raises when it is called."""
+    page = open_session()
+    page.evaluate("""() => {
+        localStorage.setItem('hilum.preferences', '{"notifications": true}');
+    }""")
+    page.reload()
+    page.locator(".connection.open").wait_for(state="attached")
+    page.evaluate("""() => {
+        window.Notification = class { constructor() { throw new TypeError('Illegal constructor'); }
+            static permission = 'granted'; };
+        Object.defineProperty(document, 'hidden', {value: true, configurable: true});
+    }""")
+    each = card(1, "bash", {"command": "make"}, "waiting_for_approval")
+    server.change(waiting=[approval("a1", each)], title="Another title")
+    page.locator(".decision").wait_for()
+    page.locator("h1", has_text="Another title").wait_for()
