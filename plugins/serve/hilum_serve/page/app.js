@@ -140,11 +140,11 @@ class App {
 
   // --- messages --------------------------------------------------------------------------------
 
-  say(text, hint = '', kind = 'info') {
+  say(text, hint = '', kind = 'info', duration = TOAST) {
     const toast = { text, hint, kind };
     this.toasts = [...this.toasts.slice(-2), toast];
     this.again();
-    setTimeout(() => this._removeToast(toast), TOAST);
+    setTimeout(() => this._removeToast(toast), duration);
   }
 
   report(error) {

@@ -316,6 +316,9 @@ export class DecisionBar {
       const shown = isText ? value : JSON.stringify(value, null, 2);
       const rows = Math.min(14, Math.max(1, shown.split('\n').length));
       const change = (event) => {
+        if (this.fields === null) {
+          return; // editing was cancelled, and the field reports its text while it is removed
+        }
         const typed = event.target.value;
         event.target.setCustomValidity('');
         if (isText) {

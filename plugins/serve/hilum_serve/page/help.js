@@ -7,7 +7,7 @@ import { t } from './strings.js';
 const KEYS = [
   ['keys_input', [
     ['Enter', 'key_send'], ['Shift+Enter', 'key_newline'], ['/', 'key_slash'], ['@', 'key_files'],
-    ['↑', 'key_history'], ['Esc', 'key_stop'],
+    ['↑', 'key_history'], ['Esc', 'key_leave'],
   ]],
   ['keys_decide', [
     ['a', 'key_accept'], ['x', 'key_reject'], ['e', 'key_edit'], ['1–9', 'key_option'],
@@ -15,7 +15,8 @@ const KEYS = [
   ]],
   ['keys_move', [
     ['i', 'key_input'], ['j k', 'key_rows'], ['o', 'key_fold'], ['g G', 'key_ends'],
-    ['s', 'key_sessions'], ['n', 'key_new'], ['p', 'key_panel'], ['m', 'key_model'], ['?', 'key_help'],
+    ['s', 'key_sessions'], ['n', 'key_new'], ['p', 'key_panel'], ['m', 'key_model'],
+    ['Esc Esc', 'key_stop'], ['?', 'key_help'],
   ]],
 ];
 

@@ -1,5 +1,10 @@
 // Single keys outside of inputs, and Escape everywhere.
 
+import { t } from './strings.js';
+
+const STOP_WITHIN = 1_500; // milliseconds between two presses of Escape that stop the run
+let escaped = -Infinity; // when Escape was pressed first, in milliseconds of performance.now()
+
 /** Handle a key of the whole page. */
 export function handleKey(event, app) {
   if (event.isComposing || event.keyCode === 229 || event.defaultPrevented) {
@@ -12,7 +17,9 @@ export function handleKey(event, app) {
   const { target } = event;
   const inInput = target.matches?.('input, textarea, select, [contenteditable]');
   if (event.key === 'Escape') {
-    escape(app, inInput, target);
+    if (!event.repeat) {
+      escape(app, inInput, target);
+    }
     return;
   }
   if (event.ctrlKey || event.metaKey || event.altKey) {
@@ -34,29 +41,46 @@ export function handleKey(event, app) {
 
 function escape(app, inInput, target) {
   const { page } = app;
-  if (app.drawer) {
+  const first = escaped;
+  escaped = -Infinity;
+  if (inInput) {
+    const isField = target.closest('.decision') !== null;
+    target.blur();
+    if (isField && page?.decisions.mode) {
+      page.decisions._setMode('');
+    }
+    page?.scroller.focus({ preventScroll: true });
+  } else if (app.drawer) {
     app.closeDrawers();
   } else if (page?.decisions.mode) {
     page.decisions._setMode('');
-  } else if (page?.store.isRunning() && (!inInput || target.value === '')) {
-    page.actions.stop();
-  } else if (inInput) {
-    target.blur();
-    page?.scroller.focus({ preventScroll: true });
   } else if (page?.store.agent) {
     page.showAgent(null);
+  } else if (page?.store.isRunning() && app.may('prompt')) {
+    const now = performance.now();
+    if (now - first <= STOP_WITHIN) {
+      page.actions.stop();
+    } else {
+      escaped = now;
+      app.say(t('esc_again'), '', 'info', STOP_WITHIN);
+    }
   }
 }
 
+/** Move the focus to the next or previous row; without a focused row, to the last one. */
 function moveRow(page, step) {
   if (!page) {
     return;
   }
   const { list } = page;
   const current = document.activeElement?.closest?.('.row');
-  let index = current ? list.index.get(current.rowKey) + step : list.keys.length - 1;
-  index = Math.max(0, Math.min(list.keys.length - 1, index));
-  const key = list.keys[index];
+  const index = current ? list.index.get(current.rowKey) + step : list.keys.length - 1;
+  focusRow(page, index);
+}
+
+function focusRow(page, index) {
+  const { list } = page;
+  const key = list.keys[Math.max(0, Math.min(list.keys.length - 1, index))];
   const focus = () => {
     const element = list.mounted.get(key);
     if (element) {
@@ -65,6 +89,9 @@ function moveRow(page, step) {
       element.scrollIntoView({ block: 'nearest' });
     }
   };
+  if (key === undefined) {
+    return;
+  }
   if (list.mounted.has(key)) {
     focus();
   } else {
@@ -88,8 +115,13 @@ const KEYS = {
   j: (_app, page) => moveRow(page, 1),
   k: (_app, page) => moveRow(page, -1),
   o: () => document.activeElement?.closest?.('.row')?.querySelector('.fold')?.click(),
-  g: (_app, page) => page && page.list.keys.length && page.list.scrollToKey(page.list.keys[0]),
-  G: (_app, page) => page?.list.scrollToEnd(),
+  g: (_app, page) => page && focusRow(page, 0),
+  G: (_app, page) => {
+    page?.list.scrollToEnd();
+    if (page) {
+      focusRow(page, page.list.keys.length - 1);
+    }
+  },
   '[': (_app, page) => page?.decisions.move(-1),
   ']': (_app, page) => page?.decisions.move(1),
 };

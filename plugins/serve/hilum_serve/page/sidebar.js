@@ -95,7 +95,12 @@ export class Sidebar {
   }
 
   _down(event) {
-    if (event.key === 'ArrowDown') {
+    if (event.key === 'Escape' && this.query) {
+      // The browser would empty the box without telling.
+      event.preventDefault();
+      this._search('');
+      this.app.again();
+    } else if (event.key === 'ArrowDown') {
       event.preventDefault();
       document.querySelector('.sessions a')?.focus();
     }

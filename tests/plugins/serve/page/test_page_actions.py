@@ -111,6 +111,66 @@ def test_a_working_agent_is_steered_and_stopped_and_texts_are_taken_back(server,
     assert server.wait_for("/stop", count=2).body == {}
 
 
+def test_escape_leaves_the_input_and_stops_the_run_only_when_pressed_twice_outside(
+    server, open_session
+):
+    server.state.update(RUNNING)
+    page = open_session()
+    page.clock.install()
+    page.locator(".composer textarea").focus()
+    page.keyboard.press("Escape")
+    page.locator(".scroller:focus").wait_for()
+    page.keyboard.press("Escape")
+    page.clock.run_for(100)
+    page.locator(".toast").get_by_text("Esc again stops the run").wait_for()
+    page.clock.run_for(2_000)
+    page.keyboard.press("Escape")  # too late: it counts as the first one
+    page.clock.run_for(100)
+    assert not any(each.path == "/stop" for each in server.asked)
+    page.keyboard.press("Escape")
+    assert server.wait_for("/stop").body == {}
+
+
+def test_escape_in_a_field_of_the_bar_cancels_the_field(server, open_session):
+    each = card(1, "bash", {"command": "pytest"}, "waiting_for_approval", risk="execute")
+    server.entries = [prompt(0, "Go"), each]
+    server.state.update(RUNNING, waiting=[approval("a1", each)])
+    page = open_session()
+    page.locator(".decision .edit:enabled").click()
+    page.locator(".fields textarea").fill("pytest -x")
+    page.keyboard.press("Escape")
+    page.locator(".fields").wait_for(state="detached")
+    page.locator(".decision .reject").click()
+    page.locator(".decision .reason").fill("No.")
+    page.keyboard.press("Escape")
+    page.locator(".decision .reason").wait_for(state="detached")
+    assert not any(each.path in ("/stop", "/approvals/a1") for each in server.asked)
+
+
+def test_g_moves_the_focus_to_the_first_entry_and_capital_g_to_the_last(server, open_session):
+    server.entries = [prompt(number, f"Prompt {number}") for number in range(120)]
+    page = open_session()
+    page.keyboard.press("Escape")
+    page.keyboard.press("g")
+    page.locator(".row:focus", has_text="Prompt 0").wait_for()
+    page.keyboard.press("j")
+    page.locator(".row:focus", has_text="Prompt 1").wait_for()
+    page.keyboard.press("G")
+    page.locator(".row:focus", has_text="Prompt 119").wait_for()
+    page.keyboard.press("k")
+    page.locator(".row:focus", has_text="Prompt 118").wait_for()
+
+
+def test_escape_in_the_search_shows_all_sessions_again(server, open_session):
+    page = open_session()
+    page.get_by_label("Search sessions").fill("zebra")
+    page.get_by_text("Nothing found.").wait_for()
+    page.keyboard.press("Escape")
+    page.locator(".session", has_text="Mend").wait_for()
+    assert page.get_by_label("Search sessions").input_value() == ""
+    assert page.get_by_text("Nothing found.").count() == 0
+
+
 def test_a_failed_run_is_continued(server, open_session):
     server.entries = every_state()[:11]
     page = open_session()
