@@ -24,7 +24,7 @@ async def test_changed_files_and_their_diffs(project):
         open_api(served, project, approve="auto") as api,
     ):
         empty = await api.get("/files")
-        assert empty == {"files": [], "added": 0, "removed": 0}
+        assert empty == {"files": [], "added": 0, "removed": 0, "redoable": False}
         first = await api.run("Write.")
         await api.run("Edit.")
         changed = await api.get("/files")

@@ -24,14 +24,17 @@ async def test_undo_and_redo_with_previews(project):
         (diff,) = preview["diffs"]
         assert (diff["path"], diff["what"], diff["removed"]) == ("a.txt", "deleted", 1)
         assert (project / "a.txt").exists()
+        assert not (await api.get("/files"))["redoable"]
         done = await api.post("/undo", {})
         assert done["diffs"] == preview["diffs"]
+        assert (await api.get("/files"))["redoable"]
         assert not (project / "a.txt").exists()
         preview = await api.post("/redo/preview")
         assert preview["diffs"][0]["what"] == "created"
         assert not (project / "a.txt").exists()
         await api.post("/redo")
         assert (project / "a.txt").read_text() == "one\n"
+        assert not (await api.get("/files"))["redoable"]
 
 
 async def test_an_undo_of_changes_that_the_client_has_not_seen_is_refused(project):

@@ -40,11 +40,19 @@ class ChangedFile(msgspec.Struct, frozen=True):
 
 
 class ChangedFiles(msgspec.Struct, frozen=True):
-    """The files that the session changed and that still differ, sorted by path."""
+    """The files that the session changed and that still differ, sorted by path.
+
+    Attributes:
+        files: The files.
+        added: Number of added lines.
+        removed: Number of removed lines.
+        redoable: Whether there is an undo that ``POST …/redo`` can take back.
+    """
 
     files: list[ChangedFile]
     added: int
     removed: int
+    redoable: bool
 
 
 class DiffQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -101,7 +109,8 @@ async def _diff(hosted: HostedSession, scope: Any, name: str) -> list[DiffFacts]
         return describe_diffs(await find_history(hosted.session).diff(scope, name))
     except UsageError as error:
         # A session that has changed nothing is no error.
-        if error.code == E_NOT_FOUND and (scope, name) in (("since", "0"), ("run", "")):
+        nothing = (("since", "0"), ("run", ""), ("undo", ""))
+        if error.code == E_NOT_FOUND and (scope, name) in nothing:
             return []
         raise
 
@@ -114,7 +123,10 @@ async def list_changed_files(call: Call[None, None]) -> ChangedFiles:
         ChangedFile(diff.path, diff.what, diff.added, diff.removed, diff.note) for diff in diffs
     ]
     return ChangedFiles(
-        files, sum(diff.added for diff in diffs), sum(diff.removed for diff in diffs)
+        files,
+        added=sum(diff.added for diff in diffs),
+        removed=sum(diff.removed for diff in diffs),
+        redoable=bool(await _diff(call.hosted, "undo", "")),
     )
 
 

@@ -9,12 +9,12 @@ import { icon } from './icons.js';
 import { handleKey } from './keyboard.js';
 import { showInTitle } from './notifications.js';
 import { onPreference, preference, setPreference } from './preferences.js';
+import { allows, includesRight } from './rights.js';
 import { SessionPage } from './session_page.js';
 import { openSettings } from './settings_dialog.js';
 import { Sidebar } from './sidebar.js';
 import { languageChanged, t } from './strings.js';
 
-const RIGHTS = ['watch', 'prompt', 'approve', 'administer'];
 const LISTED = 60;
 const REFRESH = 15_000; // milliseconds between looks at the list of sessions
 const TOAST = 6_000; // milliseconds
@@ -123,7 +123,7 @@ class App {
 
   _drawHome() {
     return html`<div class="home"><img src="page/icon.svg" alt="" width="56" height="56"><h2>${t('home_title')}</h2><p class="quiet">${t('home_text')}</p>
-      <button type="button" class="button primary" @click=${() => this.newSession()}>${icon('plus')} ${t('new_session')}</button></div>`;
+      <button type="button" class="button primary" ?disabled=${!this.can('new_session')} @click=${() => this.newSession()}>${icon('plus')} ${t('new_session')}</button></div>`;
   }
 
   _drawSignedOut() {
@@ -135,7 +135,12 @@ class App {
 
   /** Return whether the user has a right. */
   may(right) {
-    return RIGHTS.indexOf(this.me?.rights) >= RIGHTS.indexOf(right);
+    return includesRight(this.me?.rights, right);
+  }
+
+  /** Return whether the user has the right to do something. */
+  can(action) {
+    return allows(this.me?.rights, action);
   }
 
   // --- messages --------------------------------------------------------------------------------
@@ -229,6 +234,10 @@ class App {
   }
 
   async newSession() {
+    if (!this.can('new_session')) {
+      this.say(t('no_right'));
+      return;
+    }
     const found = await this.attempt(() => server.workspaces());
     if (found === null) {
       return;
@@ -307,11 +316,13 @@ class App {
 
   async _sessionMenu() {
     const session = { id: this.current, title: this.page.title() };
-    const name = await pickDialog(t('actions'), [
-      { value: 'rename', label: t('rename') }, { value: 'fork', label: t('fork') },
-      { value: 'export', label: t('export') }, { value: 'undo', label: t('undo') },
-      { value: 'compact', label: t('compact') }, { value: 'remove', label: t('delete') },
-    ]);
+    const actions = [
+      ['rename', 'rename'], ['fork', 'fork'], ['export', 'export'], ['undo', 'undo'],
+      ['compact', 'compact'], ['remove', 'delete'],
+    ];
+    const name = await pickDialog(t('actions'), actions.map(([value, text]) => ({
+      value, label: t(text), disabled: !this.can(value),
+    })));
     if (name === 'undo' || name === 'compact') {
       await this.page?.actions[name]();
     } else if (name) {
@@ -366,6 +377,7 @@ class App {
   openSettings() {
     const { page } = this;
     const session = page && {
+      may: (right) => this.may(right),
       read: () => page.actions.readSettings(),
       write: (name, value) => page.actions.writeSetting(name, value),
     };

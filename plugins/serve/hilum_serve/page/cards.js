@@ -151,14 +151,14 @@ export function drawProgress(agent) {
 }
 
 function drawBody(card, state, context, agent) {
-  const { choices, again, actions } = context;
+  const { choices, again, actions, can } = context;
   const diff = diffOf(card);
   const text = resultText(card);
   const raw = choices.raw ?? false;
   const images = (card.result?.parts ?? []).filter((part) => part.type === 'image');
   const cutDiff = card.cut?.['data.diff'];
   return html`<div class="card-body">
-    ${agent ? drawAgentBody(agent, actions) : nothing}
+    ${agent ? drawAgentBody(agent, context) : nothing}
     ${raw ? drawText(card.call?.arguments ?? '', t('raw_arguments')) : drawReadable(card, state, diff, agent)}
     ${card.rewritten && !raw ? html`<p class="quiet">${t('rewritten_by', { who: (card.rewritten_by ?? []).join(', ') })}</p>` : nothing}
     ${diff && !raw ? html`<div class="diff-frame">
@@ -174,8 +174,8 @@ function drawBody(card, state, context, agent) {
       <button type="button" class="text-button copy-text" aria-label=${t('copy_arguments')} @click=${(event) => copyFrom(event.currentTarget, argumentsOf(card))}><span>${t('copy_arguments')}</span></button>
       <button type="button" class="text-button" aria-pressed=${String(raw)} @click=${() => { choices.raw = !raw; again(); }}>${t('raw_arguments')}</button>
       ${text ? html`<button type="button" class="text-button copy-text" aria-label=${t('copy_result')} @click=${(event) => copyFrom(event.currentTarget, choices.whole ?? text)}><span>${t('copy_result')}</span></button>` : nothing}
-      ${state === 'failed' && !card.repeated_by ? html`<button type="button" class="button small" ?disabled=${choices.retrying} @click=${() => retryCall(card, context)}>${icon('retry')} ${t('retry')}</button>` : nothing}
-      ${state === 'completed' && card.risk !== 'read' && diff ? html`<button type="button" class="text-button" @click=${() => actions.undoCall(card)}>${t('undo_call')}</button>` : nothing}
+      ${state === 'failed' && !card.repeated_by ? html`<button type="button" class="button small" ?disabled=${choices.retrying || !can('retry')} @click=${() => retryCall(card, context)}>${icon('retry')} ${t('retry')}</button>` : nothing}
+      ${state === 'completed' && card.risk !== 'read' && diff ? html`<button type="button" class="text-button" ?disabled=${!can('undo')} @click=${() => actions.undoCall(card)}>${t('undo_call')}</button>` : nothing}
     </div>
   </div>`;
 }
@@ -237,23 +237,23 @@ function drawResult(card, text, { choices, again, actions }) {
       : nothing}`;
 }
 
-function drawDecision(card, { store, actions }) {
+function drawDecision(card, { store, actions, can }) {
   const approval = store.approvalOf?.(card);
   if (!approval) {
     return nothing;
   }
   return html`<div class="card-decision">
-    <button type="button" class="button primary small" @click=${() => actions.decideFromCard(approval, true)}>${t('accept')}</button>
-    <button type="button" class="button small" @click=${() => actions.decideFromCard(approval, false)}>${t('reject')}</button>
+    <button type="button" class="button primary small" ?disabled=${!can('decide')} @click=${() => actions.decideFromCard(approval, true)}>${t('accept')}</button>
+    <button type="button" class="button small" ?disabled=${!can('decide')} @click=${() => actions.decideFromCard(approval, false)}>${t('reject')}</button>
   </div>`;
 }
 
-function drawAgentBody(agent, actions) {
+function drawAgentBody(agent, { actions, can }) {
   const answer = agent.answer || '';
   return html`
     ${answer ? html`<pre class="card-text agent-answer" tabindex="0">${answer}</pre>` : html`<p class="quiet">${t('agent_silent')}</p>`}
     <div class="card-actions">
       <button type="button" class="button small" @click=${() => actions.openAgent(agent)}>${t('open_agent')}</button>
-      ${agentEnded(agent) ? nothing : html`<button type="button" class="text-button" @click=${() => actions.stop(agent.actor)}>${t('stop_agent')}</button>`}
+      ${agentEnded(agent) ? nothing : html`<button type="button" class="text-button" ?disabled=${!can('stop')} @click=${() => actions.stop(agent.actor)}>${t('stop_agent')}</button>`}
     </div>`;
 }

@@ -64,9 +64,9 @@ export class Composer {
     render(html`
       ${queue.length + steering.length ? html`<ul class="queue" aria-label=${t('queue')}>
         ${steering.map(([id, text]) => html`<li><span class="tag">${t('steering')}</span><span class="queue-text">${oneLine(text, 160)}</span>
-          <button type="button" class="icon-button" aria-label=${t('take_back')} title=${t('take_back')} @click=${() => this.page.actions.withdraw(id, text)}>${icon('close')}</button></li>`)}
+          <button type="button" class="icon-button" aria-label=${t('take_back')} title=${t('take_back')} ?disabled=${!may} @click=${() => this.page.actions.withdraw(id, text)}>${icon('close')}</button></li>`)}
         ${queue.map(([run, text]) => html`<li><span class="tag">${t('queued')}</span><span class="queue-text">${oneLine(text, 160)}</span>
-          <button type="button" class="icon-button" aria-label=${t('take_back')} title=${t('take_back')} @click=${() => this.page.actions.takeBack(run, text)}>${icon('close')}</button></li>`)}
+          <button type="button" class="icon-button" aria-label=${t('take_back')} title=${t('take_back')} ?disabled=${!may} @click=${() => this.page.actions.takeBack(run, text)}>${icon('close')}</button></li>`)}
       </ul>` : nothing}
       ${this._drawMenu()}
       <div class="input-box">
@@ -81,7 +81,7 @@ export class Composer {
           @click=${() => this._complete()}></textarea>
         <div class="input-actions">
           <label class="icon-button" title=${t('add_images')}><input type="file" class="visually-hidden" accept=${IMAGE_TYPES.join(',')} multiple aria-label=${t('add_images')} @change=${(event) => { this._addFiles(event.target.files); event.target.value = ''; }}>${icon('image')}</label>
-          ${running ? html`<button type="button" class="send stop" aria-label=${t('stop')} title=${`${t('stop')} (Esc Esc)`} @click=${() => this.page.actions.stop()}>${icon('stop')}</button>` : nothing}
+          ${running ? html`<button type="button" class="send stop" aria-label=${t('stop')} title=${`${t('stop')} (Esc Esc)`} ?disabled=${!this.page.can('stop')} @click=${() => this.page.actions.stop()}>${icon('stop')}</button>` : nothing}
           <button type="button" class="send" aria-label=${running ? t('steer') : t('send')} title=${running ? t('steer_hint') : t('send')} ?disabled=${this.busy || !may} @click=${() => this.submit()}>${icon('send')}</button>
         </div>
       </div>`, this.root);

@@ -146,7 +146,7 @@ export class DecisionBar {
     if (!this.facts.has(item.id)) {
       await this._readFacts();
     }
-    if (!this.shown.has(item.id) && !document.hidden && this._isRead(item)) {
+    if (!this.shown.has(item.id) && !document.hidden && this._isRead(item) && this.page.can('decide')) {
       this.shown.add(item.id);
       this.page.actions.shown(item); // starts the time limit
     }
@@ -171,6 +171,11 @@ export class DecisionBar {
       this.facts.set(item.id, facts ?? { failed: true });
     }
     this.page.again();
+  }
+
+  /** Return whether a call is so dangerous that it is never accepted together with others. */
+  _isGrave(item) {
+    return (this.facts.get(item.id)?.dangers ?? []).some((danger) => danger.grave);
   }
 
   _isRead(item) {
@@ -204,11 +209,13 @@ export class DecisionBar {
   _drawApproval(item, items) {
     const { store } = this.page;
     const facts = this.facts.get(item.id) ?? { loading: true };
-    const may = this.page.app.may('approve');
+    const may = this.page.can('decide');
     const settling = performance.now() < this.settled;
     const ready = may && this._isReady(item);
-    const grave = (facts.dangers ?? []).some((danger) => danger.grave);
+    const grave = this._isGrave(item);
     const same = this._sameAnswer(item, items);
+    const together = same.filter((other) => !this._isGrave(other));
+    const alone = same.length - together.length;
     const who = store.nameOf(item.agent);
     const editing = this.mode === 'edit';
     return html`
@@ -227,18 +234,19 @@ export class DecisionBar {
       ${editing || this.mode === 'reject' ? nothing : this._drawScope(item, facts, grave)}
       <div class="decision-actions">
         ${this.mode === 'reject' ? html`
-          <button type="button" class="button danger" ?disabled=${this.busy || settling} @click=${() => this._decide(item, false)}>${t('reject')}</button>
+          <button type="button" class="button danger" ?disabled=${this.busy || settling || !may} @click=${() => this._decide(item, false)}>${t('reject')}</button>
           <button type="button" class="button" @click=${() => this._setMode('')}>${t('cancel')}</button>` : html`
           <button type="button" class="button primary accept" ?disabled=${!ready} @click=${() => this._decide(item, true)}>${editing ? t('accept_edited') : t('accept')} <kbd>a</kbd></button>
           <button type="button" class="button reject" ?disabled=${this.busy || settling || !may} @click=${() => this._setMode('reject')}>${t('reject')} <kbd>x</kbd></button>
           ${editing ? html`<button type="button" class="button" @click=${() => this._setMode('')}>${t('cancel')}</button>` : html`<button type="button" class="button edit" ?disabled=${!ready} @click=${() => this._setMode('edit')}>${t('edit')} <kbd>e</kbd></button>`}
-          ${same.length > 1 && !editing ? html`<button type="button" class="button accept-all" ?disabled=${!ready || this.remember === 'always'} @click=${() => this._decideAll(same)}>${t('accept_all', { n: same.length })}</button>` : nothing}`}
+          ${together.length > 1 && !editing ? html`<button type="button" class="button accept-all" ?disabled=${!ready || this.remember === 'always'} @click=${() => this._decideAll(together)}>${t('accept_all', { n: together.length })}</button>` : nothing}`}
         <span class="spacer"></span>
         <label class="policy"><span>${t('policy')}</span>
           <select ?disabled=${!may} @change=${(event) => this.page.actions.set({ approve: event.target.value })}>
             ${['ask_first', 'auto', 'readonly'].map((name) => html`<option value=${name} ?selected=${name === store.state.approve}>${t(`policy_${name}`)}</option>`)}
           </select></label>
-      </div>`;
+      </div>
+      ${same.length > 1 && alone && !editing ? html`<p class="quiet scope-note alone-note">${t('accept_alone', { n: alone })}</p>` : nothing}`;
   }
 
   _drawScope(item, facts, grave) {
@@ -350,7 +358,9 @@ export class DecisionBar {
     }
     if (event.key === 'Enter' && !event.shiftKey) {
       event.preventDefault();
-      this._decide(item, false);
+      if (this.page.can('decide')) {
+        this._decide(item, false);
+      }
     } else if (event.key === 'Escape') {
       event.stopPropagation();
       this._setMode('');
@@ -402,7 +412,7 @@ export class DecisionBar {
     const item = this.item();
     // The item that was drawn may have gone since; its successor is decided only when it is shown.
     const isShown = item?.id === this.current && performance.now() >= this.settled;
-    if (!isShown || this.busy || this.page.ended || !this.page.app.may('approve')) {
+    if (!isShown || this.busy || this.page.ended || !this.page.can('decide')) {
       return false;
     }
     if (item.kind === 'approval' && name === 'a' && this.mode === '' && this._isReady(item)) {
@@ -435,7 +445,7 @@ export class DecisionBar {
   _drawQuestion(item, items) {
     const who = this.page.store.nameOf(item.agent);
     const own = this.text.trim();
-    const off = this.busy || performance.now() < this.settled;
+    const off = this.busy || performance.now() < this.settled || !this.page.can('decide');
     const submit = () => this._send(
       () => this.page.actions.answer(item, own ? [...this.chosen, own] : [...this.chosen]),
     );
@@ -447,7 +457,7 @@ export class DecisionBar {
         ${(item.options ?? []).map((option, index) => html`<button type="button" class="option" aria-pressed=${String(this.chosen.has(option))} ?disabled=${off} @click=${() => this._choose(item, option)}><kbd>${index + 1}</kbd><span>${option}</span></button>`)}
       </div>
       <div class="free-answer">
-        <input type="text" aria-label=${t('own_answer')} placeholder=${t('own_answer')} .value=${this.text} @input=${(event) => { this.text = event.target.value; this.page.again(); }} @keydown=${(event) => { if (event.key === 'Enter' && !event.isComposing && event.keyCode !== 229) { event.preventDefault(); if (own || this.chosen.size) { submit(); } } }}>
+        <input type="text" aria-label=${t('own_answer')} placeholder=${t('own_answer')} .value=${this.text} @input=${(event) => { this.text = event.target.value; this.page.again(); }} @keydown=${(event) => { if (event.key === 'Enter' && !event.isComposing && event.keyCode !== 229) { event.preventDefault(); if (!off && (own || this.chosen.size)) { submit(); } } }}>
         <button type="button" class="button primary" ?disabled=${off || (!own && !this.chosen.size)} @click=${submit}>${t('answer')}</button>
         <button type="button" class="button" ?disabled=${off} @click=${decide}>${t('agent_decides')}</button>
       </div>`;
@@ -459,7 +469,7 @@ export class DecisionBar {
       this.planText = new StreamingMarkdown();
     }
     this.planText.set(item.text ?? '', true);
-    const off = this.busy || performance.now() < this.settled;
+    const off = this.busy || performance.now() < this.settled || !this.page.can('decide');
     return html`
       <div class="decision-head"><span class="decision-icon">${icon('spark')}</span><div class="decision-title"><h2>${t('plan_question')}</h2></div>${this._count(items)}</div>
       ${this.mode === 'edit'
@@ -470,8 +480,8 @@ export class DecisionBar {
         ${this.mode === 'reject' ? html`<button type="button" class="button danger" ?disabled=${off} @click=${() => this._plan(item, false)}>${t('plan_reject')}</button>
           <button type="button" class="button" @click=${() => this._setMode('')}>${t('cancel')}</button>` : html`
           <button type="button" class="button primary accept" ?disabled=${off} @click=${() => this._plan(item, true)}>${t('plan_accept')} <kbd>a</kbd></button>
-          <button type="button" class="button reject" @click=${() => this._setMode('reject')}>${t('plan_reject')} <kbd>x</kbd></button>
-          ${this.mode === 'edit' ? nothing : html`<button type="button" class="button" @click=${() => this._setMode('edit')}>${t('edit')}</button>`}`}
+          <button type="button" class="button reject" ?disabled=${off} @click=${() => this._setMode('reject')}>${t('plan_reject')} <kbd>x</kbd></button>
+          ${this.mode === 'edit' ? nothing : html`<button type="button" class="button" ?disabled=${off} @click=${() => this._setMode('edit')}>${t('edit')}</button>`}`}
       </div>`;
   }
 

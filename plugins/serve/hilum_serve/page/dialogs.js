@@ -65,16 +65,16 @@ export function textDialog(title, value, action) {
     </form>`);
 }
 
-/** Let the user choose one of several items: {value, label, about, current}. */
+/** Let the user choose one of several items: {value, label, about, current, disabled}. */
 export function pickDialog(title, items, { search = items.length > 8 } = {}) {
   let query = '';
   return openDialog(title, (close, again) => {
     const found = items.filter((item) => `${item.label} ${item.about ?? ''}`.toLowerCase().includes(query));
     return html`
       ${search ? html`<input type="search" autofocus aria-label=${t('search')} placeholder=${t('search')} @input=${(event) => { query = event.target.value.toLowerCase(); again(); }}
-        @keydown=${(event) => { if (event.key === 'Enter' && !event.isComposing && found.length) { event.preventDefault(); close(found[0].value); } }}>` : nothing}
+        @keydown=${(event) => { if (event.key === 'Enter' && !event.isComposing && found.length && !found[0].disabled) { event.preventDefault(); close(found[0].value); } }}>` : nothing}
       <div class="choices" role="group" aria-label=${title} @keydown=${moveInList}>
-        ${found.map((item, index) => html`<button type="button" class="choice" ?autofocus=${!search && (item.current || index === 0)} aria-pressed=${String(Boolean(item.current))} @click=${() => close(item.value)}>
+        ${found.map((item, index) => html`<button type="button" class="choice" ?autofocus=${!search && (item.current || index === 0)} aria-pressed=${String(Boolean(item.current))} ?disabled=${item.disabled} @click=${() => close(item.value)}>
           <span class="choice-label">${item.label}${item.current ? html` <span class="choice-check">${icon('check')}</span>` : nothing}</span>
           ${item.about ? html`<span class="quiet">${item.about}</span>` : nothing}</button>`)}
         ${found.length ? nothing : html`<p class="quiet pad">${t('nothing_found')}</p>`}
@@ -87,7 +87,7 @@ export function moveInList(event) {
   if (event.key !== 'ArrowDown' && event.key !== 'ArrowUp') {
     return;
   }
-  const buttons = [...event.currentTarget.querySelectorAll('button')];
+  const buttons = [...event.currentTarget.querySelectorAll('button:enabled')];
   const index = buttons.indexOf(document.activeElement);
   const next = buttons[index + (event.key === 'ArrowDown' ? 1 : -1)];
   if (next) {

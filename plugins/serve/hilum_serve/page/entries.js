@@ -117,6 +117,7 @@ export class EntryRows {
       width: page.width(),
       store: page.store,
       actions: page.actions,
+      can: (action) => page.can(action),
     };
   }
 
@@ -142,7 +143,7 @@ export class EntryRows {
       </div>
       <div class="row-actions">
         <button type="button" class="icon-button copy" aria-label=${t('copy')} title=${t('copy')} @click=${(event) => copyFrom(event.currentTarget, text)}></button>
-        ${entry.steers || (entry.agent && entry.agent !== 'main') ? nothing : html`<button type="button" class="icon-button" aria-label=${t('rewind_here')} title=${t('rewind_here')} @click=${() => actions.rewind(entry)}>${icon('undo')}</button>`}
+        ${entry.steers || (entry.agent && entry.agent !== 'main') ? nothing : html`<button type="button" class="icon-button" aria-label=${t('rewind_here')} title=${t('rewind_here')} ?disabled=${!this.page.can('rewind')} @click=${() => actions.rewind(entry)}>${icon('undo')}</button>`}
       </div>`;
   }
 
@@ -213,7 +214,7 @@ export class EntryRows {
       <p class="outcome-title">${icon(failed ? 'alert' : 'stop')} ${end.state === 'completed' ? t('run_completed') : title} ${end.code ? html`<code>${end.code}</code>` : nothing}</p>
       ${facts.map((fact) => html`<p class="quiet plain-text">${fact}</p>`)}
       ${entry.unread?.length ? html`<p>${t('unread_messages')}</p><ul>${entry.unread.map((text) => html`<li class="plain-text">${text}</li>`)}</ul>` : nothing}
-      ${isLast && end.state !== 'completed' ? html`<button type="button" class="button" @click=${() => actions.retry()}>${icon('retry')} ${t('continue_run')}</button>` : nothing}
+      ${isLast && end.state !== 'completed' ? html`<button type="button" class="button" ?disabled=${!this.page.can('retry')} @click=${() => actions.retry()}>${icon('retry')} ${t('continue_run')}</button>` : nothing}
     </div>`;
   }
 }

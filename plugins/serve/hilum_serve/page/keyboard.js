@@ -56,7 +56,7 @@ function escape(app, inInput, target) {
     page.decisions._setMode('');
   } else if (page?.store.agent) {
     page.showAgent(null);
-  } else if (page?.store.isRunning() && app.may('prompt')) {
+  } else if (page?.store.isRunning() && page.can('stop')) {
     const now = performance.now();
     if (now - first <= STOP_WITHIN) {
       page.actions.stop();
@@ -111,7 +111,7 @@ const KEYS = {
   },
   n: (app) => app.newSession(),
   p: (app, page) => page && app.togglePanel(),
-  m: (_app, page) => page?.actions.chooseModel(),
+  m: (_app, page) => page?.can('model') && page.actions.chooseModel(),
   j: (_app, page) => moveRow(page, 1),
   k: (_app, page) => moveRow(page, -1),
   o: () => document.activeElement?.closest?.('.row')?.querySelector('.fold')?.click(),

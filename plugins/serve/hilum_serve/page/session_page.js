@@ -38,6 +38,7 @@ export class SessionPage {
     this.endedWhy = '';
     this.files = [];
     this.filesSeq = -1;
+    this.redoable = false; // whether the last undo can be undone
     this.wasRunning = null;
     this.scheduled = false;
     this.actions = this._makeActions();
@@ -87,7 +88,7 @@ export class SessionPage {
     this.connection = new Connection(this.session, {
       after: () => (this.store.loaded ? this.store.seq : 0),
       messages: (list) => this._receive(list),
-      state: () => this.again(),
+      state: () => this.again(true), // cards can be decided only while connected
       refused: () => this._checkAccess(),
       ended: (code, error) => this._streamEnded(code, error),
     });
@@ -123,6 +124,12 @@ export class SessionPage {
 
   say(text, hint) {
     this.app.say(text, hint);
+  }
+
+  /** Return whether the user can do something now; nobody decides without a connection. */
+  can(action) {
+    const isCurrent = action !== 'decide' || this.connection?.state === 'open';
+    return isCurrent && this.app.can(action);
   }
 
   // --- the stream ------------------------------------------------------------------------------
@@ -263,6 +270,7 @@ export class SessionPage {
       this.filesSeq = filesSeq;
       const found = filesSeq ? await this.api.files().catch(() => null) : null;
       this.files = found?.files ?? [];
+      this.redoable = found?.redoable ?? false;
       this.again();
     }
     if (running !== this.wasRunning) {
@@ -332,7 +340,7 @@ export class SessionPage {
     }
     render(this._drawLeft() ?? this.decisions.draw(), this.bar);
     render(this.following || isEmpty ? nothing : html`<button type="button" class="jump" @click=${() => this.list.scrollToEnd()}>${icon('arrow_down')} ${this.unread ? t('n_new', { n: this.unread }) : t('to_end')}</button>`, this.jump);
-    render(drawStatus({ store: this.store, connection, actions: this.actions }), this.status);
+    render(drawStatus({ store: this.store, connection, actions: this.actions, can: (action) => this.can(action) }), this.status);
     this.composer.draw();
     this.app.again();
   }
@@ -345,7 +353,7 @@ export class SessionPage {
     }
     return html`<section class="decision left" aria-label=${t('continue_run')}><div class="decision-head">
       <span class="decision-icon">${icon('retry')}</span><div class="decision-title"><h2>${t('left_runs', { n: left })}</h2></div>
-      <button type="button" class="button primary small" @click=${() => this.actions.resume()}>${t('continue_run')}</button></div></section>`;
+      <button type="button" class="button primary small" ?disabled=${!this.can('retry')} @click=${() => this.actions.resume()}>${t('continue_run')}</button></div></section>`;
   }
 
   _drawEmpty() {

@@ -11,23 +11,23 @@ const CHOICES = {
   tool_protocol: ['auto', 'native', 'text'],
 };
 
-function choice(label, values, current, change, hint = nothing) {
+function choice(label, values, current, change, hint = nothing, off = false) {
   return html`<label class="setting"><span>${label}${hint === nothing ? nothing : html`<small class="quiet">${hint}</small>`}</span>
-    <select @change=${(event) => change(event.target.value)}>
+    <select ?disabled=${off} @change=${(event) => change(event.target.value)}>
       ${values.map(([value, text]) => html`<option value=${value} ?selected=${value === current}>${text}</option>`)}
     </select></label>`;
 }
 
-function toggle(label, on, change, hint) {
+function toggle(label, on, change, hint, off = false) {
   return html`<label class="setting"><span>${label}${hint ? html`<small class="quiet">${hint}</small>` : nothing}</span>
-    <input type="checkbox" role="switch" .checked=${on} @change=${(event) => change(event.target.checked)}></label>`;
+    <input type="checkbox" role="switch" .checked=${on} ?disabled=${off} @change=${(event) => change(event.target.checked)}></label>`;
 }
 
 /**
  * Open the settings.
  *
- * @param {object|null} session read() and write(name, value) of the session's settings; null
- *   without a session.
+ * @param {object|null} session read() and write(name, value) of the session's settings, and
+ *   may(right); null without a session.
  */
 export function openSettings(session, signOut) {
   let found = null;
@@ -70,15 +70,16 @@ function drawSession(session, found, again) {
       t(`setting_${setting.name}_about`, {}, setting.help),
       setting.at_once ? '' : t('setting_later'),
     ].filter(Boolean).join(' ');
+    const off = !session.may(setting.rights);
     if (setting.value === null) {
       return html`<div class="setting"><span>${label}<small class="quiet">${t('not_installed')}</small></span></div>`;
     }
     if (typeof setting.value === 'boolean') {
-      return toggle(label, setting.value, change(setting), hint);
+      return toggle(label, setting.value, change(setting), hint, off);
     }
     const values = CHOICES[setting.name].map((value) => [
       value, t(`${setting.name === 'approve' ? 'policy' : 'protocol'}_${value}`),
     ]);
-    return choice(label, values, setting.value, change(setting), hint);
+    return choice(label, values, setting.value, change(setting), hint, off);
   });
 }

@@ -64,7 +64,7 @@ export class SidePanel {
 
   _files() {
     const files = this.page.files ?? [];
-    if (files.length === 0) {
+    if (files.length === 0 && !this.page.redoable) {
       return nothing;
     }
     return html`<section class="panel-section"><h3>${t('changed_files')} <span class="quiet">${files.length}</span></h3>
@@ -74,8 +74,8 @@ export class SidePanel {
           ${file.added || file.removed ? html`<span class="line-counts"><b class="added">+${file.added ?? 0}</b> <b class="removed">−${file.removed ?? 0}</b></span>` : nothing}</button></li>`;
       })}</ul>
       <div class="panel-actions">
-        <button type="button" class="text-button" @click=${() => this.page.actions.undo()}>${icon('undo')} ${t('undo')}</button>
-        <button type="button" class="text-button" @click=${() => this.page.actions.redo()}>${t('redo')}</button>
+        <button type="button" class="text-button" ?disabled=${!this.page.can('undo')} @click=${() => this.page.actions.undo()}>${icon('undo')} ${t('undo')}</button>
+        <button type="button" class="text-button" ?disabled=${!this.page.redoable || !this.page.can('redo')} @click=${() => this.page.actions.redo()}>${t('redo')}</button>
       </div></section>`;
   }
 

@@ -25,7 +25,7 @@ export class Sidebar {
         <a class="brand" href="#/" aria-label="hilum"><img src="page/icon.svg" alt="" width="22" height="22"><span>hilum</span></a>
         <button type="button" class="icon-button only-narrow" aria-label=${t('close')} @click=${() => app.closeDrawers()}>${icon('close')}</button>
       </div>
-      <button type="button" class="button primary new-session" @click=${() => app.newSession()}>${icon('plus')} ${t('new_session')}</button>
+      <button type="button" class="button primary new-session" ?disabled=${!app.can('new_session')} @click=${() => app.newSession()}>${icon('plus')} ${t('new_session')}</button>
       <div class="search-box">${icon('search')}<input type="search" id="session-search" aria-label=${t('search_sessions')} placeholder=${t('search_sessions')} .value=${this.query} @input=${(event) => this._search(event.target.value)} @keydown=${(event) => this._down(event)}></div>
       <nav class="sessions" aria-label=${t('sessions')} @keydown=${(event) => this._move(event)}>
         ${groups.map(([workspace, sessions]) => html`
@@ -53,7 +53,7 @@ export class Sidebar {
       </a>
       <button type="button" class="icon-button session-more" aria-label=${t('actions_for', { title })} aria-expanded=${String(open)} @click=${() => this._toggle(session.id)}>${icon('dots')}</button>
       ${open ? html`<div class="menu session-menu" role="menu" @keydown=${(event) => this._menuKey(event)} @focusout=${(event) => this._left(event)}>
-        ${[['rename', t('rename')], ['fork', t('fork')], ['export', t('export')], ['remove', t('delete')]].map(([name, label]) => html`<button type="button" role="menuitem" class=${name === 'remove' ? 'danger-text' : ''} @click=${() => { this.menu = ''; app.sessionAction(name, session); }}>${label}</button>`)}
+        ${[['rename', t('rename')], ['fork', t('fork')], ['export', t('export')], ['remove', t('delete')]].map(([name, label]) => html`<button type="button" role="menuitem" class=${name === 'remove' ? 'danger-text' : ''} ?disabled=${!app.can(name)} @click=${() => { this.menu = ''; app.sessionAction(name, session); }}>${label}</button>`)}
       </div>` : nothing}
     </li>`;
   }
@@ -61,7 +61,7 @@ export class Sidebar {
   _toggle(id) {
     this.menu = this.menu === id ? '' : id;
     this.app.again();
-    requestAnimationFrame(() => document.querySelector('.session-menu button')?.focus());
+    requestAnimationFrame(() => document.querySelector('.session-menu button:enabled')?.focus());
   }
 
   _left(event) {
@@ -72,7 +72,7 @@ export class Sidebar {
   }
 
   _menuKey(event) {
-    const buttons = [...event.currentTarget.querySelectorAll('button')];
+    const buttons = [...event.currentTarget.querySelectorAll('button:enabled')];
     const index = buttons.indexOf(document.activeElement);
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (event.key === 'Escape') {

@@ -6,7 +6,7 @@ import { icon } from './icons.js';
 import { t } from './strings.js';
 
 /** Draw the status bar. */
-export function drawStatus({ store, connection, actions }) {
+export function drawStatus({ store, connection, actions, can }) {
   const { state } = store;
   const usage = store.usage();
   const lead = store.actor();
@@ -15,9 +15,9 @@ export function drawStatus({ store, connection, actions }) {
   return html`
     <button type="button" class="connection ${connection}" title=${t(`connection_${connection}`)} @click=${() => actions.reconnect()}>
       <span class="dot ${connection}"></span><span class=${connection === 'open' ? 'visually-hidden' : ''} role="status">${t(`connection_${connection}`)}</span></button>
-    <button type="button" class="pick" title=${t('choose_model')} @click=${() => actions.chooseModel()}>${baseName(state.model || lead.model || t('model'))}</button>
-    <button type="button" class="pick" title=${t('choose_mode')} @click=${() => actions.chooseMode()}>${state.mode || lead.mode || t('mode')}</button>
-    <button type="button" class="pick" title=${t('choose_policy')} @click=${() => actions.choosePolicy()}>${icon('shield')} ${state.approve ? t(`policy_${state.approve}`) : t('policy')}</button>
+    <button type="button" class="pick" title=${t('choose_model')} ?disabled=${!can('model')} @click=${() => actions.chooseModel()}>${baseName(state.model || lead.model || t('model'))}</button>
+    <button type="button" class="pick" title=${t('choose_mode')} ?disabled=${!can('mode')} @click=${() => actions.chooseMode()}>${state.mode || lead.mode || t('mode')}</button>
+    <button type="button" class="pick" title=${t('choose_policy')} ?disabled=${!can('policy')} @click=${() => actions.choosePolicy()}>${icon('shield')} ${state.approve ? t(`policy_${state.approve}`) : t('policy')}</button>
     <span class="facts-line">
       ${store.isRunning() && lead.turn ? html`<span>${t('turn_n', { n: lead.turn })}</span>` : nothing}
       ${usage.input + usage.output ? html`<span title=${t('tokens')}>${formatTokens(usage.input + usage.output)}</span>` : nothing}

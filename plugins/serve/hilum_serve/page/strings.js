@@ -7,6 +7,7 @@ import { preference } from './preferences.js';
 export const TEXTS = [
   ['accept', 'Accept', '同意'],
   ['accept_all', 'Accept all {n}', '全部同意（{n}）'],
+  ['accept_alone', '{n} dangerous call must be accepted on its own.\u0001{n} dangerous calls must each be accepted on their own.', '有 {n} 个危险的调用需要单独同意。'],
   ['accept_edited', 'Accept edited call', '按修改后的参数同意'],
   ['actions', 'Actions', '操作'],
   ['actions_for', 'Actions for {title}', '“{title}”的操作'],
@@ -131,6 +132,7 @@ export const TEXTS = [
   ['no_differences', 'No differences.', '没有差异。'],
   ['no_files_change', 'No files change.', '没有文件会改变。'],
   ['no_rewind', 'This prompt cannot be rewound any more.', '无法再回退到此输入。'],
+  ['no_right', 'Your token does not have the right to do this.', '你的令牌无权执行此操作。'],
   ['no_sessions', 'No sessions yet.', '还没有会话。'],
   ['no_timeline', 'Nothing has run yet.', '尚未运行。'],
   ['no_todos', 'No plan yet. For longer tasks, the agent writes its steps here.', '暂无计划。对于较长的任务，代理会在此列出步骤。'],

@@ -171,6 +171,50 @@ def test_escape_in_the_search_shows_all_sessions_again(server, open_session):
     assert page.get_by_text("Nothing found.").count() == 0
 
 
+WATCHED = ("New session", "Stop", "Accept", "Reject", "Undo", "Redo")
+
+
+def test_who_may_only_watch_has_no_active_controls(server, open_session):
+    each = card(1, "bash", {"command": "pytest"}, "waiting_for_approval", risk="execute")
+    server.entries = [prompt(0, "Go"), each]
+    server.state.update(RUNNING, waiting=[approval("a1", each)], files_seq=1)
+    server.replies["GET /me"] = (200, {"name": "eve", "rights": "watch"})
+    server.replies["GET /files"] = (200, {"files": [{"path": "a.py"}], "redoable": True})
+    page = open_session("wide")
+    page.locator(".card-decision").wait_for()
+    page.get_by_role("button", name="Redo").wait_for()
+    for name in WATCHED:
+        buttons = page.get_by_role("button", name=name, exact=name == "Stop")
+        assert buttons.count() > 0, name
+        assert all(button.is_disabled() for button in buttons.all()), name
+    for menu in ("Actions for Mend the calculator", "Actions"):
+        page.get_by_role("button", name=menu, exact=True).click()
+        for action in ("Rename", "Fork", "Delete"):
+            item = page.locator(".session-menu button, .choice", has_text=action)
+            assert item.is_disabled(), action
+        page.locator(".session-menu button, .choice", has_text="Export").and_(
+            page.locator(":enabled")
+        ).wait_for()
+        page.keyboard.press("Escape")
+    assert page.locator(".status .pick:enabled").count() == 0
+    page.locator(".scroller").focus()
+    page.keyboard.press("Escape")
+    page.keyboard.press("Escape")
+    page.keyboard.press("n")
+    page.get_by_text("Your token does not have the right to do this.").wait_for()
+    assert {asked.method for asked in server.asked} == {"GET"}
+
+
+def test_redo_needs_an_undo(server, open_session):
+    server.state["files_seq"] = 1
+    server.replies["GET /files"] = (200, {"files": [{"path": "a.py"}], "redoable": False})
+    page = open_session("wide")
+    page.get_by_role("button", name="Redo", disabled=True).wait_for()
+    server.replies["GET /files"] = (200, {"files": [], "redoable": True})
+    server.change(files_seq=2)
+    page.get_by_role("button", name="Redo", disabled=False).wait_for()
+
+
 def test_a_failed_run_is_continued(server, open_session):
     server.entries = every_state()[:11]
     page = open_session()

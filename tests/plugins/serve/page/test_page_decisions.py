@@ -154,6 +154,35 @@ def test_who_may_only_watch_cannot_decide(server, open_session):
     assert not any(each.path == "/approvals/a0" for each in server.asked)
 
 
+def test_all_counts_only_what_it_accepts_and_tells_what_remains(server, open_session):
+    ask(server, count=3)
+    server.replies["facts a1"]["dangers"] = [{"text": "deletes files", "grave": True}]
+    page = open_session()
+    page.locator(".alone-note").get_by_text(
+        "1 dangerous call must be accepted on its own"
+    ).wait_for()
+    page.locator(".accept-all:enabled", has_text="Accept all 2").click()
+    assert server.wait_for("/approvals").body["ids"] == ["a0", "a2"]
+
+
+def test_nothing_is_decided_while_the_server_is_unreachable(server, open_session):
+    ask(server)
+    page = open_session(expected="WebSocket")
+    page.locator(".decision .accept:enabled").wait_for()
+    server.refuses_streams = True
+    server.disconnect()
+    page.locator(".connection.reconnecting").wait_for()
+    for button in ("accept", "reject", "edit"):
+        page.locator(f".decision .{button}:disabled").wait_for()
+    page.locator(".card-decision").get_by_role("button", name="Accept", disabled=True).wait_for()
+    page.locator(".scroller").focus()
+    page.keyboard.press("a")
+    server.refuses_streams = False
+    page.locator(".decision .accept:enabled").wait_for()
+    page.locator(".card-decision").get_by_role("button", name="Accept", disabled=False).wait_for()
+    assert not any(each.path == "/approvals/a0" for each in server.asked)
+
+
 def test_questions_by_click_and_in_own_words(server, open_session):
     question = {"kind": "question", "id": "q1", "seq": 1, "agent": "main", "call": "", "question": "Which one?",
                 "options": ["red", "blue"], "multiple": False, "deadline": 0}  # fmt: skip
