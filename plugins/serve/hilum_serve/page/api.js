@@ -158,6 +158,7 @@ export class SessionApi {
   state() { return this.get(''); }
   set(body) { return this.change('PATCH', '', body); }
   remove() { return this.change('DELETE', ''); }
+  close() { return this.change('POST', '/close'); }
   open() { return this.change('POST', '/open'); }
   fork(body = {}) { return this.change('POST', '/fork', body); }
   exportAs(format) { return this.get('/export', { format }, { raw: true }); }

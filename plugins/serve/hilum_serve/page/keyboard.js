@@ -38,8 +38,8 @@ function escape(app, inInput, target) {
     app.closeDrawers();
   } else if (page?.decisions.mode) {
     page.decisions._setMode('');
-  } else if (page?.store.isRunning() && (!inInput || target.value === '')) {
-    page.actions.stop();
+  } else if (page?.store.isShownAgentRunning() && (!inInput || target.value === '')) {
+    page.actions.stop(page.store.agent);
   } else if (inInput) {
     target.blur();
     page?.scroller.focus({ preventScroll: true });
