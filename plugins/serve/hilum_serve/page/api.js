@@ -197,6 +197,7 @@ export class SessionApi {
   setSettings(body) { return this.change('PATCH', '/settings', body); }
   complete(text, signal) { return this.get('/complete', { text }, { signal }); }
   entries(before, limit = 200) { return this.get('/entries', { before, limit }); }
+  events(after, limit) { return this.get('/events', { after, limit }); }
   result(call, offset, limit) {
     return this.get(`/calls/${id(call)}/result`, { offset, limit });
   }

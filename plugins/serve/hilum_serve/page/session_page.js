@@ -21,6 +21,8 @@ import { t } from './strings.js';
 import { VirtualList } from './virtual_list.js';
 
 const OLDER = 200;
+const ANSWER_EVENTS = 100; // events after the start of a request that are read at once for its answer
+const ANSWER_PAGES = 10;
 const TOKEN_ENDED = 4401; // codes with which the server ends a stream
 const FORBIDDEN = 4403;
 
@@ -257,6 +259,27 @@ export class SessionPage {
     this.loadingOlder = false;
   }
 
+  /** Return the whole text of a long answer, which its event has; null if it is not found. */
+  async _loadAnswer(entry) {
+    // The entry has the number of the event with which its request began.
+    let after = entry.seq - 1;
+    for (let page = 0; page < ANSWER_PAGES; page++) {
+      const { events, last } = await this.api.events(after, ANSWER_EVENTS);
+      const found = events.find(
+        (event) => event.type === 'model_answered' && event.agent === entry.agent,
+      );
+      if (found) {
+        return found.message.parts.filter((part) => part.type === 'text').map((part) => part.text).join('');
+      }
+      after = events.at(-1)?.seq ?? last;
+      if (after >= last) {
+        break;
+      }
+    }
+    this.say(t('answer_not_found'));
+    return null;
+  }
+
   /** Read what the stream does not contain, when it may have changed. */
   async _readFacts() {
     this._readFiles();
@@ -416,6 +439,7 @@ export class SessionPage {
       loadResult: async (card, offset, limit) => {
         return attempt(() => this.api.result(card.call.id, offset, limit));
       },
+      loadAnswer: (entry) => attempt(() => this._loadAnswer(entry)),
       completeFiles: async (text, signal) => {
         try {
           const found = await this.api.complete(text, signal);
