@@ -158,6 +158,7 @@ export class SessionApi {
   state() { return this.get(''); }
   set(body) { return this.change('PATCH', '', body); }
   remove() { return this.change('DELETE', ''); }
+  close() { return this.change('POST', '/close'); }
   open() { return this.change('POST', '/open'); }
   fork(body = {}) { return this.change('POST', '/fork', body); }
   exportAs(format) { return this.get('/export', { format }, { raw: true }); }
@@ -196,6 +197,7 @@ export class SessionApi {
   setSettings(body) { return this.change('PATCH', '/settings', body); }
   complete(text, signal) { return this.get('/complete', { text }, { signal }); }
   entries(before, limit = 200) { return this.get('/entries', { before, limit }); }
+  events(after, limit) { return this.get('/events', { after, limit }); }
   result(call, offset, limit) {
     return this.get(`/calls/${id(call)}/result`, { offset, limit });
   }

@@ -57,7 +57,7 @@ export class Composer {
 
   draw() {
     const { store } = this.page;
-    const running = store.isRunning();
+    const running = store.isShownAgentRunning();
     const queue = store.queue();
     const steering = store.steering();
     const may = this.page.app.may('prompt');
@@ -81,7 +81,7 @@ export class Composer {
           @click=${() => this._complete()}></textarea>
         <div class="input-actions">
           <label class="icon-button" title=${t('add_images')}><input type="file" class="visually-hidden" accept=${IMAGE_TYPES.join(',')} multiple aria-label=${t('add_images')} @change=${(event) => { this._addFiles(event.target.files); event.target.value = ''; }}>${icon('image')}</label>
-          ${running ? html`<button type="button" class="send stop" aria-label=${t('stop')} title=${`${t('stop')} (Esc Esc)`} ?disabled=${!this.page.can('stop')} @click=${() => this.page.actions.stop()}>${icon('stop')}</button>` : nothing}
+          ${running ? html`<button type="button" class="send stop" aria-label=${t('stop')} title=${`${t('stop')} (Esc Esc)`} ?disabled=${!this.page.can('stop')} @click=${() => this.page.actions.stop(store.agent)}>${icon('stop')}</button>` : nothing}
           <button type="button" class="send" aria-label=${running ? t('steer') : t('send')} title=${running ? t('steer_hint') : t('send')} ?disabled=${this.busy || !may} @click=${() => this.submit()}>${icon('send')}</button>
         </div>
       </div>`, this.root);

@@ -54,16 +54,16 @@ function escape(app, inInput, target) {
     app.closeDrawers();
   } else if (page?.decisions.mode) {
     page.decisions._setMode('');
-  } else if (page?.store.agent) {
-    page.showAgent(null);
-  } else if (page?.store.isRunning() && page.can('stop')) {
+  } else if (page?.store.isShownAgentRunning() && page.can('stop')) {
     const now = performance.now();
     if (now - first <= STOP_WITHIN) {
-      page.actions.stop();
+      page.actions.stop(page.store.agent);
     } else {
       escaped = now;
       app.say(t('esc_again'), '', 'info', STOP_WITHIN);
     }
+  } else if (page?.store.agent) {
+    page.showAgent(null);
   }
 }
 

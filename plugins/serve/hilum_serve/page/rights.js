@@ -4,6 +4,8 @@ const RIGHTS = ['watch', 'prompt', 'approve', 'administer'];
 
 const NEEDED = {
   export: 'watch',
+  grants: 'watch',
+  close: 'prompt',
   compact: 'prompt',
   fork: 'prompt',
   mode: 'prompt',

@@ -8,6 +8,7 @@ import { copyText } from './copying.js';
 import { DecisionBar, describeWaiting } from './decisions.js';
 import { openDialog, pickDialog } from './dialogs.js';
 import { EntryRows, estimateHeight, isShown } from './entries.js';
+import { grantsDialog } from './grants_dialog.js';
 import { diffDialog, rewindDialog, undoDialog } from './going_back.js';
 import { icon } from './icons.js';
 import { formatTokens } from './format.js';
@@ -20,6 +21,8 @@ import { t } from './strings.js';
 import { VirtualList } from './virtual_list.js';
 
 const OLDER = 200;
+const ANSWER_EVENTS = 100; // events after the start of a request that are read at once for its answer
+const ANSWER_PAGES = 10;
 const TOKEN_ENDED = 4401; // codes with which the server ends a stream
 const FORBIDDEN = 4403;
 
@@ -39,6 +42,7 @@ export class SessionPage {
     this.files = [];
     this.filesSeq = -1;
     this.redoable = false; // whether the last undo can be undone
+    this.readingFiles = false;
     this.wasRunning = null;
     this.scheduled = false;
     this.actions = this._makeActions();
@@ -262,17 +266,31 @@ export class SessionPage {
     this.loadingOlder = false;
   }
 
+  /** Return the whole text of a long answer, which its event has; null if it is not found. */
+  async _loadAnswer(entry) {
+    // The entry has the number of the event with which its request began.
+    let after = entry.seq - 1;
+    for (let page = 0; page < ANSWER_PAGES; page++) {
+      const { events, last } = await this.api.events(after, ANSWER_EVENTS);
+      const found = events.find(
+        (event) => event.type === 'model_answered' && event.agent === entry.agent,
+      );
+      if (found) {
+        return found.message.parts.filter((part) => part.type === 'text').map((part) => part.text).join('');
+      }
+      after = events.at(-1)?.seq ?? last;
+      if (after >= last) {
+        break;
+      }
+    }
+    this.say(t('answer_not_found'));
+    return null;
+  }
+
   /** Read what the stream does not contain, when it may have changed. */
   async _readFacts() {
-    const { files_seq: filesSeq = 0 } = this.store.state;
+    this._readFiles();
     const running = this.store.isRunning();
-    if (filesSeq !== this.filesSeq) {
-      this.filesSeq = filesSeq;
-      const found = filesSeq ? await this.api.files().catch(() => null) : null;
-      this.files = found?.files ?? [];
-      this.redoable = found?.redoable ?? false;
-      this.again();
-    }
     if (running !== this.wasRunning) {
       this.wasRunning = running;
       const usage = running ? null : await this.api.usage().catch(() => null);
@@ -282,6 +300,21 @@ export class SessionPage {
         this.again();
       }
     }
+  }
+
+  /** Read the changed files if they are shown: the server compares all of them for each request. */
+  async _readFiles() {
+    const { files_seq: filesSeq = 0 } = this.store.state;
+    if (filesSeq === this.filesSeq || this.readingFiles || this.ended || !this.app.isPanelShown()) {
+      return;
+    }
+    this.readingFiles = true;
+    this.filesSeq = filesSeq;
+    const found = filesSeq ? await this.api.files().catch(() => null) : null;
+    this.readingFiles = false;
+    this.files = found?.files ?? [];
+    this.redoable = found?.redoable ?? false;
+    this.again(); // also reads what has changed meanwhile
   }
 
   async _loadCommands() {
@@ -331,6 +364,7 @@ export class SessionPage {
 
   _draw() {
     const connection = this.connection?.state ?? 'connecting';
+    this._readFiles();
     const isEmpty = this.list.keys.length === 0;
     this.scroller.setAttribute('aria-label', t('conversation'));
     this.dock.hidden = Boolean(this.ended); // any change would open the session again
@@ -413,6 +447,7 @@ export class SessionPage {
       loadResult: async (card, offset, limit) => {
         return attempt(() => this.api.result(card.call.id, offset, limit));
       },
+      loadAnswer: (entry) => attempt(() => this._loadAnswer(entry)),
       completeFiles: async (text, signal) => {
         try {
           const found = await this.api.complete(text, signal);
@@ -434,6 +469,10 @@ export class SessionPage {
       undoCall: (card) => this._undo({ scope: 'call', name: card.call.id }),
       redo: () => this._redo(),
       rewind: (entry) => this._rewind(entry),
+      grants: () => grantsDialog({
+        read: async () => (await attempt(() => this.api.grants()))?.grants ?? null,
+        revoke: app.may('approve') ? (scope) => run(() => this.api.removeGrant(scope)) : null,
+      }),
       reconnect: () => this.connection?.reconnect(),
       chooseModel: () => this._choose('model', t('choose_model'), async () => {
         const found = await this.api.models();
@@ -506,8 +545,13 @@ export class SessionPage {
       }
       return;
     }
+    await this._rewindTo(point);
+  }
+
+  /** Go back to one of the points that the server lists. */
+  async _rewindTo(point) {
     const { to } = point;
-    const choice = await rewindDialog(entry, () => this.app.attempt(() => this.api.previewRewind({ to })));
+    const choice = await rewindDialog(point.text, () => this.app.attempt(() => this.api.previewRewind({ to })));
     if (!choice) {
       return;
     }
@@ -536,7 +580,7 @@ export class SessionPage {
       }
     }
     this.list.scrollToEnd();
-    const steers = this.store.isRunning() && images.length === 0 && !command;
+    const steers = this.store.isShownAgentRunning() && images.length === 0 && !command;
     const agent = this.store.agent ?? undefined;
     const sent = await this.app.attempt(async () => {
       if (steers) {
@@ -566,6 +610,8 @@ export class SessionPage {
 const OWN_COMMANDS = [
   { names: ['approve'], about: 'choose_policy', run: (page, value) => (value ? page.actions.set({ approve: value }) : page.actions.choosePolicy()) },
   { names: ['clear', 'new'], about: 'new_session', run: (page) => page.app.newSession() },
+  { names: ['approvals'], about: 'grants', run: (page) => page.actions.grants() },
+  { names: ['close'], about: 'close_session', run: (page) => page.app.sessionAction('close', { id: page.session, title: page.title() }) },
   { names: ['compact'], about: 'compact', run: (page, focus) => page.actions.compact(focus) },
   { names: ['continue', 'retry'], about: 'continue_run', run: (page) => page.actions.retry() },
   { names: ['copy'], about: 'copy_answer', run: (page) => copyLastAnswer(page) },
@@ -606,14 +652,22 @@ async function copyLastAnswer(page) {
   }
 }
 
+/** Let the user choose among all prompts, also those that the page has not loaded. */
 async function chooseRewind(page) {
-  const { store } = page;
-  const prompts = store.keys
-    .map((key) => store.entries.get(key))
-    .filter((entry) => entry.kind === 'prompt' && entry.agent === store.lead() && !entry.retries && !entry.repeats && !entry.steers)
-    .reverse();
-  const id = await pickDialog(t('rewind_title'), prompts.map((entry) => ({ value: entry.id, label: (entry.typed || entry.text).slice(0, 120) })));
-  if (id !== undefined) {
-    await page.actions.rewind(store.entries.get(id));
+  const found = await page.app.attempt(() => page.api.rewindPoints());
+  if (found === null) {
+    return;
   }
+  const points = [...found.points].reverse();
+  const index = await pickDialog(t('rewind_title'), points.map((point, value) => ({
+    value, label: point.text.slice(0, 120), about: describePoint(point),
+  })));
+  if (index !== undefined) {
+    await page._rewindTo(points[index]);
+  }
+}
+
+function describePoint(point) {
+  const count = point.files?.length ?? 0;
+  return count ? `${t('n_files', { n: count })} · +${point.added} −${point.removed}` : '';
 }
