@@ -312,6 +312,27 @@ class Hub:
             opening.close.set()
             await opening.closed.wait()
 
+    async def delete(self, session: str) -> None:
+        """Close a session and delete it; requests that would open it wait meanwhile.
+
+        Raises:
+            StoreError: The session does not exist, or another process has it open.
+        """
+        while (opening := self._open.get(session)) is not None and opening.close.is_set():
+            await opening.closed.wait()
+        # A reader that returns as soon as the session closes must not open it again.
+        barrier = _Opening()
+        barrier.close.set()
+        self._open[session] = barrier
+        try:
+            if opening is not None:
+                opening.close.set()
+                await opening.closed.wait()
+            await self.store.delete(session)
+        finally:
+            del self._open[session]
+            barrier.closed.set()
+
     async def close_all(self) -> None:
         """Close all sessions, and open no more."""
         self._is_closing = True

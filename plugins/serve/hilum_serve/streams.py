@@ -17,6 +17,7 @@ import msgspec
 import trio
 from hilum import HilumError
 from hilum.errors import E_BAD_ARGS
+from hilum.hooks import unwrap_group
 from starlette.datastructures import QueryParams
 from starlette.types import Receive, Scope, Send
 
@@ -190,17 +191,24 @@ class Streams:
         if scope["type"] != "websocket":
             text = "This address is a WebSocket."
             raise Problem(400, E_BAD_ARGS, text, "For server-sent events: …/stream")
+        is_accepted = False
         try:
             query = _read_query(scope)
             await receive()  # websocket.connect
             async with self._open(scope, user, path["session"], query) as (reader, hosted):
                 await send({"type": "websocket.accept"})
+                is_accepted = True
                 await self._run_socket(reader, hosted, query.after, receive, send)
-        except HilumError as error:
+        except Exception as error:
+            # The socket is served in a nursery, which wraps errors in groups.
+            first = unwrap_group(error)
+            if not isinstance(first, HilumError):
+                raise
             # Browsers do not show the status of a refused WebSocket to the page.
-            status = find_status(error)
-            await send({"type": "websocket.accept"})
-            told = {"type": "error", "status": status, **msgspec.to_builtins(make_reply(error))}
+            status = find_status(first)
+            if not is_accepted:
+                await send({"type": "websocket.accept"})
+            told = {"type": "error", "status": status, **msgspec.to_builtins(make_reply(first))}
             await send({"type": "websocket.send", "text": f"[{encode_text(told)}]"})
             await send({"type": "websocket.close", "code": ERROR_CODES.get(status, 1013)})
 

@@ -4,6 +4,7 @@ import shutil
 
 import pytest
 import trio
+import trio.testing
 from hilum import HilumError, hookimpl
 from hilum.testing import plugin, say
 from hilum_serve.settings import ServeSettings
@@ -77,6 +78,43 @@ async def test_a_session_that_crashes_takes_no_other_down(project, capsys):
             await kept.read_until(type="run_ended")
         assert served.hub.find_hosted(broken.id) is None
     assert "ZeroDivisionError" in capsys.readouterr().err
+
+
+async def test_a_session_with_readers_is_deleted_and_not_opened_again(project, monkeypatch):
+    async with serving(project, answers=[say("one")]) as served, served.client() as client:
+        hosted = await served.hub.create(served.hub.workspaces[0], served.owner)
+        await hosted.session.run("Go")
+        reading = trio.Event()
+        returned = trio.Event()
+        statuses = []
+        delete = served.hub.store.delete
+
+        async def delete_after_return(session):
+            # The deletion is slow, and the reader has asked for the session again meanwhile.
+            await returned.wait()
+            await trio.testing.wait_all_tasks_blocked(0.05)
+            await delete(session)
+
+        monkeypatch.setattr(served.hub.store, "delete", delete_after_return)
+
+        async def read():
+            async with served.socket(hosted.id, vocabulary="view") as socket:
+                await socket.read_until(type="snapshot")
+                reading.set()
+                assert [each async for each in socket][-1]["type"] == "bye"
+            returned.set()
+            answer = await client.get(f"/api/sessions/{hosted.id}")
+            statuses.append(answer.status_code)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(read)
+            await reading.wait()
+            answer = await client.delete(
+                f"/api/sessions/{hosted.id}", headers={"hilum-seen": str(hosted.last)}
+            )
+        assert answer.status_code == 200, answer.text
+        assert statuses == [404]
+        assert served.hub.find_hosted(hosted.id) is None
 
 
 async def test_a_folder_that_is_deleted_gives_a_clear_error(project):

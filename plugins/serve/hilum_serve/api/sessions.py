@@ -331,10 +331,9 @@ async def delete_session(call: Call[None, None]) -> NoResult:
         await hosted.catch_up()
         newest = hosted.view.entries[-1].seq if hosted.view.entries else 0
         _check_fresh(call.seen or 0, newest)
-        await call.hub.close(info.id)
     else:
         _check_fresh(call.seen or 0, info.events)
-    await call.hub.store.delete(info.id)
+    await call.hub.delete(info.id)
     return NoResult()
 
 
