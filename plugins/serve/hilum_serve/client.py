@@ -265,7 +265,7 @@ class RemoteSession:
         return self._mirror.add_event(event)
 
     async def _drain(self) -> None:
-        """Wait until all wishes so far have been carried out."""
+        """Wait until all operations so far have been carried out."""
         done = trio.Event()
 
         async def note_done() -> None:

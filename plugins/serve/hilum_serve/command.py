@@ -75,7 +75,8 @@ def make_parser() -> Parser:
         action="append",
         default=[],
         metavar="NAME",
-        help="a named token that people connect with over the network; may be repeated",
+        help="accept only this named token; may be repeated (default: all named tokens, but none"
+        " over the network)",
     )
     add(
         "--proxy-user-header",
@@ -213,7 +214,7 @@ class ServeProgram:
         async with open_kernel(storage_plugins()) as kernel:
             settings = _read_settings(overrides)
             token = server.make_token() if self._is_local else ""
-            tokens = Tokens(tokens_path(), token)
+            tokens = Tokens(tokens_path(), token, names=options.token_name)
             self._check_access(tokens)
             port = settings.port if options.port is None else options.port
             listeners = listen(options.host, port)

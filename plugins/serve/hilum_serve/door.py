@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, MutableMapping
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -238,15 +237,14 @@ class Door:
         return user
 
     def _read_cookie(self, headers: Headers) -> str:
+        # Cookies of other programs on this machine arrive as well, with names and values that no
+        # parser for strict cookies accepts.
         found = ""
         for text in _values(headers, b"cookie"):
-            jar: SimpleCookie = SimpleCookie()
-            try:
-                jar.load(text)
-            except CookieError:
-                continue
-            if self._cookie in jar:
-                found = jar[self._cookie].value
+            for part in text.split(";"):
+                name, _, value = part.strip().partition("=")
+                if name == self._cookie:
+                    found = value
         return found
 
     async def _fail(self, text: str) -> None:

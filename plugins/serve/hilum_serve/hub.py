@@ -34,6 +34,10 @@ Ending = Literal["", "closed", "restart"]
 CLOSE_SECONDS = 10.0
 """Seconds that the runs of a session get to end when the session is closed."""
 CATCH_UP_SECONDS = 5.0
+MIN_IDLE_SECONDS = 0.2
+"""Seconds for which a session stays open at least, so that whoever opened it can begin to use it."""
+IDLE_CHECK_SECONDS = 0.05
+"""Minimum number of seconds between two checks whether a session is idle."""
 MAX_ANSWERS = 200
 BRANCH_SECONDS = 5.0
 """Seconds after which the git branch of a folder is read again."""
@@ -189,7 +193,7 @@ class Hub:
         self.on_news: Callable[[], None] = lambda: None
         self._nursery = nursery
         self._options = dict(options or {})
-        self._idle_seconds = idle_seconds
+        self._idle_seconds = max(idle_seconds, MIN_IDLE_SECONDS)
         self._environ = environ
         self._note_error = note_error
         self._open: dict[str, _Opening] = {}
@@ -466,7 +470,7 @@ class Hub:
             elif idle >= self._idle_seconds:
                 opening.close.set()
                 return
-            await trio.sleep(min(max(self._idle_seconds - idle, 0.01), self._idle_seconds, 30))
+            await trio.sleep(min(max(self._idle_seconds - idle, IDLE_CHECK_SECONDS), 30))
 
     async def _close_when_ended(self, opening: _Opening, hosted: HostedSession) -> None:
         """Close a session whose log broke, or whose owner in another process has left."""

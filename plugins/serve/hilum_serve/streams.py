@@ -102,9 +102,9 @@ class Phases:
         for phase in range(PHASES):
             self.wake(phase)
 
-    async def wait(self, phase: int) -> None:
-        """Wait until a group is woken."""
-        await self._events[phase].wait()
+    def find_event(self, phase: int) -> trio.Event:
+        """Return the event that is set when a group is woken the next time."""
+        return self._events[phase]
 
 
 class _Reader:
@@ -380,6 +380,8 @@ class Streams:
         position = -1
         beat_at = trio.current_time() + BEAT_SECONDS
         while True:
+            # Fetched before reading, because news that arrives while something is sent sets it.
+            woken = self._phases.find_event(reader.phase)
             if position < 0:
                 parts, position, seen = await feed.catch_up(vocabulary, after)
                 async with aclosing(parts):
@@ -408,7 +410,7 @@ class Streams:
                 await send_elements([(0, '{"type":"beat"}')])
                 beat_at = trio.current_time() + BEAT_SECONDS
             with trio.CancelScope(deadline=beat_at):
-                await self._phases.wait(reader.phase)
+                await woken.wait()
 
 
 async def _wait_gone(reader: _Reader, receive: Receive) -> None:

@@ -7,7 +7,7 @@ import hmac
 import os
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 import attrs
@@ -188,10 +188,19 @@ class Tokens:
         path: The file with the named tokens; None for none.
         start: The token of this start; empty if only named tokens are accepted.
         owner: The user of the start's token.
+        names: Names of the named tokens that are accepted; none for all in the file.
     """
 
-    def __init__(self, path: Path | None, start: str, owner: User | None = None) -> None:
+    def __init__(
+        self,
+        path: Path | None,
+        start: str,
+        owner: User | None = None,
+        *,
+        names: Collection[str] = (),
+    ) -> None:
         self._path = path
+        self._names = frozenset(names)
         self._key = secrets.token_bytes(32)
         self._start = _Known(hash_token(start), owner or _make_owner(), 0.0) if start else None
         self._named: list[_Known] = []
@@ -212,9 +221,12 @@ class Tokens:
             return False
         self._stamp = stamp
         try:
-            self._named = [_know(token) for token in read_tokens(self._path)]
+            stored = read_tokens(self._path)
         except UsageError:
-            self._named = []
+            stored = []
+        self._named = [
+            _know(token) for token in stored if not self._names or token.name in self._names
+        ]
         return True
 
     @property

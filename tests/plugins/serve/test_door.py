@@ -130,6 +130,19 @@ async def test_guessing_is_limited_and_the_right_token_still_works(run, monkeypa
     await run(test)
 
 
+@pytest.mark.parametrize(
+    "foreign", ['a=b c; {"x": 1}=y', "[x]=1", 'broken="unfinished', "=", "a", "é=ü"]
+)
+async def test_unusual_cookies_of_other_programs_do_not_matter(run, foreign):
+    async def test(served):
+        cookie = await log_in(served)
+        for text in (f"{foreign}; {cookie}", f"{cookie}; {foreign}"):
+            async with served.client(None, headers={"cookie": text.encode()}) as client:
+                assert (await client.get("/api/me")).status_code == 200, text
+
+    await run(test)
+
+
 async def test_a_cookie_needs_our_origin_to_change_anything(run):
     async def test(served):
         cookie = await log_in(served)

@@ -7,6 +7,7 @@ import trio
 import trio.testing
 from hilum import HilumError, hookimpl
 from hilum.testing import plugin, say
+from hilum_serve.hub import HostedSession
 from hilum_serve.settings import ServeSettings
 from served import serving
 
@@ -28,6 +29,29 @@ async def test_idle_sessions_close_and_open_on_demand(project):
             assert again is not hosted
             assert again.last >= hosted.last
             assert again.view.outcome.end.text == "one"
+
+
+async def test_without_idle_time_sessions_close_soon_and_the_server_rests(project, monkeypatch):
+    checks = 0
+    is_busy = HostedSession.is_busy.fget
+
+    def count(hosted):
+        nonlocal checks
+        checks += 1
+        return is_busy(hosted)
+
+    monkeypatch.setattr(HostedSession, "is_busy", property(count))
+    settings = ServeSettings(idle_minutes=0)
+    async with serving(project, settings=settings) as served, served.client() as client:
+        made = await client.post("/api/sessions", json={"workspace": str(project)})
+        assert made.status_code == 201, made.text
+        async with served.hub.use(made.json()["id"], served.owner) as hosted:
+            checks = 0
+            await trio.sleep(0.5)
+            assert checks < 20
+        with trio.fail_after(10):
+            while served.hub.find_hosted(hosted.id):  # noqa: ASYNC110
+                await trio.sleep(0.02)
 
 
 async def test_many_requests_open_a_session_once(project):

@@ -8,6 +8,7 @@ import trio
 from hilum import StoreError
 from hilum.testing import ScriptedModel, pause, say, use
 from hilum_serve.http_server import encode_frame
+from hilum_serve.streams import PHASES
 from served import serving
 from wsproto import ConnectionType, WSConnection
 from wsproto.events import AcceptConnection, Request
@@ -305,6 +306,36 @@ async def test_the_end_of_the_server_is_told(project):
                 await trio.sleep(0.01)
             await served.running.streams.end_all("restart")
         assert codes == [({"type": "bye", "why": "restart"}, 1012)]
+
+
+async def test_news_that_arrives_during_a_beat_is_not_late(project, monkeypatch):
+    monkeypatch.setattr("hilum_serve.streams.BEAT_SECONDS", 1.0)
+    async with serving(project, answers=[say("one")]) as served:
+        hosted = await served.hub.create(served.hub.workspaces[0], served.owner)
+        feed = hosted.feed
+        take = feed.take
+        is_armed = False
+
+        def take_then_wake(vocabulary, position):
+            nonlocal is_armed
+            found = take(vocabulary, position)
+            if is_armed and not found[0]:
+                # The group is woken after its reader has looked, and before it waits.
+                is_armed = False
+                hosted.session.set(approve="auto")
+                feed._take(hosted.session.journal.since(feed.seq))
+                for phase in range(PHASES):
+                    served.running.streams._phases.wake(phase)
+                served.running.streams._phases._news = trio.Event()
+            return found
+
+        async with served.socket(hosted.id, after=hosted.last) as socket:
+            await socket.receive()
+            monkeypatch.setattr(feed, "take", take_then_wake)
+            await socket.read_until(type="beat")
+            is_armed = True
+            elements = await socket.read_until(type="session_changed")
+            assert "beat" not in [each["type"] for each in elements[1:]]
 
 
 async def test_a_closed_session_ends_its_streams_and_opens_again(project):
