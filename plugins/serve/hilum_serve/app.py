@@ -11,7 +11,7 @@ import attrs
 import msgspec
 import trio
 from hilum import HilumError
-from hilum.errors import E_BAD_ARGS, E_INTERNAL, E_STALE, E_TOO_LARGE, E_UNKNOWN
+from hilum.errors import E_BAD_ARGS, E_INTERNAL, E_STALE, E_TIMEOUT, E_TOO_LARGE, E_UNKNOWN
 from hilum.hooks import unwrap_group
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -192,9 +192,9 @@ class App:
                 hosted = await stack.enter_async_context(using)
             call = Call(self._hub, user, query, body, path, seen, request, hosted)
             if hosted is not None and seen is not None:
-                if operation.decides is not None:
-                    # What is decided on is looked up in the view, which may be behind the log.
-                    await hosted.catch_up()
+                # What is decided on is looked up in the view, which may be behind the log.
+                if operation.decides is not None and not await hosted.catch_up():
+                    raise _behind()
                 check_seen(operation, call, hosted, seen)
             result = await operation.handler(call)
             if hosted is not None and operation.changes:
@@ -235,6 +235,15 @@ def make_error_response(error: HilumError) -> Response:
     """Return the response for an error."""
     headers = dict(error.headers) if isinstance(error, Problem) else {}
     return Response(_encode(make_reply(error)), find_status(error), headers, JSON)
+
+
+def _behind() -> Problem:
+    return Problem(
+        503,
+        E_TIMEOUT,
+        "The server could not check in time what you have seen of this session.",
+        "Nothing was decided. Try again in a moment.",
+    )
 
 
 def _internal_error() -> Problem:

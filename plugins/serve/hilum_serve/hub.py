@@ -118,11 +118,16 @@ class HostedSession:
         """Whether an operation, a reader or a run needs the session open."""
         return self._uses > 0 or bool(self.session.runs)
 
-    async def catch_up(self) -> None:
-        """Wait until the view and the readers' feed contain the whole log."""
+    async def catch_up(self) -> bool:
+        """Wait until the view and the readers' feed contain the log as it is now.
+
+        Returns:
+            Whether they do; false if it takes too long or the feed has ended.
+        """
         wanted = self.last
         with trio.move_on_after(CATCH_UP_SECONDS):
             await self.feed.reached(wanted)
+        return self.feed.seq >= wanted
 
     @asynccontextmanager
     async def use(self) -> AsyncIterator[HostedSession]:

@@ -53,6 +53,25 @@ async def test_a_client_that_has_not_seen_the_question_is_refused(project):
         check(await api.call("POST", path, answer, seen=item["seq"]))
 
 
+async def test_nothing_is_decided_while_the_view_is_behind(project, monkeypatch):
+    async with (
+        serving(project, answers=[COMMAND, "Done."]) as served,
+        open_api(served, project) as api,
+    ):
+        await api.post("/prompts", {"text": "Go."})
+        item = await api.wait_for("approval")
+        hosted = served.hub.find_hosted(api.session)
+
+        async def time_out():
+            return False
+
+        monkeypatch.setattr(hosted, "catch_up", time_out)
+        answer = await api.call("POST", f"/approvals/{item['id']}", {"accepted": True})
+        assert refusal(answer) == (503, "E_TIMEOUT")
+        monkeypatch.undo()
+        assert (await api.wait_for("approval"))["id"] == item["id"]
+
+
 async def test_of_two_answers_the_first_wins_and_the_other_learns_who_gave_it(project, tmp_path):
     tokens = tmp_path / "tokens.json"
     token = add_token(tokens, "ada", "approve")

@@ -326,16 +326,17 @@ async def test_news_that_arrives_during_a_beat_is_not_late(project, monkeypatch)
                 feed._take(hosted.session.journal.since(feed.seq))
                 for phase in range(PHASES):
                     served.running.streams._phases.wake(phase)
-                served.running.streams._phases._news = trio.Event()
             return found
 
         async with served.socket(hosted.id, after=hosted.last) as socket:
             await socket.receive()
             monkeypatch.setattr(feed, "take", take_then_wake)
-            await socket.read_until(type="beat")
+            monkeypatch.setattr(feed, "_on_news", lambda: None)
             is_armed = True
-            elements = await socket.read_until(type="session_changed")
-            assert "beat" not in [each["type"] for each in elements[1:]]
+            await socket.read_until(type="beat")
+            # A reader that misses it reads again only when the next beat is due.
+            with trio.fail_after(0.7):
+                await socket.read_until(type="session_changed")
 
 
 async def test_a_closed_session_ends_its_streams_and_opens_again(project):

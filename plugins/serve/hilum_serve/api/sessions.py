@@ -240,7 +240,10 @@ class ExportQuery(msgspec.Struct, forbid_unknown_fields=True):
 async def make_state(hosted: HostedSession) -> SessionState:
     """Return the state of a session with its Git branch."""
     await hosted.catch_up()
-    hosted.branch = await trio.to_thread.run_sync(find_branch, hosted.workspace)
+    branch = await trio.to_thread.run_sync(find_branch, hosted.workspace)
+    if branch != hosted.branch:
+        hosted.branch = branch
+        hosted.feed.note_state()
     return hosted.make_state()
 
 
