@@ -277,6 +277,8 @@ class Feed:
         elements: list[Element] = [
             (0, self._encode_entry(touched[identity])) for identity in sorted(touched)
         ]
+        # Only the state, which comes last, has the number of the events: a reader whose connection
+        # is lost before it must get the entries again.
         for delta, _, units in deltas:
             entry = find_streaming_entry(self._view, delta)
             if entry is not None:
@@ -288,7 +290,7 @@ class Feed:
         return elements
 
     def _encode_entry(self, entry: AnyEntry) -> str:
-        return encode_text({"type": "entry", "seq": self.seq, "entry": self._describe(entry)})
+        return encode_text({"type": "entry", "entry": self._describe(entry)})
 
     def _describe(self, entry: AnyEntry) -> dict[str, Any]:
         units = 0
@@ -302,8 +304,12 @@ class Feed:
         """Return entries as plain data of limited size, as the vocabulary ``view`` has them."""
         return [self._describe(entry) for entry in entries]
 
-    def _diff_state(self) -> list[Element]:
-        """Return an element with the parts of the state that changed since the last one."""
+    def _diff_state(self, *, always: bool = True) -> list[Element]:
+        """Return an element with the parts of the state that changed since the last one.
+
+        Args:
+            always: Whether to return an element without any part if nothing has changed.
+        """
         state = self._make_state()
         parts = {name: _encode(getattr(state, name)) for name in state.__struct_fields__}
         changed = {
@@ -312,6 +318,8 @@ class Feed:
             if self._last_state.get(name) != data
         }
         self._last_state = parts
+        if not changed and not always:
+            return []
         return [(0, encode_text({"type": "state", "seq": self.seq, **changed}))]
 
     # --- reading ----------------------------------------------------------------------------------
@@ -385,6 +393,14 @@ class Feed:
         """
         await self.reached(min(after, self._session.journal.last))
         # What follows, up to the return, happens at one moment.
+        if vocabulary == "view":
+            # The parts that readers get later are those that differ from the last state. A change
+            # that no reader has got yet must not be taken for one that this reader lacks, and the
+            # other readers need it.
+            missed = self._diff_state(always=False)
+            if missed:
+                self._append(self.seq, {"view": missed})
+                self._wake()
         position = self.end_position
         seq = self.seq
         if vocabulary == "view":
