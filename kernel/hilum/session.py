@@ -90,6 +90,8 @@ class Session:
             ``find_tools`` waits for the event for at most 30 seconds.
         sent_elsewhere: Ids of the prompts, messages and answers that the user gave in another
             terminal (see ``hilum.sharing``).
+        answered_on_page: Names of the users who answered in a browser that this process serves, by
+            the id of the approval, question or plan.
     """
 
     # Names that begin with an underscore are for the kernel's own modules. Faces and plugins use
@@ -115,6 +117,7 @@ class Session:
         self.expects_deferred_tools = False
         self.deferred_tools_ready: trio.Event | None = None
         self.sent_elsewhere: set[str] = set()
+        self.answered_on_page: dict[str, str] = {}
         self._mode = self.options.mode
         self._settings = settings
         self._calls_in_flight: CallsInFlight = CallsInFlight(self.workspace)

@@ -65,7 +65,9 @@ def served(cli):
     async def served(*arguments):
         async with cli.started("serve", "--port", "0", *arguments) as process:
             text = ""
-            while not (found := re.search(r"Open (http://[\da-f.:\[\]]+)/login\?token=(\S+)\n", text)):
+            while not (
+                found := re.search(r"Open (http://[\da-f.:\[\]]+)/login\?token=(\S+)\n", text)
+            ):
                 data = await process.stdout.receive_some(10_000)
                 assert data, (text, await process.stderr.receive_some(10_000))
                 text += data.decode()
@@ -231,6 +233,37 @@ async def test_share_in_the_terminal_serves_the_conversation(cli):
             await screen.wait_for("no longer shared")
             with pytest.raises(httpx.TransportError):
                 await remote.get("/api/me")
+
+
+@pytest.mark.parametrize("options", [(), ("--plain",)], ids=["screen", "plain"])
+async def test_the_terminal_says_who_answered_on_the_page(cli, asks, options):
+    """The call is neither reported as given in a terminal nor as ended with its run."""
+    answers = [
+        "Good day.",
+        asks("write_file", path="b.py", content="y = 2\n"),
+        "Done.",
+    ]
+    async with cli.model(*answers), cli.on_screen(*options, "Say hello", columns=160) as screen:
+        await screen.wait_for("Good day.")
+        await screen.type("/share\r")
+        await screen.wait_for("until you")
+        url, token = re.search(r"(http://[\d.:]+)/login\?token=([\w-]+)", screen.text).groups()
+        remote = Remote(None, url, token)
+        async with remote.client:
+            session = (await remote.get("/api/sessions"))["sessions"][0]["id"]
+            base = f"/api/sessions/{session}"
+            await screen.type("Write b.py\r")
+            state = await remote.wait_for(session, lambda state: state["waiting"])
+            await screen.wait_for("b.py")
+            item = state["waiting"][0]["id"]
+            given = await remote.post(
+                f"{base}/approvals/{item}", {"accepted": True}, session=session
+            )
+            assert given.status_code == 200, given.text
+            await screen.wait_for("Allowed by owner on the page: write b.py")
+            await screen.wait_for("Done.")
+            assert "the run has ended" not in screen.text
+            assert "in another terminal" not in screen.text
 
 
 async def test_the_server_joins_a_session_that_a_terminal_has_open(cli, served):

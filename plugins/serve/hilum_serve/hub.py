@@ -98,10 +98,14 @@ class HostedSession:
         self.feed.note_state()
 
     def note_answer(self, identity: str, user: User) -> None:
-        """Remember who answered an approval or a question, for other readers."""
-        self.answered_by[identity] = user.name
-        while len(self.answered_by) > MAX_ANSWERS:
-            del self.answered_by[next(iter(self.answered_by))]
+        """Remember who answered an approval or a question, for other readers.
+
+        A terminal of the same process reads it from the session.
+        """
+        for answers in (self.answered_by, self.session.answered_on_page):
+            answers[identity] = user.name
+            while len(answers) > MAX_ANSWERS:
+                del answers[next(iter(answers))]
 
     @property
     def id(self) -> str:

@@ -29,6 +29,7 @@ from hilum.store import MemoryStore
 from hilum_view import Answer, Card, Changes, Notice, Outcome, Prompt, SessionView
 
 from hilum_terminal.call_descriptions import describe_action
+from hilum_terminal.ended_items import describe_place, is_answered_elsewhere
 from hilum_terminal.face_protocol import FaceProtocol
 from hilum_terminal.left_prompts import (
     LeftPrompt,
@@ -412,7 +413,8 @@ class Conversation:
     def _react(self, item: Event | Delta, changes: Changes) -> None:
         """Track state that the view does not contain, and notify the user."""
         if isinstance(item, ApprovalAnswered) and not self._is_own(item.id):
-            self.transcript.note(_describe_foreign_answer(item, changes), "dim")
+            place = describe_place(item.id, self.session)
+            self.transcript.note(_describe_foreign_answer(item, changes, place), "dim")
         if isinstance(item, ApprovalAsked):
             self._face.call_attention("hilum is waiting for your approval")
         if isinstance(item, Delta) or item.agent != self.view.lead:
@@ -435,8 +437,8 @@ class Conversation:
                 self._end_run(item, changes)
 
     def _is_own(self, identity: str) -> bool:
-        """Return whether a prompt, message or answer was not given in another terminal."""
-        return self.session is None or identity not in self.session.sent_elsewhere
+        """Return whether a prompt, message or answer was not given elsewhere."""
+        return not is_answered_elsewhere(identity, self.session)
 
     def _end_run(self, end: RunEnded, changes: Changes) -> None:
         """Return unread messages to the draft, and notify the user that a long run has ended."""
@@ -701,14 +703,14 @@ class Conversation:
             )
 
 
-def _describe_foreign_answer(answer: ApprovalAnswered, changes: Changes) -> str:
-    """Return which call the user allowed or denied in another terminal."""
+def _describe_foreign_answer(answer: ApprovalAnswered, changes: Changes, place: str) -> str:
+    """Return which call was allowed or denied elsewhere, and where."""
     verdict = "Allowed" if answer.accepted else "Denied"
     for entry in changes.entries:
         if isinstance(entry, Card):
             action = describe_action(entry.call.name, entry.arguments)
-            return f"{verdict} in another terminal: {action}"
-    return f"{verdict} in another terminal."
+            return f"{verdict} {place}: {action}"
+    return f"{verdict} {place}."
 
 
 def _tune_collector() -> None:

@@ -12,6 +12,19 @@ BROKEN_LOG = "the log of the conversation cannot be written, so it cannot accept
 ANSWERED_ELSEWHERE = "it was answered in another terminal"
 
 
+def is_answered_elsewhere(identity: str, session: Session | None) -> bool:
+    """Return whether the user answered an item in another terminal or in the browser."""
+    return session is not None and (
+        identity in session.sent_elsewhere or identity in session.answered_on_page
+    )
+
+
+def describe_place(identity: str, session: Session | None) -> str:
+    """Return where an item was answered, and by whom if that is known."""
+    name = session.answered_on_page.get(identity) if session is not None else None
+    return f"by {name} on the page" if name is not None else "in another terminal"
+
+
 def describe_end(
     item: Item, session: Session | None, *, is_working: bool, now: float, card: Card | None = None
 ) -> str:
@@ -26,8 +39,8 @@ def describe_end(
     """
     if session is not None and session.journal.broken is not None:
         return BROKEN_LOG
-    if session is not None and item.id in session.sent_elsewhere:
-        return ANSWERED_ELSEWHERE
+    if is_answered_elsewhere(item.id, session):
+        return f"it was answered {describe_place(item.id, session)}"
     decided_by = card.decided_by if card is not None else ""
     if decided_by == "timeout" or 0 < item.deadline <= now:
         return "the time limit was reached"

@@ -31,7 +31,7 @@ from hilum_terminal.attention import attention
 from hilum_terminal.chat_protocol import Choice
 from hilum_terminal.composer import Composer
 from hilum_terminal.drawing import Drawing, Layout
-from hilum_terminal.ended_items import ANSWERED_ELSEWHERE, describe_end
+from hilum_terminal.ended_items import BROKEN_LOG, describe_end, is_answered_elsewhere
 from hilum_terminal.face_base import STOPPING, FaceBase
 from hilum_terminal.full_view import FullView
 from hilum_terminal.history import History, history_file
@@ -542,7 +542,12 @@ class Face(FaceBase):
                 now=now,
             )
         known = {item.id for item in self.approvals.waiting}
-        is_reported = ended == ANSWERED_ELSEWHERE and isinstance(current, WaitingCall)
+        # The transcript reports the answer to a call that was given elsewhere.
+        is_reported = (
+            isinstance(current, WaitingCall)
+            and ended != BROKEN_LOG
+            and is_answered_elsewhere(current.id, self.conversation.session)
+        )
         routed = self.approvals.update(items, now, ended=ended, is_reported=is_reported)
         for item in items:
             # For approvals, the conversation itself notifies the user.

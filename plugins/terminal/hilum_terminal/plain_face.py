@@ -34,7 +34,7 @@ from hilum_terminal.approval_items import (
 from hilum_terminal.approval_rules import find_also_covered
 from hilum_terminal.call_descriptions import describe_action
 from hilum_terminal.chat_protocol import Choice
-from hilum_terminal.ended_items import ANSWERED_ELSEWHERE, describe_end
+from hilum_terminal.ended_items import BROKEN_LOG, describe_end, is_answered_elsewhere
 from hilum_terminal.face_base import FaceBase
 from hilum_terminal.full_view import FullView
 from hilum_terminal.input_kinds import read_input
@@ -463,8 +463,13 @@ class PlainFace(FaceBase):
                     now=trio.current_time(),
                     card=card,
                 )
-                # The transcript reports the answer to a call in another terminal.
-                if why != ANSWERED_ELSEWHERE or not isinstance(item, WaitingCall):
+                # The transcript reports the answer to a call that was given elsewhere.
+                is_reported = (
+                    isinstance(item, WaitingCall)
+                    and why != BROKEN_LOG
+                    and is_answered_elsewhere(identity, self.conversation.session)
+                )
+                if not is_reported:
                     self.say(f"No longer waiting: {why}.")
         self._answered &= ids
         self._items = tuple(items)

@@ -25,6 +25,7 @@ class Session:
         self.rejects = ()
         self.is_read = False
         self.sent_elsewhere = ()
+        self.answered_on_page = {}
         self.agents = {}
         self.runs = {}
         self.journal = SimpleNamespace(broken=None)
