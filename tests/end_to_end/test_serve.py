@@ -129,6 +129,7 @@ async def test_tokens_are_added_listed_and_removed(cli):
     added = await cli("serve", "token", "add", "eva", "--rights", "prompt", "--expires", "7d")
     assert added.code == 0, added.err
     token = added.out.strip()
+    assert f"http://127.0.0.1:8722/login?token={token}\n" in added.err
     file = cli.folder / "config" / "serve-tokens.json"
     assert token not in file.read_text()
     assert file.stat().st_mode & 0o777 == 0o600

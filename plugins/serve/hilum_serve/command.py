@@ -364,6 +364,12 @@ def run_token_command(argv: Sequence[str]) -> int:
         seconds = _read_duration(options.expires)
         token = add_token(path, options.name, options.rights, workspaces=folders, seconds=seconds)
         say(token)
+        # Programs read the token from the standard output.
+        say(
+            f"To log a browser in, open http://127.0.0.1:{ServeSettings().port}/login?token={token}"
+            "\n(with the address of your server, if it is another one).",
+            to=sys.stderr,
+        )
     elif options.action == "remove":
         remove_token(path, options.name)
         say(f"Removed the token {options.name}.")
