@@ -63,7 +63,8 @@ async function fetchChange(address, options) {
     try {
       const response = await fetch(address, options);
       // The body is read here: the connection may also be lost within it.
-      return new Response(await response.blob(), response);
+      const content = await response.blob();
+      return content.size === 0 ? response : new Response(content, response);
     } catch (error) {
       if (error.name === 'AbortError' || attempt === RETRY_AFTER.length) {
         unanswered.set(key, { id: request, at: Date.now() });

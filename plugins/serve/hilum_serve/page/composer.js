@@ -70,9 +70,9 @@ export class Composer {
       </ul>` : nothing}
       ${this._drawMenu()}
       <div class="input-box">
-        ${this.images.length ? html`<ul class="images">${this.images.map((image, index) => html`<li>
+        ${this.images.length ? html`<ul class="images">${this.images.map((image) => html`<li>
           <img src=${image.url} alt=${image.name}>
-          <button type="button" class="icon-button" aria-label=${t('remove_image', { name: image.name })} @click=${() => { this.images = this.images.toSpliced(index, 1); this.draw(); }}>${icon('close')}</button></li>`)}</ul>` : nothing}
+          <button type="button" class="icon-button" aria-label=${t('remove_image', { name: image.name })} @click=${() => { this.images = this.images.filter((each) => each !== image); this.draw(); }}>${icon('close')}</button></li>`)}</ul>` : nothing}
         <textarea rows="1" dir="auto" enterkeyhint=${isTouch() ? 'enter' : 'send'} autocomplete="off"
           aria-label=${t('prompt')} placeholder=${!may ? t('only_watch') : running ? t('prompt_running') : t('prompt_hint')} ?disabled=${!may}
           role="combobox" aria-autocomplete="list" aria-expanded=${String(this.menu !== null)} aria-controls="composer-menu"

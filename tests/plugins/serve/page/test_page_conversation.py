@@ -150,7 +150,8 @@ def test_a_stream_whose_token_ended_is_tried_again_if_the_server_knows_the_brows
 ):
     """Also if the server does not answer at that moment."""
     page = open_session(expected="500")
-    server.replies["GET /me"] = (500, {"code": "E_BUG", "message": "No.", "hint": ""})
+    problem = (500, {"code": "E_BUG", "message": "No.", "hint": ""})
+    server.replies.update({"GET /me": problem, "GET ": problem})
     server.close_code = 4401
     server.disconnect()
     wait_until(page, lambda: len(server.connects) == 2)
