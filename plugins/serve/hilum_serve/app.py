@@ -170,7 +170,9 @@ class App:
             except HilumError as error:
                 return make_error_response(error)
 
-        return await self._repeated.answer(request, user.token or user.name, carry_out)
+        return await self._repeated.answer(
+            request, user.token or user.name, (query, body), carry_out
+        )
 
     async def _perform(
         self,
