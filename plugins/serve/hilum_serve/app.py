@@ -44,7 +44,7 @@ RawHandler = Callable[[Scope, Receive, Send, User, dict[str, str]], Awaitable[No
 
 @attrs.frozen
 class _Route:
-    """A path and what is there, by method."""
+    """A path, with its operations by method."""
 
     pattern: re.Pattern[str]
     path: str

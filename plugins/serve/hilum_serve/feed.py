@@ -95,7 +95,7 @@ class _Output:
 
 @attrs.frozen
 class _Item:
-    """What a moment brought, by vocabulary."""
+    """The elements that became available at the same moment, by vocabulary."""
 
     seq: int
     elements: dict[Vocabulary, list[Element]]
@@ -163,7 +163,7 @@ class Feed:
         self.end("closed")
 
     def end(self, why: str) -> None:
-        """End the feed; readers are told why."""
+        """End the feed; readers receive the reason."""
         if not self.ended.is_set():
             self.why = why
             self.ended.set()
