@@ -65,7 +65,9 @@ def served(cli):
     async def served(*arguments):
         async with cli.started("serve", "--port", "0", *arguments) as process:
             text = ""
-            while not (found := re.search(r"Open (http://[\da-f.:\[\]]+)/login\?token=(\S+)\n", text)):
+            while not (
+                found := re.search(r"Open (http://[\da-f.:\[\]]+)/login\?token=(\S+)\n", text)
+            ):
                 data = await process.stdout.receive_some(10_000)
                 assert data, (text, await process.stderr.receive_some(10_000))
                 text += data.decode()
