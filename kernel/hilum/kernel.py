@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from hilum.errors import PluginError, UsageError
 from hilum.events import AnyEvent, PluginEvent, PromptQueued, RunEnded, RunStarted, SessionOpened
+from hilum.fork_restrictions import ForkRestrictions
 from hilum.hooks import Lifespans, Observer, PluginFailure, open_nursery, split_failure
 from hilum.hookspecs import HOOKS, PROJECT
 from hilum.plugin_objects import tools_plugin
@@ -197,6 +198,9 @@ class Kernel:
     async def fork(self, session: str, upto: int | None = None, *, queued: bool = True) -> str:
         """Copy a session, or its events up to ``upto``, into a new one, and return its id.
 
+        The copy allows no more than the session allows now: approvals that were revoked after
+        ``upto`` stay revoked, and a stricter approval policy stays in force.
+
         Args:
             session: Id of the session, or the beginning of the id.
             upto: Sequence number of the last event to copy; all events by default.
@@ -209,13 +213,17 @@ class Kernel:
             old.workspace, old.kind, old.title and f"{old.title} (fork)", old.id
         )
         try:
-            # The copy keeps all sequence numbers, so copying continues after the copy's last
-            # number.
-            while events := await self.store.read(old.id, log.last):
+            # The copy keeps all sequence numbers.
+            restrictions = ForkRestrictions(upto)
+            last = 0
+            while events := await self.store.read(old.id, last):
+                last = events[-1].seq
+                restrictions.apply(events)
                 kept = [event for event in events if upto is None or event.seq <= upto]
-                log.append([_adapt_to_fork(event, new.id, old.id, left_out) for event in kept])
-                if len(kept) < len(events):
-                    break
+                if kept:
+                    log.append([_adapt_to_fork(event, new.id, old.id, left_out) for event in kept])
+            for number, event in enumerate(restrictions.events(), log.last + 1):
+                log.append([replace(event, seq=number, at=time.time())])
         finally:
             await log.close()
         return new.id

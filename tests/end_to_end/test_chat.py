@@ -457,7 +457,8 @@ async def test_a_key_for_the_editor_does_not_allow_the_call(cli, asks):
         await screen.wait_for("were edited")
         assert not (cli.workspace / "b.py").exists()
         # The letter went to the draft, where it can be removed.
-        await screen.type(SHIFT_TAB)
+        await screen.wait_for("❯ y")
+        # The edited call has the focus again.
         await screen.wait_for("[y] yes, once")
         await trio.sleep(0.4)
         await screen.type("y")

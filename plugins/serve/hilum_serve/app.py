@@ -44,7 +44,7 @@ RawHandler = Callable[[Scope, Receive, Send, User, dict[str, str]], Awaitable[No
 
 @attrs.frozen
 class _Route:
-    """A path and what is there, by method."""
+    """A path, with its operations by method."""
 
     pattern: re.Pattern[str]
     path: str
@@ -170,7 +170,9 @@ class App:
             except HilumError as error:
                 return make_error_response(error)
 
-        return await self._repeated.answer(request, user.token or user.name, carry_out)
+        return await self._repeated.answer(
+            request, user.token or user.name, (query, body), carry_out
+        )
 
     async def _perform(
         self,

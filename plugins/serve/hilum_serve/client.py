@@ -746,7 +746,7 @@ class RemoteServer:
         Args:
             path: The path of the session.
             mirror: The mirror.
-            handle: Function that is called with each element, and returns whether to go on.
+            handle: Function that is called with each element, and returns whether to continue.
         """
         query: dict[str, str | int] = {"after": mirror.last, "vocabulary": "events"}
         timeout = httpx.Timeout(SILENCE_SECONDS)

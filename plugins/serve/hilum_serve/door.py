@@ -161,7 +161,7 @@ class Door:
         caller = await self._identify(headers)
         method = scope.get("method", "GET")
         changes = scope["type"] == "websocket" or method not in SAFE
-        # A browser sends the cookie by itself, so the page must prove that it is ours.
+        # A browser sends the cookie automatically, so the page must prove that it is ours.
         if caller.is_ambient and changes and not origin:
             raise Problem(403, E_ORIGIN, "The Origin header is missing.")
         self._count(caller.user)
@@ -387,7 +387,7 @@ class _Answer:
         return any(name.lower() == b"origin" for name, _ in self._scope["headers"])
 
     async def page(self, status: int, text: str) -> None:
-        """Answer with a page that shows a text of ours."""
+        """Answer with a page that contains a sentence."""
         body = _LOGIN_PAGE.format(text=text).encode()
         await self._respond(status, b"text/html; charset=utf-8", body, [])
 

@@ -41,6 +41,8 @@ PAUSE = 0.01
 MAX_ITEMS = 2_000
 MAX_BYTES = 4_000_000
 """Limits of the ring; readers that are further behind continue from the log."""
+MAX_RECENT = 500
+"""Number of events behind the end of the log up to which they are read from memory."""
 MAX_PER_MESSAGE = 2_000
 MAX_KEPT = 500_000
 """Characters of an output that are kept for readers that join later."""
@@ -93,7 +95,7 @@ class _Output:
 
 @attrs.frozen
 class _Item:
-    """What a moment brought, by vocabulary."""
+    """The elements that became available at the same moment, by vocabulary."""
 
     seq: int
     elements: dict[Vocabulary, list[Element]]
@@ -148,7 +150,8 @@ class Feed:
         while True:
             # Fetched before reading, because anything that arrives in between sets it.
             news = journal.news
-            events = journal.since(self.seq)
+            # The events of a long log, when the session has just been opened, are read in a thread.
+            events = await self._read_page(self.seq)
             self._take(events)
             if events:
                 await trio.lowlevel.checkpoint()
@@ -160,7 +163,7 @@ class Feed:
         self.end("closed")
 
     def end(self, why: str) -> None:
-        """End the feed; readers are told why."""
+        """End the feed; readers receive the reason."""
         if not self.ended.is_set():
             self.why = why
             self.ended.set()
@@ -435,7 +438,7 @@ class Feed:
     async def _read_page(self, after: int) -> Sequence[ev.Event]:
         session = self._session
         # The journal keeps the last thousand events in memory; the store reads in a thread.
-        if session.journal.last - after < 500:
+        if session.journal.last - after < MAX_RECENT:
             return session.journal.since(after)
         return await session.kernel.store.read(session.id, after, 500)
 

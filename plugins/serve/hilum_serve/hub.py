@@ -26,7 +26,7 @@ from hilum_view.fuzzy_index import FuzzyIndex
 
 from hilum_serve.exports import MAX_EXPORTS
 from hilum_serve.feed import Feed
-from hilum_serve.problems import Problem
+from hilum_serve.problems import E_RATE, Problem
 from hilum_serve.session_state import SessionState, describe_state
 from hilum_serve.users import User
 
@@ -39,6 +39,8 @@ MIN_IDLE_SECONDS = 0.2
 IDLE_CHECK_SECONDS = 0.05
 """Minimum number of seconds between two checks whether a session is idle."""
 MAX_ANSWERS = 200
+MAX_OPEN = 500
+"""Maximum number of sessions that are open at the same time."""
 BRANCH_SECONDS = 5.0
 """Seconds after which the git branch of a folder is read again."""
 
@@ -179,8 +181,8 @@ class Hub:
     Attributes:
         store: The store that lists the sessions.
         workspaces: The real paths of the folders that the server works in.
-        exports: What limits the number of exports at the same time.
-        instance: A random text that is another one after each start of the server.
+        exports: Limits the number of exports that are worked on at the same time.
+        instance: A random text that changes with each start of the server.
         on_news: Function that is called when a session has something new for its readers.
     """
 
@@ -381,6 +383,14 @@ class Hub:
         self, session: str, workspace: Path, title: str, options: Mapping[str, Any] | None = None
     ) -> _Opening:
         """Start the task that opens a session and closes it."""
+        if len(self._open) >= MAX_OPEN:
+            raise Problem(
+                429,
+                E_RATE,
+                f"The server has {MAX_OPEN} sessions open, which is the limit.",
+                "Close some of them, or wait until unused ones are closed.",
+                headers=(("retry-after", "10"),),
+            )
         if self._is_closing:
             raise Problem(503, E_FAILED, "The server is stopping.", "Connect again in a moment.")
         opening = _Opening()

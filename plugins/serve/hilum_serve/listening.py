@@ -1,4 +1,4 @@
-"""The port of a server, and the file that says who has it."""
+"""The port of a server, and the file that describes the server that uses it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FOLDER = "serve"
 
 
 class ServerFile(msgspec.Struct, frozen=True, kw_only=True):
-    """What a running server writes about itself, readable only by the user.
+    """A description of a running server, readable only by the user.
 
     Attributes:
         pid: Id of the process.

@@ -67,7 +67,7 @@ class RunningServer:
         tokens: The tokens that it accepts.
         port: Its port.
         host: The address that it listens on.
-        stop: Function that tells readers, and closes the port and all connections.
+        stop: Function that ends all streams, and closes the port and all connections.
     """
 
     hub: Hub
@@ -90,7 +90,7 @@ def make_token() -> str:
 
 @asynccontextmanager
 async def run_server(store: Store, options: ServerOptions) -> AsyncIterator[RunningServer]:
-    """Run a server within the block. At its end, readers are told, and all sessions are closed.
+    """Run a server within the block. At its end, readers receive the reason, and all sessions are closed.
 
     Args:
         store: The store that lists the sessions.

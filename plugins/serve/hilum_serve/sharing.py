@@ -22,8 +22,8 @@ STOP_SECONDS = 3.0
 """Seconds that ``/share stop`` waits for the end of the server."""
 _USAGE = "Enter /share to open this conversation in the browser, or /share stop to end that."
 _MEANING = (
-    "Whoever has the address can do here what you can. It works only on this machine, until you"
-    " enter /share stop or leave the conversation."
+    "Everyone who has the address can do everything in this conversation that you can. The address"
+    " works only on this machine, until you enter /share stop or leave the conversation."
 )
 
 

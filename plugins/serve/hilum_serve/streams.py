@@ -131,7 +131,7 @@ class _Reader:
         return (self.user.token, self.session, self.vocabulary)
 
     def end(self, why: str) -> None:
-        """End the stream, and tell the reader why."""
+        """End the stream; the reader receives the reason."""
         if not self.why:
             self.why = why
             self.scope.cancel()
@@ -153,7 +153,7 @@ class Streams:
         self._phases = Phases()
         self.readers: set[_Reader] = set()
         self._per_user: Counter[str] = Counter()
-        # Readers that were dropped because they did not read; they are told when they return.
+        # Readers that were dropped because they did not read; they learn it when they return.
         self._slow: OrderedDict[tuple[str, str, str], None] = OrderedDict()
         self._is_ending = False
         self._all_gone = trio.Event()
@@ -174,7 +174,7 @@ class Streams:
                     reader.end("token")
 
     async def end_all(self, why: str) -> None:
-        """End all streams, and wait shortly until the readers have been told why."""
+        """End all streams, and wait shortly until the readers have received the reason."""
         self._is_ending = True
         for reader in list(self.readers):
             reader.end(why)
@@ -208,8 +208,8 @@ class Streams:
             status = find_status(first)
             if not is_accepted:
                 await send({"type": "websocket.accept"})
-            told = {"type": "error", "status": status, **msgspec.to_builtins(make_reply(first))}
-            await send({"type": "websocket.send", "text": f"[{encode_text(told)}]"})
+            reply = {"type": "error", "status": status, **msgspec.to_builtins(make_reply(first))}
+            await send({"type": "websocket.send", "text": f"[{encode_text(reply)}]"})
             await send({"type": "websocket.close", "code": ERROR_CODES.get(status, 1013)})
 
     async def _run_socket(

@@ -7,8 +7,10 @@ import trio
 import trio.testing
 from hilum import HilumError, hookimpl
 from hilum.testing import plugin, say
+from hilum_serve.feed import Feed
 from hilum_serve.hub import HostedSession
 from hilum_serve.settings import ServeSettings
+from hilum_view import SessionView
 from served import serving
 
 
@@ -52,6 +54,17 @@ async def test_without_idle_time_sessions_close_soon_and_the_server_rests(projec
         with trio.fail_after(10):
             while served.hub.find_hosted(hosted.id):  # noqa: ASYNC110
                 await trio.sleep(0.02)
+
+
+async def test_the_number_of_open_sessions_is_limited(project, monkeypatch):
+    monkeypatch.setattr("hilum_serve.hub.MAX_OPEN", 2)
+    async with serving(project) as served, served.client() as client:
+        bodies = [{"workspace": str(project)}] * 3
+        made = [await client.post("/api/sessions", json=body) for body in bodies]
+        assert [each.status_code for each in made] == [201, 201, 429]
+        assert made[2].json()["code"] == "E_RATE"
+        await served.hub.close(made[0].json()["id"])
+        assert (await client.post("/api/sessions", json=bodies[0])).status_code == 201
 
 
 async def test_many_requests_open_a_session_once(project):
@@ -139,6 +152,31 @@ async def test_a_session_with_readers_is_deleted_and_not_opened_again(project, m
         assert answer.status_code == 200, answer.text
         assert statuses == [404]
         assert served.hub.find_hosted(hosted.id) is None
+
+
+async def test_a_long_log_is_not_read_in_the_loop(project, monkeypatch):
+    async with serving(project, answers=[say("one")] * 3) as served:
+        hosted = await served.hub.create(served.hub.workspaces[0], served.owner)
+        for number in range(3):
+            await hosted.session.run(f"Go {number}")
+        await served.hub.close(hosted.id)
+        pages = []
+        read = served.hub.store.read
+
+        async def note(session, after=0, limit=1_000):
+            pages.append(after)
+            return await read(session, after, limit)
+
+        monkeypatch.setattr("hilum_serve.feed.MAX_RECENT", 1)
+        async with served.hub.use(hosted.id, served.owner) as again:
+            monkeypatch.setattr(again.session.kernel.store, "read", note)
+            feed = Feed(again.session, SessionView(), again.make_state)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(feed.run)
+                await feed.reached(again.last)
+                nursery.cancel_scope.cancel()
+        assert pages
+        assert feed.seq == again.last
 
 
 async def test_a_folder_that_is_deleted_gives_a_clear_error(project):

@@ -34,12 +34,12 @@ Policy = Annotated[str, msgspec.Meta(pattern="^(ask_first|auto|readonly)$")]
 
 
 class Me(msgspec.Struct, frozen=True):
-    """Who the server takes the client for.
+    """The user that the client's token belongs to.
 
     Attributes:
         name: Name of the user.
         rights: What the user may do; each right includes those before it.
-        instance: A random text that is another one after each start of the server.
+        instance: A random text that changes with each start of the server.
     """
 
     name: str
@@ -67,7 +67,7 @@ class WorkspaceList(msgspec.Struct, frozen=True):
 
 @operation("GET", "/api/me", rights="watch", returns=Me)
 async def get_me(call: Call[None, None]) -> Me:
-    """Return who the server takes the client for."""
+    """Return the user that the client's token belongs to."""
     return Me(call.user.name, call.user.rights, call.hub.instance)
 
 

@@ -410,7 +410,7 @@ async def list_runs(call: Call[None, None]) -> RunList:
     returns=RunFacts,
 )
 async def get_run(call: Call[RunQuery, None]) -> RunFacts:
-    """Return a run with its result, after waiting for its end if this is wanted."""
+    """Return a run and its result; with ``wait``, wait for its end first."""
     hosted = call.hosted
     identity = call.path["run"]
     live = hosted.session.runs.get(identity)
