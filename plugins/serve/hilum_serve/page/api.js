@@ -9,10 +9,70 @@ export class ApiError extends Error {
   }
 }
 
+let clockDifference = 0; // milliseconds by which the server's clock is ahead of this browser's
+
+/** Return the server's Unix time in milliseconds: deadlines are in its time. */
+export function serverTime() {
+  return Date.now() + clockDifference;
+}
+
+function compareClocks(response) {
+  const sent = Date.parse(response.headers.get('Date') ?? '');
+  if (Number.isNaN(sent)) {
+    return;
+  }
+  // The header has whole seconds. What is within a second is no difference between clocks.
+  const difference = sent + 500 - Date.now();
+  clockDifference = Math.abs(difference) > 1_500 ? difference : 0;
+}
+
+const RETRY_AFTER = [500, 1_500, 4_000]; // milliseconds before a lost change is sent again
+const REMEMBERED = 60_000; // milliseconds in which the same change of the user is taken for a repetition
+const unanswered = new Map(); // {id, at} of changes without a response, by what they ask
+
 let onSignedOut = () => {};
 /** Call a function when the server no longer knows this browser. */
 export function setSignedOutHandler(handler) {
   onSignedOut = handler;
+}
+
+const pause = (time) => new Promise((resolve) => {
+  setTimeout(resolve, time);
+});
+
+/** Return a random id; crypto.randomUUID does not exist on pages without encryption. */
+function makeId() {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return [...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+}
+
+/**
+ * Fetch a change; send it again if its response is lost.
+ *
+ * Every copy has the same id, so that the server carries the change out once. If the user repeats a
+ * change that stayed without a response, it has the same id, too.
+ */
+async function fetchChange(address, options) {
+  const key = `${options.method} ${address} ${options.body}`;
+  const earlier = unanswered.get(key);
+  const isRecent = earlier !== undefined && Date.now() - earlier.at < REMEMBERED;
+  const request = isRecent ? earlier.id : makeId();
+  options.headers['Hilum-Request'] = request;
+  unanswered.delete(key);
+  for (let attempt = 0; ; attempt++) {
+    try {
+      const response = await fetch(address, options);
+      // The body is read here: the connection may also be lost within it.
+      const content = await response.blob();
+      return content.size === 0 ? response : new Response(content, response);
+    } catch (error) {
+      if (error.name === 'AbortError' || attempt === RETRY_AFTER.length) {
+        unanswered.set(key, { id: request, at: Date.now() });
+        throw error;
+      }
+      await pause(RETRY_AFTER[attempt]);
+    }
+  }
 }
 
 async function request(method, path, { body, seen, query, raw, signal } = {}) {
@@ -33,13 +93,14 @@ async function request(method, path, { body, seen, query, raw, signal } = {}) {
   }
   let response;
   try {
-    response = await fetch(address, options);
+    response = method === 'GET' ? await fetch(address, options) : await fetchChange(address, options);
   } catch (error) {
     if (error.name === 'AbortError') {
       throw error;
     }
     throw new ApiError(0, 'E_OFFLINE', '', '');
   }
+  compareClocks(response);
   if (response.status === 401) {
     onSignedOut();
   }
@@ -98,6 +159,7 @@ export class SessionApi {
   state() { return this.get(''); }
   set(body) { return this.change('PATCH', '', body); }
   remove() { return this.change('DELETE', ''); }
+  close() { return this.change('POST', '/close'); }
   open() { return this.change('POST', '/open'); }
   fork(body = {}) { return this.change('POST', '/fork', body); }
   exportAs(format) { return this.get('/export', { format }, { raw: true }); }
@@ -136,6 +198,7 @@ export class SessionApi {
   setSettings(body) { return this.change('PATCH', '/settings', body); }
   complete(text, signal) { return this.get('/complete', { text }, { signal }); }
   entries(before, limit = 200) { return this.get('/entries', { before, limit }); }
+  events(after, limit) { return this.get('/events', { after, limit }); }
   result(call, offset, limit) {
     return this.get(`/calls/${id(call)}/result`, { offset, limit });
   }

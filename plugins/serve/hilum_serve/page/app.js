@@ -18,6 +18,7 @@ const RIGHTS = ['watch', 'prompt', 'approve', 'administer'];
 const LISTED = 60;
 const REFRESH = 15_000; // milliseconds between looks at the list of sessions
 const TOAST = 6_000; // milliseconds
+const NARROW = '(max-width: 1180px)'; // where the panel is a drawer, as in style.css
 
 class App {
   constructor(root) {
@@ -26,6 +27,7 @@ class App {
     this.sessions = [];
     this.sessionsLoaded = false;
     this.hasMoreSessions = false;
+    this.listedQuery = ''; // the search whose sessions are listed
     this.current = '';
     this.page = null;
     this.signedOut = false;
@@ -198,9 +200,18 @@ class App {
       return;
     }
     const list = found.sessions;
-    this.sessions = list;
+    const isPage = list.length >= LISTED;
+    // A refresh reads the newest sessions; older ones that the user has loaded stay.
+    const oldest = list.at(-1)?.updated;
+    const older = isPage && query === this.listedQuery
+      ? this.sessions.filter((session) => session.updated < oldest)
+      : [];
+    if (older.length === 0) {
+      this.hasMoreSessions = isPage;
+    }
+    this.sessions = [...list, ...older];
+    this.listedQuery = query;
     this.sessionsLoaded = true;
-    this.hasMoreSessions = list.length >= LISTED;
     this.again();
   }
 
@@ -282,8 +293,15 @@ class App {
       if (format) {
         await this._download(api, format, title);
       }
+    } else if (name === 'close') {
+      if (await confirmDialog(t('close_title'), t('close_text', { title }), t('close_session'))) {
+        await this.attempt(() => api.close());
+      }
     } else if (await confirmDialog(t('delete_title'), t('delete_text', { title }), t('delete'), { danger: true })) {
       const removed = await this.attempt(() => api.remove());
+      if (removed) {
+        this.sessions = this.sessions.filter((each) => each.id !== session.id);
+      }
       if (removed && page) {
         location.hash = '#/';
       }
@@ -299,7 +317,7 @@ class App {
     const address = URL.createObjectURL(await response.blob());
     const link = document.createElement('a');
     link.href = address;
-    const ending = { markdown: 'md', html: 'html', json: 'jsonl' }[format];
+    const ending = { markdown: 'md', html: 'html', json: 'json' }[format];
     link.download = `${title.replace(/[^\p{L}\p{N} ._-]/gu, '_').slice(0, 80)}.${ending}`;
     link.click();
     setTimeout(() => URL.revokeObjectURL(address), 10_000);
@@ -310,9 +328,10 @@ class App {
     const name = await pickDialog(t('actions'), [
       { value: 'rename', label: t('rename') }, { value: 'fork', label: t('fork') },
       { value: 'export', label: t('export') }, { value: 'undo', label: t('undo') },
-      { value: 'compact', label: t('compact') }, { value: 'remove', label: t('delete') },
+      { value: 'compact', label: t('compact') }, { value: 'grants', label: t('grants') },
+      { value: 'close', label: t('close_session') }, { value: 'remove', label: t('delete') },
     ]);
-    if (name === 'undo' || name === 'compact') {
+    if (name === 'undo' || name === 'compact' || name === 'grants') {
       await this.page?.actions[name]();
     } else if (name) {
       await this.sessionAction(name, session);
@@ -355,12 +374,18 @@ class App {
   }
 
   togglePanel() {
-    if (matchMedia('(max-width: 1180px)').matches) {
+    if (matchMedia(NARROW).matches) {
       this.drawer = this.drawer === 'right' ? '' : 'right';
       this.again();
+      this.page?.again();
     } else {
       setPreference('panel', !preference('panel'));
     }
+  }
+
+  /** Return whether the panel at the right is visible. */
+  isPanelShown() {
+    return matchMedia(NARROW).matches ? this.drawer === 'right' : preference('panel');
   }
 
   openSettings() {

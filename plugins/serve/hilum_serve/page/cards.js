@@ -161,6 +161,7 @@ function drawBody(card, state, context, agent) {
     ${agent ? drawAgentBody(agent, actions) : nothing}
     ${raw ? drawText(card.call?.arguments ?? '', t('raw_arguments')) : drawReadable(card, state, diff, agent)}
     ${card.rewritten && !raw ? html`<p class="quiet">${t('rewritten_by', { who: (card.rewritten_by ?? []).join(', ') })}</p>` : nothing}
+    ${drawDecider(card, state)}
     ${diff && !raw ? html`<div class="diff-frame">
       <div class="diff-title"><span class="path">${showHidden(fileOf(card))}</span>${diffChoice(context.width, again)}</div>
       ${drawDiff({ diff: choices.wholeDiff ?? diff.split(CUT)[0] }, { width: context.width, limit: choices.limit ?? 200, more: () => { choices.limit = (choices.limit ?? 200) + 400; again(); }, again })}
@@ -220,21 +221,39 @@ function drawText(text, label) {
 function drawResult(card, text, { choices, again, actions }) {
   const whole = card.cut?.result ?? card.cut?.text ?? 0;
   const shown = choices.whole ?? text;
+  const offset = choices.loaded ?? 0;
   const load = async () => {
     choices.loading = true;
     again();
-    const loaded = (await actions.loadResult(card, 0, RESULT_PAGE))?.text ?? null;
+    const page = await actions.loadResult(card, offset, RESULT_PAGE);
     choices.loading = false;
-    if (loaded !== null) {
-      choices.whole = loaded;
+    if (page !== null) {
+      choices.whole = (choices.whole ?? '') + page.text;
+      // The server counts in code points, and a page is as long as was asked for, or the last one.
+      choices.loaded = Math.min(offset + RESULT_PAGE, page.total);
+      choices.total = page.total;
     }
     again();
   };
+  const left = (choices.total ?? 0) - offset;
   return html`
     ${choices.whole ? html`<pre class="card-text whole" tabindex="0" aria-label=${t('result')}>${shown}</pre>` : drawText(shown, t('result'))}
     ${(whole > text.length || text.length > MAX_SHOWN) && !choices.whole
       ? html`<button type="button" class="text-button" ?disabled=${choices.loading} @click=${load}>${t('whole_result', { n: formatTokens(whole || text.length) })}</button>`
+      : nothing}
+    ${choices.whole && left > 0
+      ? html`<button type="button" class="text-button" ?disabled=${choices.loading} @click=${load}>${t('more_result', { n: formatTokens(left) })}</button>`
       : nothing}`;
+}
+
+/** Draw who approved or refused a call, if somebody was asked. */
+function drawDecider(card, state) {
+  const by = card.decided_by;
+  if (!by) {
+    return nothing;
+  }
+  const text = by === 'user' && state !== 'rejected' ? 'decided_accepted' : `decided_${by}`;
+  return html`<p class="quiet decider">${t(text)}</p>`;
 }
 
 function drawDecision(card, { store, actions }) {

@@ -23,6 +23,7 @@ export class Composer {
     this.busy = false;
     this.history = [];
     this.recalled = -1;
+    this.unsent = ''; // what was typed before an earlier prompt was recalled
     this.asked = null;
     root.addEventListener('dragover', (event) => event.preventDefault());
     root.addEventListener('drop', (event) => {
@@ -56,7 +57,7 @@ export class Composer {
 
   draw() {
     const { store } = this.page;
-    const running = store.isRunning();
+    const running = store.isShownAgentRunning();
     const queue = store.queue();
     const steering = store.steering();
     const may = this.page.app.may('prompt');
@@ -69,9 +70,9 @@ export class Composer {
       </ul>` : nothing}
       ${this._drawMenu()}
       <div class="input-box">
-        ${this.images.length ? html`<ul class="images">${this.images.map((image, index) => html`<li>
+        ${this.images.length ? html`<ul class="images">${this.images.map((image) => html`<li>
           <img src=${image.url} alt=${image.name}>
-          <button type="button" class="icon-button" aria-label=${t('remove_image', { name: image.name })} @click=${() => { this.images.splice(index, 1); this.draw(); }}>${icon('close')}</button></li>`)}</ul>` : nothing}
+          <button type="button" class="icon-button" aria-label=${t('remove_image', { name: image.name })} @click=${() => { this.images = this.images.filter((each) => each !== image); this.draw(); }}>${icon('close')}</button></li>`)}</ul>` : nothing}
         <textarea rows="1" dir="auto" enterkeyhint=${isTouch() ? 'enter' : 'send'} autocomplete="off"
           aria-label=${t('prompt')} placeholder=${!may ? t('only_watch') : running ? t('prompt_running') : t('prompt_hint')} ?disabled=${!may}
           role="combobox" aria-autocomplete="list" aria-expanded=${String(this.menu !== null)} aria-controls="composer-menu"
@@ -80,7 +81,7 @@ export class Composer {
           @click=${() => this._complete()}></textarea>
         <div class="input-actions">
           <label class="icon-button" title=${t('add_images')}><input type="file" class="visually-hidden" accept=${IMAGE_TYPES.join(',')} multiple aria-label=${t('add_images')} @change=${(event) => { this._addFiles(event.target.files); event.target.value = ''; }}>${icon('image')}</label>
-          ${running ? html`<button type="button" class="send stop" aria-label=${t('stop')} title=${`${t('stop')} (Esc)`} @click=${() => this.page.actions.stop()}>${icon('stop')}</button>` : nothing}
+          ${running ? html`<button type="button" class="send stop" aria-label=${t('stop')} title=${`${t('stop')} (Esc)`} @click=${() => this.page.actions.stop(store.agent)}>${icon('stop')}</button>` : nothing}
           <button type="button" class="send" aria-label=${running ? t('steer') : t('send')} title=${running ? t('steer_hint') : t('send')} ?disabled=${this.busy || !may} @click=${() => this.submit()}>${icon('send')}</button>
         </div>
       </div>`, this.root);
@@ -218,8 +219,11 @@ export class Composer {
       return;
     }
     event.preventDefault();
+    if (this.recalled < 0) {
+      this.unsent = this.input.value; // comes back with the arrow down
+    }
     this.recalled = next;
-    this.input.value = next < 0 ? '' : prompts[prompts.length - 1 - next];
+    this.input.value = next < 0 ? this.unsent : prompts[prompts.length - 1 - next];
     this._fit();
     this.input.setSelectionRange(0, 0);
   }
@@ -240,7 +244,7 @@ export class Composer {
         this.page.say(t('image_too_large', { name: file.name }));
       } else {
         const url = await readAsDataUrl(file);
-        this.images.push({ url, name: file.name || 'image', type: file.type });
+        this.images = [...this.images, { url, name: file.name || 'image', type: file.type }];
       }
     }
     this.draw();
@@ -248,24 +252,33 @@ export class Composer {
   }
 
   async submit() {
-    const text = this.input.value.trim();
+    const { value } = this.input;
+    const text = value.trim();
     if ((!text && this.images.length === 0) || this.busy) {
       return;
     }
-    const images = this.images.map(({ url, type }) => ({
+    const sentImages = this.images;
+    const images = sentImages.map(({ url, type }) => ({
       media_type: type,
       data: url.slice(url.indexOf(',') + 1),
     }));
     this.busy = true;
     this.draw();
-    const sent = await this.page.actions.submit(text, images);
-    this.busy = false;
+    let sent = false;
+    try {
+      sent = await this.page.actions.submit(text, images);
+    } finally {
+      this.busy = false;
+    }
     if (sent) {
-      this.input.value = '';
-      this.images = [];
+      // The user may have typed more meanwhile.
+      const current = this.input.value;
+      const rest = current.startsWith(value) ? current.slice(value.length).trimStart() : current;
+      this.input.value = rest;
+      this.images = this.images.filter((image) => !sentImages.includes(image));
       this.recalled = -1;
       this.menu = null;
-      writeDraft(this.page.session, '');
+      writeDraft(this.page.session, rest);
       this._fit();
     }
     this.draw();

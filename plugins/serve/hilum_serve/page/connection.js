@@ -4,12 +4,15 @@ const SILENCE = 25_000; // milliseconds without any message before the page reco
 const BEAT = 10_000; // milliseconds between the page's own beats
 const FIRST_WAIT = 300; // milliseconds before the first attempt to reconnect
 const LONGEST_WAIT = 10_000;
+const REFUSED = 1006; // code of a stream that ended without one, such as a handshake that failed
 
 export class Connection {
   /**
    * @param {string} session Id of the session.
    * @param {object} listener after() returns the number to resume from; messages(list) and
-   *   state(name) are called for new elements and for connecting, open, reconnecting and ended.
+   *   state(name) are called for new elements and for connecting, open, reconnecting and ended;
+   *   refused() when a stream ended without a reason, and ended(code, error) when the server will
+   *   not continue it.
    */
   constructor(session, listener) {
     this.session = session;
@@ -17,6 +20,7 @@ export class Connection {
     this.socket = null;
     this.closed = false;
     this.wait = FIRST_WAIT;
+    this.refusal = null; // the error with which the server refused the stream
     this.timer = 0;
     this.heard = Date.now();
     this.state = 'connecting';
@@ -90,24 +94,42 @@ export class Connection {
       this.reconnect();
       return;
     }
-    this.wait = FIRST_WAIT;
-    this._set('open');
-    this.listener.messages(Array.isArray(list) ? list : [list]);
+    const elements = Array.isArray(list) ? list : [list];
+    const error = elements.find((element) => element.type === 'error');
+    if (error !== undefined) {
+      this.refusal = error; // the server closes the stream now
+      return;
+    }
+    const bye = elements.find((element) => element.type === 'bye');
+    if (bye === undefined) {
+      this.wait = FIRST_WAIT;
+      this._set('open');
+    }
+    this.listener.messages(elements);
   }
 
   _lost(event) {
+    const { refusal } = this;
     this.socket = null;
+    this.refusal = null;
     if (this.closed) {
       return;
     }
     // 4401: the token has ended. 4403: no right. 4404: the session was closed, or is gone.
     if (event.code === 4401 || event.code === 4404 || event.code === 4403) {
       this._set('ended');
-      this.listener.ended();
+      this.listener.ended(event.code, refusal);
       return;
     }
+    if (event.code === REFUSED) {
+      this.listener.refused();
+    }
+    this.reconnectLater();
+  }
+
+  /** Connect again after a time that grows with each failure. */
+  reconnectLater() {
     this._set('reconnecting');
-    this.listener.lost?.();
     const wait = this.wait * (0.8 + Math.random() * 0.4);
     this.wait = Math.min(this.wait * 2, LONGEST_WAIT);
     this.timer = setTimeout(() => this._open(), wait);

@@ -1,6 +1,7 @@
 // The bar above the composer: approvals, questions and plans that wait for the user.
 
 import { html, nothing } from './vendor/lit-html/lit-html.js';
+import { serverTime } from './api.js';
 import { readableArguments, subjectOf } from './card_state.js';
 import { drawDiff, diffChoice } from './diff_view.js';
 import { formatTokens, parseObject } from './format.js';
@@ -11,6 +12,7 @@ import { showHidden } from './visible.js';
 
 const LAST_MINUTE = 60; // seconds
 const MAX_SHOWN = 20_000; // characters of a description
+const SETTLE = 600; // milliseconds in which an item that moved under the pointer cannot be decided
 
 /** Return a description without the lines that the bar shows itself. */
 function shorten(text) {
@@ -33,8 +35,9 @@ export class DecisionBar {
   }
 
   reset() {
-    this.position = 0;
-    this.current = '';
+    this.current = ''; // id of the item that the bar shows
+    this.settled = 0; // when the item can be decided, in milliseconds of performance.now()
+    this.asking = false; // whether the facts are being read
     this.mode = ''; // '', 'reject' or 'edit'
     this.remember = 'once';
     this.text = '';
@@ -48,28 +51,47 @@ export class DecisionBar {
 
   /** Move to another waiting item. */
   move(step) {
-    const count = this.page.store.waiting().length;
-    this.position = (this.position + step + count) % Math.max(1, count);
+    const items = this.page.store.waiting();
+    if (items.length === 0) {
+      return;
+    }
+    this._select(items[(this._position(items) + step + items.length) % items.length]);
     this.page.again();
+  }
+
+  _position(items) {
+    return Math.max(0, items.findIndex((item) => item.id === this.current));
+  }
+
+  /** Show an item that the user chose. */
+  _select(item) {
+    if (item.id !== this.current) {
+      this._begin(item);
+    }
+    this.settled = 0;
   }
 
   /** The item that the bar shows. */
   item() {
     const items = this.page.store.waiting();
-    return items[Math.min(this.position, items.length - 1)] ?? null;
+    return items[this._position(items)] ?? null;
   }
 
   draw() {
     const items = this.page.store.waiting();
     if (items.length === 0) {
       this.current = '';
-      this.position = 0;
       return nothing;
     }
-    this.position = Math.min(this.position, items.length - 1);
-    const item = items[this.position];
+    const item = items[this._position(items)];
     if (item.id !== this.current) {
+      const replaces = this.current !== '';
       this._begin(item);
+      if (replaces) {
+        // A click that was meant for the item before must not decide this one.
+        this.settled = performance.now() + SETTLE;
+        setTimeout(() => this.page.again(), SETTLE + 20);
+      }
     }
     this._describe(item);
     return html`<section class="decision" aria-label=${t('waiting_for_you')} data-kind=${item.kind} data-id=${item.id}>
@@ -84,24 +106,21 @@ export class DecisionBar {
     }
     return html`<div class="decision-count">
       <button type="button" class="icon-button" aria-label=${t('previous')} @click=${() => this.move(-1)}><span class="turned">${icon('chevron')}</span></button>
-      <span>${t('k_of_n', { k: this.position + 1, n: items.length })}</span>
+      <span>${t('k_of_n', { k: this._position(items) + 1, n: items.length })}</span>
       <button type="button" class="icon-button" aria-label=${t('next')} @click=${() => this.move(1)}>${icon('chevron')}</button>
     </div>`;
   }
 
   /** Decide with the buttons of a card: what is dangerous is shown in the bar first. */
   decideFromCard(item, accepted) {
-    const index = this.page.store.waiting().findIndex((other) => other.id === item.id);
-    const facts = this.facts.get(item.id);
-    const isKnown = this.current === item.id && facts && !facts.loading;
-    if (isKnown && accepted && !facts.dangers.length) {
+    const isSeen = this.current === item.id && this._isReady(item);
+    if (isSeen && accepted && this.mode === '' && !this.facts.get(item.id).dangers.length) {
       this._decide(item, true);
       return;
     }
-    this.position = Math.max(0, index);
+    this._select(item);
     this.page.again();
     if (!accepted) {
-      this._begin(item);
       this._setMode('reject');
     } else {
       this.page.focusDecision();
@@ -125,15 +144,43 @@ export class DecisionBar {
       return;
     }
     if (!this.facts.has(item.id)) {
-      this.facts.set(item.id, { loading: true });
-      const found = await this.page.actions.describeApproval(item);
-      this.facts.set(item.id, found ?? { item, text: '', covers: '', rule: '', dangers: [], answer: '' });
-      this.page.again();
+      await this._readFacts();
     }
-    if (!this.shown.has(item.id) && !document.hidden && !this.facts.get(item.id).loading) {
+    if (!this.shown.has(item.id) && !document.hidden && this._isRead(item)) {
       this.shown.add(item.id);
       this.page.actions.shown(item); // starts the time limit
     }
+  }
+
+  /** Read the facts about all approvals that have none, with one request. */
+  async _readFacts() {
+    if (this.asking) {
+      return; // the bar is drawn again afterwards, and asks for what came meanwhile
+    }
+    const missing = this.page.store.waiting()
+      .filter((item) => item.kind === 'approval' && !this.facts.has(item.id));
+    if (missing.length === 0) {
+      return;
+    }
+    this.asking = true;
+    const found = await this.page.actions.describeApprovals();
+    this.asking = false;
+    for (const item of missing) {
+      const facts = found?.find((each) => each.item.id === item.id);
+      // Without its facts, a call cannot be accepted: its dangers are unknown.
+      this.facts.set(item.id, facts ?? { failed: true });
+    }
+    this.page.again();
+  }
+
+  _isRead(item) {
+    const facts = this.facts.get(item.id);
+    return facts !== undefined && !facts.failed;
+  }
+
+  /** Return whether the user has had the chance to see what an approval is about. */
+  _isReady(item) {
+    return this._isRead(item) && !this.busy && performance.now() >= this.settled;
   }
 
   _drawItem(item, items) {
@@ -147,7 +194,7 @@ export class DecisionBar {
   }
 
   _countdown(item) {
-    const left = item.deadline ? Math.ceil(item.deadline - Date.now() / 1000) : Infinity;
+    const left = item.deadline ? Math.ceil(item.deadline - serverTime() / 1000) : Infinity;
     if (left > LAST_MINUTE) {
       return nothing;
     }
@@ -158,7 +205,8 @@ export class DecisionBar {
     const { store } = this.page;
     const facts = this.facts.get(item.id) ?? { loading: true };
     const may = this.page.app.may('approve');
-    const ready = may && !facts.loading && !this.busy;
+    const settling = performance.now() < this.settled;
+    const ready = may && this._isReady(item);
     const grave = (facts.dangers ?? []).some((danger) => danger.grave);
     const same = this._sameAnswer(item, items);
     const who = store.nameOf(item.agent);
@@ -179,10 +227,10 @@ export class DecisionBar {
       ${editing || this.mode === 'reject' ? nothing : this._drawScope(item, facts, grave)}
       <div class="decision-actions">
         ${this.mode === 'reject' ? html`
-          <button type="button" class="button danger" ?disabled=${this.busy} @click=${() => this._decide(item, false)}>${t('reject')}</button>
+          <button type="button" class="button danger" ?disabled=${this.busy || settling} @click=${() => this._decide(item, false)}>${t('reject')}</button>
           <button type="button" class="button" @click=${() => this._setMode('')}>${t('cancel')}</button>` : html`
           <button type="button" class="button primary accept" ?disabled=${!ready} @click=${() => this._decide(item, true)}>${editing ? t('accept_edited') : t('accept')} <kbd>a</kbd></button>
-          <button type="button" class="button reject" ?disabled=${this.busy || !may} @click=${() => this._setMode('reject')}>${t('reject')} <kbd>x</kbd></button>
+          <button type="button" class="button reject" ?disabled=${this.busy || settling || !may} @click=${() => this._setMode('reject')}>${t('reject')} <kbd>x</kbd></button>
           ${editing ? html`<button type="button" class="button" @click=${() => this._setMode('')}>${t('cancel')}</button>` : html`<button type="button" class="button edit" ?disabled=${!ready} @click=${() => this._setMode('edit')}>${t('edit')} <kbd>e</kbd></button>`}
           ${same.length > 1 && !editing ? html`<button type="button" class="button accept-all" ?disabled=${!ready || this.remember === 'always'} @click=${() => this._decideAll(same)}>${t('accept_all', { n: same.length })}</button>` : nothing}`}
         <span class="spacer"></span>
@@ -218,24 +266,24 @@ export class DecisionBar {
       return [];
     }
     const others = items.filter((other) => other.kind === 'approval' && other.agent === item.agent);
-    others.forEach((other) => this._learn(other));
-    return others.filter((other) => this.facts.get(other.id)?.answer === answer);
-  }
-
-  async _learn(item) {
-    if (this.facts.has(item.id)) {
-      return;
+    if (others.some((other) => !this.facts.has(other.id))) {
+      this._readFacts();
     }
-    this.facts.set(item.id, { loading: true });
-    const found = await this.page.actions.describeApproval(item);
-    this.facts.set(item.id, found ?? { item, text: '', covers: '', rule: '', dangers: [], answer: '' });
-    this.page.again();
+    return others.filter((other) => this.facts.get(other.id)?.answer === answer);
   }
 
   /** Show what will happen: the change to a file, the command, or the arguments. */
   _drawCall(item, facts) {
     if (facts.loading) {
       return html`<p class="quiet">${t('loading')}</p>`;
+    }
+    if (facts.failed) {
+      const readAgain = () => {
+        this.facts.delete(item.id);
+        this.page.again();
+      };
+      return html`<p class="danger-line">${icon('alert')} <span>${t('facts_failed')}</span>
+        <button type="button" class="button small" @click=${readAgain}>${t('try_again')}</button></p>`;
     }
     const described = shorten(facts.text) || readableArguments((facts.item ?? item).call.arguments);
     const text = showHidden(described);
@@ -327,30 +375,40 @@ export class DecisionBar {
 
   async _decideAll(items) {
     const body = { ids: items.map((item) => item.id), accepted: true, remember: this.remember };
-    await this._send(() => this.page.actions.decideAll(body));
+    await this._send(async () => {
+      const done = await this.page.actions.decideAll(body);
+      for (const refused of (done?.answers ?? []).filter((each) => each.code)) {
+        this.page.app.say(`${refused.code}: ${refused.message}`, '', 'error');
+      }
+    });
   }
 
   async _send(action) {
     this.busy = true;
     this.page.again();
-    await action();
-    this.busy = false;
-    this.page.again();
+    try {
+      await action();
+    } finally {
+      this.busy = false;
+      this.page.again();
+    }
   }
 
   /** Decide with one key; return whether the key meant something. */
   key(name) {
     const item = this.item();
-    if (!item || this.busy || !this.page.app.may('approve')) {
+    // The item that was drawn may have gone since; its successor is decided only when it is shown.
+    const isShown = item?.id === this.current && performance.now() >= this.settled;
+    if (!isShown || this.busy || this.page.ended || !this.page.app.may('approve')) {
       return false;
     }
-    if (item.kind === 'approval' && name === 'a' && this.mode === '' && !this.facts.get(item.id)?.loading) {
+    if (item.kind === 'approval' && name === 'a' && this.mode === '' && this._isReady(item)) {
       this._decide(item, true);
     } else if (item.kind === 'approval' && name === 'x') {
       this._setMode('reject');
-    } else if (item.kind === 'approval' && name === 'e') {
+    } else if (item.kind === 'approval' && name === 'e' && this._isReady(item)) {
       this._setMode('edit');
-    } else if (item.kind === 'plan' && name === 'a') {
+    } else if (item.kind === 'plan' && name === 'a' && this.mode === '') {
       this._plan(item, true);
     } else if (item.kind === 'plan' && name === 'x') {
       this._setMode('reject');
@@ -374,6 +432,7 @@ export class DecisionBar {
   _drawQuestion(item, items) {
     const who = this.page.store.nameOf(item.agent);
     const own = this.text.trim();
+    const off = this.busy || performance.now() < this.settled;
     const submit = () => this._send(
       () => this.page.actions.answer(item, own ? [...this.chosen, own] : [...this.chosen]),
     );
@@ -382,12 +441,12 @@ export class DecisionBar {
       <div class="decision-head"><span class="decision-icon">${icon('question')}</span>
         <div class="decision-title"><h2>${who ? t('agent_asks', { who }) : t('hilum_asks')}</h2><p class="plain-text question-text">${item.question}</p></div>${this._countdown(item)}${this._count(items)}</div>
       <div class="options" role="group" aria-label=${item.question}>
-        ${(item.options ?? []).map((option, index) => html`<button type="button" class="option" aria-pressed=${String(this.chosen.has(option))} ?disabled=${this.busy} @click=${() => this._choose(item, option)}><kbd>${index + 1}</kbd><span>${option}</span></button>`)}
+        ${(item.options ?? []).map((option, index) => html`<button type="button" class="option" aria-pressed=${String(this.chosen.has(option))} ?disabled=${off} @click=${() => this._choose(item, option)}><kbd>${index + 1}</kbd><span>${option}</span></button>`)}
       </div>
       <div class="free-answer">
         <input type="text" aria-label=${t('own_answer')} placeholder=${t('own_answer')} .value=${this.text} @input=${(event) => { this.text = event.target.value; this.page.again(); }} @keydown=${(event) => { if (event.key === 'Enter' && !event.isComposing && event.keyCode !== 229) { event.preventDefault(); if (own || this.chosen.size) { submit(); } } }}>
-        <button type="button" class="button primary" ?disabled=${this.busy || (!own && !this.chosen.size)} @click=${submit}>${t('answer')}</button>
-        <button type="button" class="button" ?disabled=${this.busy} @click=${decide}>${t('agent_decides')}</button>
+        <button type="button" class="button primary" ?disabled=${off || (!own && !this.chosen.size)} @click=${submit}>${t('answer')}</button>
+        <button type="button" class="button" ?disabled=${off} @click=${decide}>${t('agent_decides')}</button>
       </div>`;
   }
 
@@ -397,6 +456,7 @@ export class DecisionBar {
       this.planText = new StreamingMarkdown();
     }
     this.planText.set(item.text ?? '', true);
+    const off = this.busy || performance.now() < this.settled;
     return html`
       <div class="decision-head"><span class="decision-icon">${icon('spark')}</span><div class="decision-title"><h2>${t('plan_question')}</h2></div>${this._count(items)}</div>
       ${this.mode === 'edit'
@@ -404,9 +464,9 @@ export class DecisionBar {
         : html`<div class="plan-text" tabindex="0">${this.planText.element}</div>`}
       ${this.mode === 'reject' ? html`<label class="field"><span>${t('plan_changes')}</span><textarea rows="2" .value=${this.text} @input=${(event) => { this.text = event.target.value; }}></textarea></label>` : nothing}
       <div class="decision-actions">
-        ${this.mode === 'reject' ? html`<button type="button" class="button danger" ?disabled=${this.busy} @click=${() => this._plan(item, false)}>${t('plan_reject')}</button>
+        ${this.mode === 'reject' ? html`<button type="button" class="button danger" ?disabled=${off} @click=${() => this._plan(item, false)}>${t('plan_reject')}</button>
           <button type="button" class="button" @click=${() => this._setMode('')}>${t('cancel')}</button>` : html`
-          <button type="button" class="button primary accept" ?disabled=${this.busy} @click=${() => this._plan(item, true)}>${t('plan_accept')} <kbd>a</kbd></button>
+          <button type="button" class="button primary accept" ?disabled=${off} @click=${() => this._plan(item, true)}>${t('plan_accept')} <kbd>a</kbd></button>
           <button type="button" class="button reject" @click=${() => this._setMode('reject')}>${t('plan_reject')} <kbd>x</kbd></button>
           ${this.mode === 'edit' ? nothing : html`<button type="button" class="button" @click=${() => this._setMode('edit')}>${t('edit')}</button>`}`}
       </div>`;

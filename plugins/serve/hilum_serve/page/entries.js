@@ -148,19 +148,30 @@ export class EntryRows {
 
   _answer(entry) {
     const streaming = entry.state === 'streaming';
-    const text = entry.text ?? '';
+    const choices = this.choices(entry.id);
+    // A streaming answer is never cut.
+    const text = (streaming ? null : choices.wholeText) ?? entry.text ?? '';
     const thinking = (entry.thinking ?? '').trim();
     const calls = Object.entries(entry.arguments ?? {});
     return html`
       ${thinking ? this._thinking(entry, thinking, streaming && !text) : nothing}
       ${text.trim() ? html`<div class="answer-text" dir="auto">${this._markdown(entry.id, text, !streaming)}</div>` : nothing}
-      ${entry.cut?.text ? html`<p class="quiet">${t('text_cut', { n: formatTokens(entry.cut.text) })}</p>` : nothing}
+      ${entry.cut?.text && !choices.wholeText ? html`<p class="quiet">${t('text_cut', { n: formatTokens(entry.cut.text) })}
+        <button type="button" class="text-button" ?disabled=${choices.loading} @click=${() => this._loadAnswer(entry, choices)}>${t('whole_answer')}</button></p>` : nothing}
       ${streaming && !text && !thinking && calls.length === 0 ? html`<p class="waiting-dots" role="status"><span class="visually-hidden">${t('thinking')}</span><i></i><i></i><i></i></p>` : nothing}
       ${calls.map(([id, args]) => drawStreamingCall(entry.tools?.[id] ?? '', args))}
       ${streaming || !text.trim() || entry.calls ? nothing : html`<div class="row-actions">
         <button type="button" class="icon-button copy" aria-label=${t('copy')} title=${t('copy')} @click=${(event) => copyFrom(event.currentTarget, text)}></button>
         <span class="quiet facts">${this._facts(entry)}</span>
       </div>`}`;
+  }
+
+  async _loadAnswer(entry, choices) {
+    choices.loading = true;
+    this.page.touch(entry.id);
+    choices.wholeText = await this.page.actions.loadAnswer(entry);
+    choices.loading = false;
+    this.page.touch(entry.id);
   }
 
   _facts(entry) {

@@ -28,14 +28,14 @@ function drawPreview(preview, open, again) {
 }
 
 /** Ask how far to go back; return {conversation, files} or undefined. */
-export function rewindDialog(entry, readPreview) {
+export function rewindDialog(prompt, readPreview) {
   let preview = null;
   const open = new Set();
   let conversation = true;
   let files = false;
   return openDialog(t('rewind_title'), (close, again) => html`
     <p>${t('rewind_text')}</p>
-    <blockquote class="plain-text">${oneLine(entry.typed || entry.text, 300)}</blockquote>
+    <blockquote class="plain-text">${oneLine(prompt, 300)}</blockquote>
     <label class="setting"><span>${t('rewind_conversation')}</span><input type="checkbox" role="switch" .checked=${conversation} @change=${(event) => { conversation = event.target.checked; again(); }}></label>
     <label class="setting"><span>${t('rewind_files')}</span><input type="checkbox" role="switch" .checked=${files} ?disabled=${!preview?.diffs?.length} @change=${(event) => { files = event.target.checked; again(); }}></label>
     ${preview === null ? html`<p class="quiet">${t('loading')}</p>` : files || !preview.diffs?.length ? drawPreview(preview, open, again) : nothing}

@@ -23,7 +23,8 @@ export function handleKey(event, app) {
     return;
   }
   const handler = KEYS[event.key];
-  if (page?.decisions.key(event.key)) {
+  // A key that is held down decides nothing: its first press may have been for the item before.
+  if (!event.repeat && page?.decisions.key(event.key)) {
     event.preventDefault();
   } else if (handler) {
     event.preventDefault();
@@ -37,8 +38,8 @@ function escape(app, inInput, target) {
     app.closeDrawers();
   } else if (page?.decisions.mode) {
     page.decisions._setMode('');
-  } else if (page?.store.isRunning() && (!inInput || target.value === '')) {
-    page.actions.stop();
+  } else if (page?.store.isShownAgentRunning() && (!inInput || target.value === '')) {
+    page.actions.stop(page.store.agent);
   } else if (inInput) {
     target.blur();
     page?.scroller.focus({ preventScroll: true });

@@ -20,7 +20,12 @@ export function notify(id, title, body, onClick) {
   if (globalThis.Notification?.permission !== 'granted') {
     return;
   }
-  const note = new Notification(title, { body, tag: `hilum-${id}` });
+  let note;
+  try {
+    note = new Notification(title, { body, tag: `hilum-${id}` });
+  } catch {
+    return; // Chrome on Android allows only service workers to notify
+  }
   note.onclick = () => {
     window.focus();
     note.close();

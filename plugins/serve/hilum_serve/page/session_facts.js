@@ -25,6 +25,11 @@ export class SessionFacts extends SessionStore {
     return Boolean(this.actor(LEAD).running ?? this.state.running);
   }
 
+  /** Return whether the agent whose conversation is shown is running. */
+  isShownAgentRunning() {
+    return this.agent === null ? this.isRunning() : Boolean(this.actor().running);
+  }
+
   /** Return the starts of agents. */
   agents() {
     return this.state.started ?? [];

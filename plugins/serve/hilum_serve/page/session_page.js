@@ -1,13 +1,14 @@
 // One session: its stream, its conversation, its decisions and its input.
 
 import { html, nothing, render } from './vendor/lit-html/lit-html.js';
-import { SessionApi } from './api.js';
+import { SessionApi, server } from './api.js';
 import { Composer } from './composer.js';
 import { Connection } from './connection.js';
 import { copyText } from './copying.js';
 import { DecisionBar, describeWaiting } from './decisions.js';
 import { openDialog, pickDialog } from './dialogs.js';
 import { EntryRows, estimateHeight, isShown } from './entries.js';
+import { grantsDialog } from './grants_dialog.js';
 import { diffDialog, rewindDialog, undoDialog } from './going_back.js';
 import { icon } from './icons.js';
 import { formatTokens } from './format.js';
@@ -20,6 +21,10 @@ import { t } from './strings.js';
 import { VirtualList } from './virtual_list.js';
 
 const OLDER = 200;
+const ANSWER_EVENTS = 100; // events after the start of a request that are read at once for its answer
+const ANSWER_PAGES = 10;
+const TOKEN_ENDED = 4401; // codes with which the server ends a stream
+const FORBIDDEN = 4403;
 
 export class SessionPage {
   constructor(app, session) {
@@ -32,10 +37,11 @@ export class SessionPage {
     this.unread = 0;
     this.loadingOlder = false;
     this.commands = [];
-    this.ended = '';
+    this.ended = ''; // why there is no stream anymore: closed, gone or forbidden
     this.endedWhy = '';
     this.files = [];
     this.filesSeq = -1;
+    this.readingFiles = false;
     this.wasRunning = null;
     this.scheduled = false;
     this.actions = this._makeActions();
@@ -86,8 +92,8 @@ export class SessionPage {
       after: () => (this.store.loaded ? this.store.seq : 0),
       messages: (list) => this._receive(list),
       state: () => this.again(),
-      lost: () => this._checkSession(),
-      ended: () => this._closed(),
+      refused: () => this._checkAccess(),
+      ended: (code, error) => this._streamEnded(code, error),
     });
     this._draw();
     if (!matchMedia('(pointer: coarse)').matches) {
@@ -185,36 +191,62 @@ export class SessionPage {
     }
   }
 
-  /** Find out why the stream was refused: a WebSocket does not tell, but a request does. */
-  async _checkSession() {
+  /** Find out whether the server still knows this browser: a failed handshake does not tell. */
+  async _checkAccess() {
     try {
-      await this.api.state();
-      return true;
-    } catch (error) {
-      if (error.status === 404 || error.status === 403 || error.status === 410) {
-        this.connection?.close();
-        this.ended = error.status === 403 ? t('session_forbidden') : t('session_gone');
-        this.endedWhy = error.status === 403 ? error.message : '';
-        this._draw();
+      await server.me(); // unlike a request for the session, it does not open the session
+    } catch {
+      // Signed out, which the request has noted, or offline: the connection keeps trying.
+    }
+  }
+
+  /** Show why the server does not continue the stream. */
+  async _streamEnded(code, error) {
+    if (code === TOKEN_ENDED) {
+      await this._checkAccess();
+      if (!this.connection.closed) {
+        // Another tab has signed in again, or the server does not answer at the moment.
+        this.connection.reconnectLater();
       }
-      return false;
+      return;
+    }
+    if (code === FORBIDDEN) {
+      this._end('forbidden', error?.message ?? '');
+    } else {
+      this._end(error?.status === 404 ? 'gone' : 'closed');
     }
   }
 
-  /** The server has closed the session; a request opens it again if it still exists. */
-  async _closed() {
-    if (await this._checkSession()) {
-      this.connection.reconnect();
-    }
+  _end(how, why = '') {
+    this.ended = how;
+    this.endedWhy = why;
+    this._draw();
   }
 
-  async _describeApproval(item) {
+  /** Open the session again, which somebody has closed. */
+  async _openAgain() {
+    try {
+      await this.api.open();
+    } catch (error) {
+      if (error.status === 404 || error.status === 410) {
+        this._end('gone');
+      } else {
+        this.app.report(error); // the button stays, to try again
+      }
+      return;
+    }
+    this.ended = '';
+    this.connection.reconnect();
+    this._draw();
+  }
+
+  async _describeApprovals() {
     const found = await this.app.attempt(() => this.api.approvals());
-    return found?.approvals?.find((each) => each.item.id === item.id) ?? null;
+    return found?.approvals ?? null;
   }
 
   async _loadOlder() {
-    if (this.loadingOlder || !this.store.hasOlder || !this.store.loaded) {
+    if (this.ended || this.loadingOlder || !this.store.hasOlder || !this.store.loaded) {
       return;
     }
     this.loadingOlder = true;
@@ -222,20 +254,36 @@ export class SessionPage {
     if (found !== null) {
       this.store.addOlder(found.entries);
       this._updateRows({ touched: new Set(), reset: true });
+      this.again();
     }
     this.loadingOlder = false;
   }
 
+  /** Return the whole text of a long answer, which its event has; null if it is not found. */
+  async _loadAnswer(entry) {
+    // The entry has the number of the event with which its request began.
+    let after = entry.seq - 1;
+    for (let page = 0; page < ANSWER_PAGES; page++) {
+      const { events, last } = await this.api.events(after, ANSWER_EVENTS);
+      const found = events.find(
+        (event) => event.type === 'model_answered' && event.agent === entry.agent,
+      );
+      if (found) {
+        return found.message.parts.filter((part) => part.type === 'text').map((part) => part.text).join('');
+      }
+      after = events.at(-1)?.seq ?? last;
+      if (after >= last) {
+        break;
+      }
+    }
+    this.say(t('answer_not_found'));
+    return null;
+  }
+
   /** Read what the stream does not contain, when it may have changed. */
   async _readFacts() {
-    const { files_seq: filesSeq = 0 } = this.store.state;
+    this._readFiles();
     const running = this.store.isRunning();
-    if (filesSeq !== this.filesSeq) {
-      this.filesSeq = filesSeq;
-      const found = filesSeq ? await this.api.files().catch(() => null) : null;
-      this.files = found?.files ?? [];
-      this.again();
-    }
     if (running !== this.wasRunning) {
       this.wasRunning = running;
       const usage = running ? null : await this.api.usage().catch(() => null);
@@ -245,6 +293,20 @@ export class SessionPage {
         this.again();
       }
     }
+  }
+
+  /** Read the changed files if they are shown: the server compares all of them for each request. */
+  async _readFiles() {
+    const { files_seq: filesSeq = 0 } = this.store.state;
+    if (filesSeq === this.filesSeq || this.readingFiles || this.ended || !this.app.isPanelShown()) {
+      return;
+    }
+    this.readingFiles = true;
+    this.filesSeq = filesSeq;
+    const found = filesSeq ? await this.api.files().catch(() => null) : null;
+    this.readingFiles = false;
+    this.files = found?.files ?? [];
+    this.again(); // also reads what has changed meanwhile
   }
 
   async _loadCommands() {
@@ -294,8 +356,10 @@ export class SessionPage {
 
   _draw() {
     const connection = this.connection?.state ?? 'connecting';
+    this._readFiles();
     const isEmpty = this.list.keys.length === 0;
     this.scroller.setAttribute('aria-label', t('conversation'));
+    this.dock.hidden = Boolean(this.ended); // any change would open the session again
     this.empty.hidden = !isEmpty && !this.ended;
     if (isEmpty || this.ended) {
       render(this._drawEmpty(), this.empty);
@@ -320,9 +384,12 @@ export class SessionPage {
 
   _drawEmpty() {
     if (this.ended) {
-      return html`<h2>${this.ended}</h2><p class="quiet">${this.endedWhy || t('session_gone_text')}</p><a class="button" href="#/">${t('to_sessions')}</a>`;
+      return html`<h2>${t(`session_${this.ended}`)}</h2><p class="quiet">${this.endedWhy || t(`session_${this.ended}_text`)}</p>
+        ${this.ended === 'closed' ? html`<button type="button" class="button primary" @click=${() => this._openAgain()}>${t('open_again')}</button>` : nothing}
+        <a class="button" href="#/">${t('to_sessions')}</a>`;
     }
-    if (!this.store.loaded) {
+    // The newest entries may all belong to other agents; older ones are being loaded then.
+    if (!this.store.loaded || this.store.hasOlder) {
       return html`<span class="spinner big"></span><p class="quiet" role="status">${t('loading')}</p>`;
     }
     const tips = ['tip_ask', 'tip_files', 'tip_slash'];
@@ -350,7 +417,7 @@ export class SessionPage {
       retry: () => run(() => this.api.retry()),
       resume: () => run(() => this.api.resume()),
       repeatCall: (card) => run(() => this.api.repeat(card.call.id)),
-      describeApproval: (item) => this._describeApproval(item),
+      describeApprovals: () => this._describeApprovals(),
       withdraw: async (id, text) => {
         if (await run(() => this.api.withdraw(id, this.store.agent ?? 'main'))) {
           this._returnText(text);
@@ -372,6 +439,7 @@ export class SessionPage {
       loadResult: async (card, offset, limit) => {
         return attempt(() => this.api.result(card.call.id, offset, limit));
       },
+      loadAnswer: (entry) => attempt(() => this._loadAnswer(entry)),
       completeFiles: async (text, signal) => {
         try {
           const found = await this.api.complete(text, signal);
@@ -393,6 +461,10 @@ export class SessionPage {
       undoCall: (card) => this._undo({ scope: 'call', name: card.call.id }),
       redo: () => this._redo(),
       rewind: (entry) => this._rewind(entry),
+      grants: () => grantsDialog({
+        read: async () => (await attempt(() => this.api.grants()))?.grants ?? null,
+        revoke: app.may('approve') ? (scope) => run(() => this.api.removeGrant(scope)) : null,
+      }),
       reconnect: () => this.connection?.reconnect(),
       chooseModel: () => this._choose('model', t('choose_model'), async () => {
         const found = await this.api.models();
@@ -465,8 +537,13 @@ export class SessionPage {
       }
       return;
     }
+    await this._rewindTo(point);
+  }
+
+  /** Go back to one of the points that the server lists. */
+  async _rewindTo(point) {
     const { to } = point;
-    const choice = await rewindDialog(entry, () => this.app.attempt(() => this.api.previewRewind({ to })));
+    const choice = await rewindDialog(point.text, () => this.app.attempt(() => this.api.previewRewind({ to })));
     if (!choice) {
       return;
     }
@@ -495,7 +572,7 @@ export class SessionPage {
       }
     }
     this.list.scrollToEnd();
-    const steers = this.store.isRunning() && images.length === 0 && !command;
+    const steers = this.store.isShownAgentRunning() && images.length === 0 && !command;
     const agent = this.store.agent ?? undefined;
     const sent = await this.app.attempt(async () => {
       if (steers) {
@@ -525,6 +602,8 @@ export class SessionPage {
 const OWN_COMMANDS = [
   { names: ['approve'], about: 'choose_policy', run: (page, value) => (value ? page.actions.set({ approve: value }) : page.actions.choosePolicy()) },
   { names: ['clear', 'new'], about: 'new_session', run: (page) => page.app.newSession() },
+  { names: ['approvals'], about: 'grants', run: (page) => page.actions.grants() },
+  { names: ['close'], about: 'close_session', run: (page) => page.app.sessionAction('close', { id: page.session, title: page.title() }) },
   { names: ['compact'], about: 'compact', run: (page, focus) => page.actions.compact(focus) },
   { names: ['continue', 'retry'], about: 'continue_run', run: (page) => page.actions.retry() },
   { names: ['copy'], about: 'copy_answer', run: (page) => copyLastAnswer(page) },
@@ -556,21 +635,31 @@ function describeModel(model) {
 }
 
 async function copyLastAnswer(page) {
-  const answers = [...page.store.entries.values()].filter((entry) => entry.kind === 'answer' && entry.text);
+  const answers = page.store.keys
+    .map((key) => page.store.entries.get(key))
+    .filter((entry) => entry.kind === 'answer' && entry.text && isShown(entry, page.store));
   const last = answers.at(-1);
   if (last) {
     page.say((await copyText(last.text)) ? t('copied') : t('copy_failed'));
   }
 }
 
+/** Let the user choose among all prompts, also those that the page has not loaded. */
 async function chooseRewind(page) {
-  const { store } = page;
-  const prompts = store.keys
-    .map((key) => store.entries.get(key))
-    .filter((entry) => entry.kind === 'prompt' && entry.agent === store.lead() && !entry.retries && !entry.repeats && !entry.steers)
-    .reverse();
-  const id = await pickDialog(t('rewind_title'), prompts.map((entry) => ({ value: entry.id, label: (entry.typed || entry.text).slice(0, 120) })));
-  if (id !== undefined) {
-    await page.actions.rewind(store.entries.get(id));
+  const found = await page.app.attempt(() => page.api.rewindPoints());
+  if (found === null) {
+    return;
   }
+  const points = [...found.points].reverse();
+  const index = await pickDialog(t('rewind_title'), points.map((point, value) => ({
+    value, label: point.text.slice(0, 120), about: describePoint(point),
+  })));
+  if (index !== undefined) {
+    await page._rewindTo(points[index]);
+  }
+}
+
+function describePoint(point) {
+  const count = point.files?.length ?? 0;
+  return count ? `${t('n_files', { n: count })} · +${point.added} −${point.removed}` : '';
 }

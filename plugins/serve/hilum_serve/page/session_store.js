@@ -12,6 +12,11 @@ function readField(entry, field, call) {
   return String((call ? entry[field]?.[call] : entry[field]) ?? '');
 }
 
+/** Return the lowest id of entries; 0 without entries. */
+function lowestId(entries) {
+  return entries.reduce((lowest, entry) => Math.min(lowest, entry.id), entries[0]?.id ?? 0);
+}
+
 export class SessionStore {
   constructor() {
     this.clear();
@@ -23,7 +28,8 @@ export class SessionStore {
     this.entries = new Map();
     this.keys = []; // ids, ascending
     this.loaded = false;
-    this.first = null; // the lowest id that the page has
+    this.first = null; // the lowest id of the part without holes, up to the newest entry
+    this.catchingUp = false; // whether the server still sends what the page missed
     this.dropped = '';
   }
 
@@ -45,16 +51,39 @@ export class SessionStore {
       this._applyOne(element, changes);
     }
     if (changes.keys) {
-      this.keys = [...this.entries.keys()].sort((a, b) => a - b);
-      this.first = this.keys[0] ?? null;
+      this._sortKeys();
     }
     return changes;
   }
 
-  _applyOne(element, changes) {
-    if (typeof element.seq === 'number' && element.type !== 'text') {
-      this.seq = Math.max(this.seq, element.seq);
+  /**
+   * List the entries that the page shows.
+   *
+   * An older entry that changes arrives before the ones around it have been loaded. It is kept, and
+   * shown together with them.
+   */
+  _sortKeys() {
+    const first = this.first ?? 0;
+    this.keys = [...this.entries.keys()].filter((id) => id >= first).sort((a, b) => a - b);
+  }
+
+  /** Count what an element proves to have arrived: everything up to its number. */
+  _countSeen(element) {
+    if (typeof element.seq !== 'number' || element.type === 'text') {
+      return;
     }
+    // The entries of a catch-up may come in several messages. Its last element is a state or a
+    // snapshot; if the connection is lost before it, the page must ask for all of them again.
+    const ends = element.type === 'state' || element.type === 'snapshot';
+    if (this.catchingUp && !ends) {
+      return;
+    }
+    this.catchingUp = false;
+    this.seq = Math.max(this.seq, element.seq);
+  }
+
+  _applyOne(element, changes) {
+    this._countSeen(element);
     switch (element.type) {
       case 'snapshot':
         this._snapshot(element, changes);
@@ -69,6 +98,7 @@ export class SessionStore {
         this._state(element, changes);
         break;
       case 'hello':
+        this.catchingUp = true;
         this.dropped = element.dropped ?? '';
         // A server that has been restored from a copy knows fewer events than the page.
         changes.gap ||= typeof element.last === 'number' && element.last < this.seq;
@@ -86,6 +116,7 @@ export class SessionStore {
     for (const entry of element.entries ?? []) {
       this._put(entry, changes);
     }
+    this.first = lowestId(element.entries ?? []);
     this.state = element.state ?? {};
     this.loaded = true;
     changes.state = true;
@@ -145,15 +176,14 @@ export class SessionStore {
 
   /** Add a page of older entries. */
   addOlder(entries) {
-    let added = false;
     for (const entry of entries) {
+      // What the stream has brought is at least as new.
       if (typeof entry.id === 'number' && !this.entries.has(entry.id)) {
         this.entries.set(entry.id, entry);
-        added = true;
       }
     }
-    this.keys = [...this.entries.keys()].sort((a, b) => a - b);
-    this.first = added ? this.keys[0] : 0;
-    return added;
+    const first = lowestId(entries);
+    this.first = first < this.first ? first : 0;
+    this._sortKeys();
   }
 }

@@ -235,7 +235,7 @@ export class VirtualList {
         this.lastTop = this.scroller.scrollTop;
       }
     }
-    if (top < 600 && this.keys.length > 0) {
+    if (top < 600) {
       this.onTop?.();
     }
   }

@@ -22,6 +22,8 @@ from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
 SESSION = "s1"
+LOST = "lost"
+"""A reply that gets lost: the request has arrived, and the connection breaks."""
 USAGE = {"input": 48_200, "cached": 36_100, "output": 2_300, "cost": 0.084}
 EMPTY_STATE: dict[str, Any] = {
     "id": SESSION,
@@ -77,6 +79,7 @@ class Asked:
     body: Any
     seen: str | None
     query: str
+    request: str | None = None
 
 
 @attrs.define
@@ -92,7 +95,11 @@ class FakeServer:
         replies: Replies to requests, by method and path; a status or (status, data).
         sessions: The list of sessions.
         signed_in: Whether the page has a cookie.
-        refuses_streams: Whether new streams are refused.
+        close_code: Code with which streams are closed.
+        refusal: HTTP status of the error with which new streams are refused; 0 for none.
+        refuses_streams: Whether the handshakes of new streams fail.
+        cuts_catch_ups: Whether streams that continue end after the first element that was missed.
+        stamps_entries: Whether entries of a catch-up have the number of its end, as older servers did.
         connects: The numbers after which streams were asked for.
     """
 
@@ -104,7 +111,11 @@ class FakeServer:
     replies: dict[str, Any] = attrs.field(factory=dict)
     sessions: list[dict[str, Any]] = attrs.field(factory=list)
     signed_in: bool = True
+    close_code: int = 1012
+    refusal: int = 0
     refuses_streams: bool = False
+    cuts_catch_ups: bool = False
+    stamps_entries: bool = False
     connects: list[int] = attrs.field(factory=list)
     _log: list[tuple[int, dict[str, Any]]] = attrs.field(factory=list)
     _sockets: set[trio.MemorySendChannel[list[Any] | None]] = attrs.field(factory=set)
@@ -264,6 +275,12 @@ class FakeServer:
         query = dict(parse_qsl(scope["query_string"].decode()))
         after = int(query["after"])
         self.connects.append(after)
+        if self.refusal:
+            error = {"type": "error", "status": self.refusal, "code": "E_REFUSED", "message": "No."}
+            await send({"type": "websocket.send", "text": json.dumps([error])})
+            code = {401: 4401, 403: 4403, 404: 4404}.get(self.refusal, 1013)
+            await send({"type": "websocket.close", "code": code})
+            return
         put, get = trio.open_memory_channel[list[Any] | None](10_000)
         first: list[dict[str, Any]] = [{"type": "hello", "last": self.seq}]
         if after == 0:
@@ -277,7 +294,16 @@ class FakeServer:
                 }
             )
         else:
-            first += [element for seq, element in self._log if seq > after]
+            missed = [element for seq, element in self._log if seq > after]
+            # As on the real server, only the state at the end says that everything has arrived.
+            entries = [each for each in missed if each["type"] == "entry"]
+            stamp = {"seq": self.seq} if self.stamps_entries else {}
+            first += [{"type": "entry", **stamp, "entry": each["entry"]} for each in entries]
+            if self.cuts_catch_ups:
+                await send({"type": "websocket.send", "text": json.dumps(first[:2])})
+                await send({"type": "websocket.close", "code": 1012})
+                return
+            first.append({"type": "state", "seq": self.seq, **self.state})
         self._sockets.add(put)
         await send({"type": "websocket.send", "text": json.dumps(first)})
         try:
@@ -290,7 +316,7 @@ class FakeServer:
                 nursery.cancel_scope.cancel()
         finally:
             self._sockets.discard(put)
-        await send({"type": "websocket.close", "code": 1012})
+        await send({"type": "websocket.close", "code": self.close_code})
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
@@ -310,11 +336,15 @@ class FakeServer:
             data,
             request.headers.get("hilum-seen"),
             scope["query_string"].decode(),
+            request.headers.get("hilum-request"),
         )
         self.asked.append(asked)
         reply = self.replies.get(f"{asked.method} {asked.path}")
         if callable(reply):
             reply = reply(asked)
+        if reply == LOST:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            raise ConnectionError("the test loses this response")
         if reply is None:
             reply = (200, self._default(asked))
         await _reply(send, *reply)

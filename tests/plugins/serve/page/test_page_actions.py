@@ -2,11 +2,12 @@
 
 import base64
 import json
+from urllib.parse import parse_qsl
 
 import pytest
 
 from .conftest import SIZES, keep_screenshot, wait_until
-from .fake_server import main_agent
+from .fake_server import LOST, main_agent
 from .samples import TODO, answer, approval, card, every_state, prompt, result, started
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"\0" * 32).decode()
@@ -31,6 +32,48 @@ def test_a_prompt_is_sent_and_the_draft_survives_a_reload(server, open_session):
     assert asked.body == {"text": "Not yet sent"}
     assert asked.seen == str(server.seq)
     page.locator(".composer textarea:placeholder-shown").wait_for()
+
+
+def test_a_prompt_whose_response_is_lost_is_sent_again_with_the_same_id(server, open_session):
+    replies = [LOST, LOST]
+    server.replies["POST /prompts"] = lambda asked: replies.pop() if replies else None
+    page = open_session(expected="ERR_")
+    write(page, "Only once")
+    asked = [server.wait_for("/prompts", count=count) for count in (1, 2, 3)]
+    page.locator(".composer textarea:placeholder-shown").wait_for()
+    assert asked[0].request
+    assert len({each.request for each in asked}) == 1
+    write(page, "Only once")
+    assert server.wait_for("/prompts", count=4).request != asked[0].request
+
+
+def test_what_is_typed_while_a_prompt_is_sent_stays(server, open_session):
+    page = open_session()
+    box = page.locator(".composer textarea")
+    held = []
+    page.route("**/prompts", lambda route: held.append(route))
+    write(page, "First")
+    wait_until(page, lambda: held)
+    box.press("End")
+    box.press_sequentially(" and second")
+    held[0].continue_()
+    wait_until(page, lambda: box.input_value() == "and second")
+    page.reload()
+    page.locator(".connection.open").wait_for(state="attached")
+    assert box.input_value() == "and second"
+
+
+def test_unsent_text_comes_back_after_an_earlier_prompt(server, open_session):
+    server.entries = [prompt(0, "Earlier")]
+    page = open_session()
+    box = page.locator(".composer textarea")
+    box.fill("Not yet sent")
+    box.press("Home")
+    box.press("ArrowUp")
+    assert box.input_value() == "Earlier"
+    box.press("End")
+    box.press("ArrowDown")
+    assert box.input_value() == "Not yet sent"
 
 
 def test_enter_that_confirms_a_word_of_an_input_method_does_not_send(server, open_session):
@@ -67,6 +110,25 @@ def test_a_working_agent_is_steered_and_stopped_and_texts_are_taken_back(server,
     assert server.wait_for("/stop").body == {"run": "r5"}
     page.get_by_role("button", name="Stop").first.click()
     assert server.wait_for("/stop", count=2).body == {}
+
+
+def test_the_view_of_an_agent_prompts_steers_and_stops_that_agent(server, open_session):
+    """Whether the main agent is running does not matter there."""
+    agent = main_agent(name="explore-1", running=False)
+    lead = main_agent(running=True, state="running")
+    server.state.update(running=True, agents=[lead, agent], started=[started("1", "Explore it")])
+    page = open_session(size="wide")
+    page.locator(".agent button", has_text="Explore it").click()
+    page.locator(".back").wait_for()
+    assert page.get_by_role("button", name="Stop", exact=True).count() == 0
+    write(page, "And the tests?")
+    assert server.wait_for("/prompts").body == {"text": "And the tests?", "agent": "explore-1"}
+    server.change(agents=[main_agent(), {**agent, "running": True}])
+    page.get_by_role("button", name="Steer").wait_for()
+    write(page, "Faster")
+    assert server.wait_for("/steering").body == {"text": "Faster", "agent": "explore-1"}
+    page.get_by_role("button", name="Stop", exact=True).click()
+    assert server.wait_for("/stop").body == {"agent": "explore-1"}
 
 
 def test_a_failed_run_is_continued(server, open_session):
@@ -206,6 +268,105 @@ def test_sessions_are_searched_renamed_copied_exported_and_deleted(server, open_
     page.locator(".dialog").get_by_role("button", name="Delete").click()
     assert server.wait_for("", "DELETE").seen == "1"
     page.get_by_text("Your sessions, in the browser").wait_for()
+
+
+def test_a_refresh_of_the_list_keeps_the_older_sessions(server, open_session):
+    listed = [
+        server.listed(f"s{n}", f"Session {n}", "/home/ada/calc", updated=1_000.0 - n)
+        for n in range(1, 101)
+    ]
+
+    def list_page(asked):
+        query = dict(parse_qsl(asked.query))
+        before = float(query.get("before", "inf"))
+        found = [each for each in listed if each["updated"] < before]
+        return 200, {"sessions": found[: int(query["limit"])]}
+
+    server.replies["GET /sessions"] = list_page
+    page = open_session()
+    page.get_by_role("button", name="Older sessions").click()
+    page.locator(".session", has_text="Session 100").wait_for(state="attached")
+    listed.insert(0, server.listed("new", "The newest", "/home/ada/calc", updated=2_000.0))
+    del listed[3]
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    page.locator(".session", has_text="The newest").wait_for(state="attached")
+    assert page.locator(".session").count() == 100
+    assert page.get_by_role("button", name="Older sessions").count() == 0
+
+
+def test_an_export_for_programs_has_the_ending_of_its_format(server, open_session):
+    server.replies["GET /export"] = (200, b"{}")
+    page = open_session()
+    page.get_by_role("button", name="Actions for Mend the calculator").click()
+    page.get_by_role("menuitem", name="Export").click()
+    with page.expect_download() as download:
+        page.locator(".choice", has_text="JSON").click()
+    assert download.value.suggested_filename == "Mend the calculator.json"
+
+
+def test_changed_files_are_read_only_while_they_are_shown(server, open_session):
+    server.replies["GET /files"] = (200, {"files": [{"path": "a.py", "added": 1, "removed": 2}]})
+    page = open_session(size="tablet")
+    for number in (1, 2, 3):
+        server.change(files_seq=number, title=f"Title {number}")
+    page.locator("h1", has_text="Title 3").wait_for()
+    assert not any(each.path == "/files" for each in server.asked)
+    page.get_by_role("button", name="Details").first.click()
+    page.locator(".files button", has_text="a.py").wait_for()
+    assert sum(each.path == "/files" for each in server.asked) == 1
+
+
+def test_a_session_is_closed_after_a_question(server, open_session):
+    page = open_session()
+    page.get_by_role("button", name="Actions", exact=True).click()
+    page.locator(".choice", has_text="Close the session").click()
+    page.locator(".dialog").get_by_role("button", name="Cancel").click()
+    page.locator(".dialog").wait_for(state="detached")
+    assert not any(each.path == "/close" for each in server.asked)
+    write(page, "/close ")
+    page.locator(".dialog").get_by_role("button", name="Close the session").click()
+    assert server.wait_for("/close").seen == "1"
+
+
+def test_lasting_approvals_are_listed_and_revoked(server, open_session):
+    grants = ["bash: pytest *", "write_file"]
+
+    def revoke(asked):
+        grants.remove(dict(parse_qsl(asked.query))["scope"])
+
+    server.replies["GET /grants"] = lambda asked: (200, {"grants": list(grants)})
+    server.replies["DELETE /grants"] = revoke
+    page = open_session()
+    page.get_by_role("button", name="Actions", exact=True).click()
+    page.locator(".choice", has_text="Lasting approvals").click()
+    page.get_by_role("button", name="Revoke bash: pytest *").click()
+    page.locator(".grants li", has_text="pytest").wait_for(state="detached")
+    assert grants == ["write_file"]
+    page.get_by_role("button", name="Revoke write_file").click()
+    page.get_by_text("There are no lasting approvals.").wait_for()
+
+
+def test_who_may_only_watch_sees_lasting_approvals(server, open_session):
+    server.replies["GET /me"] = (200, {"name": "eve", "rights": "watch"})
+    server.replies["GET /grants"] = (200, {"grants": ["bash: pytest *"]})
+    page = open_session()
+    page.get_by_role("button", name="Actions", exact=True).click()
+    page.locator(".choice", has_text="Lasting approvals").click()
+    page.locator(".grants li", has_text="pytest").wait_for()
+    assert page.locator(".grants button").count() == 0
+
+
+def test_prompts_that_are_not_loaded_can_be_gone_back_to(server, open_session):
+    points = [{"to": 7, "text": "The first", "run": "r1", "files": ["a.py"], "added": 4, "removed": 2},
+              {"to": 9, "text": "The second", "run": "r2", "files": [], "added": 0, "removed": 0}]  # fmt: skip
+    server.replies["GET /rewind"] = (200, {"points": points})
+    server.replies["POST /rewind"] = (200, {"session": "s1", "text": "The first"})
+    page = open_session()
+    write(page, "/rewind ")
+    page.locator(".choice", has_text="1 file · +4 −2").click()
+    page.locator(".dialog").get_by_text("The first").wait_for()
+    page.locator(".dialog").get_by_role("button", name="Rewind").click()
+    assert server.wait_for("/rewind").body == {"to": 7, "conversation": True, "files": False}
 
 
 def test_model_mode_and_policy_are_chosen(server, open_session):

@@ -1,5 +1,7 @@
 """Tool calls in every state, and what users can do with them."""
 
+from urllib.parse import parse_qsl
+
 from .conftest import keep_screenshot, wait_until
 from .samples import DIFF, answer, approval, card, every_state, prompt, result, started
 
@@ -170,3 +172,59 @@ def test_sub_agents_show_progress_and_open(server, open_session):
     page.get_by_text("I am the explorer.").wait_for()
     page.get_by_role("button", name="Back").click()
     card_of(page, 1).wait_for()
+
+
+def test_a_result_longer_than_one_page_is_loaded_in_parts(server, open_session):
+    text = "é😀" * 150_000
+    long = card(0, "bash", {"command": "cat all"}, result=result("head … tail"))
+    long["cut"] = {"result": 450_000}
+    server.entries = [long]
+
+    def read(asked):
+        query = {name: int(value) for name, value in parse_qsl(asked.query)}
+        start = query["offset"]
+        part = text[start : start + query["limit"]]
+        return 200, {"text": part, "offset": start, "total": len(text)}
+
+    server.replies["GET /calls/c0/result"] = read
+    page = open_session()
+    shown = page.locator(".card")
+    shown.locator(".fold").click()
+    shown.get_by_role("button", name="Load the whole result").click()
+    shown.get_by_role("button", name="Load more (100k characters left)").click()
+    shown.get_by_role("button", name="Load more").wait_for(state="detached")
+    assert shown.locator(".card-text.whole").text_content() == text
+
+
+def test_the_whole_text_of_a_long_answer_is_loaded(server, open_session):
+    long = answer(4, "The beginning … the end")
+    long["cut"] = {"text": 60_000}
+    server.entries = [long]
+
+    def read(asked):
+        after = int(dict(parse_qsl(asked.query))["after"])
+        events = [{"type": "todo_changed", "seq": n, "agent": "main"} for n in range(5, 105)]
+        parts = [{"type": "thinking", "text": "Hm."}, {"type": "text", "text": "All of **it**"}]
+        other = {"type": "model_answered", "seq": 105, "agent": "explore", "message": {"parts": []}}
+        mine = {"type": "model_answered", "seq": 106, "agent": "main", "message": {"parts": parts}}
+        found = [each for each in [*events, other, mine] if each["seq"] > after]
+        return 200, {"events": found[:100], "last": 106}
+
+    server.replies["GET /events"] = read
+    page = open_session()
+    page.get_by_role("button", name="Load the whole answer").click()
+    page.locator(".answer-text strong", has_text="it").wait_for()
+    assert page.get_by_text("This text was cut").count() == 0
+
+
+def test_a_card_says_who_decided(server, open_session):
+    server.entries = [
+        card(0, "bash", {"command": "make"}, decided_by="user"),
+        card(1, "bash", {"command": "rm x"}, "failed", began=0, decided_by="timeout",
+             result=result("E_APPROVAL_TIMEOUT: no", "E_APPROVAL_TIMEOUT")),
+    ]  # fmt: skip
+    page = open_session()
+    card_of(page, 0).locator(".fold").click()
+    card_of(page, 0).get_by_text("Accepted by a user").wait_for()
+    card_of(page, 1).locator(".fold").click()
+    card_of(page, 1).get_by_text("nobody answered in time").wait_for()

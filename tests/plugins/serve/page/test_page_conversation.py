@@ -58,7 +58,7 @@ def test_thinking_is_folded(server, open_session):
 
 def test_reconnecting_continues_after_the_last_number_without_doubles(server, open_session):
     server.entries = [prompt(0, "Go"), answer(1, "one two ", state="streaming")]
-    page = open_session()
+    page = open_session(expected="WebSocket")
     page.get_by_text("one two").wait_for()
     server.refuses_streams = True
     server.disconnect()
@@ -109,11 +109,64 @@ def test_signed_out_says_what_to_do(server, open_session):
 
 
 def test_a_deleted_session_is_told(server, open_session):
-    page = open_session(expected="404|WebSocket")
-    server.replies["GET "] = (404, {"code": "E_UNKNOWN", "message": "Gone.", "hint": ""})
-    server.refuses_streams = True
+    page = open_session()
+    server.refusal = 404
     server.disconnect()
     page.get_by_text("This session does not exist anymore.").wait_for()
+    assert page.get_by_role("button", name="Open again").count() == 0
+
+
+def test_a_closed_session_is_opened_again_only_by_the_user(server, open_session):
+    server.entries = [prompt(0, "Go")]
+    page = open_session()
+    page.get_by_text("Go", exact=True).wait_for()
+    server.asked.clear()
+    server.close_code = 4404
+    server.disconnect()
+    page.get_by_role("heading", name="This session was closed.").wait_for()
+    assert page.locator(".composer textarea").is_hidden()
+    assert len(server.connects) == 1
+    assert [each for each in server.asked if each.path not in ("/sessions", "/me")] == []
+    page.get_by_role("button", name="Open again").click()
+    server.wait_for("/open")
+    page.locator(".connection.open").wait_for(state="attached")
+    page.locator(".composer textarea").wait_for()
+
+
+def test_opening_a_session_again_can_fail_and_be_repeated(server, open_session):
+    page = open_session(expected="503|404")
+    server.close_code = 4404
+    server.disconnect()
+    server.replies["POST /open"] = (503, {"code": "E_BUSY", "message": "Later.", "hint": ""})
+    page.get_by_role("button", name="Open again").click()
+    page.locator(".toast").get_by_text("E_BUSY: Later.").wait_for()
+    server.replies["POST /open"] = (404, {"code": "E_UNKNOWN", "message": "Gone.", "hint": ""})
+    page.get_by_role("button", name="Open again").click()
+    page.get_by_text("This session does not exist anymore.").wait_for()
+
+
+def test_a_stream_whose_token_ended_is_tried_again_if_the_server_knows_the_browser(
+    server, open_session
+):
+    """Also if the server does not answer at that moment."""
+    page = open_session(expected="500")
+    problem = (500, {"code": "E_BUG", "message": "No.", "hint": ""})
+    server.replies.update({"GET /me": problem, "GET ": problem})
+    server.close_code = 4401
+    server.disconnect()
+    wait_until(page, lambda: len(server.connects) == 2)
+    page.locator(".connection.open").wait_for(state="attached")
+
+
+def test_refused_streams_are_tried_again_with_growing_pauses(server, open_session):
+    page = open_session()
+    server.refusal = 429
+    server.disconnect()
+    page.wait_for_timeout(4_000)
+    # 0.3, 0.6, 1.2 and 2.4 seconds, each up to a fifth shorter or longer.
+    assert 3 <= len(server.connects) <= 5
+    requests = [each for each in server.asked if each.path in ("", "/me")]
+    assert len(requests) <= 1
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
@@ -284,3 +337,48 @@ def test_ten_thousand_events_scroll_and_stream_smoothly(server, open_session):
     # On a busy machine, single frames are late without fault of the page; benchmarks measure exactly.
     assert len(slow) <= max(3, len(frames) // 20), json.dumps(slow)
     assert page.locator(".row").count() < 80
+
+
+@pytest.mark.parametrize("stamped", [False, True])
+def test_a_connection_lost_during_a_catch_up_loses_nothing(server, open_session, stamped):
+    """Also if a server gives each entry of a catch-up the number of its end."""
+    server.entries = [prompt(0, "Go")]
+    page = open_session(expected="WebSocket")
+    server.refuses_streams = True
+    server.disconnect()
+    page.locator(".connection.reconnecting").wait_for(state="attached")
+    server.add(answer(1, "The first answer"))
+    server.add(prompt(2, "The second prompt"))
+    server.cuts_catch_ups = True
+    server.stamps_entries = stamped
+    server.refuses_streams = False
+    page.get_by_text("The first answer").wait_for()
+    server.cuts_catch_ups = False
+    page.get_by_text("The second prompt").wait_for()
+    assert len(set(server.connects[1:])) == 1
+
+
+def test_a_late_change_of_an_old_entry_leaves_no_hole(server, open_session):
+    fill_long(server, 1_000)
+    page = open_session()
+    page.get_by_text("Nothing is wrong in file 249.").first.wait_for()
+    server.add(prompt(0, "Changed late"))
+    server.add(prompt(1_000, "The newest prompt"))
+    page.get_by_text("The newest prompt").wait_for()
+    page.evaluate("document.querySelector('.scroller').scrollTop = 300")
+    page.get_by_text("Prompt 200:").first.wait_for()
+    rows = page.locator(".row")
+    for count in (401, 601, 801, 1_001):
+        wait_until(page, lambda count=count: rows.first.get_attribute("aria-setsize") == str(count))
+        page.evaluate("document.querySelector('.scroller').scrollTop = 0")
+    page.get_by_text("Changed late").wait_for()
+    page.get_by_text("Prompt 1: please").wait_for()
+
+
+def test_a_session_whose_newest_entries_belong_to_an_agent_is_not_empty(server, open_session):
+    other = {"agent": "explore-1", "run": "r2"}
+    server.entries = [prompt(0, "Explore it"), *(answer(n, f"No. {n}", **other) for n in range(1, 500))]  # fmt: skip
+    server.seq = 500
+    page = open_session()
+    page.get_by_text("Explore it").wait_for()
+    assert page.get_by_text("What shall we work on?").count() == 0

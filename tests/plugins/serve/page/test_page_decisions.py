@@ -211,3 +211,115 @@ def test_waiting_items_are_counted_in_the_title_and_notified(server, open_sessio
     page.locator(".decision").wait_for()
     wait_until(page, lambda: page.title().startswith("(1) "))
     wait_until(page, lambda: page.evaluate("window.noted") == ["bash: make"])
+
+
+def test_the_shown_call_stays_when_an_earlier_one_is_answered_elsewhere(server, open_session):
+    ask(server, count=3)
+    page = open_session()
+    page.get_by_role("button", name="Next").click()
+    page.locator(".decision[data-id='a1'] .accept:enabled").wait_for()
+    page.locator(".decision .reject").click()
+    page.locator(".decision .reason").fill("Not this one.")
+    server.change(waiting=server.state["waiting"][1:])
+    page.locator(".decision-count").get_by_text("1 of 2").wait_for()
+    assert page.locator(".decision").get_attribute("data-id") == "a1"
+    assert page.locator(".decision .reason").input_value() == "Not this one."
+
+
+def test_a_call_that_moves_under_the_pointer_cannot_be_accepted_at_once(server, open_session):
+    ask(server, count=2)
+    page = open_session()
+    page.locator(".decision[data-id='a0'] .accept:enabled").wait_for()
+    page.locator(".scroller").focus()
+    server.change(waiting=server.state["waiting"][1:])
+    page.locator(".decision[data-id='a1'] .accept:disabled").wait_for()
+    page.keyboard.press("a")
+    page.locator(".decision[data-id='a1'] .accept:enabled").wait_for()
+    assert not any(each.path.startswith("/approvals/a1") and each.body.get("accepted")
+                   for each in server.asked)  # fmt: skip
+    page.keyboard.press("a")
+    server.wait_for("/approvals/a1")
+
+
+def test_a_key_that_is_held_down_decides_nothing(server, open_session):
+    ask(server)
+    page = open_session()
+    page.locator(".decision .accept:enabled").wait_for()
+    page.evaluate("""() => document.body.dispatchEvent(
+        new KeyboardEvent('keydown', {key: 'a', repeat: true, bubbles: true}))""")
+    page.locator(".scroller").focus()
+    page.keyboard.press("x")
+    page.locator(".decision .reason").wait_for()
+    assert not any(each.path == "/approvals/a0" for each in server.asked)
+
+
+def test_a_plan_is_not_accepted_by_a_key_while_its_changes_are_written(server, open_session):
+    plan = {"kind": "plan", "id": "r1", "seq": 1, "agent": "main", "text": "1. Read"}
+    server.state["waiting"] = [plan]
+    page = open_session()
+    page.get_by_role("button", name="Change the plan").click()
+    page.locator(".scroller").focus()
+    page.keyboard.press("a")
+    page.keyboard.press("Escape")
+    page.locator(".decision .accept").wait_for()
+    assert not any(each.path == "/plans/r1" for each in server.asked)
+
+
+def test_a_call_whose_facts_cannot_be_read_cannot_be_accepted(server, open_session):
+    ask(server)
+    server.replies["GET /approvals"] = (500, {"code": "E_BUG", "message": "No.", "hint": ""})
+    page = open_session(expected="500")
+    page.locator(".decision").get_by_text("cannot be accepted").wait_for()
+    assert page.locator(".decision .accept").is_disabled()
+    page.locator(".card.waiting").get_by_role("button", name="Accept").click()
+    page.locator(".scroller").focus()
+    page.keyboard.press("a")
+    del server.replies["GET /approvals"]
+    page.locator(".decision").get_by_role("button", name="Try again").click()
+    page.locator(".decision .accept:enabled").wait_for()
+    decided = [each for each in server.asked if each.path == "/approvals/a0"]
+    assert decided == []
+
+
+def test_the_facts_of_many_approvals_are_read_with_one_request(server, open_session):
+    ask(server, count=12)
+    page = open_session()
+    page.locator(".accept-all:enabled", has_text="Accept all 12").wait_for()
+    asked = [each for each in server.asked if (each.method, each.path) == ("GET", "/approvals")]
+    assert len(asked) == 1
+
+
+def test_refused_answers_of_a_batch_are_reported(server, open_session):
+    ask(server, count=2)
+    refused = {"id": "a1", "code": "E_GRAVE", "message": "Accept this call alone."}
+    server.replies["POST /approvals"] = (200, {"answers": [{"id": "a0", "code": ""}, refused]})
+    page = open_session()
+    page.locator(".accept-all:enabled").click()
+    page.locator(".toast").get_by_text("E_GRAVE: Accept this call alone.").wait_for()
+
+
+def test_a_wrong_clock_of_the_browser_does_not_change_the_countdown(server, open_session):
+    page = open_session()
+    page.evaluate("() => { const now = Date.now; Date.now = () => now() - 3_600_000; }")
+    each = card(1, "bash", {"command": "make"}, "waiting_for_approval")
+    server.change(waiting=[approval("a1", each, deadline=time.time() + 40)])
+    page.locator(".countdown").get_by_text("s left").wait_for()
+
+
+def test_a_browser_that_cannot_construct_notifications_still_shows_the_call(server, open_session):
+    """Chrome on Android has the class, and raises when it is called."""
+    page = open_session()
+    page.evaluate("""() => {
+        localStorage.setItem('hilum.preferences', '{"notifications": true}');
+    }""")
+    page.reload()
+    page.locator(".connection.open").wait_for(state="attached")
+    page.evaluate("""() => {
+        window.Notification = class { constructor() { throw new TypeError('Illegal constructor'); }
+            static permission = 'granted'; };
+        Object.defineProperty(document, 'hidden', {value: true, configurable: true});
+    }""")
+    each = card(1, "bash", {"command": "make"}, "waiting_for_approval")
+    server.change(waiting=[approval("a1", each)], title="Another title")
+    page.locator(".decision").wait_for()
+    page.locator("h1", has_text="Another title").wait_for()

@@ -13,7 +13,10 @@ PAGE = Path(str(files(hilum_serve) / "page"))
 MODULES = sorted(PAGE.glob("*.js"))
 MAX_WEIGHT = 250_000
 # Texts whose keys are composed from states that the server names.
-COMPOSED = re.compile(r"^(agent|todo|state|policy|risk|scope|setting|connection|protocol)_")
+COMPOSED = re.compile(
+    r"^(agent|todo|state|policy|risk|scope|setting|connection|protocol|decided)_"
+    r"|^session_(closed|forbidden|gone)(_text)?$"
+)
 ROW = re.compile(r"^  \['(\w+)', '((?:[^'\\]|\\.)*)', '((?:[^'\\]|\\.)*)'\],$", re.M)
 
 

@@ -157,3 +157,29 @@ def test_the_first_paint_comes_soon(serve, open_page):
     paint = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
     # The bar is 300 ms on an idle machine; tests/benchmarks/page.py measures it.
     assert paint < 1_500
+
+
+def test_a_session_that_is_closed_stays_closed_until_a_page_opens_it(serve, open_new_session):
+    page = open_new_session(serve([say("Good.")]))
+    write(page, "Go")
+    page.locator(".answer-text").get_by_text("Good.").wait_for()
+    other = page.context.new_page()
+    other.goto(page.url)
+    other.locator(".answer-text").get_by_text("Good.").wait_for()
+    write(other, "/close ")
+    other.locator(".dialog").get_by_role("button", name="Close the session").click()
+    for each in (page, other):
+        each.get_by_role("heading", name="This session was closed.").wait_for()
+    listed = page.evaluate("fetch('api/sessions').then((response) => response.json())")
+    assert [each["open"] for each in listed["sessions"]] == [False]
+    page.get_by_role("button", name="Open again").click()
+    page.locator(".connection.open").wait_for(state="attached")
+    page.locator(".answer-text").get_by_text("Good.").wait_for()
+
+
+def test_the_whole_of_a_long_answer_is_read_from_its_event(serve, open_new_session):
+    long = f"The beginning. {'word ' * 6_000}In the middle. {'word ' * 6_000}The end."
+    page = open_new_session(serve([say(long)]))
+    write(page, "Write a lot")
+    page.get_by_role("button", name="Load the whole answer").click()
+    page.locator(".answer-text", has_text="In the middle.").wait_for()
