@@ -65,7 +65,9 @@ def served(cli):
     async def served(*arguments):
         async with cli.started("serve", "--port", "0", *arguments) as process:
             text = ""
-            while not (found := re.search(r"Open (http://[\d.:]+)/login\?token=(\S+)\n", text)):
+            while not (
+                found := re.search(r"Open (http://[\da-f.:\[\]]+)/login\?token=(\S+)\n", text)
+            ):
                 data = await process.stdout.receive_some(10_000)
                 assert data, (text, await process.stderr.receive_some(10_000))
                 text += data.decode()
@@ -103,6 +105,24 @@ async def test_the_network_needs_named_people(cli):
     assert "--token-name" in refused.err
     unknown = await cli("serve", "--host", "0.0.0.0", "--token-name", "eva")
     assert "hilum serve token add eva" in unknown.err
+
+
+async def test_only_the_named_tokens_get_in(cli, served):
+    eva = (await cli("serve", "token", "add", "eva")).out.strip()
+    ida = (await cli("serve", "token", "add", "ida")).out.strip()
+    async with served("--token-name", "eva") as remote, httpx.AsyncClient() as client:
+        for token, status in ((eva, 200), (ida, 401)):
+            headers = {"authorization": f"Bearer {token}"}
+            answer = await client.get(f"{remote.url}/api/me", headers=headers)
+            assert answer.status_code == status
+
+
+async def test_the_printed_address_is_one_that_the_server_accepts(cli, served):
+    async with served("--host", "::1") as remote, httpx.AsyncClient() as client:
+        assert remote.url.startswith("http://[::1]:")
+        headers = {"authorization": f"Bearer {remote.token}"}
+        answer = await client.get(f"{remote.url}/api/me", headers=headers)
+        assert answer.status_code == 200
 
 
 async def test_tokens_are_added_listed_and_removed(cli):

@@ -123,17 +123,31 @@ class AnswerQuestion(_Message, frozen=True):
 
 
 class AcceptPlan(_Message, frozen=True):
-    """``Plans.accept``; the result is the id of the run."""
+    """``Plans.accept``; the result is the id of the run.
+
+    Attributes:
+        text: The plan as the user edited it; ``None`` for the agent's plan.
+        agent: Name of the agent.
+        plan: Id of the run that proposed the plan; empty for whichever plan waits.
+    """
 
     text: str | None = None
     agent: str = "main"
+    plan: str = ""
 
 
 class RejectPlan(_Message, frozen=True):
-    """``Plans.reject``; the result is the id of the run, empty if none was started."""
+    """``Plans.reject``; the result is the id of the run, empty if none was started.
+
+    Attributes:
+        reason: Why the plan is rejected.
+        agent: Name of the agent.
+        plan: Id of the run that proposed the plan; empty for whichever plan waits.
+    """
 
     reason: str = ""
     agent: str = "main"
+    plan: str = ""
 
 
 Operation = (

@@ -16,7 +16,15 @@ import msgspec
 import trio
 
 from hilum import events as ev
-from hilum.errors import E_BAD_ARGS, E_INTERNAL, E_TIMEOUT, E_UNKNOWN, HilumError, UsageError
+from hilum.errors import (
+    E_BAD_ARGS,
+    E_BUSY,
+    E_INTERNAL,
+    E_TIMEOUT,
+    E_UNKNOWN,
+    HilumError,
+    UsageError,
+)
 from hilum.hooks import open_nursery
 from hilum.services import Confinement, Plans, UserQuestions
 from hilum.session import Session
@@ -188,11 +196,16 @@ class _Terminal:
         if after is None:
             return
         self._note_joined(1)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._send_events, after, nursery.cancel_scope)
-            await self._read_requests(nursery)
-            nursery.cancel_scope.cancel()
-        # Not in a ``finally``: when the session closes, nobody is left to be told.
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._send_events, after, nursery.cancel_scope)
+                await self._read_requests(nursery)
+                nursery.cancel_scope.cancel()
+        except Exception:
+            # The terminal is disconnected because of the error, so it has left as well.
+            self._note_joined(-1)
+            raise
+        # Not in a ``finally``: when the session closes, nobody is left to read it.
         self._note_joined(-1)
 
     async def _greet(self) -> int | None:
@@ -364,12 +377,12 @@ class _Terminal:
                 session.revoke(scope)
             case AnswerQuestion(question, answers):
                 self._answer_question(question, answers)
-            case AcceptPlan(text, agent):
-                run = await self._find_plans().accept(text, agent=agent)
+            case AcceptPlan(text, agent, plan):
+                run = await self._find_plans(agent, plan).accept(text, agent=agent)
                 session.sent_elsewhere.add(run.id)
                 return reply(result=run.id)
-            case RejectPlan(reason, agent):
-                started = await self._find_plans().reject(reason, agent=agent)
+            case RejectPlan(reason, agent, plan):
+                started = await self._find_plans(agent, plan).reject(reason, agent=agent)
                 return reply(result=started.id if started is not None else "")
         return reply()
 
@@ -394,6 +407,7 @@ class _Terminal:
             raise UsageError(
                 "Your answer was too late: the call was answered in another terminal, or its time"
                 " was over.",
+                code=E_BUSY,
                 hint="The conversation shows how it was decided.",
             ) from None
         self._session.sent_elsewhere.add(approval)
@@ -403,13 +417,27 @@ class _Terminal:
         if questions is None or not questions.is_open(question):
             raise UsageError(
                 "The question is no longer open.",
+                code=E_BUSY,
                 hint="It was answered in another terminal, or it expired.",
             )
         questions.answer(question, answers)
         self._session.sent_elsewhere.add(question)
 
-    def _find_plans(self) -> Plans:
+    def _find_plans(self, agent: str, plan: str) -> Plans:
+        """Return the plans, after checking that the plan that the user saw is still the one.
+
+        Raises:
+            UsageError: There are no plans, or another plan was proposed meanwhile.
+        """
         plans = self._session.plugin(Plans)
         if plans is None:
             raise UsageError("This session has no plans.")
+        if plan:
+            proposal = plans.proposal(agent)
+            if proposal is None or proposal.run != plan:
+                raise UsageError(
+                    "The plan no longer waits for a decision.",
+                    code=E_BUSY,
+                    hint="It was decided in another terminal, or replaced by another plan.",
+                )
         return plans

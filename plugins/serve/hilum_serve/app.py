@@ -11,10 +11,11 @@ import attrs
 import msgspec
 import trio
 from hilum import HilumError
-from hilum.errors import E_BAD_ARGS, E_INTERNAL, E_STALE, E_TOO_LARGE, E_UNKNOWN
+from hilum.errors import E_BAD_ARGS, E_INTERNAL, E_STALE, E_TIMEOUT, E_TOO_LARGE, E_UNKNOWN
+from hilum.hooks import unwrap_group
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from hilum_serve import api
 from hilum_serve.hub import HostedSession, Hub
@@ -43,7 +44,7 @@ RawHandler = Callable[[Scope, Receive, Send, User, dict[str, str]], Awaitable[No
 
 @attrs.frozen
 class _Route:
-    """A path and what is there, by method."""
+    """A path, with its operations by method."""
 
     pattern: re.Pattern[str]
     path: str
@@ -78,6 +79,41 @@ class App:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
+        if scope["type"] == "websocket":
+            await self._serve(scope, receive, send)
+            return
+        has_begun = False
+
+        async def send_noting_start(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = has_begun or message["type"] == "http.response.start"
+            await send(message)
+
+        try:
+            await self._serve(scope, receive, send_noting_start)
+            return
+        except ClientDisconnect:
+            return
+        except HilumError as error:
+            response = make_error_response(error)
+        except Exception as error:
+            # Streams and exports are sent from nurseries, which wrap errors in groups.
+            first = unwrap_group(error)
+            if isinstance(first, HilumError):
+                response = make_error_response(first)
+            else:
+                self._note_error(error)
+                response = make_error_response(_internal_error())
+        # The status of a response that has begun cannot change; the server cuts it off.
+        if not has_begun:
+            await response(scope, receive, send)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Find what is at the address of a request, and send its response.
+
+        Raises:
+            HilumError: The request is refused, or cannot be carried out.
+        """
         user: User | None = scope.get("hilum_user")
         for pattern, handler in self._streams:
             match = pattern.fullmatch(scope["path"])
@@ -91,16 +127,7 @@ class App:
         if not path.startswith("/api/") and path != "/openapi.json":
             await self._pages(scope, receive, send)
             return
-        request = Request(scope, receive)
-        try:
-            response = await self._answer(request, user)
-        except ClientDisconnect:
-            return
-        except HilumError as error:
-            response = make_error_response(error)
-        except Exception as error:
-            self._note_error(error)
-            response = make_error_response(_internal_error())
+        response = await self._answer(Request(scope, receive), user)
         await response(scope, receive, send)
 
     async def _answer(self, request: Request, user: User | None) -> Response:
@@ -143,7 +170,9 @@ class App:
             except HilumError as error:
                 return make_error_response(error)
 
-        return await self._repeated.answer(request, user.token or user.name, carry_out)
+        return await self._repeated.answer(
+            request, user.token or user.name, (query, body), carry_out
+        )
 
     async def _perform(
         self,
@@ -165,9 +194,9 @@ class App:
                 hosted = await stack.enter_async_context(using)
             call = Call(self._hub, user, query, body, path, seen, request, hosted)
             if hosted is not None and seen is not None:
-                if operation.decides is not None:
-                    # What is decided on is looked up in the view, which may be behind the log.
-                    await hosted.catch_up()
+                # What is decided on is looked up in the view, which may be behind the log.
+                if operation.decides is not None and not await hosted.catch_up():
+                    raise _behind()
                 check_seen(operation, call, hosted, seen)
             result = await operation.handler(call)
             if hosted is not None and operation.changes:
@@ -208,6 +237,15 @@ def make_error_response(error: HilumError) -> Response:
     """Return the response for an error."""
     headers = dict(error.headers) if isinstance(error, Problem) else {}
     return Response(_encode(make_reply(error)), find_status(error), headers, JSON)
+
+
+def _behind() -> Problem:
+    return Problem(
+        503,
+        E_TIMEOUT,
+        "The server could not check in time what you have seen of this session.",
+        "Nothing was decided. Try again in a moment.",
+    )
 
 
 def _internal_error() -> Problem:

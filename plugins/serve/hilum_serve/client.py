@@ -7,7 +7,7 @@
             print((await session.run("Fix the failing test")).text)
 
 Sessions have the methods of ``hilum.Session``. The client follows the session's event stream, and
-connects again by itself after a lost connection: no event is missed, and none arrives twice. A
+reconnects automatically after a lost connection: no event is missed, and none arrives twice. A
 change whose response was lost is sent again under the same id, and the server carries it out only
 once.
 
@@ -33,7 +33,6 @@ from hilum.errors import (
     E_BAD_ARGS,
     E_INTERNAL,
     E_INTERRUPTED,
-    E_STALE,
     E_UNREACHABLE,
     unknown_name_error,
 )
@@ -57,7 +56,7 @@ CATCH_UP_SECONDS = 10.0
 STOP_SECONDS = 30.0
 """Seconds to wait for the end of a run whose caller was cancelled."""
 _LOST = (httpx.TransportError, httpx.StreamError)
-_GONE = (401, 403, 404, 421)
+_GONE = (400, 401, 403, 404, 421)
 """Statuses of an event stream after which connecting again is of no use."""
 _POLICIES = ("ask_first", "auto", "readonly")
 
@@ -167,8 +166,9 @@ def _describe_prompt(
 class RemoteSession:
     """A session of a remote server; ``RemoteServer.open_session`` creates it.
 
-    Methods that are not async only send the wish, in order with all other operations. If the server
-    refuses it, ``on_problem`` is called later, which by default keeps the error in ``problems``.
+    Methods that are not async only send the operation, in order with all others, and do not wait for
+    the result. If the server refuses it, ``on_problem`` is called later, which by default keeps the
+    error in ``problems``.
 
     Attributes:
         id: Id of the session.
@@ -178,7 +178,7 @@ class RemoteSession:
         model: The model, as ``provider/name``.
         approve: The approval policy.
         journal: What is known about the log.
-        problems: Errors of wishes that the server refused.
+        problems: Errors of operations whose caller did not wait.
         on_problem: Function that is called with such an error.
     """
 
@@ -194,7 +194,7 @@ class RemoteSession:
         self._mode = state.mode
         self._mirror = Mirror()
         self.journal = RemoteJournal(self._mirror)
-        self._outbox, self._wishes = trio.open_memory_channel[Callable[[], Any]](1_000)
+        self._outbox, self._operations = trio.open_memory_channel[Callable[[], Any]](1_000)
         self._path = f"/api/sessions/{quote(state.id, safe='')}"
 
     # --- following --------------------------------------------------------------------------------
@@ -265,7 +265,7 @@ class RemoteSession:
         return self._mirror.add_event(event)
 
     async def _drain(self) -> None:
-        """Wait until all wishes so far have been carried out."""
+        """Wait until all operations so far have been carried out."""
         done = trio.Event()
 
         async def note_done() -> None:
@@ -274,9 +274,9 @@ class RemoteSession:
         self._outbox.send_nowait(note_done)
         await done.wait()
 
-    async def _send_wishes(self) -> None:
+    async def _send_operations(self) -> None:
         """Carry out operations one after another, in the order in which they were asked for."""
-        async for operation in self._wishes:
+        async for operation in self._operations:
             await operation()
 
     # --- operations -------------------------------------------------------------------------------
@@ -318,12 +318,14 @@ class RemoteSession:
         self._outbox.send_nowait(carry_out)
         return pending
 
-    def _wish(self, method: str, path: str, body: Any = None, **query: Any) -> None:
+    def _send_later(self, method: str, path: str, body: Any = None, **query: Any) -> None:
         """Carry out an operation without waiting for the result."""
+        # What counts is what the caller has seen now, not what arrives before it is sent.
+        seen = self._mirror.last
 
         async def carry_out() -> None:
             try:
-                await self._call(method, path, body, query)
+                await self._call(method, path, body, query, seen)
             except HilumError as error:
                 self.on_problem(error)
 
@@ -331,25 +333,26 @@ class RemoteSession:
             raise self._mirror.error
         self._outbox.send_nowait(carry_out)
 
-    async def _call(self, method: str, path: str, body: Any, query: Mapping[str, Any]) -> Any:
+    async def _call(
+        self,
+        method: str,
+        path: str,
+        body: Any,
+        query: Mapping[str, Any],
+        seen: int | None = None,
+    ) -> Any:
         server = self.kernel
         changes = method != "GET"
         url = self._path + path
-        for attempt in range(2):
-            seen = self._mirror.last if changes else None
-            try:
-                result, last = await server.call(method, url, body, query, seen=seen)
-            except HilumError as error:
-                # What has happened meanwhile is on its way to this client.
-                if error.code != E_STALE or attempt:
-                    raise
-                await trio.sleep(FIRST_PAUSE)
-                continue
-            if changes:
-                with trio.move_on_after(CATCH_UP_SECONDS):
-                    await self._mirror.reached(last)
-            return result
-        raise AssertionError("the second attempt returns or raises")
+        if changes and seen is None:
+            seen = self._mirror.last
+        # A decision that is refused because something has changed (E_STALE) is not sent again: the
+        # program has not seen what it would then decide on.
+        result, last = await server.call(method, url, body, query, seen=seen)
+        if changes:
+            with trio.move_on_after(CATCH_UP_SECONDS):
+                await self._mirror.reached(last)
+        return result
 
     async def state(self) -> SessionState:
         """Return the state of the session on the server."""
@@ -405,12 +408,12 @@ class RemoteSession:
             raise unknown_name_error("agent", agent, self.view.actors)
         if message not in actor.steering:
             return False
-        self._wish("DELETE", f"/steering/{quote(message, safe='')}", agent=agent)
+        self._send_later("DELETE", f"/steering/{quote(message, safe='')}", agent=agent)
         return True
 
     def stop(self, agent: str = "", *, run: str = "") -> None:
         """Stop runs, and drop queued prompts; see ``Session.stop``."""
-        self._wish("POST", "/stop", {"agent": agent, "run": run})
+        self._send_later("POST", "/stop", {"agent": agent, "run": run})
 
     async def resume(self) -> list[RemoteRun]:
         """Continue what was left when the session last ended; see ``Session.resume``.
@@ -433,7 +436,7 @@ class RemoteSession:
         """Compact a conversation; see ``Session.compact``."""
         if agent not in self.view.actors:
             raise unknown_name_error("agent", agent, self.view.actors)
-        self._wish("POST", "/compact", {"agent": agent, "focus": focus})
+        self._send_later("POST", "/compact", {"agent": agent, "focus": focus})
 
     def answer(
         self,
@@ -458,14 +461,14 @@ class RemoteSession:
             "remember": remember,
             "arguments": arguments,
         }
-        self._wish("POST", f"/approvals/{quote(approval, safe='')}", body)
+        self._send_later("POST", f"/approvals/{quote(approval, safe='')}", body)
 
     def approval_shown(self, approval: str) -> float:
         """Start the clock of an approval; see ``Session.approval_shown``.
 
         The event ``ApprovalShown`` has the time at which it expires; this method returns 0.
         """
-        self._wish("POST", f"/approvals/{quote(approval, safe='')}/shown")
+        self._send_later("POST", f"/approvals/{quote(approval, safe='')}/shown")
         return 0.0
 
     def set(
@@ -479,7 +482,7 @@ class RemoteSession:
         wanted = {"mode": mode, "model": model, "approve": approve}
         body = {name: value for name, value in wanted.items() if value is not None}
         if body:
-            self._wish("PATCH", "", body)
+            self._send_later("PATCH", "", body)
             # The caller sees the choice at once; the server's event confirms it.
             self._mode = mode or self._mode
             self.model = model or self.model
@@ -489,7 +492,7 @@ class RemoteSession:
         """Revoke a lasting approval, and return whether there was one; see ``Session.revoke``."""
         if scope not in self._mirror.grants:
             return False
-        self._wish("DELETE", "/grants", scope=scope)
+        self._send_later("DELETE", "/grants", scope=scope)
         return True
 
 
@@ -566,7 +569,7 @@ class RemoteServer:
     ) -> AsyncIterator[RemoteSession]:
         """Open a session on the server; see ``Kernel.open_session``.
 
-        Leaving the block ends only the connection: the session and its runs go on.
+        Leaving the block ends only the connection: the session and its runs continue.
 
         Args:
             workspace: The folder on the server; the server's only folder by default.
@@ -591,14 +594,14 @@ class RemoteServer:
         session = RemoteSession(self, state, modes)
         async with open_nursery() as nursery:
             await nursery.start(session._follow, state.last)
-            nursery.start_soon(session._send_wishes)
+            nursery.start_soon(session._send_operations)
             try:
                 if session._mirror.error is not None:
                     raise session._mirror.error
                 if resume:
                     session.set(mode=mode, model=model, approve=approve)
                 yield session
-                # A wish of the program must not be lost because the program ends.
+                # What the program sent last must not be lost because the program ends.
                 with trio.move_on_after(CATCH_UP_SECONDS):
                     await session._drain()
             finally:
@@ -691,7 +694,8 @@ class RemoteServer:
         was_sent = False
         while True:
             try:
-                if was_sent:
+                # A read changes nothing, so that it may be repeated on any instance.
+                if was_sent and method != "GET":
                     await self._check_instance()
                 response = await send()
                 break
@@ -710,7 +714,7 @@ class RemoteServer:
         """Check that the server is still the one to which a request was sent.
 
         Raises:
-            HilumError: The server was started anew, so that it does not know whether the request
+            HilumError: The server was restarted, so that it does not know whether the request
                 was carried out.
         """
         response = await self._client.get("/api/me")
@@ -720,7 +724,7 @@ class RemoteServer:
         if self._instance and instance != self._instance:
             self._instance = instance
             raise HilumError(
-                "The server was started anew. The operation may or may not have been carried out.",
+                "The server was restarted. The operation may or may not have been carried out.",
                 code=E_INTERRUPTED,
                 hint="Look at the session before you repeat it.",
             )
@@ -742,7 +746,7 @@ class RemoteServer:
         Args:
             path: The path of the session.
             mirror: The mirror.
-            handle: Function that is called with each element, and returns whether to go on.
+            handle: Function that is called with each element, and returns whether to continue.
         """
         query: dict[str, str | int] = {"after": mirror.last, "vocabulary": "events"}
         timeout = httpx.Timeout(SILENCE_SECONDS)

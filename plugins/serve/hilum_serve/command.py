@@ -18,7 +18,14 @@ from hilum.settings import load, parse_pair
 from hilum.store import storage_plugins
 
 from hilum_serve import server
-from hilum_serve.listening import LOOPBACK, listen, remove_server_file, write_server_file
+from hilum_serve.listening import (
+    EVERY_ADDRESS,
+    LOOPBACK,
+    format_host,
+    listen,
+    remove_server_file,
+    write_server_file,
+)
 from hilum_serve.settings import ServeSettings
 from hilum_serve.tokens import (
     StoredToken,
@@ -75,7 +82,8 @@ def make_parser() -> Parser:
         action="append",
         default=[],
         metavar="NAME",
-        help="a named token that people connect with over the network; may be repeated",
+        help="accept only this named token; may be repeated (default: all named tokens, but none"
+        " over the network)",
     )
     add(
         "--proxy-user-header",
@@ -213,7 +221,7 @@ class ServeProgram:
         async with open_kernel(storage_plugins()) as kernel:
             settings = _read_settings(overrides)
             token = server.make_token() if self._is_local else ""
-            tokens = Tokens(tokens_path(), token)
+            tokens = Tokens(tokens_path(), token, names=options.token_name)
             self._check_access(tokens)
             port = settings.port if options.port is None else options.port
             listeners = listen(options.host, port)
@@ -234,7 +242,7 @@ class ServeProgram:
                 },
             )
             async with server.run_server(kernel.store, about) as running:
-                url = running.make_url(token) if token else f"http://{options.host}:{port}/"
+                url = running.make_url(token) if token else self._make_url(port)
                 file = write_server_file(port, url, token, [str(each) for each in workspaces])
                 try:
                     self._announce(url, workspaces)
@@ -267,6 +275,15 @@ class ServeProgram:
             " or leave --host out and use a tunnel: ssh -L 8722:127.0.0.1:8722 HOST",
         )
 
+    def _make_url(self, port: int) -> str:
+        """Return the address for people on the network, as far as it is known."""
+        host = self._options.host
+        if host not in EVERY_ADDRESS:
+            return f"http://{format_host(host)}:{port}/"
+        # A server that listens on every address does not know by which one it is reached.
+        name = next(iter(self._options.allow_host), "")
+        return f"http://{name or f'NAME:{port}'}/"
+
     def _announce(self, url: str, workspaces: Sequence[Path]) -> None:
         """Print the address once."""
         folders = ", ".join(str(each) for each in workspaces)
@@ -275,6 +292,8 @@ class ServeProgram:
             say(f"Open {url}")
             return
         say(f"People with a named token open {url}login?token=TOKEN")
+        if self._options.host in EVERY_ADDRESS and not self._options.allow_host:
+            say("NAME is an address of this machine that you allow: --allow-host NAME:PORT")
         say(
             "The connection is not encrypted: everyone between you and this machine can read and"
             " use the tokens. Put a proxy with TLS in front."

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, MutableMapping
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -19,6 +18,7 @@ import msgspec
 import trio
 from hilum.errors import E_BAD_ARGS, E_INTERNAL, E_TOO_LARGE
 from starlette.types import ASGIApp, Receive, Scope, Send
+from trio import sleep
 
 from hilum_serve.problems import (
     E_HOST,
@@ -161,7 +161,7 @@ class Door:
         caller = await self._identify(headers)
         method = scope.get("method", "GET")
         changes = scope["type"] == "websocket" or method not in SAFE
-        # A browser sends the cookie by itself, so the page must prove that it is ours.
+        # A browser sends the cookie automatically, so the page must prove that it is ours.
         if caller.is_ambient and changes and not origin:
             raise Problem(403, E_ORIGIN, "The Origin header is missing.")
         self._count(caller.user)
@@ -238,15 +238,14 @@ class Door:
         return user
 
     def _read_cookie(self, headers: Headers) -> str:
+        # Cookies of other programs on this machine arrive as well, with names and values that no
+        # parser for strict cookies accepts.
         found = ""
         for text in _values(headers, b"cookie"):
-            jar: SimpleCookie = SimpleCookie()
-            try:
-                jar.load(text)
-            except CookieError:
-                continue
-            if self._cookie in jar:
-                found = jar[self._cookie].value
+            for part in text.split(";"):
+                name, _, value = part.strip().partition("=")
+                if name == self._cookie:
+                    found = value
         return found
 
     async def _fail(self, text: str) -> None:
@@ -259,6 +258,7 @@ class Door:
         is_full = len(self._failures) == MAX_FAILURES
         if is_full and now - self._failures[0] < FAILURE_SECONDS:
             wait = math.ceil(FAILURE_SECONDS - (now - self._failures[0]))
+            await sleep(FAILURE_DELAY)
             raise Problem(
                 429,
                 E_RATE,
@@ -267,7 +267,7 @@ class Door:
                 headers=(("retry-after", str(wait)),),
             )
         self._failures.append(now)
-        await trio.sleep(FAILURE_DELAY)
+        await sleep(FAILURE_DELAY)
         raise Problem(401, E_TOKEN, text, _ASK_TOKEN, headers=_challenge())
 
     def _count(self, user: User) -> None:
@@ -308,6 +308,8 @@ class Door:
         if wanted == "POST":
             if not is_own:
                 raise Problem(403, E_ORIGIN, "The Origin header is missing.")
+            # A copy of the cookie must not be of use after logging out.
+            self._tokens.end_cookie(self._read_cookie(headers))
             await answer.redirect("/", f"{self._cookie}=; Max-Age=0; {_FLAGS}")
             return
         # A foreign page must not log the user in with a token of its own: the user would type
@@ -385,7 +387,7 @@ class _Answer:
         return any(name.lower() == b"origin" for name, _ in self._scope["headers"])
 
     async def page(self, status: int, text: str) -> None:
-        """Answer with a page that shows a text of ours."""
+        """Answer with a page that contains a sentence."""
         body = _LOGIN_PAGE.format(text=text).encode()
         await self._respond(status, b"text/html; charset=utf-8", body, [])
 

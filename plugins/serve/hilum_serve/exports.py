@@ -24,7 +24,7 @@ _SUFFIXES: Mapping[ExportFormat, str] = {"markdown": "md", "html": "html", "json
 CHUNK_CHARACTERS = 64_000
 """Number of characters that are sent at once, unless a single entry is longer."""
 MAX_EXPORTS = 2
-"""Maximum number of exports at the same time; others wait."""
+"""Maximum number of exports that are worked on at the same time; others wait."""
 
 
 class ExportResponse(Response):
@@ -34,7 +34,7 @@ class ExportResponse(Response):
         store: The store that has the session.
         info: The session's entry in the store.
         format: The format.
-        limit: What limits the number of exports at the same time.
+        limit: Limits the number of exports that are worked on at the same time.
     """
 
     def __init__(
@@ -53,20 +53,24 @@ class ExportResponse(Response):
         """Send the export, until it is complete or the client has left."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_watch, receive, nursery.cancel_scope)
-            async with self._limit:
-                await self._send(send)
+            await self._send(send)
             nursery.cancel_scope.cancel()
 
     async def _send(self, send: Send) -> None:
         # The first part is made before the headers are sent, so that an error gets a status.
-        chunk = await trio.to_thread.run_sync(next, self._chunks, None)
+        chunk = await self._make_chunk()
         await send(
             {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
         )
         while chunk is not None:
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
-            chunk = await trio.to_thread.run_sync(next, self._chunks, None)
+            chunk = await self._make_chunk()
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _make_chunk(self) -> bytes | None:
+        # Only the work is limited, not the time that a slow client takes to read.
+        async with self._limit:
+            return await trio.to_thread.run_sync(next, self._chunks, None)
 
 
 async def _watch(receive: Receive, scope: trio.CancelScope) -> None:

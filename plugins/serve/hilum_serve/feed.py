@@ -41,6 +41,8 @@ PAUSE = 0.01
 MAX_ITEMS = 2_000
 MAX_BYTES = 4_000_000
 """Limits of the ring; readers that are further behind continue from the log."""
+MAX_RECENT = 500
+"""Number of events behind the end of the log up to which they are read from memory."""
 MAX_PER_MESSAGE = 2_000
 MAX_KEPT = 500_000
 """Characters of an output that are kept for readers that join later."""
@@ -93,7 +95,7 @@ class _Output:
 
 @attrs.frozen
 class _Item:
-    """What a moment brought, by vocabulary."""
+    """The elements that became available at the same moment, by vocabulary."""
 
     seq: int
     elements: dict[Vocabulary, list[Element]]
@@ -148,7 +150,8 @@ class Feed:
         while True:
             # Fetched before reading, because anything that arrives in between sets it.
             news = journal.news
-            events = journal.since(self.seq)
+            # The events of a long log, when the session has just been opened, are read in a thread.
+            events = await self._read_page(self.seq)
             self._take(events)
             if events:
                 await trio.lowlevel.checkpoint()
@@ -160,7 +163,7 @@ class Feed:
         self.end("closed")
 
     def end(self, why: str) -> None:
-        """End the feed; readers are told why."""
+        """End the feed; readers receive the reason."""
         if not self.ended.is_set():
             self.why = why
             self.ended.set()
@@ -277,6 +280,8 @@ class Feed:
         elements: list[Element] = [
             (0, self._encode_entry(touched[identity])) for identity in sorted(touched)
         ]
+        # Only the state, which comes last, has the number of the events: a reader whose connection
+        # is lost before it must get the entries again.
         for delta, _, units in deltas:
             entry = find_streaming_entry(self._view, delta)
             if entry is not None:
@@ -288,7 +293,7 @@ class Feed:
         return elements
 
     def _encode_entry(self, entry: AnyEntry) -> str:
-        return encode_text({"type": "entry", "seq": self.seq, "entry": self._describe(entry)})
+        return encode_text({"type": "entry", "entry": self._describe(entry)})
 
     def _describe(self, entry: AnyEntry) -> dict[str, Any]:
         units = 0
@@ -302,8 +307,12 @@ class Feed:
         """Return entries as plain data of limited size, as the vocabulary ``view`` has them."""
         return [self._describe(entry) for entry in entries]
 
-    def _diff_state(self) -> list[Element]:
-        """Return an element with the parts of the state that changed since the last one."""
+    def _diff_state(self, *, always: bool = True) -> list[Element]:
+        """Return an element with the parts of the state that changed since the last one.
+
+        Args:
+            always: Whether to return an element without any part if nothing has changed.
+        """
         state = self._make_state()
         parts = {name: _encode(getattr(state, name)) for name in state.__struct_fields__}
         changed = {
@@ -312,6 +321,8 @@ class Feed:
             if self._last_state.get(name) != data
         }
         self._last_state = parts
+        if not changed and not always:
+            return []
         return [(0, encode_text({"type": "state", "seq": self.seq, **changed}))]
 
     # --- reading ----------------------------------------------------------------------------------
@@ -385,6 +396,14 @@ class Feed:
         """
         await self.reached(min(after, self._session.journal.last))
         # What follows, up to the return, happens at one moment.
+        if vocabulary == "view":
+            # The parts that readers get later are those that differ from the last state. A change
+            # that no reader has got yet must not be taken for one that this reader lacks, and the
+            # other readers need it.
+            missed = self._diff_state(always=False)
+            if missed:
+                self._append(self.seq, {"view": missed})
+                self._wake()
         position = self.end_position
         seq = self.seq
         if vocabulary == "view":
@@ -419,7 +438,7 @@ class Feed:
     async def _read_page(self, after: int) -> Sequence[ev.Event]:
         session = self._session
         # The journal keeps the last thousand events in memory; the store reads in a thread.
-        if session.journal.last - after < 500:
+        if session.journal.last - after < MAX_RECENT:
             return session.journal.since(after)
         return await session.kernel.store.read(session.id, after, 500)
 

@@ -26,7 +26,7 @@ from hilum_view.fuzzy_index import FuzzyIndex
 
 from hilum_serve.exports import MAX_EXPORTS
 from hilum_serve.feed import Feed
-from hilum_serve.problems import Problem
+from hilum_serve.problems import E_RATE, Problem
 from hilum_serve.session_state import SessionState, describe_state
 from hilum_serve.users import User
 
@@ -34,7 +34,13 @@ Ending = Literal["", "closed", "restart"]
 CLOSE_SECONDS = 10.0
 """Seconds that the runs of a session get to end when the session is closed."""
 CATCH_UP_SECONDS = 5.0
+MIN_IDLE_SECONDS = 0.2
+"""Seconds for which a session stays open at least, so that whoever opened it can begin to use it."""
+IDLE_CHECK_SECONDS = 0.05
+"""Minimum number of seconds between two checks whether a session is idle."""
 MAX_ANSWERS = 200
+MAX_OPEN = 500
+"""Maximum number of sessions that are open at the same time."""
 BRANCH_SECONDS = 5.0
 """Seconds after which the git branch of a folder is read again."""
 
@@ -114,11 +120,16 @@ class HostedSession:
         """Whether an operation, a reader or a run needs the session open."""
         return self._uses > 0 or bool(self.session.runs)
 
-    async def catch_up(self) -> None:
-        """Wait until the view and the readers' feed contain the whole log."""
+    async def catch_up(self) -> bool:
+        """Wait until the view and the readers' feed contain the log as it is now.
+
+        Returns:
+            Whether they do; false if it takes too long or the feed has ended.
+        """
         wanted = self.last
         with trio.move_on_after(CATCH_UP_SECONDS):
             await self.feed.reached(wanted)
+        return self.feed.seq >= wanted
 
     @asynccontextmanager
     async def use(self) -> AsyncIterator[HostedSession]:
@@ -166,8 +177,8 @@ class Hub:
     Attributes:
         store: The store that lists the sessions.
         workspaces: The real paths of the folders that the server works in.
-        exports: What limits the number of exports at the same time.
-        instance: A random text that is another one after each start of the server.
+        exports: Limits the number of exports that are worked on at the same time.
+        instance: A random text that changes with each start of the server.
         on_news: Function that is called when a session has something new for its readers.
     """
 
@@ -189,7 +200,7 @@ class Hub:
         self.on_news: Callable[[], None] = lambda: None
         self._nursery = nursery
         self._options = dict(options or {})
-        self._idle_seconds = idle_seconds
+        self._idle_seconds = max(idle_seconds, MIN_IDLE_SECONDS)
         self._environ = environ
         self._note_error = note_error
         self._open: dict[str, _Opening] = {}
@@ -312,6 +323,27 @@ class Hub:
             opening.close.set()
             await opening.closed.wait()
 
+    async def delete(self, session: str) -> None:
+        """Close a session and delete it; requests that would open it wait meanwhile.
+
+        Raises:
+            StoreError: The session does not exist, or another process has it open.
+        """
+        while (opening := self._open.get(session)) is not None and opening.close.is_set():
+            await opening.closed.wait()
+        # A reader that returns as soon as the session closes must not open it again.
+        barrier = _Opening()
+        barrier.close.set()
+        self._open[session] = barrier
+        try:
+            if opening is not None:
+                opening.close.set()
+                await opening.closed.wait()
+            await self.store.delete(session)
+        finally:
+            del self._open[session]
+            barrier.closed.set()
+
     async def close_all(self) -> None:
         """Close all sessions, and open no more."""
         self._is_closing = True
@@ -347,6 +379,14 @@ class Hub:
         self, session: str, workspace: Path, title: str, options: Mapping[str, Any] | None = None
     ) -> _Opening:
         """Start the task that opens a session and closes it."""
+        if len(self._open) >= MAX_OPEN:
+            raise Problem(
+                429,
+                E_RATE,
+                f"The server has {MAX_OPEN} sessions open, which is the limit.",
+                "Close some of them, or wait until unused ones are closed.",
+                headers=(("retry-after", "10"),),
+            )
         if self._is_closing:
             raise Problem(503, E_FAILED, "The server is stopping.", "Connect again in a moment.")
         opening = _Opening()
@@ -445,7 +485,7 @@ class Hub:
             elif idle >= self._idle_seconds:
                 opening.close.set()
                 return
-            await trio.sleep(min(max(self._idle_seconds - idle, 0.01), self._idle_seconds, 30))
+            await trio.sleep(min(max(self._idle_seconds - idle, IDLE_CHECK_SECONDS), 30))
 
     async def _close_when_ended(self, opening: _Opening, hosted: HostedSession) -> None:
         """Close a session whose log broke, or whose owner in another process has left."""

@@ -1,4 +1,4 @@
-"""The port of a server, and the file that says who has it."""
+"""The port of a server, and the file that describes the server that uses it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from hilum_serve.problems import E_PORT
 from hilum_serve.tokens import write_private
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
+EVERY_ADDRESS = ("0.0.0.0", "::")
 FOLDER = "serve"
 
 
 class ServerFile(msgspec.Struct, frozen=True, kw_only=True):
-    """What a running server writes about itself, readable only by the user.
+    """A description of a running server, readable only by the user.
 
     Attributes:
         pid: Id of the process.
@@ -129,6 +130,11 @@ def _is_alive(pid: int) -> bool:
     return True
 
 
+def format_host(host: str) -> str:
+    """Return an address as it is written in a URL: one of IPv6 in brackets."""
+    return f"[{host}]" if ":" in host else host
+
+
 def allowed_hosts(host: str, port: int, more: list[str]) -> list[str]:
     """Return the allowed values of the Host header.
 
@@ -138,8 +144,8 @@ def allowed_hosts(host: str, port: int, more: list[str]) -> list[str]:
         more: Further names, each with its port unless that is the standard one.
     """
     names = ["127.0.0.1", "localhost", "[::1]"]
-    if host not in (*LOOPBACK, "0.0.0.0", "::"):
-        names.append(f"[{host}]" if ":" in host else host)
+    if host not in (*LOOPBACK, *EVERY_ADDRESS):
+        names.append(format_host(host))
     own = [f"{name}:{port}" for name in names]
     if port == 80:
         own += names

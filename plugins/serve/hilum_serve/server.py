@@ -21,7 +21,7 @@ from hilum_serve import http_server
 from hilum_serve.app import App
 from hilum_serve.door import Door
 from hilum_serve.hub import Hub
-from hilum_serve.listening import allowed_hosts
+from hilum_serve.listening import allowed_hosts, format_host
 from hilum_serve.page_files import PageFiles
 from hilum_serve.settings import ServeSettings
 from hilum_serve.streams import SOCKET, STREAM, Streams
@@ -66,18 +66,21 @@ class RunningServer:
         streams: Its event streams.
         tokens: The tokens that it accepts.
         port: Its port.
-        stop: Function that tells readers, and closes the port and all connections.
+        host: The address that it listens on.
+        stop: Function that ends all streams, and closes the port and all connections.
     """
 
     hub: Hub
     streams: Streams
     tokens: Tokens
     port: int
+    host: str
     stop: Callable[[], Awaitable[None]]
 
     def make_url(self, token: str) -> str:
-        """Return the address that logs a browser in."""
-        return f"http://127.0.0.1:{self.port}/login?token={token}"
+        """Return the address that logs a browser in on this machine."""
+        host = format_host("::1" if self.host == "::1" else "127.0.0.1")
+        return f"http://{host}:{self.port}/login?token={token}"
 
 
 def make_token() -> str:
@@ -87,7 +90,7 @@ def make_token() -> str:
 
 @asynccontextmanager
 async def run_server(store: Store, options: ServerOptions) -> AsyncIterator[RunningServer]:
-    """Run a server within the block. At its end, readers are told, and all sessions are closed.
+    """Run a server within the block. At its end, readers receive the reason, and all sessions are closed.
 
     Args:
         store: The store that lists the sessions.
@@ -145,7 +148,7 @@ async def run_server(store: Store, options: ServerOptions) -> AsyncIterator[Runn
             await served.wait()
 
         try:
-            yield RunningServer(hub, streams, options.tokens, options.port, end)
+            yield RunningServer(hub, streams, options.tokens, options.port, options.host, end)
         finally:
             with trio.CancelScope(shield=True):
                 await end()

@@ -5,23 +5,39 @@ from __future__ import annotations
 import sys
 import webbrowser
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 import trio
 from hilum import HilumError, Session
+from hilum.hooks import describe_error, unwrap_group
 
 from hilum_serve.settings import ServeSettings
 
 if TYPE_CHECKING:
     from hilum_serve.server import RunningServer
 
+STOP_SECONDS = 3.0
+"""Seconds that ``/share stop`` waits for the end of the server."""
 _USAGE = "Enter /share to open this conversation in the browser, or /share stop to end that."
 _MEANING = (
-    "Whoever has the address can do here what you can. It works only on this machine, until you"
-    " enter /share stop or leave the conversation."
+    "Everyone who has the address can do everything in this conversation that you can. The address"
+    " works only on this machine, until you enter /share stop or leave the conversation."
 )
+
+
+class _Started:
+    """Reports once that the server has started."""
+
+    def __init__(self, task_status: trio.TaskStatus[RunningServer]) -> None:
+        self.is_set = False
+        self._task_status = task_status
+
+    def set(self, running: RunningServer) -> None:
+        """Report the server that has started."""
+        self.is_set = True
+        self._task_status.started(running)
 
 
 class SessionSharing:
@@ -41,6 +57,8 @@ class SessionSharing:
         self._nursery = nursery
         self._stop: trio.Event | None = None
         self._ended = trio.Event()
+        # Two requests at the same time must not start two servers.
+        self._starting = trio.Lock()
 
     async def run(self, words: Sequence[str]) -> str:
         """Carry out ``/share`` with its arguments, and return the reply."""
@@ -50,8 +68,12 @@ class SessionSharing:
             return _USAGE
         try:
             return await self.share()
-        except HilumError as error:
-            return f"The conversation is not shared. {error}"
+        except Exception as error:
+            # The server is started in nurseries, which wrap errors in groups.
+            first = unwrap_group(error)
+            if not isinstance(first, HilumError):
+                raise
+            return f"The conversation is not shared. {first}"
 
     async def share(self) -> str:
         """Serve the session unless it is served already, and return a text with the address.
@@ -59,24 +81,48 @@ class SessionSharing:
         Raises:
             HilumError: The server cannot start.
         """
-        if self._stop is not None:
-            return f"This conversation is open at\n{self.url}\n{_MEANING}"
-        running = await self._nursery.start(self._serve)
+        async with self._starting:
+            if self._stop is not None:
+                return f"This conversation is open at\n{self.url}\n{_MEANING}"
+            running = await self._nursery.start(self._serve_contained)
         opened = await self._open_browser(running)
         what = "Opened in the browser. Elsewhere on this machine" if opened else "Open"
         return f"{what}: {self.url}\n{_MEANING}"
 
     async def stop(self) -> str:
-        """End the server; the session goes on here."""
+        """End the server; the session continues here."""
         if self._stop is None:
             return "This conversation is not shared."
         self._stop.set()
-        await self._ended.wait()
-        return "The conversation is no longer shared."
+        ended = self._ended
+        with trio.move_on_after(STOP_SECONDS):
+            await ended.wait()
+        if ended.is_set():
+            return "The conversation is no longer shared."
+        # A request is still being answered: perhaps this one, if it was entered in the browser.
+        return "The conversation is no longer shared as soon as the open requests are answered."
 
-    async def _serve(self, task_status: trio.TaskStatus[RunningServer]) -> None:
-        """Serve the session until cancelled."""
-        # The import takes long, and the terminal must go on meanwhile.
+    async def _serve_contained(self, task_status: trio.TaskStatus[RunningServer]) -> None:
+        """Serve the session, and contain errors: they must not end the conversation.
+
+        Raises:
+            Exception: The server cannot start.
+        """
+        started = _Started(task_status)
+        try:
+            await self._serve(started)
+        except Exception as error:
+            if not started.is_set:
+                raise
+            what = describe_error(unwrap_group(error))
+            say = f"The conversation is no longer shared because of an error: {what}."
+            # If the log cannot be written, the user learns that elsewhere.
+            with suppress(HilumError):
+                self._session.note("serve.sharing_failed", say=f"{say} Enter /share to try again.")
+
+    async def _serve(self, started: _Started) -> None:
+        """Serve the session until it is stopped."""
+        # The import takes long, and the terminal must react meanwhile.
         await trio.to_thread.run_sync(import_module, "hilum_serve.app")
         server = import_module("hilum_serve.server")
         listening = import_module("hilum_serve.listening")
@@ -104,7 +150,7 @@ class SessionSharing:
                 running.hub.host(session, title),
             ):
                 self.url = running.make_url(token)
-                task_status.started(running)
+                started.set(running)
                 await self._stop.wait()
         finally:
             self._stop = None

@@ -17,6 +17,7 @@ import msgspec
 import trio
 from hilum import HilumError
 from hilum.errors import E_BAD_ARGS
+from hilum.hooks import unwrap_group
 from starlette.datastructures import QueryParams
 from starlette.types import Receive, Scope, Send
 
@@ -101,9 +102,9 @@ class Phases:
         for phase in range(PHASES):
             self.wake(phase)
 
-    async def wait(self, phase: int) -> None:
-        """Wait until a group is woken."""
-        await self._events[phase].wait()
+    def find_event(self, phase: int) -> trio.Event:
+        """Return the event that is set when a group is woken the next time."""
+        return self._events[phase]
 
 
 class _Reader:
@@ -130,7 +131,7 @@ class _Reader:
         return (self.user.token, self.session, self.vocabulary)
 
     def end(self, why: str) -> None:
-        """End the stream, and tell the reader why."""
+        """End the stream; the reader receives the reason."""
         if not self.why:
             self.why = why
             self.scope.cancel()
@@ -152,7 +153,7 @@ class Streams:
         self._phases = Phases()
         self.readers: set[_Reader] = set()
         self._per_user: Counter[str] = Counter()
-        # Readers that were dropped because they did not read; they are told when they return.
+        # Readers that were dropped because they did not read; they learn it when they return.
         self._slow: OrderedDict[tuple[str, str, str], None] = OrderedDict()
         self._is_ending = False
         self._all_gone = trio.Event()
@@ -173,7 +174,7 @@ class Streams:
                     reader.end("token")
 
     async def end_all(self, why: str) -> None:
-        """End all streams, and wait shortly until the readers have been told why."""
+        """End all streams, and wait shortly until the readers have received the reason."""
         self._is_ending = True
         for reader in list(self.readers):
             reader.end(why)
@@ -190,18 +191,25 @@ class Streams:
         if scope["type"] != "websocket":
             text = "This address is a WebSocket."
             raise Problem(400, E_BAD_ARGS, text, "For server-sent events: …/stream")
+        is_accepted = False
         try:
             query = _read_query(scope)
             await receive()  # websocket.connect
             async with self._open(scope, user, path["session"], query) as (reader, hosted):
                 await send({"type": "websocket.accept"})
+                is_accepted = True
                 await self._run_socket(reader, hosted, query.after, receive, send)
-        except HilumError as error:
+        except Exception as error:
+            # The socket is served in a nursery, which wraps errors in groups.
+            first = unwrap_group(error)
+            if not isinstance(first, HilumError):
+                raise
             # Browsers do not show the status of a refused WebSocket to the page.
-            status = find_status(error)
-            await send({"type": "websocket.accept"})
-            told = {"type": "error", "status": status, **msgspec.to_builtins(make_reply(error))}
-            await send({"type": "websocket.send", "text": f"[{encode_text(told)}]"})
+            status = find_status(first)
+            if not is_accepted:
+                await send({"type": "websocket.accept"})
+            reply = {"type": "error", "status": status, **msgspec.to_builtins(make_reply(first))}
+            await send({"type": "websocket.send", "text": f"[{encode_text(reply)}]"})
             await send({"type": "websocket.close", "code": ERROR_CODES.get(status, 1013)})
 
     async def _run_socket(
@@ -372,6 +380,8 @@ class Streams:
         position = -1
         beat_at = trio.current_time() + BEAT_SECONDS
         while True:
+            # Fetched before reading, because news that arrives while something is sent sets it.
+            woken = self._phases.find_event(reader.phase)
             if position < 0:
                 parts, position, seen = await feed.catch_up(vocabulary, after)
                 async with aclosing(parts):
@@ -400,7 +410,7 @@ class Streams:
                 await send_elements([(0, '{"type":"beat"}')])
                 beat_at = trio.current_time() + BEAT_SECONDS
             with trio.CancelScope(deadline=beat_at):
-                await self._phases.wait(reader.phase)
+                await woken.wait()
 
 
 async def _wait_gone(reader: _Reader, receive: Receive) -> None:

@@ -7,7 +7,7 @@ import hmac
 import os
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 import attrs
@@ -22,6 +22,8 @@ FILE = "serve-tokens.json"
 OWNER = "owner"
 """Name of the user with the token of the start."""
 MAX_FILE = 1_000_000
+MAX_ENDED_COOKIES = 10_000
+"""Number of cookies whose logout is remembered; older ones end with the server."""
 CODE_SECONDS = 60.0
 """Seconds within which a code that a browser is started with must be used."""
 _NAME = "A name has 1 to 40 letters, digits, dots, hyphens and underscores."
@@ -181,22 +183,32 @@ class Tokens:
     """The tokens that a running server accepts.
 
     A browser gets a secret of its own in a cookie in exchange for its token. The secret is derived
-    from the token's hash and a key of this start, so that the cookie reveals no token and ends with
+    from a random number, the token's hash and a key of this start, so that the cookie reveals no token and ends with
     the server.
 
     Args:
         path: The file with the named tokens; None for none.
         start: The token of this start; empty if only named tokens are accepted.
         owner: The user of the start's token.
+        names: Names of the named tokens that are accepted; none for all in the file.
     """
 
-    def __init__(self, path: Path | None, start: str, owner: User | None = None) -> None:
+    def __init__(
+        self,
+        path: Path | None,
+        start: str,
+        owner: User | None = None,
+        *,
+        names: Collection[str] = (),
+    ) -> None:
         self._path = path
+        self._names = frozenset(names)
         self._key = secrets.token_bytes(32)
         self._start = _Known(hash_token(start), owner or _make_owner(), 0.0) if start else None
         self._named: list[_Known] = []
         self._stamp: tuple[int, ...] = ()
         self._codes: dict[str, float] = {}
+        self._ended_cookies: dict[str, None] = {}
         self.reload()
 
     def reload(self) -> bool:
@@ -212,9 +224,12 @@ class Tokens:
             return False
         self._stamp = stamp
         try:
-            self._named = [_know(token) for token in read_tokens(self._path)]
+            stored = read_tokens(self._path)
         except UsageError:
-            self._named = []
+            stored = []
+        self._named = [
+            _know(token) for token in stored if not self._names or token.name in self._names
+        ]
         return True
 
     @property
@@ -240,8 +255,19 @@ class Tokens:
         return self.find_user(token)
 
     def find_cookie_user(self, secret: str) -> User | None:
-        """Return the user of a cookie's secret; ``None`` if it is wrong or expired."""
-        return self._find(secret, self._make_secret)
+        """Return the user of a cookie's secret; ``None`` if it is wrong, ended or expired."""
+        identity, _, proof = secret.partition(".")
+        if identity in self._ended_cookies:
+            return None
+        return self._find(proof, lambda known: self._make_proof(known, identity))
+
+    def end_cookie(self, secret: str) -> None:
+        """Refuse a cookie's secret from now on, because its user has logged out."""
+        if self.find_cookie_user(secret) is None:
+            return
+        self._ended_cookies[secret.partition(".")[0]] = None
+        while len(self._ended_cookies) > MAX_ENDED_COOKIES:
+            del self._ended_cookies[next(iter(self._ended_cookies))]
 
     def find_named(self, name: str) -> User | None:
         """Return the user with a name, whom a reverse proxy has authenticated."""
@@ -252,11 +278,12 @@ class Tokens:
         return None
 
     def make_cookie(self, user: User) -> str:
-        """Return the secret for the cookie of a user."""
+        """Return a new secret for the cookie of a user, which ends with the server or a logout."""
+        identity = secrets.token_hex(16)
         for known in self._all():
             if known.user.token == user.token:
-                return self._make_secret(known)
-        return secrets.token_hex(32)
+                return f"{identity}.{self._make_proof(known, identity)}"
+        return f"{identity}.{secrets.token_hex(32)}"
 
     def is_valid(self, user: User) -> bool:
         """Return whether the token of a user is still accepted, with the same rights."""
@@ -266,8 +293,10 @@ class Tokens:
     def _all(self) -> list[_Known]:
         return [*self._named, self._start] if self._start is not None else self._named
 
-    def _make_secret(self, known: _Known) -> str:
-        return hmac.new(self._key, known.hash.encode(), hashlib.sha256).hexdigest()
+    def _make_proof(self, known: _Known, identity: str) -> str:
+        """Return the part of a cookie's secret that only this server can compute."""
+        data = f"{identity} {known.hash}".encode("utf-8", "surrogateescape")
+        return hmac.new(self._key, data, hashlib.sha256).hexdigest()
 
     def _find(self, given: str, of: Callable[[_Known], str]) -> User | None:
         found: User | None = None

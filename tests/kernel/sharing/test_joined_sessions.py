@@ -377,3 +377,22 @@ async def test_nothing_is_written_or_started_by_the_joined_terminal(bench):
             other.note("x.y")
         with pytest.raises(HilumError):
             await other.processes.run(["true"])
+
+
+async def test_a_terminal_that_is_disconnected_by_an_error_has_left(bench, monkeypatch):
+    """The number of terminals that the conversation shows stays right."""
+    kit = await bench()
+    crash = trio.Event()
+
+    async def fail(terminal, nursery):
+        await crash.wait()
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("hilum.sharing.server._Terminal._read_requests", fail)
+
+    def is_left(event):
+        return event.name == "sharing.terminals" and event.data["terminals"] == 1
+
+    async with share_session(kit.session), joined(kit):
+        crash.set()
+        await kit.wait_for(PluginEvent, is_left)

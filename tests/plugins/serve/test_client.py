@@ -568,6 +568,34 @@ async def test_a_refused_wish_is_reported_later(project, shop):
         assert problem.code == "E_BAD_ARGS"
 
 
+async def test_a_decision_that_is_refused_as_stale_is_not_sent_again(project, shop, monkeypatch):
+    answers = [use("buy", n=1), "Done."]
+    async with remote(project, ScriptedModel(answers), shop) as session:
+        seens = []
+
+        async def refuse(method, path, body=None, query=None, *, seen=None):
+            seens.append(seen)
+            raise UsageError("This was asked later.", code="E_STALE")
+
+        monkeypatch.setattr(session.kernel, "call", refuse)
+        last = session.journal.last
+        with pytest.raises(UsageError) as caught:
+            await session.request("POST", "/plans/x", {"accepted": True})
+        assert caught.value.code == "E_STALE"
+        assert seens == [last]
+
+
+async def test_a_client_that_is_ahead_of_the_log_ends(project, monkeypatch):
+    async with remote(project, ScriptedModel(["One."])) as session:
+        await session.run("Go.")
+        # The server was restored from an older copy, so that it has fewer events.
+        monkeypatch.setattr(type(session._mirror), "last", property(lambda mirror: 10_000))
+        with trio.fail_after(10):
+            await session.kernel.stream(session._path, session._mirror, lambda element: True)
+        assert session._mirror.error.code == "E_BAD_ARGS"
+        assert session._mirror.closed
+
+
 async def test_user_messages_reach_the_model_over_the_wire(project):
     model = ScriptedModel(["x"])
     async with remote(project, model) as session:

@@ -6,6 +6,7 @@ import json
 import pytest
 from api_calls import Api, check, open_api, refusal
 from hilum.events import ApprovalAnswered
+from hilum.sharing import JoinedSession
 from hilum.testing import use
 from hilum_serve.tokens import add_token
 from served import serving
@@ -50,6 +51,25 @@ async def test_a_client_that_has_not_seen_the_question_is_refused(project):
         assert refusal(response) == (400, "E_SEEN")
         assert not (project / "made.txt").exists()
         check(await api.call("POST", path, answer, seen=item["seq"]))
+
+
+async def test_nothing_is_decided_while_the_view_is_behind(project, monkeypatch):
+    async with (
+        serving(project, answers=[COMMAND, "Done."]) as served,
+        open_api(served, project) as api,
+    ):
+        await api.post("/prompts", {"text": "Go."})
+        item = await api.wait_for("approval")
+        hosted = served.hub.find_hosted(api.session)
+
+        async def time_out():
+            return False
+
+        monkeypatch.setattr(hosted, "catch_up", time_out)
+        answer = await api.call("POST", f"/approvals/{item['id']}", {"accepted": True})
+        assert refusal(answer) == (503, "E_TIMEOUT")
+        monkeypatch.undo()
+        assert (await api.wait_for("approval"))["id"] == item["id"]
 
 
 async def test_of_two_answers_the_first_wins_and_the_other_learns_who_gave_it(project, tmp_path):
@@ -207,3 +227,64 @@ async def test_a_plan_is_decided_once(project, accepted):
         if accepted:
             again = await api.call("POST", path, decision)
             assert refusal(again) == (404, "E_UNKNOWN")
+
+
+async def test_a_late_answer_in_a_joined_session_is_refused(project):
+    ask = use("ask_question", question="Which?", options=["red", "green"])
+    async with (
+        serving(project, answers=[ask, "Done."]) as owner,
+        serving(project) as joined,
+        open_api(owner, project) as api,
+        joined.client() as client,
+    ):
+        started = await api.post("/prompts", {"text": "Go."})
+        item = await api.wait_for("question")
+        path = f"/api/sessions/{api.session}/questions"
+        answer = {"answers": ["green"]}
+        async with joined.hub.use(api.session, joined.owner) as hosted:
+            assert isinstance(hosted.session, JoinedSession)
+            await hosted.feed.reached(item["seq"])
+            seen = {"hilum-seen": str(item["seq"])}
+            missing = await client.post(f"{path}/missing", json=answer, headers=seen)
+            assert refusal(missing) == (404, "E_UNKNOWN")
+            first = await client.post(f"{path}/{item['id']}", json=answer, headers=seen)
+            assert first.status_code == 200, first.text
+            late = await client.post(f"{path}/{item['id']}", json=answer, headers=seen)
+            assert refusal(late) == (409, "E_BUSY")
+        await api.get(f"/runs/{started['run']}", wait=20)
+
+
+async def test_answers_reach_the_owner_of_a_joined_session(project):
+    ask = use("ask_question", question="Which?", options=["red", "green"])
+    write = use("write_file", path="a.txt", content="a")
+    async with (
+        serving(project, answers=[ask, write, "Done."]) as owner,
+        serving(project) as joined,
+        open_api(owner, project) as api,
+        joined.client() as client,
+    ):
+        started = await api.post("/prompts", {"text": "Go."})
+        question = await api.wait_for("question")
+        base = f"/api/sessions/{api.session}"
+        async with joined.hub.use(api.session, joined.owner) as hosted:
+            await hosted.feed.reached(question["seq"])
+            seen = {"hilum-seen": str(question["seq"])}
+            answered = await client.post(
+                f"{base}/questions/{question['id']}", json={"answers": ["red"]}, headers=seen
+            )
+            assert answered.status_code == 200, answered.text
+            approval = await api.wait_for("approval")
+            await hosted.feed.reached(approval["seq"])
+            seen = {"hilum-seen": str(approval["seq"])}
+            wrong = {"accepted": True, "arguments": "not JSON"}
+            refused = await client.post(
+                f"{base}/approvals/{approval['id']}", json=wrong, headers=seen
+            )
+            # The owner refused it, which was lost before.
+            assert refused.status_code == 400, refused.text
+            accepted = await client.post(
+                f"{base}/approvals/{approval['id']}", json={"accepted": True}, headers=seen
+            )
+            assert accepted.status_code == 200, accepted.text
+        await api.get(f"/runs/{started['run']}", wait=20)
+        assert (project / "a.txt").exists()

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 import trio
 from hilum.testing import say
+from hilum_serve.door import FAILURE_DELAY
 from hilum_serve.settings import ServeSettings
 from hilum_serve.tokens import add_token
 from served import Refused, serving
@@ -118,14 +119,33 @@ async def test_a_missing_and_a_wrong_token(run):
 
 
 async def test_guessing_is_limited_and_the_right_token_still_works(run, monkeypatch):
-    monkeypatch.setattr("hilum_serve.door.FAILURE_DELAY", 0)
+    delays = []
+
+    async def note_delay(seconds):
+        delays.append(seconds)
 
     async def test(served):
+        monkeypatch.setattr("hilum_serve.door.sleep", note_delay)
         async with served.client("wrong-token") as client:
             codes = [(await client.get("/api/me")).status_code for _ in range(25)]
         assert codes == [401] * 20 + [429] * 5
+        # The refusals with 429 are as slow as the others.
+        assert delays == [FAILURE_DELAY] * 25
         async with served.client() as client:
             assert (await client.get("/api/me")).status_code == 200
+
+    await run(test)
+
+
+@pytest.mark.parametrize(
+    "foreign", ['a=b c; {"x": 1}=y', "[x]=1", 'broken="unfinished', "=", "a", "é=ü"]
+)
+async def test_unusual_cookies_of_other_programs_do_not_matter(run, foreign):
+    async def test(served):
+        cookie = await log_in(served)
+        for text in (f"{foreign}; {cookie}", f"{cookie}; {foreign}"):
+            async with served.client(None, headers={"cookie": text.encode()}) as client:
+                assert (await client.get("/api/me")).status_code == 200, text
 
     await run(test)
 
@@ -147,6 +167,21 @@ async def test_a_cookie_needs_our_origin_to_change_anything(run):
         assert {each.json()["code"] for each in (without, foreign, port)} == {"E_ORIGIN"}
         assert out.status_code == 303
         assert "Max-Age=0" in out.headers["set-cookie"]
+
+    await run(test)
+
+
+async def test_a_copy_of_the_cookie_is_refused_after_logging_out(run):
+    async def test(served):
+        cookie = await log_in(served)
+        other = await log_in(served)
+        async with served.client(None, headers={"origin": served.url}) as client:
+            await client.post("/logout", headers={"cookie": cookie})
+            again = await client.get("/api/me", headers={"cookie": cookie})
+            kept = await client.get("/api/me", headers={"cookie": other})
+        assert (again.status_code, again.json()["code"]) == (401, "E_TOKEN")
+        # Another browser of the same user stays logged in.
+        assert kept.status_code == 200
 
     await run(test)
 

@@ -4,9 +4,13 @@ import shutil
 
 import pytest
 import trio
+import trio.testing
 from hilum import HilumError, hookimpl
 from hilum.testing import plugin, say
+from hilum_serve.feed import Feed
+from hilum_serve.hub import HostedSession
 from hilum_serve.settings import ServeSettings
+from hilum_view import SessionView
 from served import serving
 
 
@@ -27,6 +31,40 @@ async def test_idle_sessions_close_and_open_on_demand(project):
             assert again is not hosted
             assert again.last >= hosted.last
             assert again.view.outcome.end.text == "one"
+
+
+async def test_without_idle_time_sessions_close_soon_and_the_server_rests(project, monkeypatch):
+    checks = 0
+    is_busy = HostedSession.is_busy.fget
+
+    def count(hosted):
+        nonlocal checks
+        checks += 1
+        return is_busy(hosted)
+
+    monkeypatch.setattr(HostedSession, "is_busy", property(count))
+    settings = ServeSettings(idle_minutes=0)
+    async with serving(project, settings=settings) as served, served.client() as client:
+        made = await client.post("/api/sessions", json={"workspace": str(project)})
+        assert made.status_code == 201, made.text
+        async with served.hub.use(made.json()["id"], served.owner) as hosted:
+            checks = 0
+            await trio.sleep(0.5)
+            assert checks < 20
+        with trio.fail_after(10):
+            while served.hub.find_hosted(hosted.id):  # noqa: ASYNC110
+                await trio.sleep(0.02)
+
+
+async def test_the_number_of_open_sessions_is_limited(project, monkeypatch):
+    monkeypatch.setattr("hilum_serve.hub.MAX_OPEN", 2)
+    async with serving(project) as served, served.client() as client:
+        bodies = [{"workspace": str(project)}] * 3
+        made = [await client.post("/api/sessions", json=body) for body in bodies]
+        assert [each.status_code for each in made] == [201, 201, 429]
+        assert made[2].json()["code"] == "E_RATE"
+        await served.hub.close(made[0].json()["id"])
+        assert (await client.post("/api/sessions", json=bodies[0])).status_code == 201
 
 
 async def test_many_requests_open_a_session_once(project):
@@ -77,6 +115,68 @@ async def test_a_session_that_crashes_takes_no_other_down(project, capsys):
             await kept.read_until(type="run_ended")
         assert served.hub.find_hosted(broken.id) is None
     assert "ZeroDivisionError" in capsys.readouterr().err
+
+
+async def test_a_session_with_readers_is_deleted_and_not_opened_again(project, monkeypatch):
+    async with serving(project, answers=[say("one")]) as served, served.client() as client:
+        hosted = await served.hub.create(served.hub.workspaces[0], served.owner)
+        await hosted.session.run("Go")
+        reading = trio.Event()
+        returned = trio.Event()
+        statuses = []
+        delete = served.hub.store.delete
+
+        async def delete_after_return(session):
+            # The deletion is slow, and the reader has asked for the session again meanwhile.
+            await returned.wait()
+            await trio.testing.wait_all_tasks_blocked(0.05)
+            await delete(session)
+
+        monkeypatch.setattr(served.hub.store, "delete", delete_after_return)
+
+        async def read():
+            async with served.socket(hosted.id, vocabulary="view") as socket:
+                await socket.read_until(type="snapshot")
+                reading.set()
+                assert [each async for each in socket][-1]["type"] == "bye"
+            returned.set()
+            answer = await client.get(f"/api/sessions/{hosted.id}")
+            statuses.append(answer.status_code)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(read)
+            await reading.wait()
+            answer = await client.delete(
+                f"/api/sessions/{hosted.id}", headers={"hilum-seen": str(hosted.last)}
+            )
+        assert answer.status_code == 200, answer.text
+        assert statuses == [404]
+        assert served.hub.find_hosted(hosted.id) is None
+
+
+async def test_a_long_log_is_not_read_in_the_loop(project, monkeypatch):
+    async with serving(project, answers=[say("one")] * 3) as served:
+        hosted = await served.hub.create(served.hub.workspaces[0], served.owner)
+        for number in range(3):
+            await hosted.session.run(f"Go {number}")
+        await served.hub.close(hosted.id)
+        pages = []
+        read = served.hub.store.read
+
+        async def note(session, after=0, limit=1_000):
+            pages.append(after)
+            return await read(session, after, limit)
+
+        monkeypatch.setattr("hilum_serve.feed.MAX_RECENT", 1)
+        async with served.hub.use(hosted.id, served.owner) as again:
+            monkeypatch.setattr(again.session.kernel.store, "read", note)
+            feed = Feed(again.session, SessionView(), again.make_state)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(feed.run)
+                await feed.reached(again.last)
+                nursery.cancel_scope.cancel()
+        assert pages
+        assert feed.seq == again.last
 
 
 async def test_a_folder_that_is_deleted_gives_a_clear_error(project):

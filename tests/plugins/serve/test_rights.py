@@ -118,5 +118,21 @@ async def test_a_token_for_one_folder_sees_no_other(project, tmp_path):
             if operation.has_session and operation.body is None:
                 response = await request(client, operation, api.session)
                 assert refusal(response) == (404, "E_UNKNOWN"), operation.path
+        # The streams are no operations of the table, and these operations need a body that fits.
+        stream = await client.get(f"/api/sessions/{api.session}/stream")
+        assert refusal(stream) == (404, "E_UNKNOWN")
+        headers = {"hilum-seen": "0"}
+        bodies = {
+            "/prompts": {"text": "x"},
+            "/approvals/x": {"accepted": True},
+            "/questions/x": {"answers": []},
+            "/plans/x": {"accepted": True},
+            "/stop": {},
+            "/fork": {},
+        }
+        for path, body in bodies.items():
+            url = f"/api/sessions/{api.session}{path}"
+            response = await client.post(url, json=body, headers=headers)
+            assert refusal(response) == (404, "E_UNKNOWN"), path
         response = await client.post("/api/sessions", json={"workspace": str(project)})
         assert refusal(response) == (404, "E_UNKNOWN")

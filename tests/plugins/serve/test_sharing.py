@@ -2,6 +2,8 @@
 
 import hilum_serve
 import httpx
+import trio
+from hilum.events import PluginEvent
 from hilum.testing import say
 
 
@@ -33,6 +35,56 @@ async def test_a_shared_session_is_served_until_it_ends(bench):
     assert "no longer shared" in stopped.reply
     assert (await b.session.prompt("/share stop")).reply == "This conversation is not shared."
     assert "Enter /share" in (await b.session.prompt("/share what")).reply
+
+
+async def test_two_requests_at_the_same_time_start_one_server(bench):
+    b = await bench("store", hilum_serve)
+    replies = []
+
+    async def share():
+        replies.append((await b.session.prompt("/share")).reply)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(share)
+        nursery.start_soon(share)
+    urls = {word for reply in replies for word in reply.split() if word.startswith("http")}
+    assert len(urls) == 1
+
+
+async def test_a_program_error_ends_only_the_sharing(bench, monkeypatch):
+    b = await bench("store", hilum_serve, answers=[say("Hello.")])
+    crash = trio.Event()
+
+    async def fail(streams):
+        await crash.wait()
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("hilum_serve.streams.Streams.run", fail)
+    await b.session.prompt("/share")
+    crash.set()
+    noted = await b.wait_for(PluginEvent, lambda event: event.name == "serve.sharing_failed")
+    assert "ZeroDivisionError" in noted.data["say"]
+    assert (await b.run("Hi")).text == "Hello."
+    assert (await b.session.prompt("/share stop")).reply == "This conversation is not shared."
+
+
+async def test_the_shared_page_can_end_the_sharing(bench, monkeypatch):
+    monkeypatch.setattr("hilum_serve.sharing.STOP_SECONDS", 0.2)
+    b = await bench("store", hilum_serve)
+    reply = (await b.session.prompt("/share")).reply
+    url = next(word for word in reply.split() if word.startswith("http"))
+    base = url.partition("/login")[0]
+    token = url.partition("token=")[2]
+    headers = {"authorization": f"Bearer {token}", "hilum-seen": "0"}
+    async with httpx.AsyncClient(headers=headers, timeout=5) as client:
+        answer = await client.post(
+            f"{base}/api/sessions/{b.session.id}/prompts", json={"text": "/share stop"}
+        )
+    assert answer.status_code in (200, 202), answer.text
+    assert "no longer shared" in answer.json()["reply"]
+    with trio.fail_after(10):
+        while (await b.session.prompt("/share stop")).reply != "This conversation is not shared.":
+            pass
 
 
 async def test_other_texts_are_prompts(bench):

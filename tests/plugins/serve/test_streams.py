@@ -5,8 +5,10 @@ import re
 
 import pytest
 import trio
+from hilum import StoreError
 from hilum.testing import ScriptedModel, pause, say, use
 from hilum_serve.http_server import encode_frame
+from hilum_serve.streams import PHASES
 from served import serving
 from wsproto import ConnectionType, WSConnection
 from wsproto.events import AcceptConnection, Request
@@ -85,6 +87,118 @@ async def test_the_view_has_a_snapshot_then_changes(project):
             assert "snapshot" not in kinds
             texts = [each["entry"].get("text") for each in found if each["type"] == "entry"]
             assert "again" in texts
+
+
+async def test_a_change_that_nobody_read_does_not_hide_a_later_one(project):
+    async with serving(project, answers=[say("one")]) as served:
+        hosted = await served.hub.create(served.hub.workspaces[0], served.owner)
+        await hosted.session.run("Go")
+        async with served.socket(hosted.id, vocabulary="view") as socket:
+            await socket.read_until(type="snapshot")
+            hosted.session.set(approve="auto")
+            await socket.read_until(type="state", approve="auto")
+        while hosted.feed._readers["view"]:  # noqa: ASYNC110
+            await trio.sleep(0.01)
+        hosted.session.set(approve="readonly")
+        await hosted.catch_up()
+        async with served.socket(hosted.id, vocabulary="view") as socket:
+            snapshot = (await socket.read_until(type="snapshot"))[-1]
+            assert snapshot["state"]["approve"] == "readonly"
+            hosted.session.set(approve="auto")
+            await socket.read_until(type="state", approve="auto")
+
+
+async def test_a_new_reader_hides_no_change_from_the_others(project):
+    async with serving(project, answers=[say("one")]) as served:
+        hosted = await served.hub.create(served.hub.workspaces[0], served.owner)
+        await hosted.session.run("Go")
+        async with served.socket(hosted.id, vocabulary="view") as first:
+            await first.read_until(type="snapshot")
+            # The state changes without an event and without a note.
+            hosted.title = "Another title"
+            async with served.socket(hosted.id, vocabulary="view") as second:
+                snapshot = (await second.read_until(type="snapshot"))[-1]
+                assert snapshot["state"]["title"] == "Another title"
+                await first.read_until(type="state", title="Another title")
+
+
+async def test_only_the_last_element_of_a_catch_up_counts_as_seen(project, monkeypatch):
+    # Each entry gets a message of its own, so that a connection can be lost between them.
+    monkeypatch.setattr("hilum_serve.feed.MAX_PER_MESSAGE", 1)
+    async with serving(project, answers=[say(f"answer {number}") for number in range(6)]) as served:
+        hosted = await served.hub.create(served.hub.workspaces[0], served.owner)
+        await hosted.session.run("Go")
+        async with served.socket(hosted.id, vocabulary="view") as socket:
+            seen = (await socket.read_until(type="snapshot"))[-1]["seq"]
+        for number in range(5):
+            await hosted.session.run(f"Go {number}")
+        await hosted.catch_up()
+        texts: list[str] = []
+        # Every connection is lost after a few elements, and the client returns with what it saw.
+        for taken in (2, 3, 4, 100):
+            async with served.socket(hosted.id, after=seen, vocabulary="view") as socket:
+                for _ in range(taken):
+                    (element,) = await socket.receive()
+                    if element["type"] == "entry":
+                        assert "seq" not in element
+                        texts.append(element["entry"].get("text"))
+                    seen = max(seen, element.get("seq", 0))
+                    if element["type"] == "state":
+                        break
+        assert seen == hosted.last
+        for number in range(1, 6):
+            assert f"answer {number}" in texts
+
+
+@pytest.mark.parametrize("session", ["missing", "20260101-000000-00000000"])
+async def test_streams_of_unknown_sessions_are_404(project, session, capsys):
+    async with serving(project) as served, served.client() as client:
+        for what in ("", "/stream", "/export"):
+            answer = await client.get(f"/api/sessions/{session}{what}")
+            assert answer.status_code == 404, what
+            assert answer.json()["code"] == "E_UNKNOWN"
+        async with served.socket(session) as socket:
+            elements = [each async for each in socket]
+        assert elements[0]["status"] == 404
+        assert socket.closed == 4404
+    assert "Traceback" not in capsys.readouterr().err
+
+
+async def test_an_error_of_the_store_is_answered_before_a_stream_begins(
+    project, monkeypatch, capsys
+):
+    async with serving(project, answers=[say("one")]) as served, served.client() as client:
+        hosted = await served.hub.create(served.hub.workspaces[0], served.owner)
+        await hosted.session.run("Go")
+        await served.hub.close(hosted.id)
+
+        async def fail(session):
+            raise StoreError("The disk is full.", code="E_STORE", hint="Make room.")
+
+        monkeypatch.setattr(served.hub.store, "info", fail)
+        answer = await client.get(f"/api/sessions/{hosted.id}/stream")
+        assert answer.status_code == 503
+        assert answer.json() == {
+            "code": "E_STORE",
+            "message": "The disk is full.",
+            "hint": "Make room.",
+        }
+    assert "Traceback" not in capsys.readouterr().err
+
+
+async def test_an_error_during_a_stream_closes_the_socket_once(project, monkeypatch):
+    async with serving(project, answers=[say("one")]) as served:
+        hosted = await served.hub.create(served.hub.workspaces[0], served.owner)
+        await hosted.session.run("Go")
+
+        async def fail(vocabulary, after):
+            raise StoreError("The disk is full.", code="E_STORE")
+
+        monkeypatch.setattr(hosted.feed, "catch_up", fail)
+        async with served.socket(hosted.id) as socket:
+            elements = [each async for each in socket]
+        assert elements[-1]["code"] == "E_STORE"
+        assert socket.closed == 1013
 
 
 async def test_server_sent_events_continue_after_the_last_id(project):
@@ -192,6 +306,38 @@ async def test_the_end_of_the_server_is_told(project):
                 await trio.sleep(0.01)
             await served.running.streams.end_all("restart")
         assert codes == [({"type": "bye", "why": "restart"}, 1012)]
+
+
+async def test_news_that_arrives_during_a_beat_is_not_late(project, monkeypatch):
+    monkeypatch.setattr("hilum_serve.streams.BEAT_SECONDS", 2.0)
+    async with serving(project, answers=[say("one")]) as served:
+        hosted = await served.hub.create(served.hub.workspaces[0], served.owner)
+        feed = hosted.feed
+        take = feed.take
+        is_armed = False
+        woken_at = 0.0
+
+        def take_then_wake(vocabulary, position):
+            nonlocal is_armed, woken_at
+            found = take(vocabulary, position)
+            if is_armed and not found[0]:
+                # The group is woken after its reader has looked, and before it waits.
+                is_armed = False
+                woken_at = trio.current_time()
+                hosted.session.set(approve="auto")
+                feed._take(hosted.session.journal.since(feed.seq))
+                for phase in range(PHASES):
+                    served.running.streams._phases.wake(phase)
+            return found
+
+        async with served.socket(hosted.id, after=hosted.last) as socket:
+            await socket.receive()
+            monkeypatch.setattr(feed, "take", take_then_wake)
+            monkeypatch.setattr(feed, "_on_news", lambda: None)
+            is_armed = True
+            await socket.read_until(type="session_changed")
+            # A reader that misses it reads again only when the next beat is due.
+            assert trio.current_time() - woken_at < 1.2
 
 
 async def test_a_closed_session_ends_its_streams_and_opens_again(project):

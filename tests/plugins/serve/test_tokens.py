@@ -116,3 +116,18 @@ def test_writing_follows_no_link(tmp_path):
     file.symlink_to(target)
     write_tokens(file, [])
     assert target.read_text() == "mine"
+
+
+def test_only_the_chosen_names_are_accepted(tmp_path):
+    path = tmp_path / "tokens.json"
+    eva = add_token(path, "eva", "prompt")
+    max_token = add_token(path, "max", "prompt")
+    tokens = Tokens(path, "", names=["eva"])
+    assert tokens.find_user(eva).name == "eva"
+    assert tokens.find_user(max_token) is None
+    assert tokens.find_named("max") is None
+    # A change of the file does not let the others in.
+    third = add_token(path, "ida", "watch")
+    tokens.reload()
+    assert tokens.find_user(third) is None
+    assert Tokens(path, "").find_user(max_token).name == "max"

@@ -6,8 +6,9 @@ import trio
 from api_calls import check, open_api, refusal
 from hilum import ModelError
 from hilum.events import RunStarted
-from hilum.messages import Image
+from hilum.messages import Image, ToolCall
 from hilum.testing import pause, say, use
+from hilum.testing.script import Answer
 from hilum_serve.tokens import add_token
 from served import serving
 
@@ -106,6 +107,31 @@ async def test_a_failed_call_is_repeated(project):
         assert refusal(good) == (400, "E_BAD_ARGS")
         missing = await api.call("POST", "/calls/missing/repeat")
         assert refusal(missing) == (404, "E_UNKNOWN")
+
+
+async def test_of_calls_with_the_same_id_the_one_that_was_looked_at_counts(project):
+    """Models use ids again, so that the last call with an id may be another one."""
+    (project / "a.txt").write_text("The first.\n")
+    answers = [
+        Answer((ToolCall("c1", "read_file", '{"path": "missing.txt"}'),)),
+        "It is missing.",
+        Answer((ToolCall("c1", "read_file", '{"path": "a.txt"}'),)),
+        "Read.",
+    ]
+    async with serving(project, answers=answers) as served, open_api(served, project) as api:
+        await api.run("Read it.")
+        await api.run("Read the other.")
+        entries = (await api.get("/entries"))["entries"]
+        first, second = [entry for entry in entries if entry["kind"] == "card"]
+        assert first["call"]["id"] == second["call"]["id"]
+        result = await api.get("/calls/c1/result", entry=first["id"])
+        assert "missing.txt" in result["arguments"]
+        result = await api.get("/calls/c1/result")
+        assert "a.txt" in result["arguments"]
+        refused = await api.call("POST", "/calls/c1/repeat", entry=first["id"])
+        assert refusal(refused) == (409, "E_STALE")
+        unknown = await api.call("GET", "/calls/c1/result", entry=9999)
+        assert refusal(unknown) == (404, "E_UNKNOWN")
 
 
 async def test_a_conversation_is_compacted(project):

@@ -14,6 +14,8 @@ from hilum import Danger, HilumError, Plans, Run, UserQuestions, find_approval_t
 from hilum.errors import E_BAD_ARGS, E_BUSY, E_NOT_INSTALLED, E_UNKNOWN
 from hilum.events import ApprovalAsked
 from hilum.hooks import PLUGIN_EXCEPTIONS, describe_error
+from hilum.sharing import JoinedSession
+from hilum.sharing.messages import AcceptPlan, Answer, AnswerQuestion, RejectPlan
 from hilum_view import Approval, Question
 
 from hilum_serve.api.shared_types import (
@@ -251,7 +253,7 @@ async def answer_approval(call: Call[None, ApprovalAnswer]) -> NoResult:
     """Accept or reject a call; of several answers, the first one wins."""
     given = call.body
     await _check_lasting(call, call.path["approval"], given)
-    _answer(call, call.path["approval"], given)
+    await _answer(call, call.path["approval"], given)
     return NoResult()
 
 
@@ -277,28 +279,35 @@ async def _check_lasting(call: Call[Any, Any], identity: str, given: ApprovalAns
         raise Problem(400, E_BAD_ARGS, problem, "Answer with remember = once.")
 
 
-def _answer(call: Call[Any, Any], identity: str, given: ApprovalAnswer) -> None:
+async def _answer(call: Call[Any, Any], identity: str, given: ApprovalAnswer) -> None:
     """Give an answer in the name of the user.
 
     Raises:
         HilumError: The approval is no longer open (409), or the arguments do not fit.
     """
     hosted = call.hosted
+    session = hosted.session
     is_own = find_approval(hosted, identity) is not None
     try:
-        hosted.session.answer(
-            identity,
-            given.accepted,
-            reason=given.reason,
-            remember=given.remember,
-            arguments=given.arguments,
-        )
+        if isinstance(session, JoinedSession):
+            # Only the process that has the session open knows whether the answer is in time.
+            await session.request(
+                Answer(identity, given.accepted, given.reason, given.remember, given.arguments)
+            )
+        else:
+            session.answer(
+                identity,
+                given.accepted,
+                reason=given.reason,
+                remember=given.remember,
+                arguments=given.arguments,
+            )
     except HilumError as error:
         by = hosted.answered_by.get(identity, "")
         if not is_own and not by and not _was_asked(hosted, identity):
             raise Problem(404, E_UNKNOWN, "There is no such approval in this session.") from None
         raise explain_late_answer(error, by) from None
-    hosted.answered_by[identity] = call.user.name
+    hosted.note_answer(identity, call.user)
 
 
 def _was_asked(hosted: HostedSession, identity: str) -> bool:
@@ -323,7 +332,7 @@ async def answer_approvals(call: Call[None, BatchAnswer]) -> BatchResult:
     for identity in dict.fromkeys(batch.ids):
         try:
             await _check_batched(call, identity, given)
-            _answer(call, identity, given)
+            await _answer(call, identity, given)
         except HilumError as error:
             answers.append(Answered(identity, error.code, error.message))
         else:
@@ -408,6 +417,13 @@ async def answer_question(call: Call[None, QuestionAnswer]) -> NoResult:
     """Answer a question of an agent; the first answer wins."""
     hosted = call.hosted
     identity = call.path["question"]
+    if isinstance(hosted.session, JoinedSession):
+        if not _question_asked_at(call) and identity not in hosted.answered_by:
+            raise Problem(404, E_UNKNOWN, "There is no such open question in this session.")
+        # Only the process that has the session open knows whether the answer is in time.
+        await hosted.session.request(AnswerQuestion(identity, tuple(call.body.answers)))
+        hosted.note_answer(identity, call.user)
+        return NoResult()
     questions = hosted.session.plugin(UserQuestions)
     if questions is None or not questions.is_open(identity):
         by = hosted.answered_by.get(identity, "")
@@ -420,7 +436,7 @@ async def answer_question(call: Call[None, QuestionAnswer]) -> NoResult:
             "The conversation shows the answer.",
         )
     questions.answer(identity, tuple(call.body.answers))
-    hosted.answered_by[identity] = call.user.name
+    hosted.note_answer(identity, call.user)
     return NoResult()
 
 
@@ -493,16 +509,37 @@ async def decide_plan(call: Call[None, PlanAnswer]) -> PlanDecided:
         raise Problem(503, E_NOT_INSTALLED, "This session has no plans.")
     plan = _find_plan(hosted, call.path["plan"])
     if plan is None:
-        raise Problem(
-            404, E_UNKNOWN, "There is no such plan.", "It was decided, or replaced by another one."
-        )
+        raise _unknown_plan()
     decision = call.body
-    if decision.accepted:
-        run: Run | None = await plans.accept(decision.text, agent=plan.agent)
+    session = hosted.session
+    if isinstance(session, JoinedSession):
+        run = await _decide_joined(session, plan, decision)
+    elif (waiting := plans.proposal(plan.agent)) is None or waiting.run != plan.id:
+        # The view may be behind: the plan must not be mistaken for the one that replaced it.
+        raise _unknown_plan()
+    elif decision.accepted:
+        run = await plans.accept(decision.text, agent=plan.agent)
     else:
         run = await plans.reject(decision.reason, agent=plan.agent)
-    hosted.answered_by[plan.id] = call.user.name
+    hosted.note_answer(plan.id, call.user)
     return PlanDecided(describe_run(run) if run is not None else None)
+
+
+async def _decide_joined(
+    session: JoinedSession, plan: WaitingPlan, decision: PlanAnswer
+) -> Run | None:
+    """Have the process that has a session open decide about a plan, if it still waits there."""
+    if decision.accepted:
+        reply = await session.request(AcceptPlan(decision.text, plan.agent, plan.id))
+    else:
+        reply = await session.request(RejectPlan(decision.reason, plan.agent, plan.id))
+    return session.find_run(reply.result, plan.agent) if reply.result else None
+
+
+def _unknown_plan() -> Problem:
+    return Problem(
+        404, E_UNKNOWN, "There is no such plan.", "It was decided, or replaced by another one."
+    )
 
 
 # --- lasting approvals ------------------------------------------------------------------------------

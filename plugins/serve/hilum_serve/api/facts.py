@@ -14,7 +14,7 @@ from hilum.window import WindowPart, measure_window
 from hilum_view import Answer, Card, Spending, Spent, ToolUse
 
 from hilum_serve.api.shared_types import Seq, require_right
-from hilum_serve.api.work import needs_administer
+from hilum_serve.api.work import find_card, needs_administer
 from hilum_serve.hub import HostedSession
 from hilum_serve.operations import Call, operation
 from hilum_serve.problems import Problem
@@ -319,10 +319,12 @@ class ResultQuery(msgspec.Struct, forbid_unknown_fields=True):
     Attributes:
         offset: Number of characters to leave out at the beginning.
         limit: Maximum number of characters.
+        entry: Id of the call's entry; null for the last call with the id.
     """
 
     offset: Seq = 0
     limit: Annotated[int, msgspec.Meta(ge=1, le=MAX_RESULT)] = MAX_RESULT
+    entry: Seq | None = None
 
 
 class ResultText(msgspec.Struct, frozen=True, kw_only=True):
@@ -393,20 +395,20 @@ async def get_result(call: Call[ResultQuery, None]) -> ResultText:
     """Return the whole text of a call's result, in parts."""
     await call.hosted.catch_up()
     offset = call.query.offset
-    for card in reversed(call.hosted.view.cards):
-        if card.call.id == call.path["call"]:
-            text = card.text
-            return ResultText(
-                call=card.call.id,
-                name=card.call.name,
-                arguments=card.arguments,
-                code=card.code,
-                text=text[offset : offset + call.query.limit],
-                offset=offset,
-                total=len(text),
-                data=card.data,
-            )
-    raise Problem(404, E_UNKNOWN, "There is no such call in this session.")
+    card = find_card(call.hosted, call.path["call"], call.query.entry)
+    if card is None:
+        raise Problem(404, E_UNKNOWN, "There is no such call in this session.")
+    text = card.text
+    return ResultText(
+        call=card.call.id,
+        name=card.call.name,
+        arguments=card.arguments,
+        code=card.code,
+        text=text[offset : offset + call.query.limit],
+        offset=offset,
+        total=len(text),
+        data=card.data,
+    )
 
 
 # --- what can be chosen -----------------------------------------------------------------------------

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
-import trio
 from hilum import (
     BackgroundCommands,
     RewindPoint,
@@ -292,10 +291,10 @@ async def _undo(call: Call[Any, Any], scope: Any, name: str, *, merge: bool) -> 
 async def _find_points(hosted: HostedSession) -> list[RewindPoint]:
     """Return the prompts of the main agent that one can go back to."""
     events: list[AnyEvent] = []
-    while page := hosted.session.journal.since(events[-1].seq if events else 0):
+    store = hosted.session.kernel.store
+    # A long log is read in many pages, each in a thread, and other requests are handled meanwhile.
+    while page := await store.read(hosted.id, events[-1].seq if events else 0):
         events += page
-        # A long log is read in many pages; other requests must be handled between them.
-        await trio.lowlevel.checkpoint()
     return find_rewind_points(events)
 
 

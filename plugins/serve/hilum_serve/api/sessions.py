@@ -34,12 +34,12 @@ Policy = Annotated[str, msgspec.Meta(pattern="^(ask_first|auto|readonly)$")]
 
 
 class Me(msgspec.Struct, frozen=True):
-    """Who the server takes the client for.
+    """The user that the client's token belongs to.
 
     Attributes:
         name: Name of the user.
         rights: What the user may do; each right includes those before it.
-        instance: A random text that is another one after each start of the server.
+        instance: A random text that changes with each start of the server.
     """
 
     name: str
@@ -67,7 +67,7 @@ class WorkspaceList(msgspec.Struct, frozen=True):
 
 @operation("GET", "/api/me", rights="watch", returns=Me)
 async def get_me(call: Call[None, None]) -> Me:
-    """Return who the server takes the client for."""
+    """Return the user that the client's token belongs to."""
     return Me(call.user.name, call.user.rights, call.hub.instance)
 
 
@@ -240,7 +240,10 @@ class ExportQuery(msgspec.Struct, forbid_unknown_fields=True):
 async def make_state(hosted: HostedSession) -> SessionState:
     """Return the state of a session with its Git branch."""
     await hosted.catch_up()
-    hosted.branch = await trio.to_thread.run_sync(find_branch, hosted.workspace)
+    branch = await trio.to_thread.run_sync(find_branch, hosted.workspace)
+    if branch != hosted.branch:
+        hosted.branch = branch
+        hosted.feed.note_state()
     return hosted.make_state()
 
 
@@ -331,10 +334,9 @@ async def delete_session(call: Call[None, None]) -> NoResult:
         await hosted.catch_up()
         newest = hosted.view.entries[-1].seq if hosted.view.entries else 0
         _check_fresh(call.seen or 0, newest)
-        await call.hub.close(info.id)
     else:
         _check_fresh(call.seen or 0, info.events)
-    await call.hub.store.delete(info.id)
+    await call.hub.delete(info.id)
     return NoResult()
 
 

@@ -8,15 +8,16 @@ from typing import Annotated, Any, Literal
 import msgspec
 import trio
 from hilum import Image, PromptCommand, UsageError
-from hilum.errors import E_BUSY, E_UNKNOWN
+from hilum.errors import E_BUSY, E_STALE, E_UNKNOWN
 from hilum.messages import Usage
-from hilum_view import Outcome, Prompt
+from hilum_view import Card, Outcome, Prompt
 
 from hilum_serve.api.shared_types import (
     AgentQuery,
     LongText,
     Name,
     NoResult,
+    Seq,
     ShortText,
     StartedRun,
     check_agent,
@@ -330,15 +331,51 @@ async def resume(call: Call[None, None]) -> StartedRuns:
     return StartedRuns([describe_run(run) for run in runs])
 
 
+class RepeatQuery(msgspec.Struct, forbid_unknown_fields=True):
+    """Which call to repeat.
+
+    Attributes:
+        entry: Id of the call's entry; null for the last call with the id.
+    """
+
+    entry: Seq | None = None
+
+
+def find_card(hosted: HostedSession, identity: str, entry: int | None) -> Card | None:
+    """Return a call of a session.
+
+    Args:
+        hosted: The session.
+        identity: Id of the call. Models may use an id again, and agents the same ids.
+        entry: Id of the call's entry; ``None`` for the last call with the id.
+    """
+    for card in reversed(hosted.view.cards):
+        if card.call.id == identity and entry in (None, card.id):
+            return card
+    return None
+
+
 @operation(
     "POST",
     "/api/sessions/{session}/calls/{call}/repeat",
     rights="prompt",
+    query=RepeatQuery,
     returns=StartedRun,
     status=202,
 )
-async def repeat_call(call: Call[None, None]) -> StartedRun:
+async def repeat_call(call: Call[RepeatQuery, None]) -> StartedRun:
     """Repeat a failed call with the same arguments, through all checks and approvals."""
+    entry = call.query.entry
+    if entry is not None:
+        await call.hosted.catch_up()
+        newest = find_card(call.hosted, call.path["call"], None)
+        if newest is not None and newest.id != entry:
+            raise Problem(
+                409,
+                E_STALE,
+                "Another call with the same id has been made since.",
+                "Ask the agent to do it again.",
+            )
     run = await call.hosted.session.repeat_call(call.path["call"])
     return describe_run(run)
 
@@ -373,7 +410,7 @@ async def list_runs(call: Call[None, None]) -> RunList:
     returns=RunFacts,
 )
 async def get_run(call: Call[RunQuery, None]) -> RunFacts:
-    """Return a run with its result, after waiting for its end if this is wanted."""
+    """Return a run and its result; with ``wait``, wait for its end first."""
     hosted = call.hosted
     identity = call.path["run"]
     live = hosted.session.runs.get(identity)
