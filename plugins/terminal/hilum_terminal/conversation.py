@@ -86,6 +86,7 @@ class Start:
         approve: Its approval policy; likewise.
         takes_over: Whether the terminal showed this session until now, while another one had it
             open.
+        repairs: Whether the terminal showed this session until its log could no longer be written.
     """
 
     resume: str = ""
@@ -94,6 +95,20 @@ class Start:
     model: str = ""
     approve: str | None = None
     takes_over: bool = False
+    repairs: bool = False
+
+
+@attrs.define
+class _Repair:
+    """An attempt to open a session again whose log could not be written.
+
+    Attributes:
+        done: Event that is set when the attempt has ended.
+        error: Why the session cannot be opened; None if it is open.
+    """
+
+    done: trio.Event = attrs.field(factory=trio.Event)
+    error: HilumError | None = None
 
 
 class Conversation:
@@ -130,6 +145,9 @@ class Conversation:
         self._left = False
         self._leaving = trio.Event()
         self._next: Start | None = None
+        self._repair: _Repair | None = None
+        # Set when the user tries again to open a session; None unless an attempt has failed.
+        self._attempt: trio.Event | None = None
         self.images = PromptImages()
         self._attached: list[str] = []
         # The prompts of an earlier process that were given back, and are still in the queue.
@@ -159,6 +177,9 @@ class Conversation:
             try:
                 await self._run_session(start)
             except HilumError as error:
+                if start.repairs:
+                    await self._wait_for_attempt(error)
+                    continue
                 if not stored or start.resume == stored:
                     raise
                 self._face.show_error(error)
@@ -199,19 +220,54 @@ class Conversation:
                 # From now on, leaving stops the runs before the session closes.
                 self._opening = None
                 _tune_collector()
-                await self._work(session, takes_over=start.takes_over)
+                await self._work(session, start)
 
-    async def _work(self, session: Session, *, takes_over: bool) -> None:
+    async def _wait_for_attempt(self, error: HilumError) -> None:
+        """Report that a session cannot be opened again, and wait for the user's next attempt."""
+        self._attempt = trio.Event()
+        self._end_repair(error)
+        await self._attempt.wait()
+        self._attempt = None
+
+    def _end_repair(self, error: HilumError | None = None) -> None:
+        repair = self._repair
+        self._repair = None
+        if repair is not None:
+            repair.error = error
+            repair.done.set()
+
+    async def _reopen_broken(self) -> None:
+        """Open the session again, because its log could not be written.
+
+        Raises:
+            HilumError: The log still cannot be written. The next call tries again.
+        """
+        if self._repair is None:
+            self._repair = _Repair()
+            if self._attempt is not None:
+                self._attempt.set()
+            else:
+                self._next = Start(self.stored_id, takes_over=True, repairs=True)
+                self._end_session()
+        repair = self._repair
+        await repair.done.wait()
+        if repair.error is not None:
+            raise repair.error
+
+    async def _work(self, session: Session, start: Start) -> None:
         """Serve an open session until the user leaves."""
+        attached = self._attached if start.repairs else []
         self._begin(session)
+        self._attached = attached
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
-                nursery.start_soon(self._follow, session, takes_over)
+                nursery.start_soon(self._follow, session, start.takes_over)
                 if isinstance(session, JoinedSession):
                     report_problems(session, self._face, self.transcript)
                     nursery.start_soon(self._watch_owner, session)
                 self.opened.set()
+                self._end_repair()
                 nursery.start_soon(self._face.welcome)
                 await self._leaving.wait()
                 await self._end_runs(session)
@@ -256,6 +312,9 @@ class Conversation:
         if isinstance(session, JoinedSession):
             # The work goes on in the other terminal.
             return
+        if session.journal.broken is not None:
+            # Nothing runs any more, and no end can be written.
+            return
         if not self._unsent:
             session.stop()
         # The user has not decided about the prompts that were given back, so they are kept.
@@ -291,6 +350,8 @@ class Conversation:
     def _end_session(self) -> None:
         if self._opening is not None:
             self._opening.cancel()
+        if self._left and self._attempt is not None:
+            self._attempt.set()
         self._close()
         self._leaving.set()
 
@@ -493,6 +554,11 @@ class Conversation:
         return self.session is not None and self.session.journal.broken is not None
 
     @property
+    def is_lost(self) -> bool:
+        """Whether the session could not be opened again after its log could not be written."""
+        return self._attempt is not None
+
+    @property
     def waiting_prompts(self) -> list[str]:
         """The prompts that wait for the end of the current run."""
         session = self.session
@@ -521,7 +587,12 @@ class Conversation:
 
     async def prompt(self, text: str) -> None:
         """Send a prompt; it runs after the agent's current run."""
-        session = await self._opened_session()
+        try:
+            session = await self.wait_until_open()
+        except HilumError as error:
+            self._face.show_error(error)
+            self._face.give_back([text])
+            return
         attached = "\n\n".join(self._attached)
         self._attached = []
         is_sent = False
@@ -535,7 +606,7 @@ class Conversation:
             run = await session.prompt(text, attached=attached, images=images)
             is_sent = True
         except HilumError as error:
-            self._face.show_error(error)
+            self._show_failure(error)
             # A rejected prompt must not be lost.
             self._face.give_back([text])
             return
@@ -559,9 +630,9 @@ class Conversation:
 
     async def steer(self, text: str) -> None:
         """Send a message to a running agent; if the run has ended, send the text as a prompt."""
-        session = await self._opened_session()
         stops = self.stops
         try:
+            session = await self.wait_until_open()
             await session.steer(text)
         except UsageError:
             # The run has ended in the meantime. If the user stopped it, the text is not sent.
@@ -570,10 +641,23 @@ class Conversation:
             else:
                 self._face.give_back([text])
         except HilumError as error:
-            self._face.show_error(error)
+            self._show_failure(error)
             self._face.give_back([text])
 
-    async def _opened_session(self) -> Session:
+    def _show_failure(self, error: HilumError) -> None:
+        """Show an error, unless it is shown anyway because the log can no longer be written."""
+        session = self.session
+        if session is None or error is not session.journal.broken:
+            self._face.show_error(error)
+
+    async def wait_until_open(self) -> Session:
+        """Return the session when it is open; open it again if its log could not be written.
+
+        Raises:
+            HilumError: The session cannot be opened again. The next call tries again.
+        """
+        if self.is_broken or self._attempt is not None or self._repair is not None:
+            await self._reopen_broken()
         while self.session is None:
             await self.opened.wait()
         return self.session
@@ -641,10 +725,14 @@ class Conversation:
         session.stop(self.view.lead, run=identity)
         return queued
 
-    def continue_run(self) -> None:
-        """Continue a run that was cut off, or start the last run again."""
-        session = self.session
-        if session is None or self._nursery is None:
+    async def continue_run(self) -> None:
+        """Continue a run that was cut off, or start the last run again.
+
+        Raises:
+            HilumError: The session cannot be opened again after its log could not be written.
+        """
+        session = await self.wait_until_open()
+        if self._nursery is None:
             return
         try:
             self._drop_unsent(session)
@@ -663,7 +751,12 @@ class Conversation:
 
     async def run_shell(self, command: str) -> None:
         """Run a shell line; the agent reads its output with the next prompt."""
-        session = await self._opened_session()
+        try:
+            session = await self.wait_until_open()
+        except HilumError as error:
+            self._face.show_error(error)
+            self._face.give_back([f"!{command}"], is_typed=True)
+            return
         try:
             refuse_joined(session, "A shell line (!)")
         except HilumError as error:
