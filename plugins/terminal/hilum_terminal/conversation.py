@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import gc
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import attrs
 import trio
-from hilum import HilumError, Session, UsageError, open_standard_session
+from hilum import HilumError, Session, StoreError, UsageError, open_standard_session
 from hilum.events import (
     ApprovalAnswered,
     ApprovalAsked,
@@ -35,6 +36,8 @@ from hilum_terminal.left_prompts import (
     describe_left_prompts,
     drop_left_prompts,
     find_left_prompts,
+    leave_prompts,
+    take_waiting_prompts,
 )
 from hilum_terminal.options import ChatOptions
 from hilum_terminal.prompt_images import PromptImages
@@ -315,6 +318,16 @@ class Conversation:
         if session.journal.broken is not None:
             # Nothing runs any more, and no end can be written.
             return
+        with suppress(StoreError):
+            await self._stop_and_keep_prompts(session)
+
+    async def _stop_and_keep_prompts(self, session: Session) -> None:
+        """Stop all runs, and keep the prompts and messages that no agent has read.
+
+        Raises:
+            StoreError: The log cannot be written.
+        """
+        waiting = take_waiting_prompts(session)
         if not self._unsent:
             session.stop()
         # The user has not decided about the prompts that were given back, so they are kept.
@@ -323,6 +336,7 @@ class Conversation:
         with trio.move_on_after(MAX_STOP):
             for run in list(session.runs.values()):
                 await run.wait()
+        leave_prompts(session, waiting)
 
     def leave(self) -> None:
         """Close the session and end the conversation."""
