@@ -27,7 +27,7 @@ from hilum.events import (
 )
 from hilum.sharing import JoinedSession
 from hilum.store import MemoryStore
-from hilum_view import Answer, Card, Changes, Notice, Outcome, Prompt, SessionView
+from hilum_view import AgentView, Answer, Card, Changes, Notice, Outcome, Prompt, SessionView
 
 from hilum_terminal.call_descriptions import describe_action
 from hilum_terminal.face_protocol import FaceProtocol
@@ -159,6 +159,8 @@ class Conversation:
         self._sent: list[str] = []
         # The messages that were sent in another terminal.
         self._foreign_texts: set[str] = set()
+        # The ids of the agents that were open when an earlier process ended.
+        self._cut_off_agents: frozenset[str] = frozenset()
         self._opening: trio.CancelScope | None = None
         self._shell_scopes: list[trio.CancelScope] = []
         self._nursery: trio.Nursery | None = None
@@ -289,6 +291,7 @@ class Conversation:
         self._unsent = []
         self._sent = []
         self._foreign_texts = set()
+        self._cut_off_agents = frozenset()
         self.transcript = self._face.make_transcript(self.view)
         self.transcript.turn_times_from = session.settings(TerminalSettings).turn_times_from
         self.stored_id = "" if isinstance(session.kernel.store, MemoryStore) else session.id
@@ -427,6 +430,8 @@ class Conversation:
             self.transcript.note(f"… {len(entries) - len(shown)} earlier entries", "dim")
         self.transcript.replay(shown)
         self.used_context = self._find_used_context()
+        if not isinstance(session, JoinedSession):
+            self._cut_off_agents = frozenset(each.id for each in self.view.agents.open())
         actor = self.view.lead_actor
         if session.agents[self.view.lead].conversation.run is not None and not self.is_working:
             self.transcript.note(
@@ -561,6 +566,31 @@ class Conversation:
         return agent is not None and any(
             run in self.session.runs for run in agent.conversation.pending
         )
+
+    def is_alive(self, card: Card) -> bool:
+        """Return whether an open call runs or waits, and was not cut off with an earlier process."""
+        session = self.session
+        if session is None or self.is_broken:
+            return False
+        if isinstance(session, JoinedSession):
+            # The runs are in the other terminal.
+            return self.is_working or bool(self.view.agents.open())
+        agent = session.agents.get(card.agent)
+        return agent is not None and any(run in session.runs for run in agent.conversation.pending)
+
+    @property
+    def open_agents(self) -> list[AgentView]:
+        """The agents that run or wait, without those that ended with an earlier process."""
+        session = self.session
+        found = self.view.agents.open()
+        if session is None or not self._cut_off_agents:
+            return found
+        return [
+            each
+            for each in found
+            if each.id not in self._cut_off_agents
+            or (each.actor in {run.agent for run in session.runs.values()})
+        ]
 
     @property
     def is_broken(self) -> bool:
