@@ -1,6 +1,7 @@
 """Prompts that waited when hilum was killed come back as a draft, and run only when it is sent."""
 
 import json
+import signal
 from pathlib import Path
 
 import pytest
@@ -111,3 +112,39 @@ async def test_continue_continues_the_run_and_leaves_the_draft(cli):
         await screen.wait_for("First done.")
         await screen.wait_for(READY)
         assert server.count == 1
+
+
+@pytest.mark.parametrize("way", [signal.SIGTERM, signal.SIGHUP, "keys"])
+async def test_an_orderly_end_keeps_as_much_as_a_kill(cli, way):
+    async with cli.model(never), cli.on_screen() as screen:
+        await screen.wait_for(READY)
+        await screen.type("first\r")
+        await screen.wait_for("❯ first")
+        await screen.type("second prompt")
+        await screen.wait_for("second prompt")
+        await screen.type(TAB)
+        await screen.wait_until(lambda: is_stored(cli, b"second prompt"), "it is stored")
+        await screen.type("steering message\r")
+        await screen.wait_until(lambda: is_stored(cli, b"steering message"), "it is stored")
+        if way == "keys":
+            await screen.type("\x04")
+            await screen.type("\x04")
+        else:
+            await screen.type("unsent draft")
+            await screen.wait_for("❯ unsent draft")
+            screen.process.send_signal(way)
+        await screen.end()
+    async with cli.model("Never.") as server, cli.on_screen("-c") as screen:
+        await screen.wait_for("2 prompts were waiting when hilum ended.")
+        await screen.wait_for("second prompt")
+        await screen.wait_for("steering message")
+        await screen.wait_for(READY)
+        assert server.count == 0
+        if way != "keys":
+            # After the prompts that returned, the search finds what was never sent.
+            await screen.type("\x03")
+            await screen.wait_for("The draft was cleared.")
+            await screen.type("\x12unsent")
+            await screen.wait_for("search: unsent   1 of 1")
+            await screen.type("\r")
+            await screen.wait_for("unsent draft")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from hilum import StoreError, errors
 
+_NOT_UTF8 = "Could not decode to UTF-8"
 OTHER_FILE = "or set store.path to another file"
 
 
@@ -28,7 +29,8 @@ def explain_error(error: sqlite3.Error, path: Path) -> StoreError:
     name = getattr(error, "sqlite_errorname", type(error).__name__)
     if primary == sqlite3.SQLITE_NOTADB:
         return foreign_file_error(path, "it is not an SQLite file")
-    if primary == sqlite3.SQLITE_CORRUPT:
+    # Python's own error for a text with damaged bytes has no result code.
+    if primary == sqlite3.SQLITE_CORRUPT or _NOT_UTF8 in str(error):
         return damaged_file_error(path, str(error))
     if primary == sqlite3.SQLITE_FULL:
         return StoreError(

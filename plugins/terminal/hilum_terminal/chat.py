@@ -187,7 +187,7 @@ class ChatCommands:
 
     async def continue_run(self) -> None:
         """Continue the last run if it was cut off, stopped or failed."""
-        self._face.conversation.continue_run()
+        await self._face.conversation.continue_run()
 
     # --- the first minute -------------------------------------------------------------------------
 
@@ -215,7 +215,10 @@ class ChatCommands:
 
     async def run(self, text: str) -> None:
         """Run a command; send any other text as a prompt."""
-        await self._face.conversation.opened.wait()
+        conversation = self._face.conversation
+        if conversation.is_lost:
+            await conversation.wait_until_open()
+        await conversation.opened.wait()
         if not await slash.run_command(self, text):
             await self._face.conversation.prompt(text)
 

@@ -133,6 +133,15 @@ class Composer:
             return text in self._pasted_slashes
         return read_input(text).kind != "prompt"
 
+    async def save_draft(self) -> None:
+        """Keep the draft in the history when hilum ends, and save the history."""
+        if self.editor.text.strip():
+            self._pasted_drafts.clear()
+            self.history.add(self.editor.expand(), is_typed=self._is_typed())
+            self.editor.clear()
+        if self.keeps_history:
+            await trio.to_thread.run_sync(self.history.save)
+
     def put_away(self) -> None:
         """Clear the draft, and keep it in the history."""
         self._add_to_history(self.editor.expand(), is_typed=self._is_typed())

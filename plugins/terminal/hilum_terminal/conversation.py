@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import gc
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import attrs
 import trio
-from hilum import HilumError, Session, UsageError, open_standard_session
+from hilum import HilumError, Session, StoreError, UsageError, open_standard_session
 from hilum.events import (
     ApprovalAnswered,
     ApprovalAsked,
@@ -26,7 +27,7 @@ from hilum.events import (
 )
 from hilum.sharing import JoinedSession
 from hilum.store import MemoryStore
-from hilum_view import Answer, Card, Changes, Notice, Outcome, Prompt, SessionView
+from hilum_view import AgentView, Answer, Card, Changes, Notice, Outcome, Prompt, SessionView
 
 from hilum_terminal.call_descriptions import describe_action
 from hilum_terminal.ended_items import describe_place, is_answered_elsewhere
@@ -36,6 +37,8 @@ from hilum_terminal.left_prompts import (
     describe_left_prompts,
     drop_left_prompts,
     find_left_prompts,
+    leave_prompts,
+    take_waiting_prompts,
 )
 from hilum_terminal.options import ChatOptions
 from hilum_terminal.prompt_images import PromptImages
@@ -87,6 +90,7 @@ class Start:
         approve: Its approval policy; likewise.
         takes_over: Whether the terminal showed this session until now, while another one had it
             open.
+        repairs: Whether the terminal showed this session until its log could no longer be written.
     """
 
     resume: str = ""
@@ -95,6 +99,20 @@ class Start:
     model: str = ""
     approve: str | None = None
     takes_over: bool = False
+    repairs: bool = False
+
+
+@attrs.define
+class _Repair:
+    """An attempt to open a session again whose log could not be written.
+
+    Attributes:
+        done: Event that is set when the attempt has ended.
+        error: Why the session cannot be opened; None if it is open.
+    """
+
+    done: trio.Event = attrs.field(factory=trio.Event)
+    error: HilumError | None = None
 
 
 class Conversation:
@@ -131,6 +149,9 @@ class Conversation:
         self._left = False
         self._leaving = trio.Event()
         self._next: Start | None = None
+        self._repair: _Repair | None = None
+        # Set when the user tries again to open a session; None unless an attempt has failed.
+        self._attempt: trio.Event | None = None
         self.images = PromptImages()
         self._attached: list[str] = []
         # The prompts of an earlier process that were given back, and are still in the queue.
@@ -139,6 +160,8 @@ class Conversation:
         self._sent: list[str] = []
         # The messages that were sent in another terminal.
         self._foreign_texts: set[str] = set()
+        # The ids of the agents that were open when an earlier process ended.
+        self._cut_off_agents: frozenset[str] = frozenset()
         self._opening: trio.CancelScope | None = None
         self._shell_scopes: list[trio.CancelScope] = []
         self._nursery: trio.Nursery | None = None
@@ -160,6 +183,9 @@ class Conversation:
             try:
                 await self._run_session(start)
             except HilumError as error:
+                if start.repairs:
+                    await self._wait_for_attempt(error)
+                    continue
                 if not stored or start.resume == stored:
                     raise
                 self._face.show_error(error)
@@ -200,19 +226,54 @@ class Conversation:
                 # From now on, leaving stops the runs before the session closes.
                 self._opening = None
                 _tune_collector()
-                await self._work(session, takes_over=start.takes_over)
+                await self._work(session, start)
 
-    async def _work(self, session: Session, *, takes_over: bool) -> None:
+    async def _wait_for_attempt(self, error: HilumError) -> None:
+        """Report that a session cannot be opened again, and wait for the user's next attempt."""
+        self._attempt = trio.Event()
+        self._end_repair(error)
+        await self._attempt.wait()
+        self._attempt = None
+
+    def _end_repair(self, error: HilumError | None = None) -> None:
+        repair = self._repair
+        self._repair = None
+        if repair is not None:
+            repair.error = error
+            repair.done.set()
+
+    async def _reopen_broken(self) -> None:
+        """Open the session again, because its log could not be written.
+
+        Raises:
+            HilumError: The log still cannot be written. The next call tries again.
+        """
+        if self._repair is None:
+            self._repair = _Repair()
+            if self._attempt is not None:
+                self._attempt.set()
+            else:
+                self._next = Start(self.stored_id, takes_over=True, repairs=True)
+                self._end_session()
+        repair = self._repair
+        await repair.done.wait()
+        if repair.error is not None:
+            raise repair.error
+
+    async def _work(self, session: Session, start: Start) -> None:
         """Serve an open session until the user leaves."""
+        attached = self._attached if start.repairs else []
         self._begin(session)
+        self._attached = attached
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
-                nursery.start_soon(self._follow, session, takes_over)
+                nursery.start_soon(self._follow, session, start.takes_over)
                 if isinstance(session, JoinedSession):
                     report_problems(session, self._face, self.transcript)
                     nursery.start_soon(self._watch_owner, session)
                 self.opened.set()
+                self._end_repair()
                 nursery.start_soon(self._face.welcome)
                 await self._leaving.wait()
                 await self._end_runs(session)
@@ -231,6 +292,7 @@ class Conversation:
         self._unsent = []
         self._sent = []
         self._foreign_texts = set()
+        self._cut_off_agents = frozenset()
         self.transcript = self._face.make_transcript(self.view)
         self.transcript.turn_times_from = session.settings(TerminalSettings).turn_times_from
         self.stored_id = "" if isinstance(session.kernel.store, MemoryStore) else session.id
@@ -257,6 +319,19 @@ class Conversation:
         if isinstance(session, JoinedSession):
             # The work goes on in the other terminal.
             return
+        if session.journal.broken is not None:
+            # Nothing runs any more, and no end can be written.
+            return
+        with suppress(StoreError):
+            await self._stop_and_keep_prompts(session)
+
+    async def _stop_and_keep_prompts(self, session: Session) -> None:
+        """Stop all runs, and keep the prompts and messages that no agent has read.
+
+        Raises:
+            StoreError: The log cannot be written.
+        """
+        waiting = take_waiting_prompts(session)
         if not self._unsent:
             session.stop()
         # The user has not decided about the prompts that were given back, so they are kept.
@@ -265,6 +340,7 @@ class Conversation:
         with trio.move_on_after(MAX_STOP):
             for run in list(session.runs.values()):
                 await run.wait()
+        leave_prompts(session, waiting)
 
     def leave(self) -> None:
         """Close the session and end the conversation."""
@@ -292,6 +368,8 @@ class Conversation:
     def _end_session(self) -> None:
         if self._opening is not None:
             self._opening.cancel()
+        if self._left and self._attempt is not None:
+            self._attempt.set()
         self._close()
         self._leaving.set()
 
@@ -353,6 +431,8 @@ class Conversation:
             self.transcript.note(f"… {len(entries) - len(shown)} earlier entries", "dim")
         self.transcript.replay(shown)
         self.used_context = self._find_used_context()
+        if not isinstance(session, JoinedSession):
+            self._cut_off_agents = frozenset(each.id for each in self.view.agents.open())
         actor = self.view.lead_actor
         if session.agents[self.view.lead].conversation.run is not None and not self.is_working:
             self.transcript.note(
@@ -489,10 +569,40 @@ class Conversation:
             run in self.session.runs for run in agent.conversation.pending
         )
 
+    def is_alive(self, card: Card) -> bool:
+        """Return whether an open call runs or waits, and was not cut off with an earlier process."""
+        session = self.session
+        if session is None or self.is_broken:
+            return False
+        if isinstance(session, JoinedSession):
+            # The runs are in the other terminal.
+            return self.is_working or bool(self.view.agents.open())
+        agent = session.agents.get(card.agent)
+        return agent is not None and any(run in session.runs for run in agent.conversation.pending)
+
+    @property
+    def open_agents(self) -> list[AgentView]:
+        """The agents that run or wait, without those that ended with an earlier process."""
+        session = self.session
+        found = self.view.agents.open()
+        if session is None or not self._cut_off_agents:
+            return found
+        return [
+            each
+            for each in found
+            if each.id not in self._cut_off_agents
+            or (each.actor in {run.agent for run in session.runs.values()})
+        ]
+
     @property
     def is_broken(self) -> bool:
         """Whether the log can no longer be written, for example because the disk is full."""
         return self.session is not None and self.session.journal.broken is not None
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the session could not be opened again after its log could not be written."""
+        return self._attempt is not None
 
     @property
     def waiting_prompts(self) -> list[str]:
@@ -523,7 +633,12 @@ class Conversation:
 
     async def prompt(self, text: str) -> None:
         """Send a prompt; it runs after the agent's current run."""
-        session = await self._opened_session()
+        try:
+            session = await self.wait_until_open()
+        except HilumError as error:
+            self._face.show_error(error)
+            self._face.give_back([text])
+            return
         attached = "\n\n".join(self._attached)
         self._attached = []
         is_sent = False
@@ -537,7 +652,7 @@ class Conversation:
             run = await session.prompt(text, attached=attached, images=images)
             is_sent = True
         except HilumError as error:
-            self._face.show_error(error)
+            self._show_failure(error)
             # A rejected prompt must not be lost.
             self._face.give_back([text])
             return
@@ -561,9 +676,9 @@ class Conversation:
 
     async def steer(self, text: str) -> None:
         """Send a message to a running agent; if the run has ended, send the text as a prompt."""
-        session = await self._opened_session()
         stops = self.stops
         try:
+            session = await self.wait_until_open()
             await session.steer(text)
         except UsageError:
             # The run has ended in the meantime. If the user stopped it, the text is not sent.
@@ -572,10 +687,23 @@ class Conversation:
             else:
                 self._face.give_back([text])
         except HilumError as error:
-            self._face.show_error(error)
+            self._show_failure(error)
             self._face.give_back([text])
 
-    async def _opened_session(self) -> Session:
+    def _show_failure(self, error: HilumError) -> None:
+        """Show an error, unless it is shown anyway because the log can no longer be written."""
+        session = self.session
+        if session is None or error is not session.journal.broken:
+            self._face.show_error(error)
+
+    async def wait_until_open(self) -> Session:
+        """Return the session when it is open; open it again if its log could not be written.
+
+        Raises:
+            HilumError: The session cannot be opened again. The next call tries again.
+        """
+        if self.is_broken or self._attempt is not None or self._repair is not None:
+            await self._reopen_broken()
         while self.session is None:
             await self.opened.wait()
         return self.session
@@ -643,10 +771,14 @@ class Conversation:
         session.stop(self.view.lead, run=identity)
         return queued
 
-    def continue_run(self) -> None:
-        """Continue a run that was cut off, or start the last run again."""
-        session = self.session
-        if session is None or self._nursery is None:
+    async def continue_run(self) -> None:
+        """Continue a run that was cut off, or start the last run again.
+
+        Raises:
+            HilumError: The session cannot be opened again after its log could not be written.
+        """
+        session = await self.wait_until_open()
+        if self._nursery is None:
             return
         try:
             self._drop_unsent(session)
@@ -665,7 +797,12 @@ class Conversation:
 
     async def run_shell(self, command: str) -> None:
         """Run a shell line; the agent reads its output with the next prompt."""
-        session = await self._opened_session()
+        try:
+            session = await self.wait_until_open()
+        except HilumError as error:
+            self._face.show_error(error)
+            self._face.give_back([f"!{command}"], is_typed=True)
+            return
         try:
             refuse_joined(session, "A shell line (!)")
         except HilumError as error:

@@ -128,6 +128,7 @@ class Face(FaceBase):
         self.tty.last_words = f"{text}\n"
 
     async def _settle(self) -> None:
+        await self.composer.save_draft()
         self.drawing.close_full()
         await self.drawing.settle()
 

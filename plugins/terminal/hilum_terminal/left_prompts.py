@@ -7,10 +7,13 @@ lost if hilum is killed again.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 import attrs
 from hilum import Image, Session
+from hilum.events import PromptQueued
+from msgspec.structs import replace
 
 
 @attrs.frozen
@@ -60,6 +63,44 @@ def drop_left_prompts(session: Session, prompts: Sequence[LeftPrompt]) -> None:
             continue
         if any(queued.run == prompt.run for queued in agent.conversation.queue):
             session.stop(prompt.agent, run=prompt.run)
+
+
+def take_waiting_prompts(session: Session) -> list[tuple[str, PromptQueued]]:
+    """Withdraw what the user's agents have not read yet, so that the session can close.
+
+    Returns:
+        Names of agents, and prompts for ``leave_prompts``: steering messages first, because the
+        user wrote them for the run that is now stopped.
+
+    Raises:
+        StoreError: The log cannot be written.
+    """
+    taken = []
+    for agent in session.agents.values():
+        if agent.parent:
+            continue
+        conversation = agent.conversation
+        for message in list(conversation.steering):
+            if session.withdraw(message.id, agent=agent.name):
+                prompt = PromptQueued(text=message.text, redacted=message.redacted)
+                taken.append((agent.name, prompt))
+        for prompt in list(conversation.queue):
+            # Prompts of an earlier process are left anyway.
+            if prompt.run in session.runs and prompt.run != agent.starting and not prompt.piped:
+                session.stop(agent.name, run=prompt.run)
+                taken.append((agent.name, prompt))
+    return taken
+
+
+def leave_prompts(session: Session, prompts: Sequence[tuple[str, PromptQueued]]) -> None:
+    """Queue prompts for the process that resumes the session; they do not run in this one.
+
+    Raises:
+        StoreError: The log cannot be written.
+    """
+    for name, prompt in prompts:
+        # No run of this process has the new id, so the prompt does not start.
+        session.emit(replace(prompt, agent="", run=""), session.agents[name], os.urandom(6).hex())
 
 
 def describe_left_prompts(prompts: Sequence[LeftPrompt]) -> str:

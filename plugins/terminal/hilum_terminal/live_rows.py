@@ -108,9 +108,7 @@ class LiveRows:
         if conversation.session is None:
             return True
         return (
-            conversation.is_working
-            or bool(conversation.shells)
-            or bool(conversation.view.agents.open())
+            conversation.is_working or bool(conversation.shells) or bool(conversation.open_agents)
         )
 
     async def watch(self) -> None:
@@ -163,7 +161,7 @@ class LiveRows:
         conversation = self._face.conversation
         ended = list(conversation.transcript.expandable)
         view = conversation.view
-        running = [agent for agent in view.agents.open() if agent.actor != view.lead]
+        running = [agent for agent in conversation.open_agents if agent.actor != view.lead]
         if not ended and not running:
             self._face.show_notice("There is no call yet.")
             return
@@ -212,10 +210,8 @@ class LiveRows:
         rows = self._answer_rows(width, theme, clock, spinner)
         asked = self._asked_call()
         # Calls in a run that was cut off are open in the log, but nothing is running.
-        is_alive = conversation.is_working or bool(view.agents.open())
-        shown = [
-            card for card in view.open_cards if is_alive and (card.agent, card.call.id) != asked
-        ]
+        alive = [card for card in view.open_cards if conversation.is_alive(card)]
+        shown = [card for card in alive if (card.agent, card.call.id) != asked]
         hidden = len(shown) - MAX_CARDS
         if hidden > 0:
             calls = "1 more call" if hidden == 1 else f"{hidden} more calls"
@@ -223,7 +219,7 @@ class LiveRows:
         for card in shown[-MAX_CARDS:]:
             rows += card_rows(card, view, width=width, now=clock, theme=theme, spinner=spinner)
         rows += self._shell_rows(width, theme, clock, spinner)
-        others = [each for each in view.agents.open() if each.actor != view.lead]
+        others = [each for each in conversation.open_agents if each.actor != view.lead]
         rows += agent_rows(
             others,
             width=width,
@@ -370,7 +366,7 @@ class LiveRows:
         view = conversation.view
         actor = view.lead_actor
         agent = session.agents.get(view.lead)
-        others = [each for each in view.agents.open() if each.actor != view.lead]
+        others = [each for each in conversation.open_agents if each.actor != view.lead]
         retry = conversation.retry
         is_busy = conversation.is_working or bool(conversation.shells)
         facts = StatusFacts(

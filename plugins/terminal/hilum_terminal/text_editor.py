@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
+import stat
 import tempfile
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
@@ -52,7 +54,7 @@ async def edit_text(
     try:
         await trio.to_thread.run_sync(path.write_bytes, written)
         problem = await _run_editor(command, path, terminal, environ)
-        data = await trio.to_thread.run_sync(path.read_bytes)
+        data = await trio.to_thread.run_sync(_read_file, command, path)
         try:
             edited = data.decode()
         except UnicodeDecodeError:
@@ -71,6 +73,33 @@ async def edit_text(
         if not is_kept:
             with trio.CancelScope(shield=True):
                 await trio.to_thread.run_sync(shutil.rmtree, folder, True)
+
+
+def _read_file(command: str, path: Path) -> bytes:
+    """Read the edited file; unlike a plain read, never wait for the writer of a named pipe.
+
+    Raises:
+        UsageError: The editor deleted the file, or left something else in its place.
+    """
+    try:
+        # Without O_NONBLOCK, opening a named pipe waits, and hilum could not end.
+        fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    except FileNotFoundError:
+        raise _unusable_result(command, "deleted the file") from None
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise _unusable_result(command, "left no regular file")
+        with open(fd, "rb", closefd=False) as file:
+            return file.read()
+    finally:
+        os.close(fd)
+
+
+def _unusable_result(command: str, problem: str) -> UsageError:
+    return UsageError(
+        f"The editor {command} {problem}: the text was not changed.",
+        hint="Try again: save the text in the file that the editor opens, then exit.",
+    )
 
 
 async def _run_editor(

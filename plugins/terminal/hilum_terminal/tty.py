@@ -44,6 +44,13 @@ _MODES_OFF = b"\x1b[m\x1b[?7h\x1b[?2004l\x1b[?1004l\x1b[?25h\x1b[?2026l"
 # terminal keeps the content of the normal screen and the position of its cursor.
 _ALTERNATE_ON = b"\x1b[?1049h"
 _ALTERNATE_OFF = b"\x1b[?1049l"
+# Undoes what an editor that crashed leaves: keys for applications, mouse reports, insert mode, the
+# alternate screen and a scroll region. The sequence 1047 leaves the cursor where it is on the normal
+# screen, unlike 1049; the scroll region would move it, so it is saved.
+_AFTER_LOAN = (
+    b"\x1b[?1l\x1b>\x1b[4l\x1b[?9l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1005l\x1b[?1006l\x1b[?1015l"
+    b"\x1b[?1047l\x1b7\x1b[r\x1b8"
+)
 # Cancels an escape sequence that was sent only in part.
 _CANCEL_SEQUENCE = b"\x18"
 # Signals that end a process and that a Python program can handle, if another process sends them.
@@ -326,6 +333,8 @@ class Tty:
     def _take_back(self) -> None:
         if not self.gone:
             self._take()
+            # This precedes the sequences above, because it switches to the normal screen.
+            self._buffer[0:0] = _AFTER_LOAN
         self.is_lent = False
         self._taken_back.set()
         self._on_return()

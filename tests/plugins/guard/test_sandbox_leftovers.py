@@ -87,6 +87,42 @@ def test_what_a_living_session_uses_stays(machine: Path) -> None:
     assert left(machine) == []
 
 
+def test_a_session_with_another_data_folder_keeps_the_masks_that_it_uses(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = machine / "workspace/folder"
+    with other(machine, "lives") as lives:
+        assert lives.stdout is not None
+        lives.stdout.readline()
+        monkeypatch.setenv("HILUM_DATA", str(machine / "other data"))
+        masks = Masks()
+        masks.put(str(folder))
+        before = folder.stat().st_ino
+        lives.kill()
+    # The next session of the killed one's data folder must not remove it meanwhile.
+    monkeypatch.setenv("HILUM_DATA", str(machine / "data"))
+    sweep_masks()
+    assert left(machine) == ["folder", "hilum"]
+    assert folder.stat().st_ino == before
+    monkeypatch.setenv("HILUM_DATA", str(machine / "other data"))
+    masks.close()
+    # The session that only used the mask does not know whether the user created it.
+    assert left(machine) == ["folder", "hilum"]
+    monkeypatch.setenv("HILUM_DATA", str(machine / "data"))
+    sweep_temporary_folders()
+    sweep_masks()
+    assert left(machine) == []
+
+
+def test_a_named_pipe_in_place_of_a_mask_does_not_block(machine: Path) -> None:
+    pipe = machine / "workspace/file"
+    os.mkfifo(pipe)
+    masks = Masks()
+    masks.put(str(pipe), file=True)
+    masks.close()
+    assert pipe.exists()
+
+
 def test_what_the_user_made_or_filled_stays(machine: Path) -> None:
     mine = machine / "workspace/mine"
     mine.mkdir()

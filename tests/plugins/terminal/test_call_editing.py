@@ -128,6 +128,24 @@ async def test_an_editor_that_fails_without_a_change_leaves_no_file(tmp_path, mo
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.parametrize(
+    ("script", "problem"),
+    [
+        ('rm "$1"; mkfifo "$1"', "left no regular file"),
+        ('rm "$1"; mkdir "$1"', "left no regular file"),
+        ('rm "$1"', "deleted the file"),
+    ],
+)
+async def test_an_editor_that_leaves_no_file_does_not_block(tmp_path, script, problem) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text(f"#!/bin/sh\n{script}\n")
+    editor.chmod(0o755)
+    environ = {**os.environ, "VISUAL": str(editor)}
+    with trio.fail_after(30), pytest.raises(UsageError, match=problem) as caught:
+        await edit_text("draft", ".md", nullcontext(), environ)  # type: ignore[arg-type]
+    assert "save the text" in caught.value.hint
+
+
 def test_numbers_keep_their_spelling() -> None:
     form = write_form("tool", '{"a":1.10,"b":[100000000000000000000000,1E5],"c":"x"}')
     edited = form.text.replace("\nx\n", "\ny\n")

@@ -26,6 +26,12 @@ from hilum_terminal import tty as tty_module
 from hilum_terminal.tty import Tty
 
 MODES_OFF = b"\x1b[m\x1b[?7h\x1b[?2004l\x1b[?1004l\x1b[?25h\x1b[?2026l"
+# Undoes what an editor that crashed leaves: application keys, insert mode, mouse reports, the
+# alternate screen and a scroll region.
+AFTER_LOAN = (
+    b"\x1b[?1l\x1b>\x1b[4l\x1b[?9l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1005l\x1b[?1006l\x1b[?1015l"
+    b"\x1b[?1047l\x1b7\x1b[r\x1b8"
+)
 # Becomes the leader of a session on the terminal that is its standard input.
 CONTROL = "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0)\n"
 PROGRAM = """
@@ -572,7 +578,7 @@ async def test_a_lent_terminal_belongs_to_the_other_program(here):
             os.write(here.ours, b"for us")
         assert received == [b"for us"]
         here.collect()
-        assert here.output == b"\x1b[?2004h\x1b[?1004h<next>"
+        assert here.output == AFTER_LOAN + b"\x1b[?2004h\x1b[?1004h<next>"
 
 
 async def test_the_alternate_screen_is_left_with_the_terminal(here):
@@ -586,7 +592,7 @@ async def test_the_alternate_screen_is_left_with_the_terminal(here):
             here.output = b""
         await tty.flush()
         here.collect()
-        assert here.output == b"\x1b[?2004h" + on
+        assert here.output == AFTER_LOAN + b"\x1b[?2004h" + on
         here.output = b""
     here.collect()
     assert here.output == off + MODES_OFF

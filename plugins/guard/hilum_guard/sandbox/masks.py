@@ -2,13 +2,16 @@
 
 A killed session leaves its masks behind, and the next session removes them. Sessions lock the masks
 that they use (flock). A lock ends with its process, so a mask that can be locked exclusively has no
-owner. On Windows there is no sandbox, and nothing is locked or removed.
+owner. The lock is on the mask itself, so it also counts between sessions with different data folders;
+only the records, which say who may remove a mask, are in the data folder. On Windows there is no
+sandbox, and nothing is locked or removed.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,6 +21,14 @@ from hilum_guard.file_names import digest_path
 
 if sys.platform != "win32":
     import fcntl
+
+
+PUT_TIMEOUT = 0.5
+"""Time limit, in seconds, for creating and locking a mask that other sessions keep removing."""
+_RETRY_PAUSE = 0.001
+# A named pipe has no size, either, and must not block.
+_OPEN = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_OPEN |= getattr(os, "O_CLOEXEC", 0)
 
 
 def lock(fd: int, *, exclusive: bool) -> None:
@@ -43,7 +54,8 @@ class Masks:
     def put(self, path: str, *, file: bool = False) -> None:
         """Create and lock a mask at a path where nothing exists.
 
-        If another session's mask exists at the path, it is locked as well.
+        An empty file or folder at the path is locked as well, because it may be the mask of another
+        session: if that session removed it, the sandbox would no longer protect the path.
 
         Args:
             path: The path.
@@ -51,9 +63,10 @@ class Masks:
         """
         if path in self._fds and os.path.lexists(path):
             return
+        deadline = time.monotonic() + PUT_TIMEOUT
         with suppress(OSError):
-            while not self._put(path, file=file):
-                pass
+            while not self._put(path, file=file) and time.monotonic() < deadline:
+                time.sleep(_RETRY_PAUSE)
 
     def _put(self, path: str, *, file: bool) -> bool:
         """Create and lock a mask; return False if another process removed it first."""
@@ -68,16 +81,15 @@ class Masks:
                 os.close(os.open(path, flags, 0o644))
             else:
                 os.mkdir(path)
-        elif not _record(path).exists():
-            return True
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fd = os.open(path, _OPEN)
         try:
             # The lock is shared, so that several sessions can use the same mask. Removing a mask
             # needs an exclusive lock.
             lock(fd, exclusive=False)
             # Another session may have removed the mask between opening and locking it.
             held = os.path.samestat(os.fstat(fd), os.lstat(path))
-        except FileNotFoundError:
+        except (FileNotFoundError, BlockingIOError):
+            # Another session is removing the mask.
             held = False
         except OSError:
             os.close(fd)
@@ -93,7 +105,9 @@ class Masks:
         """Release all masks, and remove those that are empty and not locked elsewhere. Blocks."""
         for path in list(self._fds):
             self._release(path)
-            _remove_mask(path)
+            # A session with another data folder removes its own masks.
+            if _record(path).exists():
+                _remove_mask(path)
 
     def _release(self, path: str) -> None:
         fd = self._fds.pop(path, None)
@@ -117,7 +131,7 @@ def _record(path: str) -> Path:
 def _remove_mask(path: str) -> None:
     """Remove a mask if it is empty and nobody has locked it."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fd = os.open(path, _OPEN)
     except OSError:
         _record(path).unlink(missing_ok=True)
         return
