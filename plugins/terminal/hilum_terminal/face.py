@@ -28,6 +28,7 @@ from hilum_terminal.approvals import (
     route_key,
 )
 from hilum_terminal.attention import attention
+from hilum_terminal.careful_choice import CarefulChoice
 from hilum_terminal.chat_protocol import Choice
 from hilum_terminal.composer import Composer
 from hilum_terminal.drawing import Drawing, Layout
@@ -513,9 +514,15 @@ class Face(FaceBase):
 
     # --- what commands ask ------------------------------------------------------------------------
 
-    async def _choose(self, title: str, choices: Sequence[Choice], selected: int) -> Choice | None:
-        picker = Picker(title, choices, selected=selected, is_guarded=True)
-        result = await self.overlays.show(picker)
+    async def _choose(
+        self, title: str, choices: Sequence[Choice], selected: int, *, has_filter: bool
+    ) -> Choice | None:
+        overlay: Picker[Choice] | CarefulChoice[Choice]
+        if has_filter:
+            overlay = Picker(title, choices, selected=selected, is_guarded=True)
+        else:
+            overlay = CarefulChoice(title, choices, selected=selected)
+        result = await self.overlays.show(overlay)
         return result.entry if isinstance(result, Picked) else None
 
     async def confirm(self, question: str, *, yes: str, no: str = "No", details: str = "") -> bool:

@@ -391,7 +391,9 @@ class PlainFace(FaceBase):
 
     # --- what commands ask ------------------------------------------------------------------------
 
-    async def _choose(self, title: str, choices: Sequence[Choice], selected: int) -> Choice | None:
+    async def _choose(
+        self, title: str, choices: Sequence[Choice], selected: int, *, has_filter: bool
+    ) -> Choice | None:
         lines = [title]
         for number, choice in enumerate(choices, 1):
             mark = "*" if number - 1 == selected else " "
