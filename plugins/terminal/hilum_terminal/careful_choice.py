@@ -11,19 +11,16 @@ from typing import Generic
 
 from hilum_terminal.keys import Key, Paste
 from hilum_terminal.pickers import Entry, Picked
-from hilum_terminal.prompts import CANCEL_KEYS, Cancelled, Passed
+from hilum_terminal.prompts import CANCEL_KEYS, MIN_COLUMNS, TOO_SMALL, Cancelled, Passed
 from hilum_terminal.row_layout import paragraph
 from hilum_terminal.styles import Theme
 from hilum_terminal.text_width import cut, escape_text, one_line
 
 ALONE_SECONDS = 0.5
 """Seconds before and after Enter or a digit in which no other key may arrive."""
-MIN_COLUMNS = 20
-"""Minimum width, in columns, of a window in which a key answers."""
 KEYS_NOTE = "Arrow keys or a number select, Enter chooses · Esc: cancel"
 PASTE_NOTE = "Pasted text does not answer this question. hilum ignored it."
 QUICK_NOTE = "Too quick after another key: wait for half a second, then press it again."
-SIZE_NOTE = "Enlarge the window to answer."
 _MOVES = {"up": -1, "shift-tab": -1, "down": 1, "tab": 1}
 
 
@@ -140,7 +137,7 @@ class CarefulChoice(Generic[Entry]):
         """Return the question, the choices and a note: at most ``max_rows`` rows."""
         if width < MIN_COLUMNS or max_rows < len(self._entries) + 1:
             self._lock()
-            return [theme.paint(cut(SIZE_NOTE, width), "warning")][: max(max_rows, 0)]
+            return [theme.paint(cut(TOO_SMALL, width), "warning")][: max(max_rows, 0)]
         if self._last is None:
             self._last = now
         rows = [theme.paint(cut(one_line(self.title), width), "bold")]

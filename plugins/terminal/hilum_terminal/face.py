@@ -160,6 +160,8 @@ class Face(FaceBase):
             if data == b"":  # the terminal was closed
                 self.leave()
                 return
+            if sum(not isinstance(key, FocusChange) for key in keys) > 1:
+                self._note_burst()
             for key in keys:
                 self._last_key = trio.current_time()
                 try:
@@ -242,6 +244,14 @@ class Face(FaceBase):
         return min((moment for moment in moments if moment is not None), default=None)
 
     # --- keys -------------------------------------------------------------------------------------
+
+    def _note_burst(self) -> None:
+        """Let keys that arrive together answer nothing: they are a paste, or quick typing."""
+        now = trio.current_time()
+        self.approvals.note_burst(now)
+        self.overlays.note_burst(now)
+        if self.drawing.full is not None:
+            self.drawing.full.note_burst(now)
 
     def _handle(self, key: Key | Paste | FocusChange) -> None:
         now = trio.current_time()

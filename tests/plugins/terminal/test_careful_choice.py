@@ -2,13 +2,13 @@
 
 import pytest
 import trio
-from hilum_terminal.careful_choice import PASTE_NOTE, QUICK_NOTE, SIZE_NOTE, CarefulChoice
+from hilum_terminal.careful_choice import PASTE_NOTE, QUICK_NOTE, CarefulChoice
 from hilum_terminal.chat_protocol import Choice
 from hilum_terminal.face import Face
 from hilum_terminal.keys import Key, Paste
 from hilum_terminal.options import ChatOptions
 from hilum_terminal.pickers import Picked
-from hilum_terminal.prompts import Cancelled, Passed
+from hilum_terminal.prompts import TOO_SMALL, Cancelled, Passed
 from hilum_terminal.styles import PLAIN
 from hilum_terminal.trust_question import ask_trust
 
@@ -127,7 +127,7 @@ def test_a_paste_is_ignored_with_a_notice():
 def test_a_list_that_is_not_visible_decides_nothing(size):
     user = User(size).press(DOWN, ENTER)
     assert user.decisions == []
-    assert "".join(user.rows()) in SIZE_NOTE or "…" in user.rows()[0]
+    assert "".join(user.rows()) in TOO_SMALL or "…" in user.rows()[0]
 
 
 async def test_typing_does_not_trust_a_folder(autojump_clock, tmp_path, nursery):
