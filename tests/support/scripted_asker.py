@@ -55,7 +55,13 @@ class ScriptedAsker:
         return answer() if callable(answer) else answer
 
     async def choose(
-        self, title: str, choices: Sequence[Choice], *, selected: int = 0, empty: str = ""
+        self,
+        title: str,
+        choices: Sequence[Choice],
+        *,
+        selected: int = 0,
+        empty: str = "",
+        has_filter: bool = True,
     ) -> Choice | None:
         self.questions.append(title)
         self.offered.append([f"{choice.label} {choice.hint}".strip() for choice in choices])

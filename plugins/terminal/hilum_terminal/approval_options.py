@@ -23,6 +23,8 @@ Step = Literal["choose", "all", "session", "always", "reason", "comment", "own"]
 CONFIRM_STEPS = ("all", "session", "always")
 # The choices that allow more than the shown call.
 LASTING_OPTIONS = ("all", "session", "always")
+# The choices whose letters only select them if the prompt took the focus without a key press.
+SELECTED_OPTIONS = (*LASTING_OPTIONS, "comment")
 FIELD_STEPS = ("reason", "comment", "own")
 
 

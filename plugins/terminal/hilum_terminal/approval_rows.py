@@ -177,19 +177,21 @@ class ApprovalRows:
         return self._bodies[is_brief]
 
 
-def folded_row(count: int, width: int, theme: Theme, *, focused: bool, focus_label: str) -> str:
+def folded_row(
+    count: int, width: int, theme: Theme, *, is_too_small: bool, focus_label: str
+) -> str:
     """Return the row of a prompt that is collapsed because the user types, or for lack of room.
 
     Args:
         count: Number of waiting items.
         width: Available width in columns.
         theme: The colors.
-        focused: Whether keys go to the prompt.
+        is_too_small: Whether the window is too small for an answer.
         focus_label: Name of the key that gives the prompt the focus.
     """
     text = f"● {count} waiting"
-    if focused:
-        return theme.paint(cut(f"{text} · window too small", width), "warning")
+    if is_too_small:
+        return theme.paint(cut(f"{text} · enlarge the window to answer", width), "warning")
     row = f"{theme.paint(text, 'warning')} · {focus_label} to answer"
     return cut(row, width)
 

@@ -10,9 +10,12 @@ types for the composer must never answer the prompt, so these rules decide where
   again.
 - A key that arrives within 300 ms after the prompt is drawn or gets the focus does not answer it.
 - If the prompt took the focus without a key press, a letter counts only if no other key follows it
-  immediately: two quick keys are part of a word that the user is typing. Enter does not choose
-  until the user has moved the selection, because people press Enter without looking. The letter of
-  an answer that covers more than one call only selects it, and Enter chooses it.
+  within ``HOLD`` seconds, except Enter as the only key: two keys are part of a text that the user is
+  typing. Enter does not choose until the user has moved the selection, because people press Enter
+  without looking. The letter of an answer that covers more than one call, or that opens a comment
+  with which the call runs, only selects it, and so does each letter after it; Enter chooses.
+- Keys that arrive in one read answer nothing (``note_burst``): they may be a paste without brackets.
+- In a window that is too small for the head, a part of the item and the choices, no key answers.
 - A key that the prompt does not use goes to the composer, which then gets the focus.
 - A second step (``CONFIRM_STEPS``) is confirmed only if everything that it covers was on the screen,
   or if the user has opened it with ``v`` or ``w``.
@@ -67,9 +70,9 @@ from hilum_terminal.approval_items import (
 from hilum_terminal.approval_options import (
     CONFIRM_STEPS,
     FIELD_STEPS,
-    LASTING_OPTIONS,
     MAX_COVERED,
     PLAN_OPTIONS,
+    SELECTED_OPTIONS,
     Option,
     Step,
     call_options,
@@ -91,7 +94,7 @@ from hilum_terminal.approval_rules import (
     grant,
 )
 from hilum_terminal.keys import Key, Paste
-from hilum_terminal.prompts import HOLD, KeyGuard, LineField, key_label
+from hilum_terminal.prompts import MIN_COLUMNS, HeldKeys, KeyGuard, LineField, key_label
 from hilum_terminal.styles import Theme
 from hilum_terminal.text_width import cells, cut, escape_text
 
@@ -115,7 +118,10 @@ ENTER_NOTE = (
     "Enter does not answer yet. Press the key of a choice, or select one with the arrow keys."
 )
 HIDDEN_NOTE = "Press w to read all of it before you approve it: not everything fits here."
-KEY_NOTES = (SELECTED_NOTE, ENTER_NOTE, HIDDEN_NOTE)
+QUICK_NOTE = "Enter came too quickly after other keys. Press it again."
+KEY_NOTES = (SELECTED_NOTE, ENTER_NOTE, HIDDEN_NOTE, QUICK_NOTE)
+MIN_ROWS = 3
+"""Minimum number of rows that show the head of an item, a part of it, and the choices."""
 
 
 @attrs.frozen
@@ -183,8 +189,10 @@ class ApprovalPrompt:
         self._may_take_focus = True
         self._last_key: float | None = None
         self._last_typed: float | None = None
-        self._held: Key | None = None
-        self._held_since = 0.0
+        self._held = HeldKeys()
+        # The letters that only selected a choice since the prompt took the focus itself. If a text
+        # follows, they are its beginning.
+        self._selecting: tuple[Key, ...] = ()
         self._notice = ""
         self._notice_since = 0.0
         self._newly_shown: list[str] = []
@@ -201,7 +209,7 @@ class ApprovalPrompt:
     @property
     def is_writing(self) -> bool:
         """Whether the user is writing a reason, a comment or an answer, or perhaps a word."""
-        return self._held is not None or (self.focused and self._step in FIELD_STEPS)
+        return bool(self._held.keys) or (self.focused and self._step in FIELD_STEPS)
 
     @property
     def current(self) -> Item | None:
@@ -250,7 +258,7 @@ class ApprovalPrompt:
         if not is_reported:
             self._show_notice(f"No longer waiting: {ended.rstrip('.')}.", now)
         field = self._fields.pop(item.id, None)
-        held = () if self._held is None else (self._held,)
+        held = self._take_held()
         # The user's next key may still be meant for the item that vanished, and must not answer
         # another one.
         self._release()
@@ -266,7 +274,7 @@ class ApprovalPrompt:
         if self._step in FIELD_STEPS:
             # The user continues writing; whatever the text, the call is denied.
             return Routed()
-        held = () if self._held is None else (self._held,)
+        held = self._take_held()
         is_edit = _edited_part(before) != _edited_part(after)
         if not is_edit:
             # Otherwise, the next key would answer something that the user has not read.
@@ -302,8 +310,7 @@ class ApprovalPrompt:
         Returns:
             A letter that was held. It was not an answer, so it belongs in the draft.
         """
-        held = () if self._held is None else (self._held,)
-        self._held = None
+        held = self._take_held()
         self._guard.reset()
         if ends_focus and self._current != self._edited:
             self._release()
@@ -339,7 +346,7 @@ class ApprovalPrompt:
 
     def _set_step(self, step: Step) -> None:
         self._step = step
-        self._held = None
+        self._take_held()
         self._guard.reset()
         self._has_moved = False
         if self._notice in KEY_NOTES:
@@ -352,9 +359,15 @@ class ApprovalPrompt:
     def _release(self) -> None:
         """Return the focus to the composer."""
         self.focused = False
-        self._held = None
+        self._take_held()
         if self._step != "choose":
             self._reset_step()
+
+    def _take_held(self) -> tuple[Key, ...]:
+        """Return the letters that may be the beginning of a text, and hold them no longer."""
+        held = (*self._selecting, *self._held.release())
+        self._selecting = ()
+        return held
 
     # Time
 
@@ -379,16 +392,15 @@ class ApprovalPrompt:
             now: Time in seconds.
             draft_empty: Whether the composer is empty.
         """
-        if self._held is not None:
-            # No other key followed in time, so the letter was not the beginning of a word.
-            self._held_since = min(self._held_since, now)
-            # This is the same sum as in `next_tick`, because a difference could be rounded to a
-            # smaller number.
-            if now >= self._held_since + HOLD:
-                key = self._held
-                self._held = None
-                return Routed(results=self._choose_by_key(key))
-            return Routed()
+        if self._held.keys and self._guard.holds(now):
+            # The item is not visible any more, for example because the window became too small.
+            held = self._take_held()
+            self._release()
+            return Routed(composer=held)
+        if self._held.keys:
+            # If no other key followed in time, the letter was not the beginning of a word.
+            letter = self._held.take_answer(now)
+            return Routed() if letter is None else Routed(results=self._choose_by_key(letter))
         may_focus = self._can_focus and not self.focused and self._may_take_focus
         if may_focus and draft_empty and self._is_idle(now):
             self._focus(now, by_key=False)
@@ -397,8 +409,9 @@ class ApprovalPrompt:
     def next_tick(self, now: float) -> float | None:
         """Return the time of the next change by ``tick`` or ``rows``; None if there is none."""
         times = []
-        if self._held is not None:
-            times.append(self._held_since + HOLD)
+        held_until = self._held.next_tick()
+        if held_until is not None:
+            times.append(held_until)
         if self._notice:
             times.append(self._notice_since + NOTICE_TIME)
         current = self.current
@@ -434,6 +447,10 @@ class ApprovalPrompt:
         """Record a key that was pressed elsewhere, for example before the prompt opened."""
         self._last_key = now
 
+    def note_burst(self, now: float) -> None:
+        """Let no key answer for a moment, because several keys arrived at once."""
+        self._guard.restart(now)
+
     def handle(self, key: Key | Paste, now: float) -> Routed:
         """Process a key; see ``route_key``."""
         self._last_key = now
@@ -448,7 +465,7 @@ class ApprovalPrompt:
 
     def _return(self, key: Key | Paste, now: float) -> Routed:
         """Pass a key, any letter held before it, and the focus to the composer."""
-        keys = (key,) if self._held is None else (self._held, key)
+        keys = (*self._take_held(), key)
         self._release()
         self._last_typed = now
         return Routed(composer=keys)
@@ -462,11 +479,10 @@ class ApprovalPrompt:
             return Routed() if ignored else Routed(composer=(key,))
         if isinstance(key, Paste):
             return self._return(key, now)
-        if self._held is not None:
-            if key.name == "enter":
-                held = self._held
-                self._held = None
-                return Routed(results=self._choose_by_key(held))
+        if self._held.takes(key) and not self._guard.holds(now):
+            self._held.hold(key, now)
+            return Routed()
+        if self._held.keys:
             return self._return(key, now)
         if key.name == self._focus_key and self._has_just_taken_focus(now):
             # The user pressed the key to get the focus.
@@ -482,8 +498,7 @@ class ApprovalPrompt:
             # because Enter would send the draft.
             return self._return(key, now) if key.name == "text" else Routed()
         if key.name == "text" and not self._focused_by_key:
-            self._held = key
-            self._held_since = now
+            self._held.hold(key, now)
             return Routed()
         if key.name == "enter" and self._marked < 0:
             self._show_notice(ENTER_NOTE, now)
@@ -531,6 +546,7 @@ class ApprovalPrompt:
             return ()
         if key.name != "enter":
             return self._choose_by_letter(key.text, options)
+        self._selecting = ()
         selected = options[self._selected]
         if not selected.name.startswith("option "):
             return self._choose(selected)
@@ -543,8 +559,11 @@ class ApprovalPrompt:
         for index, option in enumerate(options):
             if option.key != letter:
                 continue
-            if option.name in LASTING_OPTIONS and not self._focused_by_key:
+            is_answer = option.name.startswith("option ") and not self._is_multiple()
+            is_selection = is_answer or option.name in SELECTED_OPTIONS or bool(self._selecting)
+            if is_selection and not self._focused_by_key:
                 # The letter may be the beginning of a text after all.
+                self._selecting = (*self._selecting, Key("text", letter))
                 self._selected = index
                 self._has_moved = True
                 self._show_notice(SELECTED_NOTE, self._last_key or 0.0)
@@ -572,6 +591,7 @@ class ApprovalPrompt:
                 return Routed()
             if key.name == "enter":
                 if self._guard.holds(now):
+                    self._show_notice(QUICK_NOTE, now)
                     return Routed()
                 return Routed(results=self._enter_field(field))
         if field.handle(key):
@@ -766,18 +786,22 @@ class ApprovalPrompt:
         answer the prompt, so call this method only for rows that will be drawn.
         """
         self.cursor = None
+        is_too_small = width < MIN_COLUMNS or max_rows < MIN_ROWS
+        if is_too_small:
+            # What the user cannot read must not be answered.
+            self._guard.reset()
         if max_rows <= 0 or width <= 0:
             return []
         item = self.current
         notice = self._notice_rows(width, theme, now)
         if item is None:
             return notice[:max_rows]
-        if self.is_typing(now) or max_rows == 1:
+        if self.is_typing(now) or is_too_small:
             row = folded_row(
                 len(self.waiting),
                 width,
                 theme,
-                focused=self.focused,
+                is_too_small=is_too_small,
                 focus_label=self._focus_label,
             )
             return [row]

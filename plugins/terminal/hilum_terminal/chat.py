@@ -113,10 +113,18 @@ class ChatCommands:
         self._face.show_error(error)
 
     async def choose(
-        self, title: str, choices: Sequence[Choice], *, selected: int = 0, empty: str = ""
+        self,
+        title: str,
+        choices: Sequence[Choice],
+        *,
+        selected: int = 0,
+        empty: str = "",
+        has_filter: bool = True,
     ) -> Choice | None:
         """Return the user's choice, or ``None`` if the user pressed Esc."""
-        return await self._face.choose(title, choices, selected=selected, empty=empty)
+        return await self._face.choose(
+            title, choices, selected=selected, empty=empty, has_filter=has_filter
+        )
 
     async def confirm(self, question: str, *, yes: str, no: str = "No", details: str = "") -> bool:
         """Ask a yes-or-no question; "no" is selected."""

@@ -59,7 +59,13 @@ class Asker(Protocol):
         """Show an error with its code and hint."""
 
     async def choose(
-        self, title: str, choices: Sequence[Choice], *, selected: int = 0, empty: str = ""
+        self,
+        title: str,
+        choices: Sequence[Choice],
+        *,
+        selected: int = 0,
+        empty: str = "",
+        has_filter: bool = True,
     ) -> Choice | None:
         """Let the user choose.
 
@@ -68,6 +74,8 @@ class Asker(Protocol):
             choices: The choices, in display order.
             selected: Index of the choice that is selected at first.
             empty: The text to show if there are no choices.
+            has_filter: Whether typed text filters the choices. A decision about security has no
+                filter: only the arrow keys or a number, and then Enter, choose.
 
         Returns:
             The choice; ``None`` if the user pressed Esc or if there are no choices.

@@ -28,6 +28,7 @@ from hilum_terminal.approvals import (
     route_key,
 )
 from hilum_terminal.attention import attention
+from hilum_terminal.careful_choice import CarefulChoice
 from hilum_terminal.chat_protocol import Choice
 from hilum_terminal.composer import Composer
 from hilum_terminal.drawing import Drawing, Layout
@@ -160,6 +161,8 @@ class Face(FaceBase):
             if data == b"":  # the terminal was closed
                 self.leave()
                 return
+            if sum(not isinstance(key, FocusChange) for key in keys) > 1:
+                self._note_burst()
             for key in keys:
                 self._last_key = trio.current_time()
                 try:
@@ -242,6 +245,14 @@ class Face(FaceBase):
         return min((moment for moment in moments if moment is not None), default=None)
 
     # --- keys -------------------------------------------------------------------------------------
+
+    def _note_burst(self) -> None:
+        """Let keys that arrive together answer nothing: they are a paste, or quick typing."""
+        now = trio.current_time()
+        self.approvals.note_burst(now)
+        self.overlays.note_burst(now)
+        if self.drawing.full is not None:
+            self.drawing.full.note_burst(now)
 
     def _handle(self, key: Key | Paste | FocusChange) -> None:
         now = trio.current_time()
@@ -514,9 +525,15 @@ class Face(FaceBase):
 
     # --- what commands ask ------------------------------------------------------------------------
 
-    async def _choose(self, title: str, choices: Sequence[Choice], selected: int) -> Choice | None:
-        picker = Picker(title, choices, selected=selected, is_guarded=True)
-        result = await self.overlays.show(picker)
+    async def _choose(
+        self, title: str, choices: Sequence[Choice], selected: int, *, has_filter: bool
+    ) -> Choice | None:
+        overlay: Picker[Choice] | CarefulChoice[Choice]
+        if has_filter:
+            overlay = Picker(title, choices, selected=selected, is_guarded=True)
+        else:
+            overlay = CarefulChoice(title, choices, selected=selected)
+        result = await self.overlays.show(overlay)
         return result.entry if isinstance(result, Picked) else None
 
     async def confirm(self, question: str, *, yes: str, no: str = "No", details: str = "") -> bool:

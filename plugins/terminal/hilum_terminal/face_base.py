@@ -405,18 +405,26 @@ class FaceBase(ABC):
     # --- what commands ask ------------------------------------------------------------------------
 
     async def choose(
-        self, title: str, choices: Sequence[Choice], *, selected: int = 0, empty: str = ""
+        self,
+        title: str,
+        choices: Sequence[Choice],
+        *,
+        selected: int = 0,
+        empty: str = "",
+        has_filter: bool = True,
     ) -> Choice | None:
         """Let the user choose; return ``None`` if there are no choices or the user cancelled."""
         if not choices:
             self.say(empty or "There is nothing to choose.")
             return None
-        return await self._choose(title, choices, selected)
+        return await self._choose(title, choices, selected, has_filter=has_filter)
 
     # --- what depends on the terminal -------------------------------------------------------------
 
     @abstractmethod
-    async def _choose(self, title: str, choices: Sequence[Choice], selected: int) -> Choice | None:
+    async def _choose(
+        self, title: str, choices: Sequence[Choice], selected: int, *, has_filter: bool
+    ) -> Choice | None:
         """Let the user choose one of several choices."""
 
     @abstractmethod

@@ -14,10 +14,13 @@ import attrs
 import trio
 
 from hilum_terminal.keys import Key, Paste
-from hilum_terminal.prompts import KeyGuard, LineField
+from hilum_terminal.prompts import MIN_COLUMNS, KeyGuard, LineField
 from hilum_terminal.styles import Theme
 from hilum_terminal.text_width import cells, cut, one_line, without_colors
 from hilum_terminal.transcript import THREAD_SIZE
+
+MIN_LINES = 5
+"""Minimum number of lines of a window in which a key approves what the view shows."""
 
 # Rows of the previous page that stay visible after Page Down.
 OVERLAP = 2
@@ -109,6 +112,10 @@ class FullView:
             return self._handle_text(key.text)
         self._move(key.name)
         return False
+
+    def note_burst(self, now: float) -> None:
+        """Let no key approve for a moment, because several keys arrived at once."""
+        self._guard.restart(now)
 
     def _handle_text(self, text: str) -> bool:
         """Handle letters, which arrive together if the user types quickly."""
@@ -262,7 +269,11 @@ class FullView:
             now: Time in seconds.
         """
         self.cursor = None
-        self._guard.drawn(now)
+        if width < MIN_COLUMNS or lines < MIN_LINES:
+            # What is approved must be readable.
+            self._guard.reset()
+        else:
+            self._guard.drawn(now)
         # In a tiny window, the text is more useful than the title and the keys.
         head = [self._head(width, theme)] if lines >= 4 else []
         foot = [self._foot(width, lines - 1, theme)] if lines >= 2 or self._field else []

@@ -117,6 +117,12 @@ class Overlays:
         self._finish(result)
         return ()
 
+    def note_burst(self, now: float) -> None:
+        """Let the question answer no key for a moment, because several keys arrived at once."""
+        note_burst = getattr(self.current, "note_burst", None)
+        if note_burst is not None:
+            note_burst(now)
+
     def hide(self) -> tuple[Key, ...]:
         """Let no key answer until the user has seen the question; return the keys that it held."""
         return self._open[0][0].hide() if self._open else ()

@@ -15,8 +15,16 @@ from hilum_terminal.text_width import ELLIPSIS, cells, cut, escape_text
 
 KEY_GUARD = 0.3
 """Seconds after a prompt is drawn during which no key answers it."""
-HOLD = 0.25
-"""Seconds for which a letter is held before it answers: two quick letters are part of a word."""
+HOLD = 0.75
+"""Seconds for which a letter is held before it answers: another letter makes it part of a word.
+
+Slow typists press a key every 0.3 to 0.6 seconds.
+"""
+HOLD_AFTER_ENTER = 0.25
+"""Seconds for which a letter and Enter are held: a paste without brackets goes on at once."""
+MIN_COLUMNS = 20
+"""Minimum width, in columns, of a window in which a key answers a question."""
+TOO_SMALL = "Enlarge the window to answer."
 MAX_LENGTH = 10_000
 """Maximum length of a line that the user edits, in characters; the rest of a paste is dropped."""
 SECRET_MARK = "•"
@@ -85,6 +93,48 @@ class KeyGuard:
         # If the clock was set back, the prompt must not stay locked.
         self._started = min(self._started, now)
         return now - self._started < KEY_GUARD
+
+
+class HeldKeys:
+    """A letter that may be an answer, and perhaps Enter after it, until no other key has followed.
+
+    Attributes:
+        keys: The keys that are held, in the order in which they were pressed.
+    """
+
+    def __init__(self) -> None:
+        self.keys: tuple[Key, ...] = ()
+        self._since = 0.0
+
+    def hold(self, key: Key, now: float) -> None:
+        """Hold a letter, or Enter after a letter."""
+        self.keys = (*self.keys, key)
+        self._since = now
+
+    def takes(self, key: Key | Paste) -> bool:
+        """Return whether a key confirms the letter that is held: Enter is the only such key."""
+        return len(self.keys) == 1 and key == Key("enter")
+
+    def release(self) -> tuple[Key, ...]:
+        """Return the keys, which are no answer, and hold them no longer."""
+        keys = self.keys
+        self.keys = ()
+        return keys
+
+    def take_answer(self, now: float) -> Key | None:
+        """Return the letter if no other key has followed in time, and hold it no longer."""
+        # If the clock was set back, the letter must not be held forever.
+        self._since = min(self._since, now)
+        end = self.next_tick()
+        if end is None or now < end:
+            return None
+        return self.release()[0]
+
+    def next_tick(self) -> float | None:
+        """Return the time from which ``take_answer`` returns the letter; None if none is held."""
+        if not self.keys:
+            return None
+        return self._since + (HOLD if len(self.keys) == 1 else HOLD_AFTER_ENTER)
 
 
 class LineField:
@@ -291,8 +341,8 @@ class ConfirmPrompt:
     """A question that the user answers with yes or no; "no" is selected.
 
     The question can open at any moment, also while the user types a message. Therefore a letter
-    answers only if no other key follows within ``HOLD`` seconds, and text that is not an answer is
-    passed on.
+    answers only if no other key follows within ``HOLD`` seconds (Enter may follow, alone), and text
+    that is not an answer is passed on.
 
     Attributes:
         typed: Always empty, because a letter that is not an answer is passed on.
@@ -311,8 +361,11 @@ class ConfirmPrompt:
         self.typed = ""
         self.accepted = False
         self._guard = KeyGuard()
-        self._held: Key | None = None
-        self._held_since = 0.0
+        self._held = HeldKeys()
+
+    def note_burst(self, now: float) -> None:
+        """Let no key answer for a moment, because several keys arrived at once."""
+        self._guard.restart(now)
 
     def handle(self, key: Key | Paste, now: float) -> Confirmed | Cancelled | Passed | None:
         """Handle a key or a paste, and return the result once there is one.
@@ -325,18 +378,17 @@ class ConfirmPrompt:
         """
         if isinstance(key, Key) and key.name in CANCEL_KEYS:
             return Cancelled()
-        held = self._held
-        self._held = None
-        if held is not None:
-            if key == Key("enter"):
-                return _confirmed(held)
-            return Passed((held, key))
-        is_text = isinstance(key, Paste) or key.name == "text"
         is_early = self._guard.holds(now)
+        if self._held.takes(key) and not is_early:
+            assert isinstance(key, Key)
+            self._held.hold(key, now)
+            return None
+        if self._held.keys:
+            return Passed((*self._held.release(), key))
+        is_text = isinstance(key, Paste) or key.name == "text"
         if key in _CONFIRM_LETTERS and not is_early:
             assert isinstance(key, Key)
-            self._held = key
-            self._held_since = now
+            self._held.hold(key, now)
             return None
         if is_text:
             return Passed((key,))
@@ -351,31 +403,26 @@ class ConfirmPrompt:
 
     def hide(self) -> tuple[Key, ...]:
         """Let no key answer until the question is drawn again; return a letter that was held."""
-        held = () if self._held is None else (self._held,)
-        self._held = None
         self._guard.reset()
-        return held
+        return self._held.release()
 
     def tick(self, now: float) -> Confirmed | None:
         """Return the answer if a letter was pressed and no other key has followed in time."""
-        held = self._held
-        if held is None:
+        if self._guard.holds(now):
+            # The question is not visible any more.
             return None
-        # If the clock was set back, the letter must not be held forever.
-        self._held_since = min(self._held_since, now)
-        if now < self._held_since + HOLD:
-            return None
-        self._held = None
-        return _confirmed(held)
+        letter = self._held.take_answer(now)
+        return None if letter is None else _confirmed(letter)
 
     def next_tick(self) -> float | None:
         """Return the time at which ``tick`` returns an answer; None if no letter is held."""
-        return None if self._held is None else self._held_since + HOLD
+        return self._held.next_tick()
 
     def rows(self, width: int, max_rows: int, theme: Theme, now: float) -> list[str]:
         """Return the question, its details and the choices, in at most ``max_rows`` rows."""
-        if max_rows <= 0 or width <= 0:
-            return []
+        if width < MIN_COLUMNS or max_rows < 2:
+            self._guard.reset()
+            return [theme.paint(cut(TOO_SMALL, max(width, 0)), "warning")][: max(max_rows, 0)]
         self._guard.drawn(now)
         labels = (
             f"[y] {escape_text(self.labels[0])}",

@@ -144,7 +144,7 @@ async def ask_trust(asker: Asker, workspace: str | os.PathLike[str]) -> Literal[
         return None
     for line in describe(contents):
         asker.say(line)
-    chosen = await asker.choose(_title(contents), _choices(contents))
+    chosen = await asker.choose(_title(contents), _choices(contents), has_filter=False)
     if chosen is None or chosen.value == "look":
         return "readonly"
     if chosen.value == "without":

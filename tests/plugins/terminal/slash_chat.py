@@ -67,7 +67,13 @@ class FakeChat:
         self.errors.append(error)
 
     async def choose(
-        self, title: str, choices: Sequence[Choice], *, selected: int = 0, empty: str = ""
+        self,
+        title: str,
+        choices: Sequence[Choice],
+        *,
+        selected: int = 0,
+        empty: str = "",
+        has_filter: bool = True,
     ) -> Choice | None:
         self.questions.append((title, list(choices)))
         if not choices:

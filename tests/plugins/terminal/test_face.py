@@ -110,9 +110,10 @@ async def test_two_quick_keys_at_a_commands_question_answer_only_that(
     nursery.start_soon(terminal.confirm)
     await terminal.wait(1.0)
     assert "Restore 3 files?" in terminal.screen
-    terminal.press(letter("y"), ENTER, letter("y"))
-    await terminal.wait(0.1)
+    terminal.press(letter("y"), ENTER)
+    await terminal.wait(0.3)
     assert terminal.results == [True]
+    terminal.press(letter("y"))
     await terminal.wait(1.0)
     assert terminal.decisions == []
     assert terminal.draft == "y"
@@ -183,7 +184,7 @@ async def test_a_commands_question_takes_no_keys_from_a_text(autojump_clock, ter
     assert terminal.results == []
     await terminal.wait(0.4)
     terminal.press(letter("y"))
-    await terminal.wait(0.3)
+    await terminal.wait(0.8)
     assert terminal.results == [True]
     assert terminal.draft.strip() == "yesy"
 
@@ -249,3 +250,28 @@ async def test_a_returned_reason_is_never_a_command(autojump_clock, terminal):
     terminal.press(letter("n"), letter("?"))
     terminal.open()
     assert terminal.draft == "?"
+
+
+@pytest.mark.parametrize(
+    "data", [b"y\r", b"\ry", b"y\r\rthanks\r", b"s\ry\r", b"\x0cy", b"\x1b[C\r"]
+)
+@pytest.mark.parametrize("by_key", [True, False])
+async def test_bytes_that_arrive_together_answer_nothing(
+    autojump_clock, terminal, nursery, monkeypatch, data, by_key
+):
+    terminal.open(CALL)
+    if by_key:
+        terminal.press(FOCUS)
+    await terminal.wait(2.0)
+    assert terminal.face.approvals.focused
+    reads = [data]
+
+    async def read():
+        if not reads:
+            await trio.sleep_forever()
+        return reads.pop()
+
+    monkeypatch.setattr(terminal.face.tty, "read", read)
+    nursery.start_soon(terminal.face._read_keys)
+    await terminal.wait(2.0)
+    assert terminal.decisions == []

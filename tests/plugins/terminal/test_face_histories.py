@@ -99,7 +99,8 @@ class History:
         await self.pass_time(1.0)
 
     def actions(self):
-        actions = [self.write, self.write, self.write, self.paste, self.pause, self.happen]
+        actions = [self.write, self.write, self.write, self.paste, self.burst, self.pause]
+        actions += [self.happen]
         actions += [self.read_whole, self.open_editor]
         if self.decides:
             actions += [self.choose, self.focus, *[self.decide] * 3, *[self.confirm] * 2]
@@ -152,10 +153,12 @@ class History:
 
     async def type(self, text):
         self.began = trio.current_time()
+        # Some users need 0.3 to 0.6 seconds for each key.
+        intervals = self.random.choice(((0.02, 0.24), (0.02, 0.24), (0.3, 0.6)))
         for char in text:
             self.expected += char
             self.press(Key("text", char))
-            await self.pass_time(self.random.uniform(0.02, 0.24))
+            await self.pass_time(self.random.uniform(*intervals))
             if self.random.random() < 0.06:
                 await self.happen()
 
@@ -176,6 +179,24 @@ class History:
         self.press(Paste(text))
         await self.pause()
 
+    async def burst(self):
+        """Send several keys at once, as a paste without brackets or a slow connection does."""
+        text = self.random.choice(("y\n", "\ny\n", "y\n\nthanks\n", "s\ny\n", "a\n\n", "1\n"))
+        self.began = trio.current_time()
+        self.expected += text
+        pieces = [text]
+        if not text.startswith("\n") and self.random.random() < 0.5:
+            # Each line arrives alone. Enter alone would be the key, which answers "no".
+            pieces = text.splitlines(keepends=True)
+        for piece in pieces:
+            keys = [ENTER if char == "\n" else Key("text", char) for char in piece]
+            if len(keys) > 1:
+                self.face._note_burst()
+            for key in keys:
+                self.press(key)
+            await self.pass_time(self.random.choice((0.01, 0.1)))
+        await self.pause()
+
     async def pause(self):
         await self.pass_time(self.random.choice((0.0, 0.1, 0.4, 1.2, 3.0)))
 
@@ -189,7 +210,7 @@ class History:
         keys += [ENTER, ENTER, Key("esc"), Key("right"), Key("tab"), FOCUS]
         for _ in range(self.random.randint(1, 3)):
             self.press(self.random.choice(keys))
-            await self.pass_time(self.random.choice((0.02, 0.1, 0.35, 0.6)))
+            await self.pass_time(self.random.choice((0.02, 0.1, 0.35, 0.6, 0.9)))
 
     async def decide(self):
         self.open_item()
@@ -205,7 +226,7 @@ class History:
         await self.pass_time(self.random.choice((0.1, 1.0)))
         for char in self.random.choice(("y", "yy", "n", "ny")):
             self.press(Key("text", char))
-            await self.pass_time(self.random.choice((0.0, 0.02, 0.4)))
+            await self.pass_time(self.random.choice((0.0, 0.02, 0.4, 0.9)))
 
     async def read_whole(self):
         """Read something in the full-screen view, and sometimes type on at once."""
