@@ -10,7 +10,6 @@ slow.
 
 from __future__ import annotations
 
-import math
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import (
@@ -64,8 +63,6 @@ if TYPE_CHECKING:
 EARLY = 0.3
 """Seconds after a question is written during which no line answers it. Nobody reads and types so
 quickly, so such a line was begun before the question appeared."""
-ALONE = 0.3
-"""Seconds before and after an answer in which no other line may arrive: a paste has many lines."""
 SILENCE = 30.0
 """Seconds without output after which hilum says that it is still working."""
 SHORT_CALL = 0.5
@@ -115,14 +112,12 @@ class _OpenQuestion:
 
     Attributes:
         secret: Whether to hide the text that the user types.
-        is_decision: Whether the question asks for yes or no, or for one of several choices.
         is_open: Whether a line can answer the question yet.
         line: The answer; None if the user cancelled the question.
         answered: Whether ``line`` is set.
     """
 
     secret: bool = False
-    is_decision: bool = False
     is_open: bool = False
     line: str | None = None
     answered: trio.Event = attrs.field(factory=trio.Event)
@@ -132,14 +127,6 @@ class _OpenQuestion:
         if not self.answered.is_set():
             self.line = line
             self.answered.set()
-
-
-@attrs.frozen(eq=False)
-class _HeldLine:
-    """A line that answers a question if no other line follows in time."""
-
-    line: str
-    question: _OpenQuestion | AskedItem
 
 
 class PlainFace(FaceBase):
@@ -174,11 +161,6 @@ class PlainFace(FaceBase):
         # because a "yes" must have only one meaning.
         self._one_question = trio.Lock()
         self._question: _OpenQuestion | None = None
-        self._last_line = -math.inf
-        # Whether the next line was begun before the open question was written.
-        self._is_begun = False
-        # A line that answers a question if no other line follows in time.
-        self._held: _HeldLine | None = None
         self._forget_session()
         self._open_conversation()
 
@@ -235,9 +217,6 @@ class PlainFace(FaceBase):
             # Ctrl-C was meant for the editor.
             return
         self.terminal.forget_partial_line()
-        if self._held is not None:
-            self.give_back([self._held.line])
-            self._held = None
         if self._question is not None:
             self._question.answer(None)
         elif self._stop():
@@ -324,48 +303,6 @@ class PlainFace(FaceBase):
 
     def _take_line(self, line: str) -> None:
         """Pass a line to the open question or, if there is none, send it."""
-        now = trio.current_time()
-        is_alone = now >= self._last_line + ALONE and not self._is_begun
-        self._last_line = now
-        self._is_begun = False
-        held = self._held
-        self._held = None
-        if held is not None:
-            # Both lines are parts of one text.
-            is_alone = False
-            self._pass_line(held.line, is_alone=False)
-        self._pass_line(line, is_alone=is_alone)
-
-    def _hold(self, line: str, question: _OpenQuestion | AskedItem) -> None:
-        """Answer a question with a line if no other line follows in time."""
-        assert self._nursery is not None
-        held = _HeldLine(line, question)
-        self._held = held
-        self._nursery.start_soon(self._answer_later, held)
-
-    async def _answer_later(self, held: _HeldLine) -> None:
-        await trio.sleep(ALONE)
-        if self._held is not held:
-            return
-        self._held = None
-        question = held.question
-        if isinstance(question, _OpenQuestion):
-            question.answer(held.line)
-            return
-        reply = read_reply(question, held.line, self._open_items())
-        if question is self._asked and reply is not None:
-            self._carry_out(question, reply)
-        else:
-            # The question has ended or changed meanwhile.
-            self._submit_line(held.line)
-
-    def _pass_line(self, line: str, *, is_alone: bool) -> None:
-        """Process a line.
-
-        Args:
-            line: The line.
-            is_alone: Whether the line may answer a question: no other line arrived with it.
-        """
         question = self._question
         if question is not None and question.answered.is_set():
             # This line arrived together with the answer, before the command could go on.
@@ -376,8 +313,8 @@ class PlainFace(FaceBase):
         if self._holds_keys:
             self._typed_ahead.append(line)
         elif question is not None:
-            self._answer_question(question, line, is_alone=is_alone)
-        elif self._asked is not None and self._answer_item(self._asked, line, is_alone=is_alone):
+            self._answer_question(question, line)
+        elif self._asked is not None and self._answer_item(self._asked, line):
             return
         elif line.strip() == "?":
             self.show_keys()
@@ -407,14 +344,9 @@ class PlainFace(FaceBase):
         self._typed_ahead = []
         self.give_back([line for line in typed if line.strip()])
 
-    def _answer_question(self, question: _OpenQuestion, line: str, *, is_alone: bool) -> None:
-        if question.is_open and not question.is_decision:
+    def _answer_question(self, question: _OpenQuestion, line: str) -> None:
+        if question.is_open:
             question.answer(line)
-        elif question.is_open and is_alone:
-            self._hold(line, question)
-        elif question.is_open:
-            if line.strip():
-                self.say(f"hilum discarded this line because it did not come alone: {line}")
         elif question.secret:
             # The line may be the secret, so the agent must not read it.
             self.say(
@@ -444,7 +376,6 @@ class PlainFace(FaceBase):
         await trio.sleep(EARLY)
         # If the program was busy, lines that were typed before the question are still unread.
         self.terminal.take_input()
-        self._is_begun = self.terminal.has_partial_line
         question.is_open = True
 
     def _run_command(self, text: str) -> None:
@@ -470,7 +401,7 @@ class PlainFace(FaceBase):
             lines.append(f"{mark} {number}. {one_line(choice.label)}{hint}")
         self.say("\n".join(lines))
         while True:
-            typed = await self._ask_line("Number, or Enter to cancel:", is_decision=True)
+            typed = await self._ask_line("Number, or Enter to cancel:")
             if not typed:
                 return None
             # isdigit() would also accept characters such as "²".
@@ -482,9 +413,7 @@ class PlainFace(FaceBase):
         """Ask a yes-or-no question; only the word ``yes`` means yes."""
         if details:
             self.say(details)
-        typed = await self._ask_line(
-            f"{question} Type yes ({yes}), or Enter ({no}):", is_decision=True
-        )
+        typed = await self._ask_line(f"{question} Type yes ({yes}), or Enter ({no}):")
         return typed is not None and typed.lower() == "yes"
 
     async def ask(self, question: str, *, default: str = "", secret: bool = False) -> str | None:
@@ -495,14 +424,12 @@ class PlainFace(FaceBase):
         typed = await self._ask_line(f"{question}{hint}")
         return typed if typed is None else typed or default
 
-    async def _ask_line(
-        self, text: str, *, secret: bool = False, is_decision: bool = False
-    ) -> str | None:
+    async def _ask_line(self, text: str, *, secret: bool = False) -> str | None:
         """Write a question, and return the line that answers it; ``None`` if the user cancelled."""
         async with self._one_question:
             if self._is_leaving:
                 return None
-            question = _OpenQuestion(secret, is_decision)
+            question = _OpenQuestion(secret)
             self._question = question
             self._asked = None
             shown = "\n".join(wrap_text(escape_text(text), self.terminal.width()))
@@ -633,18 +560,15 @@ class PlainFace(FaceBase):
 
         self._nursery.start_soon(remind)
 
-    def _answer_item(self, asked: AskedItem, line: str, *, is_alone: bool) -> bool:
-        """Answer the open question with a line soon, and return whether the line is an answer."""
+    def _answer_item(self, asked: AskedItem, line: str) -> bool:
+        """Answer the open question with a line, and return whether the line was an answer."""
         reply = read_reply(asked, line, self._open_items())
         if reply is None:
             return False
         if not asked.is_open:
             self.say("You typed that line before the question, so it is sent as a message.")
             return False
-        if not is_alone:
-            self.say("That line came together with other text, so it is sent as a message.")
-            return False
-        self._hold(line, asked)
+        self._carry_out(asked, reply)
         return True
 
     def _carry_out(self, asked: AskedItem, reply: Reply) -> None:

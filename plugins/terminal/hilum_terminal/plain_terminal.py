@@ -134,11 +134,6 @@ class PlainTerminal:
         for line in lines:
             self._on_line(line.decode(errors="replace"))
 
-    @property
-    def has_partial_line(self) -> bool:
-        """Whether a part of a line was sent with Ctrl-D; the terminal keeps other parts itself."""
-        return bool(self._partial)
-
     def forget_partial_line(self) -> None:
         """Discard the beginning of a line, as the terminal does on Ctrl-C."""
         self._partial = b""
