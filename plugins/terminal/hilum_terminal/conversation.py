@@ -164,6 +164,8 @@ class Conversation:
         self._cut_off_agents: frozenset[str] = frozenset()
         self._opening: trio.CancelScope | None = None
         self._shell_scopes: list[trio.CancelScope] = []
+        # Why the log of the session that has ended could not be written.
+        self._lost: HilumError | None = None
         self._nursery: trio.Nursery | None = None
 
     # --- opening ----------------------------------------------------------------------------------
@@ -180,6 +182,7 @@ class Conversation:
         while not self._left:
             self._leaving = trio.Event()
             self._next = None
+            self._lost = None
             try:
                 await self._run_session(start)
             except HilumError as error:
@@ -194,6 +197,9 @@ class Conversation:
                 continue
             stored = self.stored_id or stored
             if self._next is None:
+                if self._lost is not None:
+                    # The exit code shows that the end of the conversation is not in the log.
+                    raise self._lost
                 return
             start = self._next
             if start.draft:
@@ -321,6 +327,7 @@ class Conversation:
             return
         if session.journal.broken is not None:
             # Nothing runs any more, and no end can be written.
+            self._lost = session.journal.broken
             return
         with suppress(StoreError):
             await self._stop_and_keep_prompts(session)
