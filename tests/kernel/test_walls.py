@@ -55,7 +55,7 @@ FLOORS = [
     ["compaction", "trust", "model_access", "repeated_calls"],
     ["state", "order"],
     ["agents", "deferred_tools", "journal", "calls_in_flight", "redaction", "runs"],
-    ["hookspecs", "event_writer", "call_finder"],
+    ["hookspecs", "event_writer", "call_finder", "fork_restrictions"],
     ["plugin_objects"],
     ["plugins"],
     ["prompt", "instances", "verdicts"],

@@ -114,8 +114,11 @@ def _has_quoted_line_end(text: str, old: str) -> bool:
     old_pieces = set(_TRIPLE_QUOTES.sub("", old).split("\\n"))
     for piece, after in pairwise(pieces):
         line = piece.rpartition("\n")[2].replace('\\"', '"').replace("\\'", "'")
-        if not line or not after or (piece in old_pieces and after in old_pieces):
+        if not line or (piece in old_pieces and after in old_pieces):
             continue
-        if is_inside_quotes(line, len(line)) or _LITERAL.search(f"{line}\n{after}"):
+        # Two escaped newlines in a row may be in a string literal, too.
+        if is_inside_quotes(line, len(line)):
+            return True
+        if after and _LITERAL.search(f"{line}\n{after}"):
             return True
     return False
