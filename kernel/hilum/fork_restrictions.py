@@ -20,13 +20,14 @@ class ForkRestrictions:
 
     Args:
         upto: Sequence number of the last event that is copied; ``None`` if all are copied.
+        policy: The approval policy of the settings, which is in force until an event changes it.
     """
 
-    def __init__(self, upto: int | None) -> None:
+    def __init__(self, upto: int | None, policy: str) -> None:
         self._upto = upto
         self._revoked: list[GrantRevoked] = []
-        self._copied_policy: str = ""
-        self._policy: str = ""
+        self._copied_policy = policy
+        self._policy = policy
 
     def apply(self, events: Iterable[AnyEvent]) -> None:
         """Apply events of the original session, in order, copied or not."""
@@ -42,14 +43,6 @@ class ForkRestrictions:
     def events(self) -> list[AnyEvent]:
         """Return the events that restrict the copy, with the sequence numbers of the original."""
         found: list[AnyEvent] = [*self._revoked]
-        if self._is_stricter_now():
+        if _FROM_STRICT.index(self._policy) < _FROM_STRICT.index(self._copied_policy):
             found.append(SessionChanged(approve=self._policy))
         return found
-
-    def _is_stricter_now(self) -> bool:
-        if self._policy not in _FROM_STRICT:
-            return False
-        if self._copied_policy not in _FROM_STRICT:
-            # The copied events have the policy of the settings, which may allow more.
-            return True
-        return _FROM_STRICT.index(self._policy) < _FROM_STRICT.index(self._copied_policy)

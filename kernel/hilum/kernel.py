@@ -214,7 +214,8 @@ class Kernel:
         )
         try:
             # The copy keeps all sequence numbers.
-            restrictions = ForkRestrictions(upto)
+            settings = self.read_settings(Path(unspell_folder(old.workspace)))
+            restrictions = ForkRestrictions(upto, settings.get(KernelSettings).approve)
             last = 0
             while events := await self.store.read(old.id, last):
                 last = events[-1].seq

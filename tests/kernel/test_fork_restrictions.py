@@ -54,3 +54,15 @@ async def test_a_stricter_policy_stays_in_a_copy_of_earlier_events(bench):
         copy = await kit.kernel.fork(kit.session.id, upto)
         async with kit.kernel.open_session(resume=copy) as session:
             assert session.approve == expected, upto
+
+
+async def test_a_copy_of_events_before_a_looser_policy_has_the_policy_of_the_settings(bench):
+    kit = await bench(TOOLS, approve="ask_first")
+    before = kit.session.journal.last
+    kit.session.set(approve="auto")
+    copy = await kit.kernel.fork(kit.session.id, before)
+    async with kit.kernel.open_session(resume=copy) as session:
+        assert session.approve == "ask_first"
+    copy = await kit.kernel.fork(kit.session.id)
+    async with kit.kernel.open_session(resume=copy) as session:
+        assert session.approve == "auto"
