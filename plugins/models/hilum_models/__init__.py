@@ -34,8 +34,6 @@ __all__ = [
 
 # Seconds. A locked keyring waits for the user, but a session must open without waiting.
 KEYRING_TIMEOUT = 5.0
-# Where the key of an added server is until it is kept.
-ENTERED = "your answer"
 
 
 class Gateways:
@@ -120,9 +118,10 @@ class Gateways:
 
     async def keep_server(self, kernel: Kernel, provider: str) -> str:
         """Store an added server and its key for the user, and return where it is stored."""
-        import trio
         from hilum import StoreError, UsageError, config_folder
         from hilum.settings import FILE, ChangeError, change
+
+        from hilum_models.added_servers import ENTERED
 
         server = self._added.get(provider)
         if server is None:

@@ -12,7 +12,6 @@ from hilum import UsageError, is_loopback
 from hilum.errors import E_BAD_ARGS, ModelError
 from hilum.models import Provider
 
-from hilum_models import ENTERED
 from hilum_models.addresses import format_origin
 from hilum_models.api_loading import load_api
 from hilum_models.discovery import read_model_names
@@ -22,6 +21,8 @@ from hilum_models.transport import Transport
 
 EXAMPLE = "Enter its base URL, for example http://gpu:8000/v1."
 MAX_NAME = 40
+ENTERED = "your answer"
+"""Where the key of an added server is until it is kept."""
 # Ends of paths that people copy together with the base URL.
 _COPIED_ENDS = (
     "/chat/completions",
