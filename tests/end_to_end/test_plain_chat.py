@@ -140,6 +140,8 @@ async def test_a_line_that_is_no_answer_is_sent_and_the_question_stays(cli, asks
         await screen.wait_for("This is not an answer, so the agent reads it as text.")
         await screen.wait_for("The question is still open: yes; session;")
         assert not (cli.workspace / "b.py").exists()
+        # A line allows something only if it comes alone.
+        await trio.sleep(READ_QUESTION)
         await screen.type("yes\n")
         await screen.wait_for("Done.")
         assert (cli.workspace / "b.py").exists()
@@ -307,6 +309,8 @@ async def test_what_was_typed_before_the_question_does_not_answer_it(cli, asks):
         assert not (cli.workspace / "b.py").exists()
         await screen.type("y\n")
         await screen.wait_for("Please type the whole word: yes")
+        # A line allows something only if it comes alone.
+        await trio.sleep(READ_QUESTION)
         await screen.type("YES\n")
         await screen.wait_for("Done.")
         assert (cli.workspace / "b.py").exists()
@@ -438,6 +442,8 @@ async def test_view_and_edit(cli, asks):
         await trio.sleep(READ_QUESTION)
         await screen.type("session\n")
         await screen.wait_for("An edited call can be approved only once.")
+        # A line allows something only if it comes alone.
+        await trio.sleep(READ_QUESTION)
         await screen.type("yes\n")
         await screen.wait_for("Done.")
         assert (cli.workspace / "b.txt").read_text().startswith("edited,\nrow 2,")
@@ -516,8 +522,12 @@ async def test_several_wait(cli, plugin):
         await screen.type("Write\n")
         await screen.wait_for("1 of 3")
         await trio.sleep(READ_QUESTION)
-        # The second line came before the second question.
+        # Lines that arrive together allow nothing.
         await screen.type("yes\nyes\n")
+        await screen.wait_for("came together with other text")
+        assert not (cli.workspace / "one.txt").exists()
+        await trio.sleep(READ_QUESTION)
+        await screen.type("yes\n")
         await screen.wait_for("(1 of 2)")
         await trio.sleep(READ_QUESTION)
         assert not (cli.workspace / "two.txt").exists()

@@ -10,6 +10,7 @@ slow.
 
 from __future__ import annotations
 
+import math
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import (
@@ -44,6 +45,7 @@ from hilum_terminal.plain_questions import (
     NextStep,
     PlainStep,
     Reply,
+    allows_something,
     answer_rows,
     answers_left,
     cancel,
@@ -63,6 +65,9 @@ if TYPE_CHECKING:
 EARLY = 0.3
 """Seconds after a question is written during which no line answers it. Nobody reads and types so
 quickly, so such a line was begun before the question appeared."""
+ALONE = 0.2
+"""Seconds before and after a line that allows something in which no other line may arrive. The
+terminal delivers a paste like typed lines, but much faster than anybody types."""
 SILENCE = 30.0
 """Seconds without output after which hilum says that it is still working."""
 SHORT_CALL = 0.5
@@ -112,12 +117,14 @@ class _OpenQuestion:
 
     Attributes:
         secret: Whether to hide the text that the user types.
+        allows: Returns whether an answer allows something, so that it must come alone.
         is_open: Whether a line can answer the question yet.
         line: The answer; None if the user cancelled the question.
         answered: Whether ``line`` is set.
     """
 
-    secret: bool = False
+    secret: bool
+    allows: Callable[[str], bool]
     is_open: bool = False
     line: str | None = None
     answered: trio.Event = attrs.field(factory=trio.Event)
@@ -127,6 +134,26 @@ class _OpenQuestion:
         if not self.answered.is_set():
             self.line = line
             self.answered.set()
+
+
+def _is_nothing(line: str) -> bool:
+    return False
+
+
+def _is_yes(line: str) -> bool:
+    return line.strip().lower() == "yes"
+
+
+def _is_anything(line: str) -> bool:
+    return bool(line.strip())
+
+
+@attrs.frozen(eq=False)
+class _HeldLine:
+    """A line that answers a question if no other line follows at once."""
+
+    line: str
+    question: _OpenQuestion | AskedItem
 
 
 class PlainFace(FaceBase):
@@ -161,6 +188,9 @@ class PlainFace(FaceBase):
         # because a "yes" must have only one meaning.
         self._one_question = trio.Lock()
         self._question: _OpenQuestion | None = None
+        self._last_line = -math.inf
+        # A line that allows something if no other line follows at once.
+        self._held: _HeldLine | None = None
         self._forget_session()
         self._open_conversation()
 
@@ -217,6 +247,9 @@ class PlainFace(FaceBase):
             # Ctrl-C was meant for the editor.
             return
         self.terminal.forget_partial_line()
+        if self._held is not None:
+            self.give_back([self._held.line])
+            self._held = None
         if self._question is not None:
             self._question.answer(None)
         elif self._stop():
@@ -303,6 +336,23 @@ class PlainFace(FaceBase):
 
     def _take_line(self, line: str) -> None:
         """Pass a line to the open question or, if there is none, send it."""
+        now = trio.current_time()
+        is_alone = now >= self._last_line + ALONE
+        self._last_line = now
+        held = self._held
+        self._held = None
+        if held is not None:
+            # Both lines are parts of one text, so neither of them may allow anything.
+            self._pass_line(held.line, is_alone=False)
+        self._pass_line(line, is_alone=is_alone)
+
+    def _pass_line(self, line: str, *, is_alone: bool) -> None:
+        """Pass a line to the open question or, if there is none, send it.
+
+        Args:
+            line: The line.
+            is_alone: Whether no other line arrived with it, so that it may allow something.
+        """
         question = self._question
         if question is not None and question.answered.is_set():
             # This line arrived together with the answer, before the command could go on.
@@ -313,8 +363,8 @@ class PlainFace(FaceBase):
         if self._holds_keys:
             self._typed_ahead.append(line)
         elif question is not None:
-            self._answer_question(question, line)
-        elif self._asked is not None and self._answer_item(self._asked, line):
+            self._answer_question(question, line, is_alone=is_alone)
+        elif self._asked is not None and self._answer_item(self._asked, line, is_alone=is_alone):
             return
         elif line.strip() == "?":
             self.show_keys()
@@ -344,9 +394,36 @@ class PlainFace(FaceBase):
         self._typed_ahead = []
         self.give_back([line for line in typed if line.strip()])
 
-    def _answer_question(self, question: _OpenQuestion, line: str) -> None:
-        if question.is_open:
+    def _hold(self, line: str, question: _OpenQuestion | AskedItem) -> None:
+        """Answer a question with a line if no other line follows at once."""
+        assert self._nursery is not None
+        held = _HeldLine(line, question)
+        self._held = held
+        self._nursery.start_soon(self._answer_later, held)
+
+    async def _answer_later(self, held: _HeldLine) -> None:
+        await trio.sleep(ALONE)
+        if self._held is not held:
+            return
+        self._held = None
+        question = held.question
+        if isinstance(question, _OpenQuestion):
+            question.answer(held.line)
+            return
+        reply = read_reply(question, held.line, self._open_items())
+        if question is self._asked and reply is not None:
+            self._carry_out(question, reply)
+        else:
+            # The question has ended or changed meanwhile.
+            self._submit_line(held.line)
+
+    def _answer_question(self, question: _OpenQuestion, line: str, *, is_alone: bool) -> None:
+        if question.is_open and not question.allows(line):
             question.answer(line)
+        elif question.is_open and is_alone:
+            self._hold(line, question)
+        elif question.is_open:
+            self.say(f"hilum discarded this line because it came together with others: {line}")
         elif question.secret:
             # The line may be the secret, so the agent must not read it.
             self.say(
@@ -401,7 +478,9 @@ class PlainFace(FaceBase):
             lines.append(f"{mark} {number}. {one_line(choice.label)}{hint}")
         self.say("\n".join(lines))
         while True:
-            typed = await self._ask_line("Number, or Enter to cancel:")
+            # A list without a filter asks for a decision, such as the trust in a folder.
+            allows = _is_anything if not has_filter else _is_nothing
+            typed = await self._ask_line("Number, or Enter to cancel:", allows=allows)
             if not typed:
                 return None
             # isdigit() would also accept characters such as "²".
@@ -413,8 +492,9 @@ class PlainFace(FaceBase):
         """Ask a yes-or-no question; only the word ``yes`` means yes."""
         if details:
             self.say(details)
-        typed = await self._ask_line(f"{question} Type yes ({yes}), or Enter ({no}):")
-        return typed is not None and typed.lower() == "yes"
+        text = f"{question} Type yes ({yes}), or Enter ({no}):"
+        typed = await self._ask_line(text, allows=_is_yes)
+        return typed is not None and _is_yes(typed)
 
     async def ask(self, question: str, *, default: str = "", secret: bool = False) -> str | None:
         """Ask for a line of text; return ``None`` if the user pressed Ctrl-D or Ctrl-C."""
@@ -424,12 +504,20 @@ class PlainFace(FaceBase):
         typed = await self._ask_line(f"{question}{hint}")
         return typed if typed is None else typed or default
 
-    async def _ask_line(self, text: str, *, secret: bool = False) -> str | None:
-        """Write a question, and return the line that answers it; ``None`` if the user cancelled."""
+    async def _ask_line(
+        self, text: str, *, secret: bool = False, allows: Callable[[str], bool] | None = None
+    ) -> str | None:
+        """Write a question, and return the line that answers it; ``None`` if the user cancelled.
+
+        Args:
+            text: The question.
+            secret: Whether to hide the text that the user types.
+            allows: Returns whether a line allows something; by default, no line does.
+        """
         async with self._one_question:
             if self._is_leaving:
                 return None
-            question = _OpenQuestion(secret)
+            question = _OpenQuestion(secret, allows or _is_nothing)
             self._question = question
             self._asked = None
             shown = "\n".join(wrap_text(escape_text(text), self.terminal.width()))
@@ -560,15 +648,21 @@ class PlainFace(FaceBase):
 
         self._nursery.start_soon(remind)
 
-    def _answer_item(self, asked: AskedItem, line: str) -> bool:
-        """Answer the open question with a line, and return whether the line was an answer."""
+    def _answer_item(self, asked: AskedItem, line: str, *, is_alone: bool) -> bool:
+        """Answer the open question with a line, and return whether the line is an answer."""
         reply = read_reply(asked, line, self._open_items())
         if reply is None:
             return False
         if not asked.is_open:
             self.say("You typed that line before the question, so it is sent as a message.")
             return False
-        self._carry_out(asked, reply)
+        if not allows_something(reply):
+            self._carry_out(asked, reply)
+        elif is_alone:
+            self._hold(line, asked)
+        else:
+            self.say("That line came together with other text, so it is sent as a message.")
+            return False
         return True
 
     def _carry_out(self, asked: AskedItem, reply: Reply) -> None:

@@ -91,6 +91,17 @@ class Misfit:
 Reply = tuple[Result, ...] | NextStep | Misfit
 
 
+def allows_something(reply: Reply) -> bool:
+    """Return whether a reply lets a call run or a plan be carried out."""
+    if not isinstance(reply, tuple):
+        return False
+    return any(
+        (isinstance(result, Answer) and result.accepted)
+        or (isinstance(result, PlanDecision) and result.decision == "accept")
+        for result in reply
+    )
+
+
 # --- questions ------------------------------------------------------------------------------------
 
 

@@ -13,7 +13,7 @@ from hilum_terminal.approval_items import (
     WaitingQuestion,
 )
 from hilum_terminal.options import ChatOptions
-from hilum_terminal.plain_face import EARLY, PlainFace
+from hilum_terminal.plain_face import ALONE, EARLY, PlainFace
 from hilum_terminal.plain_questions import AskedItem, Misfit, NextStep, read_reply
 
 CALL = WaitingCall(id="a1", tool="run", description="git push", scope="run(git *)", covers="git *")
@@ -46,6 +46,12 @@ class Lines:
     @property
     def text(self):
         return "\n".join(self.written)
+
+    async def type(self, line):
+        """Type a line alone: nothing arrives shortly before and after it."""
+        await trio.sleep(ALONE + 0.05)
+        self.face._take_line(line)
+        await trio.sleep(ALONE + 0.05)
 
     async def ask(self, *items):
         self.face.show_waiting(items)
@@ -98,16 +104,16 @@ async def test_a_plan_that_was_left_undecided_is_asked_about_again(autojump_cloc
     )
     await lines.ask(PLAN)
     # Until it was left undecided, the word is a text for the agent.
-    lines.face._take_line("plan")
+    await lines.type("plan")
     assert lines.prompts == ["plan"]
-    lines.face._take_line("later")
+    await lines.type("later")
     await trio.sleep(0.1)
     assert "Type plan to be asked again" in lines.text
-    lines.face._take_line("yes")
+    await lines.type("yes")
     assert lines.prompts == ["plan", "yes"]
-    lines.face._take_line("Plan")
+    await lines.type("Plan")
     await trio.sleep(EARLY + 0.1)
-    lines.face._take_line("yes")
+    await lines.type("yes")
     assert lines.decisions == [PlanDecision("plan r1", "later"), PlanDecision("plan r1", "accept")]
 
 
@@ -119,18 +125,18 @@ async def test_a_lasting_answer_covers_only_what_was_shown(autojump_clock, lines
     changed = WaitingCall(id="a2", tool="run", description="rm -rf /", scope="run(git *)")
     later = WaitingCall(id="a3", tool="run", description="git gc", scope="run(git *)")
     lines.face.show_waiting([CALL, changed, later])
-    lines.face._take_line(word)
+    await lines.type(word)
     if word == "always":
         await trio.sleep(EARLY + 0.1)
         assert "rm -rf" in lines.text
         lines.face.show_waiting([CALL, OTHER])
-        lines.face._take_line("yes")
+        await lines.type("yes")
     assert lines.decisions == [Answer("a1", True, remember=word)]
 
 
 async def test_unchanged_calls_are_covered(autojump_clock, lines):
     await lines.ask(CALL, OTHER)
-    lines.face._take_line("session")
+    await lines.type("session")
     assert lines.decisions == [Answer("a1", True, remember="session"), Answer("a2", True)]
 
 
@@ -170,3 +176,55 @@ def test_words_answer():
         (AskedItem(PLAN), "later", (PlanDecision("plan r1", "later"),)),
     )
     assert [line for line in table if read_reply(line[0], line[1]) != line[2]] == []
+
+
+@pytest.mark.parametrize(
+    "text", ["yes\nthanks", "please\nyes", "ah\nyes\nso", "yes\nyes", "hi\n\nyes", "session\nok"]
+)
+@pytest.mark.parametrize("pause", [0.0, 0.1, 0.19])
+async def test_a_line_that_does_not_come_alone_is_no_answer(autojump_clock, lines, text, pause):
+    await lines.ask(CALL)
+    await trio.sleep(5)
+    for line in text.split("\n"):
+        lines.face._take_line(line)
+        await trio.sleep(pause)
+    await trio.sleep(1)
+    assert lines.decisions == []
+    assert lines.prompts == [line for line in text.split("\n") if line]
+    assert "came together with other text" in lines.text
+    await lines.type("yes")
+    assert lines.decisions == [Answer("a1", True)]
+
+
+async def test_a_commands_question_is_not_answered_by_a_paste(autojump_clock, lines, nursery):
+    results = []
+
+    async def confirm():
+        results.append(await lines.face.confirm("Restore?", yes="Restore"))
+
+    nursery.start_soon(confirm)
+    await trio.sleep(1)
+    for line in ("please", "yes", "yes", ""):
+        lines.face._take_line(line)
+    await trio.sleep(1)
+    # The first line that is not "yes" means no.
+    assert results == [False]
+    nursery.start_soon(confirm)
+    await trio.sleep(1)
+    for line in ("yes", "yes"):
+        lines.face._take_line(line)
+    await trio.sleep(1)
+    assert results == [False]
+    assert "because it came together with others: yes" in lines.text
+    await lines.type("yes")
+    assert results == [False, True]
+
+
+async def test_an_answer_to_a_question_that_has_just_ended_is_text(autojump_clock, lines):
+    await lines.ask(CALL)
+    await trio.sleep(1)
+    lines.face._take_line("yes")
+    lines.face.show_waiting([OTHER])
+    await trio.sleep(1)
+    assert lines.decisions == []
+    assert lines.prompts == ["yes"]
