@@ -95,7 +95,7 @@ async def test_a_stop_returns_the_messages_of_both_queues_in_order(face, monkeyp
 async def test_every_way_to_leave_cancels_the_open_question(tmp_path, way):
     """Otherwise, the command that asks would keep the program from ending."""
     face = PlainFace(ChatOptions(workspace=tmp_path, environ={}))
-    question = _OpenQuestion()
+    question = _OpenQuestion(secret=False, allows=bool)
     face._question = question
     if way == "/quit":
         face.commands.quit()
