@@ -174,7 +174,9 @@ async def get_file(call: Call[ContentQuery, None]) -> FileContent:
         code = error.code if isinstance(error, ToolError) else E_FAILED
         if code != E_FAILED:
             raise
-        raise Problem(404, E_NOT_FOUND, f"There is no such file: {error}") from None
+        # The text of an OSError has the path of the file with all links followed.
+        reason = error.message if isinstance(error, ToolError) else error.strerror or "It failed."
+        raise Problem(404, E_NOT_FOUND, f"There is no such file: {reason}") from None
     # Like git, hilum recognizes a binary file by a NUL near its beginning.
     if b"\0" in data[:8192]:
         return FileContent(shown, len(data), "", binary=True)
