@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import sys
@@ -31,6 +32,7 @@ from hilum_serve.tokens import (
     StoredToken,
     Tokens,
     add_token,
+    has_expired,
     read_tokens,
     remove_token,
     tokens_path,
@@ -52,6 +54,9 @@ SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 )
 MAX_PORT = 65_535
+MAX_DAYS = 3_650
+"""Most days for which a token can be valid. Longer than anybody plans, and a date can show it."""
+MAX_DIGITS = 12
 _UNITS = {"m": 60, "h": 3600, "d": 86_400}
 
 
@@ -383,9 +388,18 @@ def _read_duration(text: str) -> float:
     if not text:
         return 0.0
     number, unit = text[:-1], text[-1:]
-    if not number.isascii() or not number.isdigit() or unit not in _UNITS or int(number) == 0:
-        raise UsageError(f"{text!r} is not a time.", code=E_BAD_ARGS, hint="Write 30m, 12h or 7d.")
-    return float(int(number) * _UNITS[unit])
+    if not number.isascii() or not number.isdigit() or unit not in _UNITS or not number.strip("0"):
+        shown = text if len(text) <= 40 else f"{text[:40]}…"
+        raise UsageError(f"{shown!r} is not a time.", code=E_BAD_ARGS, hint="Write 30m, 12h or 7d.")
+    # Python converts no texts of thousands of digits to numbers.
+    seconds = int(number) * _UNITS[unit] if len(number) <= MAX_DIGITS else math.inf
+    if seconds > MAX_DAYS * _UNITS["d"]:
+        raise UsageError(
+            f"A token can be valid for at most {MAX_DAYS:,} days.",
+            code=E_BAD_ARGS,
+            hint="Leave --expires out for a token that does not expire.",
+        )
+    return float(seconds)
 
 
 def _list_tokens(path: Path, *, as_json: bool) -> None:
@@ -417,6 +431,10 @@ def _folders(token: StoredToken) -> str:
 def _describe_end(expires: float) -> str:
     if not expires:
         return "does not expire"
-    if expires <= time.time():
+    if has_expired(expires):
         return "expired"
-    return time.strftime("until %Y-%m-%d %H:%M", time.localtime(expires))
+    try:
+        return time.strftime("until %Y-%m-%d %H:%M", time.localtime(expires))
+    except (OverflowError, ValueError, OSError):
+        # Somebody wrote a time into the file that no calendar has.
+        return "until a time that cannot be shown"
