@@ -20,6 +20,7 @@ from hilum.errors import E_BAD_ARGS, E_INTERNAL, E_TOO_LARGE
 from starlette.types import ASGIApp, Receive, Scope, Send
 from trio import sleep
 
+from hilum_serve.http_server import find_facts
 from hilum_serve.problems import (
     E_HOST,
     E_METHOD,
@@ -164,6 +165,8 @@ class Door:
         # A browser sends the cookie automatically, so the page must prove that it is ours.
         if caller.is_ambient and changes and not origin:
             raise Problem(403, E_ORIGIN, "The Origin header is missing.")
+        # From now on, the connection is not closed to make place for others.
+        find_facts(scope).is_known = True
         self._count(caller.user)
         scope["hilum_user"] = caller.user
         await self._app(scope, receive, answer.send)

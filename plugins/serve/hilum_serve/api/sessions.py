@@ -9,7 +9,7 @@ import msgspec
 import trio
 from hilum import find_branch
 from hilum.errors import E_BUSY, E_STALE, E_UNKNOWN
-from hilum.store import SessionInfo
+from hilum.store import SessionInfo, unspell_folder
 
 from hilum_serve.api.shared_types import (
     Name,
@@ -336,7 +336,7 @@ async def delete_session(call: Call[None, None]) -> NoResult:
         _check_fresh(call.seen or 0, newest)
     else:
         _check_fresh(call.seen or 0, info.events)
-    await call.hub.delete(info.id)
+    await call.hub.delete(info.id, Path(unspell_folder(info.workspace)))
     return NoResult()
 
 
