@@ -49,6 +49,7 @@ FLOORS = [
         "extras",
         "checks",
         "sub_commands",
+        "listening",
     ],
     ["events", "arguments", "images"],
     ["context", "tools", "models", "store", "repetition", "refusals"],

@@ -276,6 +276,8 @@ class _Connection(TCPServer):
                 await self.protocol.initiate()
                 await self.idle_task.restart(self._task_group, self._idle_timeout)
                 await self._read_data()
+                # It would keep the place of a connection that the client has closed.
+                await self.idle_task.stop()
         except OSError:
             pass
         finally:

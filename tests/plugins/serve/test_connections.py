@@ -5,16 +5,17 @@ import contextlib
 import logging
 import os
 import struct
+import tracemalloc
 
 import pytest
 import trio
 import trio.testing
-from hypercorn.app_wrappers import ASGIWrapper
-from hypercorn.events import Closed, RawData
-from hypercorn.trio.worker_context import WorkerContext
 from hilum.testing import say
 from hilum_serve.http_server import ConnectionFacts, _Connection, make_config
 from hilum_serve.settings import ServeSettings
+from hypercorn.app_wrappers import ASGIWrapper
+from hypercorn.events import Closed, RawData
+from hypercorn.trio.worker_context import WorkerContext
 from served import serving
 
 # The last bytes of the answer to a handshake, and of nothing else in these tests.
@@ -196,10 +197,12 @@ async def test_known_users_do_not_drop_each_other(project):
 
 
 async def test_a_refused_handshake_ends_its_connection(project):
-    async with serving(project) as served:
-        async with await trio.open_tcp_stream("127.0.0.1", served.port) as stream:
-            await stream.send_all(handshake(served, "x", version=12))
-            await wait_until_closed(stream)
+    async with (
+        serving(project) as served,
+        await trio.open_tcp_stream("127.0.0.1", served.port) as stream,
+    ):
+        await stream.send_all(handshake(served, "x", version=12))
+        await wait_until_closed(stream)
 
 
 # --- clients that leave ---------------------------------------------------------------------------
@@ -239,9 +242,10 @@ async def test_closing_and_sending_at_the_same_time_do_not_collide():
             nursery.start_soon(connection.run)
             await trio.testing.wait_all_tasks_blocked()
             # Started in an order that trio chooses at random.
-            nursery.start_soon(connection.protocol_send, Closed())
-            nursery.start_soon(connection.protocol_send, RawData(b"x" * 100_000))
-            nursery.start_soon(wait_until_closed, client)
+            async with trio.open_nursery() as sending:
+                sending.start_soon(connection.protocol_send, Closed())
+                sending.start_soon(connection.protocol_send, RawData(b"x" * 100_000))
+                sending.start_soon(wait_until_closed, client)
     await listener.aclose()
 
 
@@ -285,3 +289,29 @@ async def test_clients_that_leave_in_the_middle_are_no_error(project, capsys, no
             assert (await client.get("/api/me")).status_code == 200
     assert "error" not in capsys.readouterr().err
     assert notes == []
+
+
+async def test_readers_that_are_behind_keep_little_memory(project):
+    """Each keeps a part of the log, and not all that it still has to get."""
+    big = "x" * 250_000
+    readers = 10
+    async with serving(project, answers=[say(big)] * 8) as served:
+        hosted = await served.hub.create(served.hub.workspaces[0], served.owner)
+        for number in range(8):
+            await hosted.session.run(f"Go {number}")
+        tracemalloc.start()
+        try:
+            held = await hold_idle(served, readers, handshake(served, hosted.id))
+            for stream in held:
+                await read_until(stream, b'"hello"')
+            # Long enough for the buffers of the system to fill, and shorter than ``SEND_SECONDS``.
+            await trio.sleep(1.0)
+            kept, peak = tracemalloc.get_traced_memory()
+            assert len(served.running.streams.readers) == readers
+        finally:
+            tracemalloc.stop()
+        for stream in held:
+            await trio.aclose_forcefully(stream)
+        # The log has more than 2 MB.
+        assert kept < readers * 2_000_000
+        assert peak < readers * 2_500_000
