@@ -569,7 +569,7 @@ class JoinedSession(Session):
 
     async def repeat_call(self, call: str) -> Run:
         """Repeat a failed call; see ``Session.repeat_call``."""
-        agent = (await find_call(self.journal, call)).agent
+        agent = (await find_call(self, call)).agent
         reply = await self.request(RepeatCall(call))
         return self.find_run(reply.result, agent)
 
