@@ -146,6 +146,7 @@ _MODULES = (
     "services",
     "settings",
     "sharing",
+    "shell_lines",
     "signature",
     "store",
     "testing",

@@ -15,7 +15,7 @@ from hilum.errors import E_BAD_ARGS, E_BUSY, E_NOT_INSTALLED, E_UNKNOWN
 from hilum.events import ApprovalAsked
 from hilum.hooks import PLUGIN_EXCEPTIONS, describe_error
 from hilum.sharing import JoinedSession
-from hilum.sharing.messages import AcceptPlan, Answer, AnswerQuestion, RejectPlan
+from hilum.sharing.messages import AcceptPlan, Answer, AnswerQuestion, RejectPlan, Revoke
 from hilum_view import Approval, Question
 
 from hilum_serve.api.shared_types import (
@@ -24,6 +24,7 @@ from hilum_serve.api.shared_types import (
     NoResult,
     ShortText,
     StartedRun,
+    carry_out,
     describe_run,
     explain_late_answer,
 )
@@ -289,19 +290,17 @@ async def _answer(call: Call[Any, Any], identity: str, given: ApprovalAnswer) ->
     session = hosted.session
     is_own = find_approval(hosted, identity) is not None
     try:
-        if isinstance(session, JoinedSession):
-            # Only the process that has the session open knows whether the answer is in time.
-            await session.request(
-                Answer(identity, given.accepted, given.reason, given.remember, given.arguments)
-            )
-        else:
-            session.answer(
+        await carry_out(
+            session,
+            Answer(identity, given.accepted, given.reason, given.remember, given.arguments),
+            lambda: session.answer(
                 identity,
                 given.accepted,
                 reason=given.reason,
                 remember=given.remember,
                 arguments=given.arguments,
-            )
+            ),
+        )
     except HilumError as error:
         by = hosted.answered_by.get(identity, "")
         if not is_own and not by and not _was_asked(hosted, identity):
@@ -416,26 +415,25 @@ async def list_questions(call: Call[None, None]) -> QuestionList:
 async def answer_question(call: Call[None, QuestionAnswer]) -> NoResult:
     """Answer a question of an agent; the first answer wins."""
     hosted = call.hosted
+    session = hosted.session
     identity = call.path["question"]
-    if isinstance(hosted.session, JoinedSession):
-        if not _question_asked_at(call) and identity not in hosted.answered_by:
-            raise Problem(404, E_UNKNOWN, "There is no such open question in this session.")
-        # Only the process that has the session open knows whether the answer is in time.
-        await hosted.session.request(AnswerQuestion(identity, tuple(call.body.answers)))
-        hosted.note_answer(identity, call.user)
-        return NoResult()
-    questions = hosted.session.plugin(UserQuestions)
+    answers = tuple(call.body.answers)
+    by = hosted.answered_by.get(identity, "")
+    if not by and not _question_asked_at(call):
+        raise Problem(404, E_UNKNOWN, "There is no such open question in this session.")
+    questions = session.plugin(UserQuestions)
     if questions is None or not questions.is_open(identity):
-        by = hosted.answered_by.get(identity, "")
-        if not by and not _question_asked_at(call):
-            raise Problem(404, E_UNKNOWN, "There is no such open question in this session.")
         raise Problem(
             409,
             E_BUSY,
             f"Your answer was too late: {by or 'someone'} has answered it, or it expired.",
             "The conversation shows the answer.",
         )
-    questions.answer(identity, tuple(call.body.answers))
+    await carry_out(
+        session,
+        AnswerQuestion(identity, answers),
+        lambda: questions.answer(identity, answers),
+    )
     hosted.note_answer(identity, call.user)
     return NoResult()
 
@@ -583,6 +581,8 @@ async def revoke_grant(call: Call[GrantQuery, None]) -> NoResult:
     """Revoke a lasting approval of the session; stored rules stay."""
     session = call.hosted.session
     named = [each for each in session.grants if call.query.scope in (each, _hash_scope(each))]
-    if not named or not session.revoke(named[0]):
+    if not named:
         raise Problem(404, E_UNKNOWN, "There is no such lasting approval in this session.")
+    scope = named[0]
+    await carry_out(session, Revoke(scope), lambda: session.revoke(scope))
     return NoResult()

@@ -13,7 +13,7 @@ from hilum.settings import FILE, change, config_folder
 from hilum.window import WindowPart, measure_window
 from hilum_view import Answer, Card, Spending, Spent, ToolUse
 
-from hilum_serve.api.shared_types import Seq, require_right
+from hilum_serve.api.shared_types import Seq, change_session_settings, require_right
 from hilum_serve.api.work import find_card, needs_administer
 from hilum_serve.hub import HostedSession
 from hilum_serve.operations import Call, operation
@@ -757,7 +757,7 @@ async def change_settings(call: Call[None, SettingsChange]) -> SettingList:
         require_right(call, "administer", "Changing the user's settings")
     if wanted.approve is not None:
         require_right(call, "approve", "Changing the approval policy")
-        hosted.session.set(approve=wanted.approve)
+        await change_session_settings(hosted.session, approve=wanted.approve)
     path = config_folder(hosted.session.kernel.environ) / FILE
     for key, value in stored:
         await trio.to_thread.run_sync(change, path, key, value)
