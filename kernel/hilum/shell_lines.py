@@ -122,6 +122,10 @@ async def run_shell_line(session: Session, line: ShellLine, changed: Callable[[]
     except trio.Cancelled:
         line.stopped = True
         raise
+    except BaseExceptionGroup as group:
+        # Several tasks read the output of a command, so its cancellation is a group.
+        line.stopped = group.subgroup(trio.Cancelled) is not None
+        raise
 
 
 async def stop_background_command(command: BackgroundCommand) -> None:

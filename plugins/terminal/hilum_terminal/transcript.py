@@ -369,7 +369,8 @@ class Transcript:
             if attached:
                 rows.append(theme.paint(cut(_describe_attached(attached), width), "dim"))
             if prompt.images:
-                images = "1 image" if prompt.images == 1 else f"{prompt.images} images"
+                number = len(prompt.images)
+                images = "1 image" if number == 1 else f"{number} images"
                 rows.append(theme.paint(f"  + {images}", "dim"))
             return rows
 
