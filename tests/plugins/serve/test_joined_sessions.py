@@ -7,6 +7,7 @@ import trio
 from api_calls import Api, check, open_api, refusal
 from hilum import Session, UsageError
 from hilum.sharing import JoinedSession, joined_history
+from hilum.sharing.messages import AcceptPlan
 from hilum.testing import pause, say, use
 from served import serving
 
@@ -16,13 +17,13 @@ def write(name, text):
 
 
 @asynccontextmanager
-async def two_servers(project, answers, **options):
+async def two_servers(project, answers, *, mode=None, **options):
     """Yield a client of the server that has a session open, one of a server that joined it, and
     the joined session."""
     async with (
         serving(project, answers=answers, **options) as owner,
         serving(project, **options) as joined,
-        open_api(owner, project, approve="auto") as api,
+        open_api(owner, project, approve="auto", mode=mode) as api,
         joined.client() as client,
     ):
         # A session in which nothing happened is not in the store.
@@ -167,3 +168,19 @@ async def test_wishes_reach_the_owner(project):
         await other.post("/stop", {})
         run = await api.get(f"/runs/{started['run']}", wait=20)
         assert run["state"] == "stopped"
+
+
+async def test_a_plan_of_a_joined_session_is_decided_by_its_id(project):
+    options = {"plugins": ("files", "guard", "plan", "prompt", "store")}
+    answers = ["The plan.", "Carried out."]
+    async with two_servers(project, answers, mode="plan", **options) as (api, other, hosted):
+        plan = await api.wait_for("plan")
+        with pytest.raises(UsageError, match="no longer waits") as refused:
+            await hosted.session.request(AcceptPlan(None, "main", "another"))
+        assert refused.value.code == "E_BUSY"
+        assert (await api.get("/plans"))["plans"] == [plan]
+        unknown = await other.call("POST", "/plans/missing", {"accepted": True})
+        assert refusal(unknown) == (404, "E_UNKNOWN")
+        started = (await other.post(f"/plans/{plan['id']}", {"accepted": True}))["run"]
+        run = await api.get(f"/runs/{started['run']}", wait=20)
+        assert run["text"] == "Carried out."
