@@ -56,7 +56,7 @@ _HOMES = {
         "hookimpl",
         "hookspec",
     ),
-    "images": ("read_image",),
+    "images": ("find_media_type", "identify_image", "measure_image", "read_image"),
     "kernel": ("Kernel", "open_kernel"),
     "messages": (
         "AssistantMessage",
@@ -147,6 +147,7 @@ _MODULES = (
     "services",
     "settings",
     "sharing",
+    "shell_lines",
     "signature",
     "store",
     "testing",

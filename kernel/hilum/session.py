@@ -393,7 +393,7 @@ class Session:
                 another one.
         """
         self._check_log()
-        found = await find_call(self.journal, call)
+        found = await find_call(self, call)
         repeated = found.copy_call(os.urandom(6).hex())
         actor = self._find_agent(found.agent)
         if actor.parent:

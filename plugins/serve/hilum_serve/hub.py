@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -25,10 +26,12 @@ from hilum.store import SessionInfo, Store, unspell_folder
 from hilum_view import SessionView
 from hilum_view.fuzzy_index import FuzzyIndex
 
+from hilum_serve.background_commands import watch_background_commands
 from hilum_serve.exports import MAX_EXPORTS
 from hilum_serve.feed import Feed
 from hilum_serve.problems import E_RATE, Problem
 from hilum_serve.session_state import SessionState, describe_state
+from hilum_serve.shell_lines import ShellLines
 from hilum_serve.users import User
 
 Ending = Literal["", "closed", "restart"]
@@ -64,6 +67,8 @@ class HostedSession:
         answered_by: Names of the users who gave answers, by the id of the approval or question.
         files: The files of its folder, for completion.
         lock: Held by operations that must not run at the same time, such as undo and rewind.
+        shell_lines: The commands that users run in it.
+        clock_began: Unix time at which trio's clock was 0.
         is_own: Whether the server opened the session, and not a terminal in the same process.
     """
 
@@ -81,6 +86,9 @@ class HostedSession:
         self.title = title
         self.branch = ""
         self.view = SessionView()
+        self.clock_began = time.time() - trio.current_time()
+        # The lines are a part of the state, and show readers what changes in them.
+        self.shell_lines = ShellLines(session, lambda: self.feed.note_state())
         self.feed = Feed(session, self.view, self.make_state, on_news)
         self.answered_by: dict[str, str] = {}
         self.files = WorkspaceFiles(FuzzyIndex)
@@ -122,8 +130,8 @@ class HostedSession:
 
     @property
     def is_busy(self) -> bool:
-        """Whether an operation, a reader or a run needs the session open."""
-        return self._uses > 0 or bool(self.session.runs)
+        """Whether an operation, a reader, a run or a user's command needs the session open."""
+        return self._uses > 0 or bool(self.session.runs) or self.shell_lines.is_running
 
     def check_reached(self, after: int) -> None:
         """Check that the log has an event of which a client says that it has it.
@@ -393,7 +401,7 @@ class Hub:
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(hosted.feed.run)
-                nursery.start_soon(_watch_branch, hosted)
+                _start_watching(nursery, hosted)
                 await hosted.feed.reached(hosted.last)
                 yield hosted
                 nursery.cancel_scope.cancel()
@@ -496,7 +504,7 @@ class Hub:
             await hosted.feed.reached(hosted.last)
             opening.hosted = hosted
             opening.ready.set()
-            nursery.start_soon(_watch_branch, hosted)
+            _start_watching(nursery, hosted)
             nursery.start_soon(self._close_when_idle, opening, hosted)
             nursery.start_soon(self._close_when_ended, opening, hosted)
             await opening.close.wait()
@@ -538,6 +546,13 @@ class Hub:
             f"A session in {workspace.name} ended because of an error ({type(first).__name__}).",
             "Open it again to continue; the server's terminal shows what happened.",
         )
+
+
+def _start_watching(nursery: trio.Nursery, hosted: HostedSession) -> None:
+    """Start what keeps the state of an open session up to date, and let users run commands."""
+    hosted.shell_lines.open(nursery)
+    nursery.start_soon(_watch_branch, hosted)
+    nursery.start_soon(watch_background_commands, hosted.session, hosted.feed)
 
 
 async def _watch_branch(hosted: HostedSession) -> None:

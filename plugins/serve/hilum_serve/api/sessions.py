@@ -15,6 +15,7 @@ from hilum_serve.api.shared_types import (
     Name,
     NoResult,
     Seq,
+    change_session_settings,
     refuse_while_working,
     require_right,
 )
@@ -291,7 +292,9 @@ async def change_session(call: Call[None, SessionChange]) -> SessionState:
     hosted = call.hosted
     if change.approve is not None:
         require_right(call, "approve", "Changing the approval policy")
-    hosted.session.set(mode=change.mode, model=change.model, approve=change.approve)
+    await change_session_settings(
+        hosted.session, mode=change.mode, model=change.model, approve=change.approve
+    )
     if change.title is not None:
         title = " ".join(change.title.split())
         await call.hub.store.rename(hosted.id, title)
