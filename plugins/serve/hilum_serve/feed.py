@@ -425,14 +425,14 @@ class Feed:
             events = [event for event in events if after < event.seq <= seq]
             if not events:
                 break
-            elements = [element for event in events for element in encode_event(event, vocabulary)]
-            for part in _slice(elements):
+            # A client that has seen a number must have all elements of the event.
+            for part in _slice([encode_event(event, vocabulary) for event in events]):
                 yield part
             after = events[-1].seq
         elements = []
         for delta, at in outputs:
             elements += encode_delta(delta, at, vocabulary)
-        for part in _slice(elements):
+        for part in _slice([[element] for element in elements]):
             yield part
 
     async def _read_page(self, after: int) -> Sequence[ev.Event]:
@@ -499,24 +499,25 @@ def _kind(kind: str) -> Any:
     return kind
 
 
-def _slice(elements: list[Element]) -> Iterator[list[Element]]:
-    """Yield elements in lists of limited size."""
+def _slice(groups: Sequence[list[Element]]) -> Iterator[list[Element]]:
+    """Yield elements in lists of limited size; those of a group stay together."""
     part: list[Element] = []
     size = 0
-    for element in elements:
-        length = len(element[1])
-        if part and (size + length > MAX_SLICE or len(part) >= MAX_PER_MESSAGE):
+    for group in groups:
+        length = sum(len(text) for _, text in group)
+        is_full = size + length > MAX_SLICE or len(part) + len(group) > MAX_PER_MESSAGE
+        if part and is_full:
             yield part
             part = []
             size = 0
-        part.append(element)
+        part += group
         size += length
     if part:
         yield part
 
 
 async def _yield_slices(elements: list[Element]) -> AsyncGenerator[list[Element], None]:
-    for part in _slice(elements):
+    for part in _slice([[element] for element in elements]):
         yield part
 
 

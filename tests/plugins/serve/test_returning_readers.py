@@ -9,10 +9,13 @@ from random import Random
 
 import pytest
 import trio
+from cut_connections import open_cut_proxy
 from hilum import Call, tool
+from hilum.events import Delta
 from hilum.messages import Thinking
 from hilum.testing import pause, plugin, say, use
 from hilum.testing.script import Answer
+from hilum_serve import client
 from hilum_serve.feed import encode_event
 from hilum_serve.settings import ServeSettings
 from returning_readers import ReturningReader
@@ -189,3 +192,87 @@ async def check_end(reader, hosted, trial):
         assert copy.state["approve"] == "auto"
     else:
         assert copy.facts == wanted, about
+
+
+class Program:
+    """A program that reads a session with the Python client.
+
+    Attributes:
+        seqs: The numbers of the events that it got.
+        texts: The output that it got, by its number and kind.
+        news: Set, and then replaced by a new event, when something has arrived.
+    """
+
+    def __init__(self):
+        self.seqs = []
+        self.texts = {}
+        self.news = trio.Event()
+
+    async def read(self, session):
+        """Read until cancelled."""
+        async for item in session.events(deltas=True):
+            if isinstance(item, Delta):
+                key = (item.seq, item.kind)
+                self.texts[key] = self.texts.get(key, "") + item.text
+            else:
+                self.seqs.append(item.seq)
+            self.news.set()
+            self.news = trio.Event()
+
+    async def wait_for_output(self, step):
+        """Wait until the newest output of a kind is as wanted."""
+        with trio.move_on_after(20):
+            while self.find_text(step.kind) != step.whole:
+                await self.news.wait()
+
+    def find_text(self, kind):
+        """Return the newest output of a kind."""
+        keys = [key for key in self.texts if key[1] == kind]
+        return self.texts[max(keys)] if keys else ""
+
+
+async def test_the_python_client_over_lost_connections(project, trials):
+    cuts = 0
+    for trial in range(trials(2, 100)):
+        cuts += await replay_for_program(project, trial)
+    assert cuts > 2
+
+
+async def replay_for_program(project, trial):
+    """Run a history before a program, and return how many connections broke."""
+    random = Random(trial)
+    history = History(random)
+    plugins = ("prompt", "store", plugin("printer", history.make_tool()))
+    settings = ServeSettings(requests_per_minute=100_000)
+    cuts = 0
+    async with open_cut_proxy() as proxy:
+        hosts = [f"127.0.0.1:{proxy.port}"]
+        options = {"plugins": plugins, "settings": settings, "hosts": hosts}
+        async with serving(project, answers=history.answers, **options) as served:
+            proxy.target = served.port
+            async with (
+                client.connect(f"http://{hosts[0]}", served.token) as server,
+                server.open_session(project) as session,
+                trio.open_nursery() as nursery,
+            ):
+                program = Program()
+                nursery.start_soon(program.read, session)
+                run = await session.prompt("Go")
+                for step in history.steps:
+                    if random.random() < 0.5:
+                        cuts += proxy.cut()
+                    step.gate.set()
+                    if step.kind:
+                        await program.wait_for_output(step)
+                        assert program.find_text(step.kind) == step.whole, trial
+                assert (await run.wait()).state == "completed"
+                hosted = served.hub.find_hosted(session.id)
+                with trio.move_on_after(20):
+                    while len(program.seqs) < hosted.last:
+                        await program.news.wait()
+                assert program.seqs == list(range(1, hosted.last + 1)), trial
+                await hosted.catch_up()
+                seen = hosted.feed.describe_entries(session.view.entries)
+                assert plain(seen) == plain(hosted.feed.describe_entries(hosted.view.entries))
+                nursery.cancel_scope.cancel()
+    return cuts

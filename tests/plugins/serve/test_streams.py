@@ -306,6 +306,32 @@ async def test_other_vocabularies_are_renamings(project, vocabulary):
         assert seqs == sorted(seqs)
 
 
+async def test_the_elements_of_an_event_stay_together(project, monkeypatch):
+    monkeypatch.setattr("hilum_serve.feed.MAX_PER_MESSAGE", 1)
+    (project / "a.txt").write_text("text")
+    calls = use("read_file", path="a.txt") + use("read_file", path="a.txt", offset=1)
+    async with serving(project, answers=[say("I look.") + calls, say("Done.")]) as served:
+        hosted = await served.hub.create(served.hub.workspaces[0], served.owner)
+        await hosted.session.run("Go")
+        await hosted.catch_up()
+        facts = []
+        names = []
+        async with served.socket(hosted.id, vocabulary="002") as socket:
+            while "agent:complete" not in names:
+                message = await socket.receive()
+                names = [each["type"] for each in message]
+                if names != ["hello"]:
+                    facts.append([each["seq"] for each in message])
+        # A client that returns with any of these numbers lacks no element of the same event.
+        assert [len(set(seqs)) for seqs in facts] == [1] * len(facts)
+        firsts = [seqs[0] for seqs in facts]
+        assert firsts == sorted(set(firsts))
+        assert max(len(seqs) for seqs in facts) == 3
+        # Of server-sent events, only the last element of an event has its number.
+        answer = await served.read_events(hosted.id, facts[-1][0], query="?vocabulary=002")
+        assert re.findall(rb"^id: (\d+)$", answer, re.M) == [b"%d" % seqs[0] for seqs in facts]
+
+
 async def test_random_lost_connections_lose_and_double_nothing(project, trials):
     count = trials(10, 100)
     words = " ".join(f"word{number}" for number in range(400))
