@@ -82,7 +82,9 @@ class History:
         added = []
         for _ in range(count):
             size = self._random.choice((1, 5, 50, 20_000 if kind == "text" else 100))
-            piece = "".join(self._random.choices(ALPHABET, k=size))
+            # An answer of nothing but white space would count as none.
+            number = len(self.steps) + len(added)
+            piece = f"{number}{''.join(self._random.choices(ALPHABET, k=size))}"
             whole += piece
             added.append(Step(kind, piece, whole))
         self.steps += added
@@ -118,6 +120,7 @@ def list_facts(events, vocabulary):
     return [json.loads(text) for event in events for _, text in encode_event(event, vocabulary)]
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("transport", ["socket", "stream"])
 async def test_random_histories_over_lost_connections(project, trials, transport):
     cuts = 0
@@ -153,7 +156,8 @@ async def replay(project, transport, trial):
                         reader.cut()
                 step.gate.set()
                 await check_output(readers, step, trial)
-            await run.wait()
+            ended = await run.wait()
+            assert ended.state == "completed", (trial, ended)
             hosted.session.set(approve="auto")
             await hosted.catch_up()
             for reader in readers:
@@ -231,6 +235,7 @@ class Program:
         return self.texts[max(keys)] if keys else ""
 
 
+@pytest.mark.timeout(900)
 async def test_the_python_client_over_lost_connections(project, trials):
     cuts = 0
     for trial in range(trials(2, 100)):
@@ -265,7 +270,8 @@ async def replay_for_program(project, trial):
                     if step.kind:
                         await program.wait_for_output(step)
                         assert program.find_text(step.kind) == step.whole, trial
-                assert (await run.wait()).state == "completed"
+                ended = await run.wait()
+                assert ended.state == "completed", (trial, ended)
                 hosted = served.hub.find_hosted(session.id)
                 with trio.move_on_after(20):
                     while len(program.seqs) < hosted.last:
