@@ -120,17 +120,10 @@ def list_facts(events, vocabulary):
     return [json.loads(text) for event in events for _, text in encode_event(event, vocabulary)]
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.slow(cases=4)
 @pytest.mark.parametrize("transport", ["socket", "stream"])
-async def test_random_histories_over_lost_connections(project, trials, transport):
-    cuts = 0
-    for trial in range(trials(2, 100)):
-        cuts += await replay(project, transport, trial)
-    assert cuts > 10
-
-
-async def replay(project, transport, trial):
-    """Run a history before readers of all vocabularies, and return how many connections broke."""
+@pytest.mark.parametrize("trial", range(100))
+async def test_random_histories_over_lost_connections(project, transport, trial):
     random = Random(trial)
     history = History(random)
     plugins = ("prompt", "store", plugin("printer", history.make_tool()))
@@ -152,7 +145,7 @@ async def replay(project, transport, trial):
             run = await hosted.session.prompt("Go")
             for step in history.steps:
                 for reader in lossy:
-                    if random.random() < 0.5:
+                    if step is history.steps[0] or random.random() < 0.5:
                         reader.cut()
                 step.gate.set()
                 await check_output(readers, step, trial)
@@ -165,7 +158,7 @@ async def replay(project, transport, trial):
             views = [reader.copy.state for reader in readers if reader.vocabulary == "view"]
             assert views[0] == views[1], trial
             nursery.cancel_scope.cancel()
-    return sum(reader.connections - 1 for reader in lossy)
+    assert min(reader.connections for reader in lossy) > 1
 
 
 async def check_output(readers, step, trial):
@@ -235,16 +228,9 @@ class Program:
         return self.texts[max(keys)] if keys else ""
 
 
-@pytest.mark.timeout(900)
-async def test_the_python_client_over_lost_connections(project, trials):
-    cuts = 0
-    for trial in range(trials(2, 100)):
-        cuts += await replay_for_program(project, trial)
-    assert cuts > 2
-
-
-async def replay_for_program(project, trial):
-    """Run a history before a program, and return how many connections broke."""
+@pytest.mark.slow(cases=2)
+@pytest.mark.parametrize("trial", range(100))
+async def test_the_python_client_over_lost_connections(project, trial):
     random = Random(trial)
     history = History(random)
     plugins = ("prompt", "store", plugin("printer", history.make_tool()))
@@ -264,7 +250,7 @@ async def replay_for_program(project, trial):
                 nursery.start_soon(program.read, session)
                 run = await session.prompt("Go")
                 for step in history.steps:
-                    if random.random() < 0.5:
+                    if step is history.steps[0] or random.random() < 0.5:
                         cuts += proxy.cut()
                     step.gate.set()
                     if step.kind:
@@ -281,4 +267,4 @@ async def replay_for_program(project, trial):
                 seen = hosted.feed.describe_entries(session.view.entries)
                 assert plain(seen) == plain(hosted.feed.describe_entries(hosted.view.entries))
                 nursery.cancel_scope.cancel()
-    return cuts
+    assert cuts > 0
