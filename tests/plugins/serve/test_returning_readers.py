@@ -158,7 +158,7 @@ async def test_random_histories_over_lost_connections(project, transport, trial)
             views = [reader.copy.state for reader in readers if reader.vocabulary == "view"]
             assert views[0] == views[1], trial
             nursery.cancel_scope.cancel()
-    assert min(reader.connections for reader in lossy) > 1
+    assert sum(reader.connections for reader in lossy) > len(lossy)
 
 
 async def check_output(readers, step, trial):
