@@ -140,6 +140,7 @@ _MODULES = (
     "frontmatter",
     "hooks",
     "hosts",
+    "journal",
     "listening",
     "messages",
     "models",

@@ -441,12 +441,13 @@ class Feed:
             after = events[-1].seq
             limit = _choose_limit(events)
             # Encoded while it is sent: a reader keeps one part of the page, and not all of it.
-            for part in _slice(_encode_events(events, vocabulary)):
+            # A client that has seen a number must have all elements of the event.
+            for part in _slice(encode_event(event, vocabulary) for event in events):
                 yield part
         elements: list[Element] = []
         for delta, at in outputs:
             elements += encode_delta(delta, at, vocabulary)
-        for part in _slice(elements):
+        for part in _slice([[element] for element in elements]):
             yield part
 
     async def _read_page(self, after: int, limit: int = MAX_PAGE) -> Sequence[ev.Event]:
@@ -524,29 +525,25 @@ def _choose_limit(events: Sequence[ev.Event]) -> int:
     return max(1, min(fitting, 2 * max(len(events), FIRST_PAGE), MAX_PAGE))
 
 
-def _encode_events(events: Sequence[ev.Event], vocabulary: Vocabulary) -> Iterator[Element]:
-    for event in events:
-        yield from encode_event(event, vocabulary)
-
-
-def _slice(elements: Iterable[Element]) -> Iterator[list[Element]]:
-    """Yield elements in lists of limited size."""
+def _slice(groups: Iterable[Sequence[Element]]) -> Iterator[list[Element]]:
+    """Yield elements in lists of limited size; those of a group stay together."""
     part: list[Element] = []
     size = 0
-    for element in elements:
-        length = len(element[1])
-        if part and (size + length > MAX_SLICE or len(part) >= MAX_PER_MESSAGE):
+    for group in groups:
+        length = sum(len(text) for _, text in group)
+        is_full = size + length > MAX_SLICE or len(part) + len(group) > MAX_PER_MESSAGE
+        if part and is_full:
             yield part
             part = []
             size = 0
-        part.append(element)
+        part += group
         size += length
     if part:
         yield part
 
 
 async def _yield_slices(elements: list[Element]) -> AsyncGenerator[list[Element], None]:
-    for part in _slice(elements):
+    for part in _slice([[element] for element in elements]):
         yield part
 
 

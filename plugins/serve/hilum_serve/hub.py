@@ -45,6 +45,8 @@ IDLE_CHECK_SECONDS = 0.05
 MAX_ANSWERS = 200
 MAX_OPEN = 500
 """Maximum number of sessions that are open at the same time."""
+MAX_ID = 100
+"""Maximum number of characters of a session's id."""
 BRANCH_SECONDS = 5.0
 """Seconds after which the git branch of a folder is read again."""
 
@@ -259,7 +261,7 @@ class Hub:
         if hosted is not None and not hosted.is_own and user.may_enter(hosted.workspace):
             return SessionInfo(hosted.id, str(hosted.workspace), hosted.session.kind, hosted.title)
         try:
-            info = await self.store.info(session) if _is_id(session) else None
+            info = await self.store.info(session) if is_session_id(session) else None
         except StoreError as error:
             # The store also finds sessions by the beginning of their id, and names all of them.
             if error.code != E_UNKNOWN:
@@ -571,5 +573,8 @@ def unknown_session() -> Problem:
     return Problem(404, E_UNKNOWN, "There is no such session.", "GET /api/sessions lists them.")
 
 
-def _is_id(text: str) -> bool:
-    return text.isascii() and all(each.isalnum() or each in "-_." for each in text)
+def is_session_id(text: str) -> bool:
+    """Return whether a text has the form of a session's id."""
+    if not text.isascii() or len(text) > MAX_ID or text.startswith("."):
+        return False
+    return all(each.isalnum() or each in "-_." for each in text)

@@ -23,7 +23,7 @@ from starlette.types import Receive, Scope, Send
 
 from hilum_serve.feed import Element, encode_text, join_elements
 from hilum_serve.http_server import FRAME, find_facts
-from hilum_serve.hub import HostedSession, Hub
+from hilum_serve.hub import HostedSession, Hub, is_session_id, unknown_session
 from hilum_serve.problems import E_METHOD, E_RATE, E_RIGHTS, Problem, find_status, make_reply
 from hilum_serve.tokens import Tokens
 from hilum_serve.users import User
@@ -191,6 +191,9 @@ class Streams:
         if scope["type"] != "websocket":
             text = "This address is a WebSocket."
             raise Problem(400, E_BAD_ARGS, text, "For server-sent events: …/stream")
+        # No page asks for such a session, so the status need not be sent over a WebSocket.
+        if not is_session_id(path["session"]):
+            raise unknown_session()
         is_accepted = False
         try:
             query = _read_query(scope)
