@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-MODULES = ("sessions", "work", "decisions", "facts", "files", "going_back")
+MODULES = ("sessions", "work", "decisions", "facts", "searching", "files", "going_back")
 """The modules with operations; each one adds its own to the table when it is imported."""
 
 

@@ -198,6 +198,9 @@ export class SessionApi {
   setSettings(body) { return this.change('PATCH', '/settings', body); }
   complete(text, signal) { return this.get('/complete', { text }, { signal }); }
   entries(before, limit = 200) { return this.get('/entries', { before, limit }); }
+  search(q, { before, after, limit }, signal) {
+    return this.get('/search', { q, before, after, limit }, { signal });
+  }
   events(after, limit) { return this.get('/events', { after, limit }); }
   result(call, offset, limit) {
     return this.get(`/calls/${id(call)}/result`, { offset, limit });

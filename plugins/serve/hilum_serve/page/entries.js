@@ -1,13 +1,14 @@
 // Draws the entries of a conversation: prompts, answers, calls, notices and ends of runs.
 
 import { html, nothing, render } from './vendor/lit-html/lit-html.js';
-import { drawCard, drawStreamingCall, estimateCard } from './cards.js';
+import { drawCard, drawStreamingCall, estimateCard, loadResultPage } from './cards.js';
 import { copyFrom } from './copying.js';
 import { baseName, formatCost, formatDuration, formatTokens, oneLine } from './format.js';
 import { icon } from './icons.js';
 import { StreamingMarkdown } from './markdown.js';
 import { t } from './strings.js';
 
+const MAX_PARTS = 10; // parts of a long result that are loaded for one search
 const HIDDEN_NOTICES = new Set(['rejected']);
 
 /** Return whether an entry is shown. */
@@ -137,7 +138,7 @@ export class EntryRows {
     return html`<div class="bubble">
         ${entry.steers ? html`<span class="tag">${t('steered')}</span>` : nothing}
         <div class="plain-text" dir="auto">${text}</div>
-        ${entry.attached ? html`<details><summary>${t('attached_text')}</summary><pre tabindex="0">${entry.attached}</pre></details>` : nothing}
+        ${entry.attached ? html`<details ?open=${this.choices(entry.id).attached}><summary>${t('attached_text')}</summary><pre tabindex="0">${entry.attached}</pre></details>` : nothing}
         ${entry.images ? html`<p class="quiet">${icon('image')} ${t('n_images', { n: entry.images })}</p>` : nothing}
         ${entry.context?.length ? html`<p class="quiet">${t('with_context', { what: entry.context.map((each) => each.source.replace(/^context:/, '')).join(', ') })}</p>` : nothing}
       </div>
@@ -158,7 +159,7 @@ export class EntryRows {
       ${thinking ? this._thinking(entry, thinking, streaming && !text) : nothing}
       ${text.trim() ? html`<div class="answer-text" dir="auto">${this._markdown(entry.id, text, !streaming)}</div>` : nothing}
       ${entry.cut?.text && !choices.wholeText ? html`<p class="quiet">${t('text_cut', { n: formatTokens(entry.cut.text) })}
-        <button type="button" class="text-button" ?disabled=${choices.loading} @click=${() => this._loadAnswer(entry, choices)}>${t('whole_answer')}</button></p>` : nothing}
+        <button type="button" class="text-button" ?disabled=${choices.loading} @click=${() => this.loadAnswer(entry)}>${t('whole_answer')}</button></p>` : nothing}
       ${streaming && !text && !thinking && calls.length === 0 ? html`<p class="waiting-dots" role="status"><span class="visually-hidden">${t('thinking')}</span><i></i><i></i><i></i></p>` : nothing}
       ${calls.map(([id, args]) => drawStreamingCall(entry.tools?.[id] ?? '', args))}
       ${streaming || !text.trim() || entry.calls ? nothing : html`<div class="row-actions">
@@ -167,12 +168,24 @@ export class EntryRows {
       </div>`}`;
   }
 
-  async _loadAnswer(entry, choices) {
+  /** Load the whole text of a long answer. */
+  async loadAnswer(entry) {
+    const choices = this.choices(entry.id);
     choices.loading = true;
     this.page.touch(entry.id);
     choices.wholeText = await this.page.actions.loadAnswer(entry);
     choices.loading = false;
     this.page.touch(entry.id);
+  }
+
+  /** Load a long result up to a number of characters, in a few parts at most. */
+  async loadResult(entry, upto) {
+    const context = this._context(entry.id);
+    for (let part = 0; part < MAX_PARTS && (context.choices.loaded ?? 0) < upto; part++) {
+      if (!(await loadResultPage(entry, context))) {
+        break;
+      }
+    }
   }
 
   _facts(entry) {
