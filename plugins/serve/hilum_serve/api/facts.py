@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 import trio
-from hilum import HilumError, ModelAccess
+from hilum import HilumError, Mode, ModelAccess
 from hilum.errors import E_BAD_ARGS, E_UNKNOWN
 from hilum.messages import Usage
 from hilum.settings import FILE, change, config_folder
@@ -17,6 +17,7 @@ from hilum_serve.api.shared_types import Seq, require_right
 from hilum_serve.api.work import find_card, needs_administer
 from hilum_serve.hub import HostedSession
 from hilum_serve.operations import Call, operation
+from hilum_serve.phrases import Parts, find_parts
 from hilum_serve.problems import Problem
 from hilum_serve.session_state import (
     AgentState,
@@ -449,11 +450,13 @@ class ModeFacts(msgspec.Struct, frozen=True):
         name: Its name.
         description: What the agent may do in it.
         current: Whether the session is in it.
+        description_parts: The description with codes of its sentences, for translations.
     """
 
     name: str
     description: str
     current: bool
+    description_parts: Parts = []
 
 
 class ModeList(msgspec.Struct, frozen=True):
@@ -547,9 +550,11 @@ async def list_modes(call: Call[None, None]) -> ModeList:
     session = call.hosted.session
     current = session.mode.name
     modes = session.modes.values()
-    return ModeList(
-        [ModeFacts(mode.name, mode.description, mode.name == current) for mode in modes]
-    )
+    return ModeList([_describe_mode(mode, mode.name == current) for mode in modes])
+
+
+def _describe_mode(mode: Mode, current: bool) -> ModeFacts:
+    return ModeFacts(mode.name, mode.description, current, find_parts(mode.description))
 
 
 @operation("GET", "/api/sessions/{session}/models", rights="watch", returns=ModelList)

@@ -1,5 +1,7 @@
 // The server's operations. Every request of the page is made here.
 
+import { translate } from './strings.js';
+
 export class ApiError extends Error {
   constructor(status, code, message, hint) {
     super(message);
@@ -125,8 +127,8 @@ async function readError(response) {
   return new ApiError(
     response.status,
     String(problem.code ?? `HTTP ${response.status}`),
-    message,
-    String(problem.hint ?? ''),
+    translate(message, problem.message_parts),
+    translate(String(problem.hint ?? ''), problem.hint_parts),
   );
 }
 

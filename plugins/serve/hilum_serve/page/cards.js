@@ -9,7 +9,7 @@ import { copyFrom } from './copying.js';
 import { diffChoice, drawDiff } from './diff_view.js';
 import { formatBytes, formatCost, formatDuration, formatTokens } from './format.js';
 import { icon } from './icons.js';
-import { t } from './strings.js';
+import { t, translate } from './strings.js';
 import { showHidden } from './visible.js';
 
 const MAX_SHOWN = 12_000; // characters of a text in a card
@@ -134,7 +134,7 @@ function agentActivity(agent) {
   if (agent.status === 'waiting_for_approval') {
     return t('waiting_for_you');
   }
-  return agent.activity || t('thinking');
+  return translate(agent.activity, agent.activity_parts) || t('thinking');
 }
 
 /** Draw the progress and the facts of a sub-agent. */

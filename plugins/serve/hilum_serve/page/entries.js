@@ -6,7 +6,7 @@ import { copyFrom } from './copying.js';
 import { baseName, formatCost, formatDuration, formatTokens, oneLine } from './format.js';
 import { icon } from './icons.js';
 import { StreamingMarkdown } from './markdown.js';
-import { t } from './strings.js';
+import { t, translate } from './strings.js';
 
 const MAX_PARTS = 10; // parts of a long result that are loaded for one search
 const HIDDEN_NOTICES = new Set(['rejected']);
@@ -222,7 +222,7 @@ export class EntryRows {
     const warns = entry.level === 'warning';
     return html`<div class="note ${warns ? 'warning' : ''}">
       ${icon(warns ? 'alert' : 'spark')}
-      <span>${entry.code ? html`<code>${entry.code}</code> ` : nothing}${entry.text}${entry.hint ? html` <span class="quiet">${entry.hint}</span>` : nothing}</span>
+      <span>${entry.code ? html`<code>${entry.code}</code> ` : nothing}${translate(entry.text, entry.parts?.text)}${entry.hint ? html` <span class="quiet">${translate(entry.hint, entry.parts?.hint)}</span>` : nothing}</span>
     </div>`;
   }
 
@@ -233,7 +233,9 @@ export class EntryRows {
     const failed = end.state === 'failed' || end.state === 'timed_out';
     const stopped = end.state === 'stopped' || end.state === 'interrupted';
     const title = stopped ? t('run_stopped') : end.state === 'timed_out' ? t('run_timed_out') : t('run_failed');
-    const facts = [end.error, end.hint, end.left].filter(Boolean);
+    const facts = ['error', 'hint', 'left']
+      .filter((field) => end[field])
+      .map((field) => translate(end[field], entry.parts?.[field]));
     return html`<div class="outcome-box ${failed ? 'failed' : ''}">
       <p class="outcome-title">${icon(failed ? 'alert' : 'stop')} ${end.state === 'completed' ? t('run_completed') : title} ${end.code ? html`<code>${end.code}</code>` : nothing}</p>
       ${facts.map((fact) => html`<p class="quiet plain-text">${fact}</p>`)}

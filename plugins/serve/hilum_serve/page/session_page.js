@@ -18,7 +18,7 @@ import { writeDraft } from './preferences.js';
 import { SessionFacts } from './session_facts.js';
 import { SidePanel } from './side_panel.js';
 import { drawStatus } from './status_bar.js';
-import { t } from './strings.js';
+import { t, translate } from './strings.js';
 import { VirtualList } from './virtual_list.js';
 
 const OLDER = 200;
@@ -530,7 +530,7 @@ export class SessionPage {
     const current = this.store.state[field] || actor[field];
     const items = found.map((each) => {
       const { name } = each;
-      return { value: name, label: each.label ?? name, about: each.about ?? each.description ?? '', current: each.current ?? name === current };
+      return { value: name, label: each.label ?? name, about: each.about ?? translate(each.description ?? '', each.description_parts), current: each.current ?? name === current };
     });
     const value = await pickDialog(title, items);
     if (value) {

@@ -1,6 +1,7 @@
 // All texts of the page. Each row: the key, English, Chinese.
 // In English, a second form after `\u0001` is used for any number but one.
 
+import { PHRASES } from './phrases.js';
 import { preference } from './preferences.js';
 
 /** @type {Array<[string, string, string]>} */
@@ -361,6 +362,29 @@ export function t(key, values = {}, otherwise = undefined) {
   const [one, many = one] = row[COLUMNS[language()]].split('\u0001');
   const text = values.n === 1 ? one : many;
   return text.replace(/\{(\w+)\}/g, (_all, name) => String(values[name] ?? ''));
+}
+
+const phrases = new Map(PHRASES);
+
+/**
+ * Return a text of the server in the language of the page.
+ *
+ * @param {string} text The English text.
+ * @param {Array<string|{code: string, values: object}>} parts Its sentences, as far as they are known.
+ */
+export function translate(text, parts) {
+  if (language() === 'en' || !parts?.length) {
+    return text;
+  }
+  return parts.map((part) => (typeof part === 'string' ? part : translatePhrase(part))).join('');
+}
+
+function translatePhrase({ code, values }) {
+  const text = phrases.get(code) ?? code.replaceAll('_', ' '); // a sentence of a newer server
+  return text.replace(/\{(\w+)\}/g, (_all, name) => {
+    const value = values?.[name] ?? '';
+    return typeof value === 'string' ? value : translate('', value);
+  });
 }
 
 /** Tell the document its language. */
