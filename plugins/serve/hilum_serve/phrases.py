@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache, lru_cache
+from itertools import islice
 from typing import Any
 
 import attrs
@@ -20,7 +21,10 @@ from hilum_serve.phrase_table import PHRASES
 
 MAX_RECOGNIZED = 2_000
 """Characters of the longest text that is examined; hilum's own sentences are shorter."""
-MAX_DEPTH = 4
+MAX_DEPTH = 3
+"""Levels of sentences within sentences."""
+MAX_BORDERS = 8
+"""Number of places at which a text is examined for the end of a sentence: texts of others are long."""
 _PLACEHOLDER = re.compile(r"\{(\w+)([?!]?)\}")
 _BORDER = re.compile(r"(?<=[.!?])\s+|\n")
 
@@ -64,11 +68,12 @@ def _find_parts(text: str, depth: int) -> tuple[str | Phrase, ...]:
     if whole is not None:
         return (whole,)
     # The last border comes first, because a sentence may contain others.
-    for border in reversed(list(_BORDER.finditer(text))):
+    borders = list(islice(_BORDER.finditer(text), MAX_BORDERS))
+    for border in reversed(borders):
         phrase = _recognize(text[: border.start()], depth)
         if phrase is not None:
             return (phrase, border.group(), *_find_parts(text[border.end() :], depth))
-    for border in _BORDER.finditer(text):
+    for border in borders:
         phrase = _recognize(text[border.end() :], depth)
         if phrase is not None:
             return (text[: border.end()], phrase)
