@@ -9,6 +9,7 @@ from hilum import events as events
 from hilum import frontmatter as frontmatter
 from hilum import hooks as hooks
 from hilum import hosts as hosts
+from hilum import listening as listening
 from hilum import processes as processes
 from hilum import services as services
 from hilum import settings as settings
@@ -42,6 +43,9 @@ from hilum.hookspecs import ask as ask
 from hilum.hookspecs import deny as deny
 from hilum.hookspecs import hookimpl as hookimpl
 from hilum.hookspecs import hookspec as hookspec
+from hilum.images import find_media_type as find_media_type
+from hilum.images import identify_image as identify_image
+from hilum.images import measure_image as measure_image
 from hilum.images import read_image as read_image
 from hilum.kernel import Kernel as Kernel
 from hilum.kernel import open_kernel as open_kernel

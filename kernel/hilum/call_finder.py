@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import trio
 from msgspec.structs import replace
@@ -11,10 +12,12 @@ from hilum import events as ev
 from hilum.agents import Agent
 from hilum.deferred_tools import unwrap, wrap
 from hilum.errors import E_BAD_ARGS, E_BUSY, E_UNKNOWN, ToolError, UsageError
-from hilum.journal import Journal
 from hilum.messages import ToolCall, ToolResult
 from hilum.redaction import PLACEHOLDER, WITHHELD
 from hilum.refusals import describe_call
+
+if TYPE_CHECKING:
+    from hilum.session import Session
 
 _LOST = "Its arguments contained a secret, which is not stored."
 
@@ -108,14 +111,26 @@ class CallFinder:
         return ToolCall(identity, call.name, call.arguments)
 
 
-async def find_call(journal: Journal, identity: str) -> CallFinder:
-    """Find the last call with a certain id in the log of a session."""
+async def find_call(session: Session, identity: str) -> CallFinder:
+    """Find the last call with a certain id in the log of a session.
+
+    Args:
+        session: The session.
+        identity: The id of the call.
+    """
+    journal = session.journal
     found = CallFinder(identity)
     last = 0
-    while page := journal.since(last):
+    while last < journal.last:
+        if journal.has_in_memory(last):
+            page: Sequence[ev.AnyEvent] = journal.since(last)
+        else:
+            # The store reads in a thread, so that other tasks can run meanwhile.
+            page = await session.kernel.store.read(session.id, last)
+        if not page:
+            break
         found.apply_all(page)
         last = page[-1].seq
-        # A long log is read page by page, so that other tasks can run meanwhile.
         await trio.lowlevel.checkpoint()
     return found
 

@@ -1,9 +1,11 @@
-"""Images that a user sends with a prompt: reading them from files, and their limits."""
+"""Images: reading those that a user sends with a prompt, their limits, and what a header tells."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
+import struct
 from collections.abc import Sequence
 
 from hilum.errors import E_BAD_ARGS, E_NOT_FOUND, UsageError
@@ -27,6 +29,10 @@ _SIGNATURES = (
     (b"GIF87a", "image/gif"),
     (b"GIF89a", "image/gif"),
 )
+# JPEG markers in the range of frame headers that are not frame headers: DHT, JPG and DAC (ITU T.81,
+# table B.1).
+_NO_FRAME = (0xC4, 0xC8, 0xCC)
+_ID_BYTES = 16
 MEDIA_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
 
@@ -89,6 +95,67 @@ def find_media_type(data: bytes) -> str:
             return media_type
     is_webp = data[:4] == b"RIFF" and data[8:12] == b"WEBP"
     return "image/webp" if is_webp else ""
+
+
+def identify_image(data: bytes) -> str:
+    """Return the content id of an image: a hash of its content, in hexadecimal digits."""
+    return hashlib.blake2b(data, digest_size=_ID_BYTES).hexdigest()
+
+
+def measure_image(data: bytes) -> tuple[int, int]:
+    """Return the width and height of an image in pixels, from its header; zeros if unknown.
+
+    The formats are PNG (its specification, section 11.2.1), JPEG (ITU T.81, B.2.2), WebP (RFC 9649)
+    and GIF (87a and 89a).
+    """
+    media_type = find_media_type(data)
+    width = 0
+    height = 0
+    if media_type == "image/png" and len(data) >= 24:
+        width, height = struct.unpack(">II", data[16:24])
+    elif media_type == "image/gif" and len(data) >= 10:
+        width, height = struct.unpack("<HH", data[6:10])
+    elif media_type == "image/jpeg":
+        width, height = _read_jpeg_size(data)
+    elif media_type == "image/webp":
+        width, height = _read_webp_size(data)
+    return width, height
+
+
+def _read_jpeg_size(data: bytes) -> tuple[int, int]:
+    # The frame header contains the size. Each segment before the frame header is skipped, using its
+    # length.
+    at = 2
+    while at + 9 <= len(data) and data[at] == 0xFF:
+        marker = data[at + 1]
+        if 0xC0 <= marker <= 0xCF and marker not in _NO_FRAME:
+            # Marker (2 bytes), length (2) and precision (1) come first.
+            height, width = struct.unpack(">HH", data[at + 5 : at + 9])
+            return width, height
+        at += 2 + int.from_bytes(data[at + 2 : at + 4], "big")
+    return 0, 0
+
+
+def _read_webp_size(data: bytes) -> tuple[int, int]:
+    if len(data) < 25:
+        return 0, 0
+    # A lossless file may be shorter than the header of another format.
+    data = data.ljust(30, b"\0")
+    # RFC 9649, sections 2.7, 2.5 and 2.6: extended, lossy and lossless files.
+    match data[12:16]:
+        case b"VP8X":
+            width = int.from_bytes(data[24:27], "little")
+            height = int.from_bytes(data[27:30], "little")
+            # The file contains each dimension minus one.
+            return width + 1, height + 1
+        case b"VP8 ":
+            width, height = struct.unpack("<HH", data[26:30])
+            # The upper two bits are a scaling hint.
+            return width & 0x3FFF, height & 0x3FFF
+        case b"VP8L":  # two 14-bit numbers
+            bits = int.from_bytes(data[21:25], "little")
+            return 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)
+    return 0, 0
 
 
 def check_images(images: Sequence[Image], name: str = "An image") -> None:

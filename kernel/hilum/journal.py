@@ -128,11 +128,15 @@ class Journal:
             if (call_id is None and is_answer) or (call_id == call and not is_answer):
                 del self.streams[key]
 
+    def has_in_memory(self, after: int) -> bool:
+        """Return whether all events after a sequence number can be read without the store."""
+        return self._log.last - after <= len(self._recent)
+
     def since(self, after: int) -> list[AnyEvent]:
         """Read all events after a sequence number if they are recent, otherwise a page of them."""
-        missing = self._log.last - after
-        if missing > len(self._recent):
+        if not self.has_in_memory(after):
             return self._log.read(after)
+        missing = self._log.last - after
         # Access to the middle of a deque is slow, so the last events are read from its end.
         newest_first = islice(reversed(self._recent), max(missing, 0))
         return list(newest_first)[::-1]

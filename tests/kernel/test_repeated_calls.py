@@ -354,3 +354,24 @@ async def test_a_call_before_a_compaction_can_be_repeated():
         assert ended.text == "Good."
         assert kit.of(ModelAnswered)[-1].message.text == "Good."
         assert msgspec.json.decode(kit.of(CallStarted)[-1].call.arguments) == {"target": "docs"}
+
+
+async def test_a_call_far_back_is_found_without_reading_the_log_in_the_event_loop(monkeypatch):
+    monkeypatch.setattr("hilum.journal.RECENT", 1)
+    shop = Shop()
+    answers = [use("build", target="docs"), "It failed.", "Now it works."]
+    async with open_bench(shop.plugin(), answers=answers) as kit:
+        call = await fail(kit)
+        shop.broken = False
+        read = kit.session.journal.since
+
+        def read_in_memory(after):
+            assert kit.session.journal.has_in_memory(after)
+            return read(after)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(kit.session.journal, "since", read_in_memory)
+            run = await kit.session.repeat_call(call)
+        with kit.guard():
+            await run.wait()
+        assert kit.of(CallDone)[-1].result.text == "built docs"

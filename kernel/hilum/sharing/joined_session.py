@@ -28,6 +28,7 @@ from hilum.processes import Command
 from hilum.runs import Run
 from hilum.session import Session
 from hilum.settings import Settings, use_environment
+from hilum.sharing.joined_history import JoinedHistory
 from hilum.sharing.joined_services import JoinedConfinement, JoinedPlans, JoinedQuestions
 from hilum.sharing.messages import (
     PROTOCOL,
@@ -223,6 +224,7 @@ class JoinedSession(Session):
             JoinedQuestions(self),
             JoinedPlans(self),
             JoinedConfinement(self),
+            JoinedHistory(self),
         )
 
     # --- what the owner sends ---------------------------------------------------------------------
@@ -551,16 +553,44 @@ class JoinedSession(Session):
         # The user sees the choice at once; the event of the owner confirms it.
         self._change(ev.SessionChanged(mode=mode, model=model, approve=cast(Any, approve)))
 
+    async def request_change(
+        self, *, mode: str | None = None, model: str | None = None, approve: str | None = None
+    ) -> None:
+        """Change the mode, model or approval policy; unlike ``set``, wait for the owner's answer.
+
+        Raises:
+            HilumError: The owner refuses the change, has left, or does not respond.
+        """
+        self._check_change(mode, model, approve)
+        await self.request(Change(mode, model, approve))
+        self._change(ev.SessionChanged(mode=mode, model=model, approve=cast(Any, approve)))
+
     def resume(self) -> list[Run]:
         """Resume interrupted runs; see ``Session.resume``."""
-        resumed = []
+        left = self._list_left()
+        if left:
+            self.send(Resume())
+        return [self.find_run(identity, agent) for identity, agent in left]
+
+    async def request_resume(self) -> list[Run]:
+        """Resume interrupted runs; unlike ``resume``, wait for the owner's answer.
+
+        Raises:
+            HilumError: The owner refuses it, has left, or does not respond.
+        """
+        left = self._list_left()
+        if left:
+            await self.request(Resume())
+        return [self.find_run(identity, agent) for identity, agent in left]
+
+    def _list_left(self) -> list[tuple[str, str]]:
+        """Return the id and the agent of each run that an earlier process left."""
+        left = []
         for agent in self.agents.values():
             for identity in agent.conversation.pending:
                 if identity not in self.runs:
-                    resumed.append(self.find_run(identity, agent.name))
-        if resumed:
-            self.send(Resume())
-        return resumed
+                    left.append((identity, agent.name))
+        return left
 
     async def retry(self, agent: str = "main") -> Run:
         """Continue the agent's last run; see ``Session.retry``."""
@@ -569,7 +599,7 @@ class JoinedSession(Session):
 
     async def repeat_call(self, call: str) -> Run:
         """Repeat a failed call; see ``Session.repeat_call``."""
-        agent = (await find_call(self.journal, call)).agent
+        agent = (await find_call(self, call)).agent
         reply = await self.request(RepeatCall(call))
         return self.find_run(reply.result, agent)
 

@@ -11,12 +11,13 @@ import msgspec
 import trio
 
 from hilum.agents import Mode
-from hilum.errors import HilumError, PluginError, StoreError, UsageError
+from hilum.errors import HilumError, PluginError, StoreError, ToolError, UsageError
 from hilum.events import Delta
 from hilum.hookspecs import PromptCommand
 from hilum.messages import Image
+from hilum.services import HistoryScope
 
-PROTOCOL = 2
+PROTOCOL = 3
 """Version of the protocol; both sides must have the same one."""
 MAX_MESSAGE = 64 * 1024 * 1024
 """Maximum size of a message in bytes. A prompt with several images is the largest one."""
@@ -150,6 +151,50 @@ class RejectPlan(_Message, frozen=True):
     plan: str = ""
 
 
+class JudgeCall(_Message, frozen=True):
+    """``judge_call`` for the main agent; the result is the kind of verdict, the text its reason."""
+
+    tool: str
+    arguments: str
+
+
+class DiffFiles(_Message, frozen=True):
+    """``FileHistory.diff``; the data has the changes."""
+
+    scope: HistoryScope
+    name: str
+
+
+class PreviewUndo(_Message, frozen=True):
+    """``FileHistory.preview_undo``; the data has the preview."""
+
+    scope: HistoryScope
+    name: str
+    merge: bool
+
+
+class Undo(_Message, frozen=True):
+    """``FileHistory.undo``."""
+
+    scope: HistoryScope
+    name: str
+    keep_going: bool
+    merge: bool
+
+
+class SummarizeRuns(_Message, frozen=True):
+    """``FileHistory.summarize_runs``; the data has the changes by run."""
+
+    runs: tuple[str, ...]
+
+
+class ListChangingCalls(_Message, frozen=True):
+    """``FileHistory.list_calls``; the data has the calls."""
+
+    limit: int
+
+
+HistoryOperation = DiffFiles | PreviewUndo | Undo | SummarizeRuns | ListChangingCalls
 Operation = (
     Prompt
     | Steer
@@ -166,6 +211,8 @@ Operation = (
     | AnswerQuestion
     | AcceptPlan
     | RejectPlan
+    | JudgeCall
+    | HistoryOperation
 )
 
 
@@ -249,12 +296,13 @@ class Output(_Message, frozen=True):
 class Reply(_Message, frozen=True):
     """The result of a request; ``error`` is the code of an error.
 
-    ``kind`` names the class of the error.
+    ``kind`` names the class of the error. ``data`` is a result that is no text.
     """
 
     id: int
     result: str = ""
     text: str | None = None
+    data: msgspec.Raw = msgspec.Raw(b"null")
     error: str = ""
     message: str = ""
     hint: str = ""
@@ -267,7 +315,7 @@ class Pong(_Message, frozen=True):
 
 FromTerminal = Hello | Subscribe | Request | Ping
 FromOwner = Welcome | State | Events | Output | Reply | Pong
-_ERRORS = {kind.__name__: kind for kind in (UsageError, PluginError, StoreError)}
+_ERRORS = {kind.__name__: kind for kind in (UsageError, PluginError, StoreError, ToolError)}
 
 
 def make_error_reply(request: int, error: HilumError) -> Reply:

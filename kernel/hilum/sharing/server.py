@@ -26,9 +26,11 @@ from hilum.errors import (
     UsageError,
 )
 from hilum.hooks import open_nursery
+from hilum.rewinding import find_history
 from hilum.services import Confinement, Plans, UserQuestions
 from hilum.session import Session
 from hilum.settings import use_environment
+from hilum.sharing.joined_history import perform_on_history
 from hilum.sharing.messages import (
     PROTOCOL,
     AcceptPlan,
@@ -37,14 +39,18 @@ from hilum.sharing.messages import (
     BadMessage,
     Change,
     Compact,
+    DiffFiles,
     Events,
     FromTerminal,
     Hello,
+    JudgeCall,
+    ListChangingCalls,
     MessageStream,
     Operation,
     Output,
     Ping,
     Pong,
+    PreviewUndo,
     Prompt,
     RejectPlan,
     RepeatCall,
@@ -58,12 +64,15 @@ from hilum.sharing.messages import (
     Steer,
     Stop,
     Subscribe,
+    SummarizeRuns,
+    Undo,
     Welcome,
     Withdraw,
     make_error_reply,
 )
 from hilum.sharing.sockets import explain_refusal, find_socket, has_sockets, listen
 from hilum.store import MemoryStore
+from hilum.verdicts import judge_call
 
 MAX_TERMINALS = 8
 """Maximum number of terminals that can join a session at the same time."""
@@ -384,6 +393,12 @@ class _Terminal:
             case RejectPlan(reason, agent, plan):
                 started = await self._find_plans(agent, plan).reject(reason, agent=agent)
                 return reply(result=started.id if started is not None else "")
+            case JudgeCall(tool, tool_arguments):
+                verdict = await judge_call(session.agents["main"], tool, tool_arguments)
+                return reply(result=verdict.kind, text=verdict.reason)
+            case DiffFiles() | PreviewUndo() | Undo() | SummarizeRuns() | ListChangingCalls():
+                history = find_history(session)
+                return reply(data=await perform_on_history(history, operation))
         return reply()
 
     def _answer(

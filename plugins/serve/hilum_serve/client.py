@@ -42,7 +42,7 @@ from hilum.store import SessionInfo
 from hilum_view import Approval, SessionView
 
 from hilum_serve.mirror import Mirror, MirrorReader
-from hilum_serve.session_state import SessionState
+from hilum_serve.session_state import BackgroundState, SessionState, ShellLineState
 
 REQUEST_SECONDS = 90.0
 """Seconds to wait for a response; the server itself waits up to 60 seconds for a run."""
@@ -432,6 +432,47 @@ class RemoteSession:
         path = f"/calls/{quote(call, safe='')}/repeat"
         return RemoteRun(self, await self.request("POST", path))
 
+    async def run_shell_line(self, command: str) -> ShellLineState:
+        """Start a command of the user in the session's folder and sandbox.
+
+        The agent reads the command and its output with the next prompt.
+
+        Returns:
+            The command, which runs; ``list_shell_lines`` has its output.
+
+        Raises:
+            HilumError: Too many run already, or the token has too few rights.
+        """
+        made = await self.request("POST", "/shell", {"command": command})
+        return msgspec.convert(made, ShellLineState)
+
+    async def list_shell_lines(self) -> list[ShellLineState]:
+        """Return the users' commands that run or that the agent has not read, oldest first."""
+        found = await self.request("GET", "/shell")
+        return msgspec.convert(found["lines"], list[ShellLineState])
+
+    async def stop_shell_line(self, line: str) -> None:
+        """Stop a command of the user, with all its child processes."""
+        await self.request("POST", f"/shell/{quote(line, safe='')}/stop")
+
+    async def list_background(self) -> list[BackgroundState]:
+        """Return the commands of agents that run in the background, oldest first."""
+        found = await self.request("GET", "/background")
+        return msgspec.convert(found["commands"], list[BackgroundState])
+
+    async def stop_background(self, command: str) -> None:
+        """Stop a command that runs in the background, with all its child processes."""
+        await self.request("POST", f"/background/{quote(command, safe='')}/stop")
+
+    async def read_image(self, image: str) -> bytes:
+        """Return the content of an image of the session.
+
+        Args:
+            image: Its id, as in the entries of ``view``.
+        """
+        content: bytes = await self.request("GET", f"/images/{quote(image, safe='')}")
+        return content
+
     def compact(self, agent: str = "main", *, focus: str = "") -> None:
         """Compact a conversation; see ``Session.compact``."""
         if agent not in self.view.actors:
@@ -706,7 +747,9 @@ class RemoteServer:
             await trio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
         if response.is_success:
-            result = msgspec.json.decode(response.content) if response.content else None
+            result: Any = response.content or None
+            if response.headers.get("content-type", "").startswith("application/json"):
+                result = msgspec.json.decode(response.content)
             return result, int(response.headers.get("hilum-last", 0))
         raise read_error(response.status_code, response.content)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -13,21 +14,24 @@ import trio
 from hilum import (
     HilumError,
     Session,
+    StoreError,
     UsageError,
     WorkspaceFiles,
     find_branch,
     open_standard_session,
 )
-from hilum.errors import E_BUSY, E_FAILED, E_NOT_FOUND, E_UNKNOWN
+from hilum.errors import E_BAD_ARGS, E_BUSY, E_FAILED, E_NOT_FOUND, E_UNKNOWN
 from hilum.sharing import JoinedSession
 from hilum.store import SessionInfo, Store, unspell_folder
 from hilum_view import SessionView
 from hilum_view.fuzzy_index import FuzzyIndex
 
+from hilum_serve.background_commands import watch_background_commands
 from hilum_serve.exports import MAX_EXPORTS
 from hilum_serve.feed import Feed
 from hilum_serve.problems import E_RATE, Problem
 from hilum_serve.session_state import SessionState, describe_state
+from hilum_serve.shell_lines import ShellLines
 from hilum_serve.users import User
 
 Ending = Literal["", "closed", "restart"]
@@ -63,6 +67,8 @@ class HostedSession:
         answered_by: Names of the users who gave answers, by the id of the approval or question.
         files: The files of its folder, for completion.
         lock: Held by operations that must not run at the same time, such as undo and rewind.
+        shell_lines: The commands that users run in it.
+        clock_began: Unix time at which trio's clock was 0.
         is_own: Whether the server opened the session, and not a terminal in the same process.
     """
 
@@ -80,6 +86,9 @@ class HostedSession:
         self.title = title
         self.branch = ""
         self.view = SessionView()
+        self.clock_began = time.time() - trio.current_time()
+        # The lines are a part of the state, and show readers what changes in them.
+        self.shell_lines = ShellLines(session, lambda: self.feed.note_state())
         self.feed = Feed(session, self.view, self.make_state, on_news)
         self.answered_by: dict[str, str] = {}
         self.files = WorkspaceFiles(FuzzyIndex)
@@ -121,8 +130,18 @@ class HostedSession:
 
     @property
     def is_busy(self) -> bool:
-        """Whether an operation, a reader or a run needs the session open."""
-        return self._uses > 0 or bool(self.session.runs)
+        """Whether an operation, a reader, a run or a user's command needs the session open."""
+        return self._uses > 0 or bool(self.session.runs) or self.shell_lines.is_running
+
+    def check_reached(self, after: int) -> None:
+        """Check that the log has an event of which a client says that it has it.
+
+        Raises:
+            Problem: The client is ahead of the log, so it would silently miss events (400).
+        """
+        if after > self.last:
+            text = f"The session has only {self.last} events, not {after}."
+            raise Problem(400, E_BAD_ARGS, text, "Start again with after=0.")
 
     async def catch_up(self) -> bool:
         """Wait until the view and the readers' feed contain the log as it is now.
@@ -155,9 +174,14 @@ class HostedSession:
 
 
 class _Opening:
-    """A session that is being opened, is open, or is being closed."""
+    """A session that is being opened, is open, or is being closed.
 
-    def __init__(self) -> None:
+    Args:
+        workspace: The real path of its folder.
+    """
+
+    def __init__(self, workspace: Path) -> None:
+        self.workspace = workspace
         self.ready = trio.Event()
         self.close = trio.Event()
         self.closed = trio.Event()
@@ -234,7 +258,13 @@ class Hub:
         hosted = self.find_hosted(session)
         if hosted is not None and not hosted.is_own and user.may_enter(hosted.workspace):
             return SessionInfo(hosted.id, str(hosted.workspace), hosted.session.kind, hosted.title)
-        info = await self.store.info(session) if _is_id(session) else None
+        try:
+            info = await self.store.info(session) if _is_id(session) else None
+        except StoreError as error:
+            # The store also finds sessions by the beginning of their id, and names all of them.
+            if error.code != E_UNKNOWN:
+                raise
+            info = None
         # An id must be complete, so that a session has one address. A session that is not the
         # user's is answered like one that does not exist.
         if info is None or info.id != session or not self._may_use(info, user):
@@ -270,8 +300,12 @@ class Hub:
         """
         while True:
             opening = self._open.get(session)
-            if opening is None:
+            # Whether others have a session open must not show: not in the errors of its opening, and
+            # not in the time that opening and closing take.
+            if opening is None or not user.may_enter(opening.workspace):
                 info = await self.find_info(session, user)
+                if opening is not None:
+                    raise unknown_session()
                 # Another request may have opened it meanwhile.
                 if session in self._open:
                     continue
@@ -286,8 +320,6 @@ class Hub:
                 break
         hosted = opening.hosted
         assert hosted is not None
-        if not user.may_enter(hosted.workspace):
-            raise unknown_session()
         async with hosted.use():
             yield hosted
 
@@ -327,7 +359,7 @@ class Hub:
             opening.close.set()
             await opening.closed.wait()
 
-    async def delete(self, session: str) -> None:
+    async def delete(self, session: str, workspace: Path) -> None:
         """Close a session and delete it; requests that would open it wait meanwhile.
 
         Raises:
@@ -336,7 +368,7 @@ class Hub:
         while (opening := self._open.get(session)) is not None and opening.close.is_set():
             await opening.closed.wait()
         # A reader that returns as soon as the session closes must not open it again.
-        barrier = _Opening()
+        barrier = _Opening(workspace)
         barrier.close.set()
         self._open[session] = barrier
         try:
@@ -360,7 +392,7 @@ class Hub:
         """Serve a session that the caller has open, as long as the block runs."""
         root = Path(session.workspace.root)
         hosted = HostedSession(session, root, title, is_own=False, on_news=self.on_news)
-        opening = _Opening()
+        opening = _Opening(root)
         opening.hosted = hosted
         opening.ready.set()
         if session.id in self._open:
@@ -369,7 +401,7 @@ class Hub:
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(hosted.feed.run)
-                nursery.start_soon(_watch_branch, hosted)
+                _start_watching(nursery, hosted)
                 await hosted.feed.reached(hosted.last)
                 yield hosted
                 nursery.cancel_scope.cancel()
@@ -393,7 +425,7 @@ class Hub:
             )
         if self._is_closing:
             raise Problem(503, E_FAILED, "The server is stopping.", "Connect again in a moment.")
-        opening = _Opening()
+        opening = _Opening(workspace)
         if session:
             self._open[session] = opening
         self._nursery.start_soon(self._run, opening, session, workspace, title, options or {})
@@ -472,7 +504,7 @@ class Hub:
             await hosted.feed.reached(hosted.last)
             opening.hosted = hosted
             opening.ready.set()
-            nursery.start_soon(_watch_branch, hosted)
+            _start_watching(nursery, hosted)
             nursery.start_soon(self._close_when_idle, opening, hosted)
             nursery.start_soon(self._close_when_ended, opening, hosted)
             await opening.close.wait()
@@ -514,6 +546,13 @@ class Hub:
             f"A session in {workspace.name} ended because of an error ({type(first).__name__}).",
             "Open it again to continue; the server's terminal shows what happened.",
         )
+
+
+def _start_watching(nursery: trio.Nursery, hosted: HostedSession) -> None:
+    """Start what keeps the state of an open session up to date, and let users run commands."""
+    hosted.shell_lines.open(nursery)
+    nursery.start_soon(_watch_branch, hosted)
+    nursery.start_soon(watch_background_commands, hosted.session, hosted.feed)
 
 
 async def _watch_branch(hosted: HostedSession) -> None:

@@ -15,12 +15,15 @@ from hilum.messages import ToolCall, Usage
 from hilum.sharing import JoinedSession
 from hilum_view import Approval, Prompt, Question
 
+from hilum_serve.background_commands import list_background_commands
 from hilum_serve.phrases import Parts, find_parts
 
 if TYPE_CHECKING:
+    from hilum.services import BackgroundCommand
     from hilum_view import Actor, AgentView
 
     from hilum_serve.hub import HostedSession
+    from hilum_serve.shell_lines import HostedLine
 
 MAX_TEXT = 4_000
 """Maximum number of characters of a prompt or a last answer in the state; longer ones are cut."""
@@ -235,6 +238,52 @@ class StartedAgent(msgspec.Struct, frozen=True, kw_only=True):
     activity_parts: Parts = []
 
 
+class ShellLineState(msgspec.Struct, frozen=True, kw_only=True):
+    """A shell line: a command that a user runs, and whose output the agent reads afterwards.
+
+    Attributes:
+        id: Id of the line.
+        command: The command, cut if it is long.
+        user: Name of the user who runs it.
+        running: Whether it has not ended.
+        output: The end of its output, from standard output and standard error.
+        characters: Number of characters of the output that the server has.
+        status: Its exit status; null while it runs, and if it did not start or was stopped.
+        error: Why it did not start; empty if it did.
+        stopped: Whether a user stopped it.
+        note: What the sandbox refused, and what to do about it; empty if it refused nothing.
+        began: Unix time at which it began.
+        seconds: Duration; 0 while it runs.
+    """
+
+    id: str
+    command: str
+    user: str
+    running: bool
+    output: str
+    characters: int
+    status: int | None
+    error: str
+    stopped: bool
+    note: str
+    began: float
+    seconds: float
+
+
+class BackgroundState(msgspec.Struct, frozen=True, kw_only=True):
+    """A command of an agent that runs in the background.
+
+    Attributes:
+        id: Id of the command.
+        command: The command, cut if it is long.
+        began: Unix time at which it began.
+    """
+
+    id: str
+    command: str
+    began: float
+
+
 class SessionState(msgspec.Struct, frozen=True, kw_only=True):
     """The state of an open session.
 
@@ -261,6 +310,8 @@ class SessionState(msgspec.Struct, frozen=True, kw_only=True):
         runs: Number of runs of the main agent.
         left: Number of prompts that waited when an earlier process ended, and interrupted runs;
             ``POST …/resume`` continues them.
+        shell: Commands of users that run or that the agent has not read, oldest first.
+        background: Commands of agents that run in the background, oldest first.
     """
 
     id: str
@@ -284,6 +335,8 @@ class SessionState(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage
     runs: int
     left: int
+    shell: list[ShellLineState]
+    background: list[BackgroundState]
 
 
 def describe_state(hosted: HostedSession, branch: str = "") -> SessionState:
@@ -323,6 +376,10 @@ def describe_state(hosted: HostedSession, branch: str = "") -> SessionState:
         usage=view.totals.usage,
         runs=view.totals.runs,
         left=count_left(hosted),
+        shell=[describe_shell_line(line) for line in hosted.shell_lines.list_all()],
+        background=[
+            describe_background(hosted, command) for command in list_background_commands(session)
+        ],
     )
 
 
@@ -465,6 +522,34 @@ def describe_start(view: AgentView) -> StartedAgent:
         ended=view.ended,
         answer=view.answer[:MAX_TEXT],
         usage=view.usage,
+    )
+
+
+def describe_shell_line(hosted: HostedLine) -> ShellLineState:
+    """Return a shell line, with the end of its output."""
+    line = hosted.line
+    return ShellLineState(
+        id=hosted.id,
+        command=line.command[:MAX_TEXT],
+        user=hosted.user,
+        running=not hosted.ended.is_set(),
+        output=line.output[-MAX_TEXT:],
+        characters=len(line.output),
+        status=line.status,
+        error=line.error,
+        stopped=line.stopped,
+        note=line.note,
+        began=line.began,
+        seconds=hosted.seconds,
+    )
+
+
+def describe_background(hosted: HostedSession, command: BackgroundCommand) -> BackgroundState:
+    """Return a background command."""
+    return BackgroundState(
+        id=command.id,
+        command=command.command[:MAX_TEXT],
+        began=round(hosted.clock_began + command.began, 3),
     )
 
 

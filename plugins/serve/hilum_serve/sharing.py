@@ -128,7 +128,7 @@ class SessionSharing:
         listening = import_module("hilum_serve.listening")
         tokens = import_module("hilum_serve.tokens")
         session = self._session
-        listeners = listening.listen("127.0.0.1", 0)
+        listeners = listening.listen_or_explain("127.0.0.1", 0)
         port = listeners[0].getsockname()[1]
         token = server.make_token()
         options = server.ServerOptions(

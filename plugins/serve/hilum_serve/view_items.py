@@ -86,15 +86,12 @@ def _describe_card(card: Card, plain: dict[str, Any], cut: dict[str, int]) -> No
     if card.refused_by:
         reason = find_parts(card.text.removeprefix(f"{card.code}: "))
         plain["parts"] = {"result": msgspec.to_builtins(reason)} if reason else {}
+    # The page asks for images by the ids in the entry's "images"; most are never looked at.
+    result["parts"] = [part for part in result["parts"] if part.get("type") != "image"]
     text = card.text
     if len(text) > MAX_TEXT:
-        images = [part for part in result["parts"] if part.get("type") == "image"]
-        result["parts"] = [{"type": "text", "text": cut_text(text)}, *images]
+        result["parts"] = [{"type": "text", "text": cut_text(text)}]
         cut["result"] = utf16_length(text)
-    for part in result["parts"]:
-        if part.get("type") == "image":
-            # The page asks for images by their call; most are never looked at.
-            part["bytes"] = len(part.pop("data", "")) * 3 // 4
     result["data"] = _cut_data(result.get("data", {}), cut)
 
 

@@ -26,6 +26,7 @@ from hilum.events import (
     SteeringQueued,
 )
 from hilum.sharing import JoinedSession
+from hilum.shell_lines import MAX_ATTACHED, ShellLine, forget_oldest, run_shell_line
 from hilum.store import MemoryStore
 from hilum_view import AgentView, Answer, Card, Changes, Notice, Outcome, Prompt, SessionView
 
@@ -44,7 +45,6 @@ from hilum_terminal.options import ChatOptions
 from hilum_terminal.prompt_images import PromptImages
 from hilum_terminal.second_terminal import offer_takeover, refuse_joined, report_problems
 from hilum_terminal.settings import TerminalSettings
-from hilum_terminal.shell_line import MAX_KEPT, ShellLine, run_shell_line
 from hilum_terminal.text_width import one_line
 from hilum_terminal.transcript import HOLD_SECONDS, Transcript
 
@@ -58,8 +58,6 @@ _WAITING_PARTS = ("waiting", "proposal", "actors")
 MAX_CUT_OFF = 5
 # Number of entries to show again when a session is resumed.
 SHOWN_AGAIN = 30
-# Number of characters of shell lines' output that the agent reads with the next prompt.
-MAX_ATTACHED = 4 * MAX_KEPT
 # Time limit, in seconds, for a session's runs to end when the user leaves the session.
 MAX_STOP = 5.0
 
@@ -834,10 +832,7 @@ class Conversation:
     def _attach(self, text: str) -> None:
         """Keep the output of a command for the agent, and forget the oldest outputs if too many."""
         self._attached.append(text)
-        forgotten = 0
-        while len(self._attached) > 1 and sum(map(len, self._attached)) > MAX_ATTACHED:
-            del self._attached[0]
-            forgotten += 1
+        forgotten = forget_oldest(self._attached)
         if forgotten:
             outputs = "output" if forgotten == 1 else f"{forgotten} outputs"
             self.transcript.note(

@@ -9,14 +9,12 @@ import trio
 from hilum import BackgroundCommands, UsageError
 from hilum.errors import unknown_name_error
 from hilum.services import BackgroundCommand
+from hilum.shell_lines import stop_background_command
 from hilum_view import AgentView, first_line, format_duration
 
 from hilum_terminal.chat_protocol import Chat, Choice
 from hilum_terminal.panels import STEERING_TITLE
 from hilum_terminal.slash_arguments import refuse_arguments
-
-# Seconds between SIGTERM and SIGKILL.
-STOP_GRACE = 2.0
 
 
 @attrs.frozen
@@ -98,7 +96,7 @@ async def stop(chat: Chat, arguments: str) -> None:
 
 async def _stop(chat: Chat, item: Running) -> None:
     if item.command is not None:
-        await item.command.stop("The user stopped it.", STOP_GRACE)
+        await stop_background_command(item.command)
         return
     # The plugin that runs agents can also stop agents that wait for a slot, which are unknown to
     # the session. Without the plugin, the command would be sent to the model.

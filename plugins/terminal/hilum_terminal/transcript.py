@@ -12,6 +12,7 @@ from typing import Literal
 
 import attrs
 from hilum.events import FINAL, Delta, Event
+from hilum.shell_lines import ATTACHED_MARK, ShellLine
 from hilum_view import (
     AgentView,
     Answer,
@@ -34,7 +35,6 @@ from hilum_terminal.markdown_blocks import MarkdownBlocks
 from hilum_terminal.markdown_rows import render_markdown
 from hilum_terminal.panels import ended_agent_rows
 from hilum_terminal.prompt_images import shorten_references
-from hilum_terminal.shell_line import ATTACHED_MARK, ShellLine
 from hilum_terminal.slash_names import name_next_step, name_slash_commands
 from hilum_terminal.styles import SPINNER, Style, Theme
 from hilum_terminal.text_width import cut, escape_text, one_line, without_colors, wrap_text
@@ -369,7 +369,8 @@ class Transcript:
             if attached:
                 rows.append(theme.paint(cut(_describe_attached(attached), width), "dim"))
             if prompt.images:
-                images = "1 image" if prompt.images == 1 else f"{prompt.images} images"
+                number = len(prompt.images)
+                images = "1 image" if number == 1 else f"{number} images"
                 rows.append(theme.paint(f"  + {images}", "dim"))
             return rows
 

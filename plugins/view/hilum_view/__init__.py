@@ -30,6 +30,7 @@ from hilum_view.formatting import (
     parse_arguments,
     parse_partial_arguments,
 )
+from hilum_view.images import ImageFacts, describe_images
 from hilum_view.notices import POLICY_MEANINGS
 from hilum_view.plan import Proposal, Todo, TodoList
 from hilum_view.session import Changes, SessionView
@@ -56,6 +57,7 @@ __all__ = [
     "Changes",
     "ContextSource",
     "Entry",
+    "ImageFacts",
     "Notice",
     "Outcome",
     "Prompt",
@@ -76,6 +78,7 @@ __all__ = [
     "count_changes",
     "describe_arguments",
     "describe_end",
+    "describe_images",
     "first_line",
     "format_cost",
     "format_duration",

@@ -22,6 +22,7 @@ from hilum.events import RunEnded
 from hilum.messages import ToolCall, ToolResult, Usage
 
 from hilum_view.formatting import count_changes, describe_call, first_line
+from hilum_view.images import ImageFacts
 
 AnswerState = Literal["streaming", "done", "dropped"]
 CardState = Literal[
@@ -138,7 +139,7 @@ class Prompt(Entry, tag="prompt"):
         model: The model of the run.
         mode: The mode of the run.
         attached: Text from another program, such as piped input, which is data, not instructions.
-        images: Number of images that came with the prompt.
+        images: The images that came with the prompt.
         context: The context that was gathered for the prompt.
         retries: Id of the run that this run continues; empty if this run has its own prompt.
         repeats: Id of the failed call that this run repeats; empty if this run has its own prompt.
@@ -151,7 +152,7 @@ class Prompt(Entry, tag="prompt"):
     model: str = ""
     mode: str = ""
     attached: str = ""
-    images: int = 0
+    images: tuple[ImageFacts, ...] = ()
     context: tuple[ContextSource, ...] = ()
     retries: str = ""
     repeats: str = ""
@@ -222,6 +223,7 @@ class Card(Entry, tag="card"):
         seconds: Duration in seconds.
         output: The last part of the output so far; empty once the call has ended.
         result: Result of the call.
+        images: The images in the result.
         decided_by: Who approved or denied the call, which is ``user``, ``timeout``, ``headless`` or
             ``stop``; empty if nobody was asked or nobody has answered yet.
     """
@@ -239,6 +241,7 @@ class Card(Entry, tag="card"):
     seconds: float = 0.0
     output: str = ""
     result: ToolResult | None = None
+    images: tuple[ImageFacts, ...] = ()
     decided_by: str = ""
 
     @property

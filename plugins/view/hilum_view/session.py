@@ -27,6 +27,7 @@ from hilum_view.entries import (
     StreamedText,
 )
 from hilum_view.formatting import describe_call, format_path, parse_arguments
+from hilum_view.images import ImageFacts, describe_images
 from hilum_view.notices import describe_retry, make_notice_text
 from hilum_view.usage import Totals, usage_of
 from hilum_view.waiting import Waiting
@@ -152,6 +153,8 @@ class SessionView:
         self._outcomes: dict[str, Outcome] = {}
         # What the user typed, by run, if a plugin replaced the text of the prompt.
         self._typed: dict[str, str] = {}
+        # The images of queued prompts by run; the event of the run's start does not have them.
+        self._images: dict[str, tuple[ImageFacts, ...]] = {}
         self._answers: dict[str, Answer] = {}
         self._cards: dict[tuple[str, str], Card] = {}
         # The cards that have not ended, kept separately to avoid a search through all cards.
@@ -377,6 +380,8 @@ class SessionView:
         self._actor(event).queued[event.run] = event.typed or event.text
         if event.typed:
             self._typed[event.run] = event.typed
+        if event.images:
+            self._images[event.run] = describe_images(event.images, event.seq)
 
     def _steering_queued(self, event: ev.SteeringQueued) -> None:
         self._actor(event).steering[event.id] = event.text
@@ -418,7 +423,7 @@ class SessionView:
                 model=event.model,
                 mode=event.mode,
                 attached="\n".join(attached),
-                images=sum(isinstance(part, Image) for part in event.message.parts),
+                images=self._images.pop(event.run, ()),
                 context=tuple(context),
                 repeats=event.repeats.previous if event.repeats is not None else "",
                 **self._place(event),
@@ -608,6 +613,7 @@ class SessionView:
         card.state = "failed" if result.code else "completed"
         card.seconds = event.seconds
         card.result = result
+        card.images = describe_images(result.parts, event.seq)
         card.output = ""
         self._open.pop((event.agent, result.call_id), None)
         # A call whose run is stopped ends while its question is still open.

@@ -229,6 +229,34 @@ async def test_a_plan_is_decided_once(project, accepted):
             assert refusal(again) == (404, "E_UNKNOWN")
 
 
+async def test_the_id_of_a_plan_names_one_plan_and_not_the_one_that_replaced_it(project):
+    plugins = ("files", "guard", "plan", "prompt", "store")
+    answers = ["The first plan.", "The second plan.", "Carried out."]
+    async with (
+        serving(project, answers=answers, plugins=plugins) as served,
+        open_api(served, project, mode="plan") as api,
+    ):
+        await api.run("Plan it.")
+        first = await api.wait_for("plan")
+        unknown = await api.call("POST", "/plans/missing", {"accepted": True})
+        assert refusal(unknown) == (404, "E_UNKNOWN")
+        rejected = await api.post(
+            f"/plans/{first['id']}", {"accepted": False, "reason": "Shorter."}
+        )
+        await api.get(f"/runs/{rejected['run']['run']}", wait=20)
+        second = await api.wait_for("plan")
+        # The id of a plan is that of the run that proposed it.
+        assert second["id"] == rejected["run"]["run"] != first["id"]
+        for decision in ({"accepted": True}, {"accepted": False}):
+            late = await api.call("POST", f"/plans/{first['id']}", decision)
+            assert refusal(late) == (404, "E_UNKNOWN")
+        # Nothing was decided by that.
+        assert (await api.get("/plans"))["plans"] == [second]
+        accepted = await api.post(f"/plans/{second['id']}", {"accepted": True})
+        run = await api.get(f"/runs/{accepted['run']['run']}", wait=20)
+        assert run["text"] == "Carried out."
+
+
 async def test_a_late_answer_in_a_joined_session_is_refused(project):
     ask = use("ask_question", question="Which?", options=["red", "green"])
     async with (

@@ -98,6 +98,10 @@ async def test_tricks_with_paths_reveal_nothing(project, tmp_path, path):
         response = await api.call("GET", "/files/content", path=path)
         assert response.status_code in (400, 403, 404), response.text
         assert "the secret" not in response.text
+        # Nor where a link leads. The client knows the path that it sent, and the folder.
+        shown = response.json()["message"].replace(str(project), "").replace(repr(path), "")
+        assert "secret.txt" not in shown
+        assert str(tmp_path) not in shown
         # The same text in the path of the address, undecoded and decoded.
         for address in (f"/files/content/{path}", f"/files/{path}"):
             # The test's own client would send another address.

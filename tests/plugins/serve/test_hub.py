@@ -207,3 +207,26 @@ async def test_sessions_of_other_folders_and_strange_ids_do_not_exist(project, t
         for name in (foreign.id, foreign.id[:8], "..", "%2e%2e", "a b", "%00", "x" * 300):
             answer = await client.get(f"/api/sessions/{name}")
             assert answer.status_code in (400, 404), (name, answer.text)
+
+
+async def test_readers_see_another_branch_without_an_event(project, monkeypatch):
+    monkeypatch.setattr("hilum_serve.hub.BRANCH_SECONDS", 0.02)
+    head = project / ".git" / "HEAD"
+    head.parent.mkdir()
+    head.write_text("ref: refs/heads/main\n")
+    async with serving(project) as served, served.client() as client:
+        hosted = await served.hub.create(served.hub.workspaces[0], served.owner)
+        async with served.socket(hosted.id, vocabulary="view") as socket:
+            (snapshot,) = (await socket.read_until(type="snapshot"))[-1:]
+            if snapshot["state"]["branch"] != "main":
+                await socket.read_until(type="state", branch="main")
+            before = hosted.last
+            head.write_text("ref: refs/heads/topic\n")
+            await socket.read_until(type="state", branch="topic")
+            assert hosted.last == before
+            answer = await client.get(f"/api/sessions/{hosted.id}")
+            assert answer.json()["branch"] == "topic"
+            head.write_text("0123456789abcdef0123456789abcdef01234567\n")
+            elements = await socket.read_until(type="state", branch="01234567")
+            # Nothing else of the state has changed.
+            assert set(elements[-1]) == {"type", "seq", "branch"}

@@ -85,6 +85,9 @@ FOR_PROGRAMS = (
     "Send the last sequence number",
     "Hilum-Seen",
     "There is no page",
+    "Choose a header that only your proxy sets",
+    "v is not the name of a header",
+    "The header v cannot name the user",
     "<!doctype",
 )
 """Errors of requests that the page does not make, or that a browser shows instead of the page."""

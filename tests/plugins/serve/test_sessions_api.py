@@ -3,8 +3,10 @@
 import json
 
 import pytest
+import trio
 from api_calls import Api, check, open_api, refusal
 from hilum.testing import say
+from hilum_serve.exports import MAX_EXPORTS
 from served import serving
 
 
@@ -161,3 +163,56 @@ async def test_a_folder_that_was_deleted(project, tmp_path):
         assert "One." in exported.text
         listed = check(await api.client.get("/api/sessions"))["sessions"]
         check(await api.call("DELETE", "", seen=listed[0]["last"]))
+
+
+async def test_exports_wait_for_a_slot_and_give_it_back(project):
+    """Only the work on an export takes a slot: neither a slow reader nor one who left keeps it."""
+    async with serving(project, answers=["One."]) as served, open_api(served, project) as api:
+        await api.run("First")
+        exports = served.hub.exports
+        assert exports.total_tokens == MAX_EXPORTS
+        for number in range(MAX_EXPORTS):
+            await exports.acquire_on_behalf_of(number)
+        texts = []
+
+        async def export():
+            response = await api.call("GET", "/export", format="markdown")
+            texts.append(response.text)
+
+        async def wait_for_waiting(number):
+            with trio.fail_after(20):
+                while exports.statistics().tasks_waiting != number:  # noqa: ASYNC110
+                    await trio.sleep(0.01)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(export)
+            async with trio.open_nursery() as leaving:
+                leaving.start_soon(export)
+                await wait_for_waiting(2)
+                # Other requests are answered meanwhile.
+                await api.get()
+                leaving.cancel_scope.cancel()
+            await wait_for_waiting(1)
+            assert texts == []
+            exports.release_on_behalf_of(0)
+        assert len(texts) == 1
+        assert "One." in texts[0]
+        exports.release_on_behalf_of(1)
+        assert exports.borrowed_tokens == 0
+
+
+async def test_a_slow_reader_of_an_export_keeps_no_slot(project, monkeypatch):
+    monkeypatch.setattr("hilum_serve.exports.CHUNK_CHARACTERS", 1)
+    async with (
+        serving(project, answers=["One."]) as served,
+        open_api(served, project) as api,
+    ):
+        await api.run("First")
+        path = f"/api/sessions/{api.session}/export"
+        async with api.client.stream("GET", path, params={"format": "markdown"}) as response:
+            assert response.status_code == 200
+            with trio.fail_after(20):
+                while served.hub.exports.borrowed_tokens:  # noqa: ASYNC110
+                    await trio.sleep(0.01)
+            second = await api.call("GET", "/export", format="markdown")
+            assert await response.aread() == second.content

@@ -379,3 +379,37 @@ def test_frames_are_what_a_client_reads(size):
     client.receive_data(encode_frame("é" + "x" * (size - 1)))
     text = "".join(event.data for event in client.events())
     assert text == "é" + "x" * (size - 1)
+
+
+async def test_a_client_that_is_ahead_of_the_log_gets_the_same_error_everywhere(project):
+    async with serving(project) as served, served.client() as client:
+        hosted = await served.hub.create(served.hub.workspaces[0], served.owner)
+        address = f"/api/sessions/{hosted.id}"
+        for after in (hosted.last + 1, 2**53 - 1):
+            expected = {
+                "code": "E_BAD_ARGS",
+                "message": f"The session has only {hosted.last} events, not {after}.",
+                "hint": "Start again with after=0.",
+            }
+            query = {"after": after}
+            returning = {"last-event-id": str(after)}
+            answers = [
+                await client.get(f"{address}/events", params=query),
+                await client.get(f"{address}/stream", params=query),
+                await client.get(f"{address}/stream", headers=returning),
+            ]
+            for answer in answers:
+                assert (answer.status_code, answer.json()) == (400, expected)
+            async with served.socket(hosted.id, after=after) as socket:
+                assert await socket.receive() == [{"type": "error", "status": 400, **expected}]
+            # Readers of the view get a snapshot in place of what they have.
+            async with served.socket(hosted.id, after=after, vocabulary="view") as socket:
+                await socket.read_until(type="snapshot")
+        for wrong in ("9" * 17, "9" * 5_000, "-1", "1e3", "x"):
+            answer = await client.get(f"{address}/stream", headers={"last-event-id": wrong})
+            assert (answer.status_code, answer.json()["code"]) == (400, "E_BAD_ARGS")
+        pairs = [("last-event-id", "1"), ("last-event-id", "2")]
+        answer = await client.get(f"{address}/stream", headers=pairs)
+        assert answer.status_code == 400
+        page = await client.get(f"{address}/events", params={"after": hosted.last})
+        assert page.json()["events"] == []

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import trio
 import trio.testing
-from hilum_terminal.conversation import MAX_ATTACHED
+from hilum.shell_lines import MAX_ATTACHED
 from hilum_terminal.face import Face
 from hilum_terminal.options import ChatOptions
 from hilum_terminal.waiting_items import WaitingItems

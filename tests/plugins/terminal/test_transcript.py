@@ -3,8 +3,8 @@
 from hilum.context import render
 from hilum.events import PluginEvent, PromptQueued, RunStarted
 from hilum.messages import Block, Text, UserMessage
+from hilum.shell_lines import ShellLine
 from hilum_terminal.prompt_images import shorten_references
-from hilum_terminal.shell_line import ShellLine
 from hilum_terminal.styles import PLAIN
 from hilum_terminal.transcript import Transcript, shell_line_rows
 from hilum_view import SessionView

@@ -2,7 +2,20 @@
 
 from importlib import import_module
 
-MODULES = ("sessions", "work", "decisions", "facts", "searching", "files", "going_back")
+MODULES = (
+    "sessions",
+    "work",
+    "decisions",
+    "facts",
+    "conversation",
+    "searching",
+    "choices",
+    "session_settings",
+    "files",
+    "going_back",
+    "images",
+    "shell",
+)
 """The modules with operations; each one adds its own to the table when it is imported."""
 
 

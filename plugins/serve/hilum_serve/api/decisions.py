@@ -6,7 +6,7 @@ A client that has not seen what it decides on is refused. Of several answers, th
 from __future__ import annotations
 
 import hashlib
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 import trio
@@ -15,7 +15,7 @@ from hilum.errors import E_BAD_ARGS, E_BUSY, E_NOT_INSTALLED, E_UNKNOWN
 from hilum.events import ApprovalAsked
 from hilum.hooks import PLUGIN_EXCEPTIONS, describe_error
 from hilum.sharing import JoinedSession
-from hilum.sharing.messages import AcceptPlan, Answer, AnswerQuestion, RejectPlan
+from hilum.sharing.messages import AcceptPlan, Answer, AnswerQuestion, RejectPlan, Revoke
 from hilum_view import Approval, Question
 
 from hilum_serve.api.shared_types import (
@@ -24,6 +24,7 @@ from hilum_serve.api.shared_types import (
     NoResult,
     ShortText,
     StartedRun,
+    carry_out,
     describe_run,
     explain_late_answer,
 )
@@ -38,9 +39,18 @@ from hilum_serve.session_state import (
     list_waiting,
 )
 
+W = TypeVar("W", WaitingApproval, WaitingQuestion, WaitingPlan)
 MAX_BATCH = 100
+MAX_RECENT = 500
+"""Number of events among which an approval that is no longer open is looked for."""
 Remember = Literal["once", "session", "always"]
 Reason = Annotated[str, msgspec.Meta(max_length=20_000)]
+
+
+async def _list_waiting_of(hosted: HostedSession, kind: type[W]) -> list[W]:
+    """Return what waits for the user and is of a kind, oldest first, completely and as of now."""
+    await hosted.catch_up()
+    return [item for item in list_waiting(hosted, whole=True) if isinstance(item, kind)]
 
 
 # --- approvals --------------------------------------------------------------------------------------
@@ -241,13 +251,11 @@ def _find_answer(hosted: HostedSession, approval: Approval) -> str:
 async def list_approvals(call: Call[None, None]) -> ApprovalList:
     """List the calls that wait for approval, with everything that the user must see."""
     hosted = call.hosted
-    await hosted.catch_up()
     found = []
-    for item in list(list_waiting(hosted, whole=True)):
-        if isinstance(item, WaitingApproval):
-            described = await _describe_approval(hosted, item)
-            if described is not None:
-                found.append(described)
+    for item in await _list_waiting_of(hosted, WaitingApproval):
+        described = await _describe_approval(hosted, item)
+        if described is not None:
+            found.append(described)
     return ApprovalList(found)
 
 
@@ -299,30 +307,30 @@ async def _answer(call: Call[Any, Any], identity: str, given: ApprovalAnswer) ->
     session = hosted.session
     is_own = find_approval(hosted, identity) is not None
     try:
-        if isinstance(session, JoinedSession):
-            # Only the process that has the session open knows whether the answer is in time.
-            await session.request(
-                Answer(identity, given.accepted, given.reason, given.remember, given.arguments)
-            )
-        else:
-            session.answer(
+        await carry_out(
+            session,
+            Answer(identity, given.accepted, given.reason, given.remember, given.arguments),
+            lambda: session.answer(
                 identity,
                 given.accepted,
                 reason=given.reason,
                 remember=given.remember,
                 arguments=given.arguments,
-            )
+            ),
+        )
     except HilumError as error:
         by = hosted.answered_by.get(identity, "")
-        if not is_own and not by and not _was_asked(hosted, identity):
+        if not is_own and not by and not await _was_asked(hosted, identity):
             raise Problem(404, E_UNKNOWN, "There is no such approval in this session.") from None
         raise explain_late_answer(error, by) from None
     hosted.note_answer(identity, call.user)
 
 
-def _was_asked(hosted: HostedSession, identity: str) -> bool:
+async def _was_asked(hosted: HostedSession, identity: str) -> bool:
     """Return whether an approval of a recent event has this id."""
-    recent = hosted.session.journal.since(max(hosted.last - 500, 0))
+    after = max(hosted.last - MAX_RECENT, 0)
+    # The store reads in a thread.
+    recent = await hosted.session.kernel.store.read(hosted.id, after, MAX_RECENT)
     return any(isinstance(event, ApprovalAsked) and event.id == identity for event in recent)
 
 
@@ -376,7 +384,7 @@ async def show_approval(call: Call[None, None]) -> ShownApproval:
     try:
         return ShownApproval(call.hosted.session.approval_shown(identity))
     except HilumError as error:
-        if not _was_asked(call.hosted, identity):
+        if not await _was_asked(call.hosted, identity):
             raise Problem(404, E_UNKNOWN, "There is no such approval in this session.") from None
         raise explain_late_answer(error, call.hosted.answered_by.get(identity, "")) from None
 
@@ -410,9 +418,7 @@ def _question_asked_at(call: Call[Any, Any]) -> int:
 @operation("GET", "/api/sessions/{session}/questions", rights="watch", returns=QuestionList)
 async def list_questions(call: Call[None, None]) -> QuestionList:
     """List the questions that wait for the user."""
-    await call.hosted.catch_up()
-    waiting = list_waiting(call.hosted)
-    return QuestionList([item for item in waiting if isinstance(item, WaitingQuestion)])
+    return QuestionList(await _list_waiting_of(call.hosted, WaitingQuestion))
 
 
 @operation(
@@ -426,26 +432,25 @@ async def list_questions(call: Call[None, None]) -> QuestionList:
 async def answer_question(call: Call[None, QuestionAnswer]) -> NoResult:
     """Answer a question of an agent; the first answer wins."""
     hosted = call.hosted
+    session = hosted.session
     identity = call.path["question"]
-    if isinstance(hosted.session, JoinedSession):
-        if not _question_asked_at(call) and identity not in hosted.answered_by:
-            raise Problem(404, E_UNKNOWN, "There is no such open question in this session.")
-        # Only the process that has the session open knows whether the answer is in time.
-        await hosted.session.request(AnswerQuestion(identity, tuple(call.body.answers)))
-        hosted.note_answer(identity, call.user)
-        return NoResult()
-    questions = hosted.session.plugin(UserQuestions)
+    answers = tuple(call.body.answers)
+    by = hosted.answered_by.get(identity, "")
+    if not by and not _question_asked_at(call):
+        raise Problem(404, E_UNKNOWN, "There is no such open question in this session.")
+    questions = session.plugin(UserQuestions)
     if questions is None or not questions.is_open(identity):
-        by = hosted.answered_by.get(identity, "")
-        if not by and not _question_asked_at(call):
-            raise Problem(404, E_UNKNOWN, "There is no such open question in this session.")
         raise Problem(
             409,
             E_BUSY,
             f"Your answer was too late: {by or 'someone'} has answered it, or it expired.",
             "The conversation shows the answer.",
         )
-    questions.answer(identity, tuple(call.body.answers))
+    await carry_out(
+        session,
+        AnswerQuestion(identity, answers),
+        lambda: questions.answer(identity, answers),
+    )
     hosted.note_answer(identity, call.user)
     return NoResult()
 
@@ -498,9 +503,7 @@ def _proposed_at(call: Call[Any, Any]) -> int:
 @operation("GET", "/api/sessions/{session}/plans", rights="watch", returns=PlanList)
 async def list_plans(call: Call[None, None]) -> PlanList:
     """List the plans that wait for the user's decision."""
-    await call.hosted.catch_up()
-    waiting = list_waiting(call.hosted)
-    return PlanList([item for item in waiting if isinstance(item, WaitingPlan)])
+    return PlanList(await _list_waiting_of(call.hosted, WaitingPlan))
 
 
 @operation(
@@ -593,6 +596,8 @@ async def revoke_grant(call: Call[GrantQuery, None]) -> NoResult:
     """Revoke a lasting approval of the session; stored rules stay."""
     session = call.hosted.session
     named = [each for each in session.grants if call.query.scope in (each, _hash_scope(each))]
-    if not named or not session.revoke(named[0]):
+    if not named:
         raise Problem(404, E_UNKNOWN, "There is no such lasting approval in this session.")
+    scope = named[0]
+    await carry_out(session, Revoke(scope), lambda: session.revoke(scope))
     return NoResult()

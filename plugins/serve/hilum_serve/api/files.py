@@ -6,11 +6,21 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 import trio
-from hilum import HilumError, ToolError, UsageError, find_content_policy, find_history, judge_call
+from hilum import (
+    HilumError,
+    Session,
+    ToolError,
+    UsageError,
+    find_content_policy,
+    find_history,
+    judge_call,
+)
 from hilum.errors import E_DENIED, E_FAILED, E_NOT_FOUND, E_TOO_LARGE
+from hilum.sharing import JoinedSession
+from hilum.sharing.messages import JudgeCall
 
 from hilum_serve.api.going_back import DiffFacts, describe_diffs, read_part
-from hilum_serve.api.shared_types import MAX_IN_ADDRESS, refuse_joined
+from hilum_serve.api.shared_types import MAX_IN_ADDRESS
 from hilum_serve.hub import HostedSession
 from hilum_serve.operations import Call, operation
 from hilum_serve.problems import Problem
@@ -103,7 +113,6 @@ class FileContent(msgspec.Struct, frozen=True):
 
 async def _diff(hosted: HostedSession, scope: Any, name: str) -> list[DiffFacts]:
     """Return the changes in a part of the history; empty if there are none."""
-    refuse_joined(hosted.session)
     scope, name = read_part(scope, name)
     try:
         return describe_diffs(await find_history(hosted.session).diff(scope, name))
@@ -174,7 +183,9 @@ async def get_file(call: Call[ContentQuery, None]) -> FileContent:
         code = error.code if isinstance(error, ToolError) else E_FAILED
         if code != E_FAILED:
             raise
-        raise Problem(404, E_NOT_FOUND, f"There is no such file: {error}") from None
+        # The text of an OSError has the path of the file with all links followed.
+        reason = error.message if isinstance(error, ToolError) else error.strerror or "It failed."
+        raise Problem(404, E_NOT_FOUND, f"There is no such file: {reason}") from None
     # Like git, hilum recognizes a binary file by a NUL near its beginning.
     if b"\0" in data[:8192]:
         return FileContent(shown, len(data), "", binary=True)
@@ -197,13 +208,27 @@ async def _check_readable(hosted: HostedSession, path: str) -> None:
     if policy is not None:
         place = session.workspace.resolve(path)
         reason = await trio.to_thread.run_sync(policy.explain_withheld_file, place, path)
-    if not reason and READ_TOOL in session.tools:
-        arguments = msgspec.json.encode({"path": path}).decode()
-        try:
-            verdict = await judge_call(session.agents["main"], READ_TOOL, arguments)
-        except HilumError as error:
-            reason = error.message
-        else:
-            reason = "" if verdict.kind == "allow" else verdict.reason or "A rule withholds it."
+    if not reason:
+        reason = await _judge_reading(session, path)
     if reason:
         raise Problem(403, E_DENIED, f"This file is not shown here: {reason}")
+
+
+async def _judge_reading(session: Session, path: str) -> str:
+    """Return why the agent could not read a file without approval; empty if it could."""
+    arguments = msgspec.json.encode({"path": path}).decode()
+    try:
+        if isinstance(session, JoinedSession):
+            # Only the owner's plugins know the rules of the session.
+            reply = await session.request(JudgeCall(READ_TOOL, arguments))
+            kind = reply.result
+            reason = reply.text or ""
+        elif READ_TOOL in session.tools:
+            verdict = await judge_call(session.agents["main"], READ_TOOL, arguments)
+            kind = verdict.kind
+            reason = verdict.reason
+        else:
+            return ""
+    except HilumError as error:
+        return error.message
+    return "" if kind == "allow" else reason or "A rule withholds it."

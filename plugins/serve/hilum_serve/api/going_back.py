@@ -23,7 +23,7 @@ from hilum.errors import E_BAD_ARGS, E_NOT_FOUND, E_UNKNOWN
 from hilum.events import AnyEvent
 from hilum.services import FileDiff, UndoPreview
 
-from hilum_serve.api.shared_types import Seq, refuse_joined, refuse_while_working
+from hilum_serve.api.shared_types import Seq, refuse_while_working
 from hilum_serve.hub import HostedSession
 from hilum_serve.operations import Call, operation
 from hilum_serve.problems import Problem
@@ -229,7 +229,6 @@ def read_part(scope: str, name: str) -> tuple[Any, str]:
 )
 async def preview_undo(call: Call[None, UndoRequest]) -> PreviewFacts:
     """Show what an undo of file changes would do."""
-    refuse_joined(call.hosted.session)
     scope, name = read_part(call.body.scope, call.body.name)
     history = find_history(call.hosted.session)
     preview = await history.preview_undo(scope, name, merge=call.body.merge)
@@ -257,7 +256,6 @@ async def undo(call: Call[None, UndoRequest]) -> PreviewFacts:
 )
 async def preview_redo(call: Call[None, None]) -> PreviewFacts:
     """Show what undoing the last undo would do."""
-    refuse_joined(call.hosted.session)
     preview = await find_history(call.hosted.session).preview_undo("undo", "")
     return _describe_preview(call.hosted, preview)
 
@@ -276,7 +274,6 @@ async def redo(call: Call[None, None]) -> PreviewFacts:
 
 async def _undo(call: Call[Any, Any], scope: Any, name: str, *, merge: bool) -> PreviewFacts:
     hosted = call.hosted
-    refuse_joined(hosted.session)
     history = find_history(hosted.session)
     async with hosted.lock:
         preview = await history.preview_undo(scope, name, merge=merge)
@@ -346,7 +343,6 @@ async def list_rewind_points(call: Call[None, None]) -> RewindChoices:
 async def preview_rewind(call: Call[None, RewindPreviewRequest]) -> PreviewFacts:
     """Show which files going back to a prompt would restore."""
     hosted = call.hosted
-    refuse_joined(hosted.session)
     point = await _find_point(hosted, call.body.to)
     history = find_history(hosted.session)
     preview = await preview_since(history, point.before, merge=call.body.merge)
@@ -365,8 +361,6 @@ async def rewind_session(call: Call[None, RewindRequest]) -> Rewound:
     """Go back to before a prompt: the conversation, the files or both. Nothing is lost."""
     hosted = call.hosted
     wanted = call.body
-    if wanted.files:
-        refuse_joined(hosted.session)
     refuse_while_working(hosted.session, "it cannot go back")
     async with hosted.lock:
         point = await _find_point(hosted, wanted.to)

@@ -9,12 +9,13 @@ import msgspec
 import trio
 from hilum import find_branch
 from hilum.errors import E_BUSY, E_STALE, E_UNKNOWN
-from hilum.store import SessionInfo
+from hilum.store import SessionInfo, unspell_folder
 
 from hilum_serve.api.shared_types import (
     Name,
     NoResult,
     Seq,
+    change_session_settings,
     refuse_while_working,
     require_right,
 )
@@ -291,7 +292,9 @@ async def change_session(call: Call[None, SessionChange]) -> SessionState:
     hosted = call.hosted
     if change.approve is not None:
         require_right(call, "approve", "Changing the approval policy")
-    hosted.session.set(mode=change.mode, model=change.model, approve=change.approve)
+    await change_session_settings(
+        hosted.session, mode=change.mode, model=change.model, approve=change.approve
+    )
     if change.title is not None:
         title = " ".join(change.title.split())
         await call.hub.store.rename(hosted.id, title)
@@ -336,7 +339,7 @@ async def delete_session(call: Call[None, None]) -> NoResult:
         _check_fresh(call.seen or 0, newest)
     else:
         _check_fresh(call.seen or 0, info.events)
-    await call.hub.delete(info.id)
+    await call.hub.delete(info.id, Path(unspell_folder(info.workspace)))
     return NoResult()
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import msgspec
 from hilum import HilumError, Run, Session, UsageError
 from hilum.errors import E_BUSY, E_UNKNOWN
 from hilum.sharing import JoinedSession
+from hilum.sharing.messages import Operation
 
 from hilum_serve.operations import Call
 from hilum_serve.problems import E_RIGHTS, Problem
@@ -85,6 +87,43 @@ def check_agent(session: Session, agent: str) -> None:
     """
     if agent not in session.agents:
         raise Problem(404, E_UNKNOWN, f"There is no agent {agent!r} in this session.")
+
+
+async def carry_out(
+    session: Session, operation: Operation, otherwise: Callable[[], object]
+) -> None:
+    """Carry out what a user wants, so that the user learns of a refusal.
+
+    Args:
+        session: The session.
+        operation: What to ask of the process that has the session open, if this one joined it.
+        otherwise: Function that does the same in a session that this process has open.
+
+    Raises:
+        HilumError: The session refuses it.
+    """
+    if isinstance(session, JoinedSession):
+        await session.request(operation)
+    else:
+        otherwise()
+
+
+async def change_session_settings(
+    session: Session,
+    *,
+    mode: str | None = None,
+    model: str | None = None,
+    approve: str | None = None,
+) -> None:
+    """Change the mode, model or approval policy of a session.
+
+    Raises:
+        HilumError: The session refuses it.
+    """
+    if isinstance(session, JoinedSession):
+        await session.request_change(mode=mode, model=model, approve=approve)
+    else:
+        session.set(mode=mode, model=model, approve=approve)
 
 
 def refuse_joined(session: Session) -> None:

@@ -8,8 +8,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 import trio
 from hilum import Image, PromptCommand, UsageError
-from hilum.errors import E_BUSY, E_STALE, E_UNKNOWN
+from hilum.errors import E_BAD_ARGS, E_BUSY, E_STALE, E_UNKNOWN
 from hilum.messages import Usage
+from hilum.sharing import JoinedSession
+from hilum.sharing.messages import Compact, Stop, Withdraw
 from hilum_view import Card, Outcome, Prompt
 
 from hilum_serve.api.shared_types import (
@@ -20,6 +22,7 @@ from hilum_serve.api.shared_types import (
     Seq,
     ShortText,
     StartedRun,
+    carry_out,
     check_agent,
     describe_run,
     require_right,
@@ -27,6 +30,7 @@ from hilum_serve.api.shared_types import (
 from hilum_serve.hub import HostedSession
 from hilum_serve.operations import Call, operation
 from hilum_serve.problems import Problem
+from hilum_serve.shell_lines import join_attached
 
 MAX_WAIT = 60.0
 """Maximum number of seconds that a request waits for the end of a run."""
@@ -111,13 +115,25 @@ async def prompt(call: Call[None, NewPrompt]) -> StartedRun:
     if not given.piped:
         _check_command(call, given.text)
     images = [Image(image.media_type, image.data) for image in given.images]
-    run = await session.prompt(
-        given.text,
-        agent=given.agent,
-        piped=given.piped,
-        attached=given.attached,
-        images=images,
-    )
+    lines = call.hosted.shell_lines
+    # Removed at once, so that another prompt does not contain them, too.
+    taken = lines.take_ended() if given.agent == "main" else []
+    is_read = False
+    try:
+        run = await session.prompt(
+            given.text,
+            agent=given.agent,
+            piped=given.piped,
+            attached=join_attached(taken, given.attached),
+            images=images,
+        )
+        # Nobody reads what comes with a command of a plugin.
+        is_read = run.reply is None
+    finally:
+        if taken and not is_read:
+            lines.put_back(taken)
+        if taken:
+            call.hosted.feed.note_state()
     return describe_run(run)
 
 
@@ -155,6 +171,8 @@ def needs_administer(plugin: str, command: PromptCommand) -> bool:
 async def steer(call: Call[None, NewMessage]) -> QueuedMessage:
     """Send a message that an agent reads during its current run."""
     check_agent(call.hosted.session, call.body.agent)
+    if not call.body.text.strip():
+        raise Problem(400, E_BAD_ARGS, "The message is empty.", "Write what the agent should know.")
     try:
         identity = await call.hosted.session.steer(call.body.text, agent=call.body.agent)
     except UsageError as error:
@@ -172,8 +190,16 @@ async def steer(call: Call[None, NewMessage]) -> QueuedMessage:
 )
 async def withdraw_message(call: Call[AgentQuery, None]) -> NoResult:
     """Take back a message that the agent has not read."""
-    check_agent(call.hosted.session, call.query.agent)
-    if not call.hosted.session.withdraw(call.path["message"], agent=call.query.agent):
+    message = call.path["message"]
+    agent = call.query.agent
+    session = call.hosted.session
+    check_agent(session, agent)
+    if isinstance(session, JoinedSession):
+        # Only the process that has the session open knows whether the agent has read it.
+        waited = bool((await session.request(Withdraw(message, agent))).result)
+    else:
+        waited = session.withdraw(message, agent=agent)
+    if not waited:
         raise Problem(
             409, E_BUSY, "The message does not wait.", "The agent has read it, or its run ended."
         )
@@ -291,7 +317,10 @@ async def stop(call: Call[None, StopRequest]) -> NoResult:
     """Stop runs with everything that they started, and drop queued prompts."""
     if call.body.agent:
         check_agent(call.hosted.session, call.body.agent)
-    call.hosted.session.stop(call.body.agent, run=call.body.run)
+    agent = call.body.agent
+    run = call.body.run
+    session = call.hosted.session
+    await carry_out(session, Stop(agent, run), lambda: session.stop(agent, run=run))
     return NoResult()
 
 
@@ -327,7 +356,11 @@ async def retry(call: Call[None, RetryRequest]) -> StartedRun:
 )
 async def resume(call: Call[None, None]) -> StartedRuns:
     """Continue the runs and prompts that were left when the session last ended."""
-    runs = call.hosted.session.resume()
+    session = call.hosted.session
+    if isinstance(session, JoinedSession):
+        runs = await session.request_resume()
+    else:
+        runs = session.resume()
     return StartedRuns([describe_run(run) for run in runs])
 
 
@@ -390,8 +423,11 @@ async def repeat_call(call: Call[RepeatQuery, None]) -> StartedRun:
 )
 async def compact(call: Call[None, CompactRequest]) -> NoResult:
     """Compact a conversation: now, or before the agent's next request."""
-    check_agent(call.hosted.session, call.body.agent)
-    call.hosted.session.compact(call.body.agent, focus=call.body.focus)
+    agent = call.body.agent
+    focus = call.body.focus
+    session = call.hosted.session
+    check_agent(session, agent)
+    await carry_out(session, Compact(agent, focus), lambda: session.compact(agent, focus=focus))
     return NoResult()
 
 

@@ -171,6 +171,9 @@ export class SessionApi {
     return this.change('DELETE', `/steering/${id(steering)}?agent=${id(agent)}`);
   }
   stop(body = {}) { return this.change('POST', '/stop', body); }
+  runShellLine(command) { return this.change('POST', '/shell', { command }); }
+  stopShellLine(line) { return this.change('POST', `/shell/${id(line)}/stop`); }
+  stopBackground(command) { return this.change('POST', `/background/${id(command)}/stop`); }
   resume() { return this.change('POST', '/resume'); }
   retry() { return this.change('POST', '/retry'); }
   repeat(call) { return this.change('POST', `/calls/${id(call)}/repeat`); }

@@ -7,8 +7,9 @@ import {
 } from './card_state.js';
 import { copyFrom } from './copying.js';
 import { diffChoice, drawDiff } from './diff_view.js';
-import { formatBytes, formatCost, formatDuration, formatTokens } from './format.js';
+import { formatCost, formatDuration, formatTokens } from './format.js';
 import { icon } from './icons.js';
+import { drawImages } from './images.js';
 import { t, translate } from './strings.js';
 import { showHidden } from './visible.js';
 
@@ -155,7 +156,7 @@ function drawBody(card, state, context, agent) {
   const diff = diffOf(card);
   const text = resultText(card);
   const raw = choices.raw ?? false;
-  const images = (card.result?.parts ?? []).filter((part) => part.type === 'image');
+  const images = card.images ?? [];
   const cutDiff = card.cut?.['data.diff'];
   return html`<div class="card-body">
     ${agent ? drawAgentBody(agent, context) : nothing}
@@ -168,7 +169,7 @@ function drawBody(card, state, context, agent) {
       ${cutDiff && !choices.wholeDiff ? html`<button type="button" class="more" @click=${() => loadDiff(card, context)}>${t('whole_diff', { n: formatTokens(cutDiff) })}</button>` : nothing}
     </div>` : nothing}
     ${state === 'running' && card.output ? html`<pre class="card-text live" tabindex="0" aria-label=${t('live_output')}>${card.output.slice(-TAIL_SHOWN)}</pre>` : nothing}
-    ${images.map((image) => html`<p class="quiet">${icon('image')} ${image.media_type} · ${formatBytes(image.bytes ?? 0)}</p>`)}
+    ${images.length ? drawImages(images, context.session) : nothing}
     ${text && (choices.found || !(diff && state === 'completed')) ? drawResult(card, text, context) : nothing}
     <div class="card-actions">
       ${state === 'waiting' ? drawDecision(card, context) : nothing}

@@ -1,6 +1,7 @@
 // The input: drafts, images, slash commands, completion of files, and the queue.
 
 import { html, nothing, render } from './vendor/lit-html/lit-html.js';
+import { drawCommandMark, drawShellLines, readCommand } from './commands.js';
 import { oneLine } from './format.js';
 import { icon } from './icons.js';
 import { readDraft, writeDraft } from './preferences.js';
@@ -25,6 +26,7 @@ export class Composer {
     this.recalled = -1;
     this.unsent = ''; // what was typed before an earlier prompt was recalled
     this.asked = null;
+    this.wasCommand = false; // whether the mark of a command is shown
     root.addEventListener('dragover', (event) => event.preventDefault());
     root.addEventListener('drop', (event) => {
       event.preventDefault();
@@ -46,6 +48,7 @@ export class Composer {
     this.menu = null;
     this.draw();
     this.input.value = readDraft(session);
+    this.draw();
     this._fit();
   }
 
@@ -61,7 +64,10 @@ export class Composer {
     const queue = store.queue();
     const steering = store.steering();
     const may = this.page.app.may('prompt');
+    const isCommand = this._isCommand();
+    this.wasCommand = isCommand;
     render(html`
+      ${drawShellLines(this.page)}
       ${queue.length + steering.length ? html`<ul class="queue" aria-label=${t('queue')}>
         ${steering.map(([id, text]) => html`<li><span class="tag">${t('steering')}</span><span class="queue-text">${oneLine(text, 160)}</span>
           <button type="button" class="icon-button" aria-label=${t('take_back')} title=${t('take_back')} ?disabled=${!may} @click=${() => this.page.actions.withdraw(id, text)}>${icon('close')}</button></li>`)}
@@ -69,7 +75,8 @@ export class Composer {
           <button type="button" class="icon-button" aria-label=${t('take_back')} title=${t('take_back')} ?disabled=${!may} @click=${() => this.page.actions.takeBack(run, text)}>${icon('close')}</button></li>`)}
       </ul>` : nothing}
       ${this._drawMenu()}
-      <div class="input-box">
+      <div class="input-box ${isCommand ? 'command' : ''}">
+        ${isCommand ? drawCommandMark() : nothing}
         ${this.images.length ? html`<ul class="images">${this.images.map((image) => html`<li>
           <img src=${image.url} alt=${image.name}>
           <button type="button" class="icon-button" aria-label=${t('remove_image', { name: image.name })} @click=${() => { this.images = this.images.filter((each) => each !== image); this.draw(); }}>${icon('close')}</button></li>`)}</ul>` : nothing}
@@ -99,7 +106,15 @@ export class Composer {
     </ul>`;
   }
 
+  /** Return whether the text is a command that the user may run. */
+  _isCommand() {
+    return readCommand(this.input?.value ?? '') !== '' && this.images.length === 0 && this.page.can('shell');
+  }
+
   _changed() {
+    if (this._isCommand() !== this.wasCommand) {
+      this.draw();
+    }
     this._fit();
     writeDraft(this.page.session, this.input.value);
     this._complete();

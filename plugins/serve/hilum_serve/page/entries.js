@@ -5,6 +5,7 @@ import { drawCard, drawStreamingCall, estimateCard, loadResultPage } from './car
 import { copyFrom } from './copying.js';
 import { baseName, formatCost, formatDuration, formatTokens, oneLine } from './format.js';
 import { icon } from './icons.js';
+import { drawImages } from './images.js';
 import { StreamingMarkdown } from './markdown.js';
 import { t, translate } from './strings.js';
 
@@ -117,6 +118,7 @@ export class EntryRows {
       again: () => page.touch(id),
       width: page.width(),
       store: page.store,
+      session: page.session,
       actions: page.actions,
       can: (action) => page.can(action),
     };
@@ -139,7 +141,7 @@ export class EntryRows {
         ${entry.steers ? html`<span class="tag">${t('steered')}</span>` : nothing}
         <div class="plain-text" dir="auto">${text}</div>
         ${entry.attached ? html`<details ?open=${this.choices(entry.id).attached}><summary>${t('attached_text')}</summary><pre tabindex="0">${entry.attached}</pre></details>` : nothing}
-        ${entry.images ? html`<p class="quiet">${icon('image')} ${t('n_images', { n: entry.images })}</p>` : nothing}
+        ${entry.images?.length ? drawImages(entry.images, this.page.session) : nothing}
         ${entry.context?.length ? html`<p class="quiet">${t('with_context', { what: entry.context.map((each) => each.source.replace(/^context:/, '')).join(', ') })}</p>` : nothing}
       </div>
       <div class="row-actions">

@@ -19,6 +19,7 @@ const NEEDED = {
   policy: 'approve',
   redo: 'approve',
   rewind: 'approve',
+  shell: 'approve',
   undo: 'approve',
   remove: 'administer',
 };

@@ -4,6 +4,7 @@ import { html, nothing, render } from './vendor/lit-html/lit-html.js';
 import { SessionApi, server } from './api.js';
 import { Composer } from './composer.js';
 import { Connection } from './connection.js';
+import { readCommand } from './commands.js';
 import { copyText } from './copying.js';
 import { DecisionBar, describeWaiting } from './decisions.js';
 import { openDialog, pickDialog } from './dialogs.js';
@@ -449,6 +450,8 @@ export class SessionPage {
       stop: (agent) => run(() => this.api.stop(agent ? { agent } : {})),
       retry: () => run(() => this.api.retry()),
       resume: () => run(() => this.api.resume()),
+      stopShellLine: (line) => run(() => this.api.stopShellLine(line)),
+      stopBackground: (command) => run(() => this.api.stopBackground(command)),
       repeatCall: (card) => run(() => this.api.repeat(card.call.id)),
       describeApprovals: () => this._describeApprovals(),
       withdraw: async (id, text) => {
@@ -596,6 +599,11 @@ export class SessionPage {
 
   /** Send what was typed; return whether it was taken. */
   async _submit(text, images) {
+    const shellCommand = readCommand(text);
+    if (shellCommand && images.length === 0) {
+      const started = await this.app.attempt(() => this.api.runShellLine(shellCommand));
+      return started !== null;
+    }
     const command = /^\/([\w:.-]+)(?:\s+([\s\S]*))?$/.exec(text);
     if (command && images.length === 0) {
       const own = OWN_COMMANDS.find((each) => each.names.includes(command[1]));

@@ -1,7 +1,8 @@
-// The panel at the right: todo list, agents, changed files, timeline and usage.
+// The panel at the right: todo list, agents, background commands, changed files, timeline and usage.
 
 import { html, nothing } from './vendor/lit-html/lit-html.js';
 import { drawProgress } from './cards.js';
+import { drawBackground } from './commands.js';
 import { baseName, formatCost, formatTokens } from './format.js';
 import { icon } from './icons.js';
 import { t } from './strings.js';
@@ -22,6 +23,7 @@ export class SidePanel {
       <div class="panel-head only-drawer"><h2>${t('details')}</h2><button type="button" class="icon-button" aria-label=${t('close')} @click=${() => this.page.actions.closePanel()}>${icon('close')}</button></div>
       ${this._todos(store)}
       ${this._agents(store)}
+      ${drawBackground(this.page)}
       ${this._files()}
       <section class="panel-section"><h3>${t('timeline')}</h3>${drawTimeline(store, (id) => this.page.actions.showEntry(id))}</section>
       ${this._usage(store)}`;

@@ -50,6 +50,8 @@ EMPTY_STATE: dict[str, Any] = {
     "usage": USAGE,
     "runs": 3,
     "left": 0,
+    "shell": [],
+    "background": [],
 }
 
 

@@ -49,7 +49,7 @@ def entry(identity: int, kind: str, **fields: Any) -> dict[str, Any]:
 
 def prompt(identity: int, text: str, **fields: Any) -> dict[str, Any]:
     """Return a prompt."""
-    base = {"text": text, "typed": "", "model": "openai/scripted", "mode": "agent", "images": 0}
+    base = {"text": text, "typed": "", "model": "openai/scripted", "mode": "agent", "images": []}
     return entry(identity, "prompt", **{**base, **fields})
 
 

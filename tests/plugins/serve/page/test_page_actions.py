@@ -595,3 +595,15 @@ def test_the_page_fits_and_has_no_serious_finding(server, open_session, axe, siz
     keep_screenshot(page, f"keys-{name}")
     findings += axe(page)
     assert findings == [], json.dumps(findings, indent=1)
+
+
+def test_only_who_may_approve_runs_commands(server, open_session):
+    server.replies["GET /me"] = (200, {"name": "bob", "rights": "prompt"})
+    server.state["shell"] = [
+        {"id": "l1", "command": "sleep 9", "user": "ada", "running": True, "output": ""}
+    ]
+    page = open_session()
+    stop = page.locator(".shell-lines").get_by_role("button", name="Stop")
+    assert stop.is_disabled()
+    page.locator(".composer textarea").fill("!ls")
+    assert page.locator(".command-mark").count() == 0

@@ -14,6 +14,7 @@ from served import serving
 from .conftest import keep_screenshot, wait_until
 
 MARKUP = "<img src=x onerror='window.hacked=1'>"
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 
 @contextmanager
@@ -183,3 +184,64 @@ def test_the_whole_of_a_long_answer_is_read_from_its_event(serve, open_new_sessi
     write(page, "Write a lot")
     page.get_by_role("button", name="Load the whole answer").click()
     page.locator(".answer-text", has_text="In the middle.").wait_for()
+
+
+PASTE_IMAGE = """(data) => {
+    const bytes = Uint8Array.from(atob(data), (sign) => sign.charCodeAt(0));
+    const transfer = new DataTransfer();
+    transfer.items.add(new File([bytes], 'a.png', {type: 'image/png'}));
+    document.querySelector('.composer textarea').dispatchEvent(
+        new ClipboardEvent('paste', {clipboardData: transfer, bubbles: true, cancelable: true}));
+}"""
+
+
+def test_images_are_shown_small_and_open_larger(serve, open_new_session):
+    page = open_new_session(serve([say("A dot.")]))
+    page.evaluate(PASTE_IMAGE, PNG)
+    page.locator(".images li").wait_for()
+    write(page, "What is it?")
+    small = page.locator(".bubble .thumbnail img")
+    small.wait_for()
+    wait_until(page, lambda: small.evaluate("image => image.naturalWidth") == 1)
+    assert small.get_attribute("loading") == "lazy"
+    page.locator(".bubble .thumbnail").click()
+    large = page.locator(".dialog .large-image")
+    large.wait_for()
+    wait_until(page, lambda: large.evaluate("image => image.naturalWidth") == 1)
+    assert "image/png · 1 × 1" in page.locator(".dialog h2").inner_text()
+    keep_screenshot(page, "real-image")
+
+
+def test_a_text_after_an_exclamation_mark_runs_and_the_agent_reads_it(serve, open_new_session):
+    page = open_new_session(serve([say("I have read it.")]))
+    box = page.locator(".composer textarea")
+    box.fill("! ")
+    assert page.locator(".command-mark").count() == 0
+    box.fill("!echo one; exit 3")
+    page.locator(".command-mark").wait_for()
+    keep_screenshot(page, "real-command")
+    box.press("Enter")
+    line = page.locator(".shell-lines li")
+    line.locator("pre", has_text="one").wait_for()
+    line.locator(".tag", has_text="exit code 3").wait_for()
+    page.locator(".command-mark").wait_for(state="detached")
+    write(page, "What happened?")
+    page.locator(".answer-text", has_text="I have read it.").wait_for()
+    line.wait_for(state="detached")
+    page.locator(".bubble details summary").click()
+    page.locator(".bubble pre", has_text="The user ran: echo one; exit 3").wait_for()
+
+
+def test_commands_are_stopped_on_the_page(serve, open_new_session):
+    start = use("run_terminal_cmd", command="sleep 1000", background=True)
+    page = open_new_session(serve([start, say("It runs.")]), size="wide")
+    write(page, "Start it.")
+    page.locator(".decision .accept:enabled").click()
+    row = page.locator(".background-commands li", has_text="sleep 1000")
+    row.wait_for()
+    write(page, "!sleep 2000")
+    line = page.locator(".shell-lines li", has_text="sleep 2000")
+    line.get_by_role("button", name="Stop").click()
+    line.locator(".tag", has_text="stopped").wait_for()
+    row.get_by_role("button", name="Stop").click()
+    row.wait_for(state="detached")

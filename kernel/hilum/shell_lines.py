@@ -1,4 +1,8 @@
-"""Runs a command that the user types after ``!``, in the session's folder and sandbox."""
+"""Commands that the user runs or stops.
+
+A shell line, which the user types after ``!``, runs in the session's folder and sandbox. The agent
+reads it and its output with the next prompt. A background command is one that the agent started.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +12,21 @@ from collections.abc import Callable
 import attrs
 import msgspec
 import trio
-from hilum import Confinement, HilumError, Session, ToolDenied, judge_call
-from hilum.errors import E_BLOCKED, UNAPPROVABLE
+
+from hilum.errors import E_BLOCKED, UNAPPROVABLE, HilumError, ToolDenied
 from hilum.hooks import PLUGIN_EXCEPTIONS
+from hilum.services import BackgroundCommand, Confinement
+from hilum.session import Session
+from hilum.verdicts import judge_call
 
 TOOL = "run_terminal_cmd"
 ATTACHED_MARK = "The user ran: "
 MAX_OUTPUT = 200_000  # characters
 MAX_KEPT = 30_000  # in characters; the agent reads at most this much of the output
+MAX_ATTACHED = 4 * MAX_KEPT
+"""Number of characters of all commands' output that the agent reads with one prompt."""
+STOP_GRACE = 2.0
+"""Seconds between SIGTERM and SIGKILL when the user stops a background command."""
 
 
 @attrs.define
@@ -57,6 +68,22 @@ class ShellLine:
         return f"{ATTACHED_MARK}{self.command}\n{outcome}\n{text}".rstrip()
 
 
+def forget_oldest(attached: list[str]) -> int:
+    """Delete the oldest texts for the next prompt if all together are too long.
+
+    Args:
+        attached: The commands and their outputs, oldest first, as ``ShellLine.attached``.
+
+    Returns:
+        The number of deleted texts. The newest one always stays.
+    """
+    forgotten = 0
+    while len(attached) > 1 and sum(map(len, attached)) > MAX_ATTACHED:
+        del attached[0]
+        forgotten += 1
+    return forgotten
+
+
 async def run_shell_line(session: Session, line: ShellLine, changed: Callable[[], None]) -> None:
     """Run a command, and collect its output.
 
@@ -95,6 +122,15 @@ async def run_shell_line(session: Session, line: ShellLine, changed: Callable[[]
     except trio.Cancelled:
         line.stopped = True
         raise
+    except BaseExceptionGroup as group:
+        # Several tasks read the output of a command, so its cancellation is a group.
+        line.stopped = group.subgroup(trio.Cancelled) is not None
+        raise
+
+
+async def stop_background_command(command: BackgroundCommand) -> None:
+    """End a background command with all its child processes, because the user wants it."""
+    await command.stop("The user stopped it.", STOP_GRACE)
 
 
 def _explain_refusal(session: Session, output: str) -> str:

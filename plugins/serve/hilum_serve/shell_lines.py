@@ -1,0 +1,169 @@
+"""The shell lines of a session: commands that users run, and that the agent reads afterwards."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+
+import attrs
+import trio
+from hilum import Session
+from hilum.errors import E_BUSY, E_UNKNOWN
+from hilum.hooks import PLUGIN_EXCEPTIONS, describe_error
+from hilum.shell_lines import ShellLine, forget_oldest, run_shell_line
+
+from hilum_serve.problems import Problem
+
+MAX_RUNNING = 5
+"""Maximum number of shell lines of a session that run at the same time."""
+SHOW_SECONDS = 0.1
+"""Minimum number of seconds between two updates of the output that readers see."""
+
+
+@attrs.define(eq=False)
+class HostedLine:
+    """A shell line of a session.
+
+    Attributes:
+        id: Id of the line.
+        user: Name of the user who runs it.
+        line: The command, its output and its outcome.
+        seconds: Duration; 0 while it runs.
+        ended: Set when it has ended.
+        scope: Cancels it.
+    """
+
+    id: str
+    user: str
+    line: ShellLine
+    seconds: float = 0.0
+    ended: trio.Event = attrs.field(factory=trio.Event, init=False)
+    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
+
+
+class ShellLines:
+    """The shell lines of a session that run, or that the agent has not read.
+
+    Args:
+        session: The session.
+        note_change: Function to call when readers must see a change.
+    """
+
+    def __init__(self, session: Session, note_change: Callable[[], None]) -> None:
+        self._session = session
+        self._note_change = note_change
+        self._lines: dict[str, HostedLine] = {}
+        self._nursery: trio.Nursery | None = None
+
+    def open(self, nursery: trio.Nursery) -> None:
+        """Let shell lines run in a nursery, which cancels them when the session is closed."""
+        self._nursery = nursery
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a shell line is running."""
+        return bool(self._list_running())
+
+    def list_all(self) -> list[HostedLine]:
+        """Return the lines that run or that the agent has not read, oldest first."""
+        return list(self._lines.values())
+
+    def _list_running(self) -> list[HostedLine]:
+        return [each for each in self._lines.values() if not each.ended.is_set()]
+
+    def start(self, command: str, user: str) -> HostedLine:
+        """Start a command.
+
+        Raises:
+            Problem: Too many run already, or the session is being closed (409).
+        """
+        if self._nursery is None or len(self._list_running()) >= MAX_RUNNING:
+            raise Problem(
+                409,
+                E_BUSY,
+                f"At most {MAX_RUNNING} commands of users run at the same time.",
+                "Stop one of them, or wait until it ends.",
+            )
+        identity = os.urandom(6).hex()
+        hosted = HostedLine(identity, user, ShellLine(command, began=time.time()))
+        self._lines[identity] = hosted
+        self._nursery.start_soon(self._run, hosted)
+        self._note_change()
+        return hosted
+
+    async def _run(self, hosted: HostedLine) -> None:
+        """Run a command, and show its output while it arrives."""
+        line = hosted.line
+        has_output = trio.Event()
+
+        def note_output() -> None:
+            has_output.set()
+
+        async def show_output() -> None:
+            nonlocal has_output
+            while True:
+                await has_output.wait()
+                has_output = trio.Event()
+                self._note_change()
+                await trio.sleep(SHOW_SECONDS)
+
+        try:
+            with hosted.scope:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(show_output)
+                    await self._run_contained(line, note_output)
+                    nursery.cancel_scope.cancel()
+        finally:
+            hosted.seconds = time.time() - line.began
+            hosted.ended.set()
+            self._forget_oldest()
+            self._note_change()
+
+    async def _run_contained(self, line: ShellLine, changed: Callable[[], None]) -> None:
+        """Run a command, and contain errors of plugins, which must not end the session."""
+        try:
+            await run_shell_line(self._session, line, changed)
+        except PLUGIN_EXCEPTIONS as error:
+            line.error = describe_error(error)
+
+    def stop(self, identity: str) -> None:
+        """Stop a command with all its child processes.
+
+        Raises:
+            Problem: There is no such line (404), or it has ended (409).
+        """
+        hosted = self._lines.get(identity)
+        if hosted is None:
+            raise Problem(404, E_UNKNOWN, "There is no such command in this session.")
+        if hosted.ended.is_set():
+            raise Problem(409, E_BUSY, "The command has already ended.")
+        hosted.scope.cancel()
+
+    # --- what the agent reads ---------------------------------------------------------------------
+
+    def take_ended(self) -> list[HostedLine]:
+        """Remove and return the lines that have ended, which the agent reads with a prompt."""
+        taken = [each for each in self._lines.values() if each.ended.is_set()]
+        for each in taken:
+            del self._lines[each.id]
+        return taken
+
+    def put_back(self, taken: list[HostedLine]) -> None:
+        """Add lines again, because the prompt that they came with was not sent."""
+        returned = {each.id: each for each in taken}
+        self._lines = {**returned, **self._lines}
+        self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        """Remove the oldest lines that have ended if their outputs are too long together."""
+        ended = [each for each in self._lines.values() if each.ended.is_set()]
+        forgotten = forget_oldest([each.line.attached for each in ended])
+        for each in ended[:forgotten]:
+            del self._lines[each.id]
+
+
+def join_attached(taken: list[HostedLine], attached: str) -> str:
+    """Return what comes with a prompt: the users' commands, and the data of the prompt itself."""
+    texts = [each.line.attached for each in taken]
+    return "\n\n".join(filter(None, [*texts, attached]))
