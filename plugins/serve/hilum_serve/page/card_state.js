@@ -1,6 +1,7 @@
 // The state of a tool call, as the page shows it.
 
 import { baseName, oneLine, parseObject } from './format.js';
+import { translate } from './strings.js';
 
 const REFUSALS = ['E_REJECTED', 'E_APPROVAL_TIMEOUT', 'E_DENIED', 'E_BLOCKED', 'E_ADDRESS'];
 const STOPS = ['E_INTERRUPTED', 'E_STOPPED'];
@@ -20,8 +21,12 @@ export function cardState(card) {
   return card.state === 'waiting_for_approval' ? 'waiting' : card.state;
 }
 
-/** Return the text of a result. */
+/** Return the text of a result; why hilum refused a call, in the language of the page. */
 export function resultText(card) {
+  const refusal = translate('', card.parts?.result);
+  if (refusal) {
+    return `${card.result.code}: ${refusal}`;
+  }
   const parts = card.result?.parts ?? [];
   return parts
     .filter((part) => part.type === 'text' || typeof part.text === 'string')

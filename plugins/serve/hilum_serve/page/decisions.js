@@ -7,7 +7,7 @@ import { drawDiff, diffChoice } from './diff_view.js';
 import { formatTokens, parseObject } from './format.js';
 import { icon } from './icons.js';
 import { StreamingMarkdown } from './markdown.js';
-import { t } from './strings.js';
+import { t, translate } from './strings.js';
 import { showHidden } from './visible.js';
 
 const LAST_MINUTE = 60; // seconds
@@ -223,11 +223,11 @@ export class DecisionBar {
         <span class="decision-icon">${icon('shield')}</span>
         <div class="decision-title">
           <h2>${who ? t('agent_wants', { who, tool: item.call.name }) : t('hilum_wants', { tool: item.call.name })} <span class="risk ${item.risk}">${t(`risk_${item.risk || 'read'}`)}</span></h2>
-          ${item.reason ? html`<p class="quiet">${item.reason}</p>` : nothing}
+          ${item.reason ? html`<p class="quiet">${translate(item.reason, item.reason_parts)}</p>` : nothing}
         </div>
         ${this._countdown(item)}${this._count(items)}
       </div>
-      ${(facts.dangers ?? []).map((danger) => html`<p class="danger-line ${danger.grave ? 'grave' : ''}">${icon('alert')} <span>${showHidden(danger.text)}</span></p>`)}
+      ${(facts.dangers ?? []).map((danger) => html`<p class="danger-line ${danger.grave ? 'grave' : ''}">${icon('alert')} <span>${showHidden(translate(danger.text, danger.parts))}</span></p>`)}
       ${editing ? this._drawFields(item) : this._drawCall(item, facts)}
       ${this.mode === 'reject' ? html`<label class="field"><span>${t('reject_reason')}</span>
         <textarea class="reason" rows="2" .value=${this.text} placeholder=${t('reject_hint')} @input=${(event) => { this.text = event.target.value; }} @keydown=${(event) => this._reasonKey(event, item)}></textarea></label>` : nothing}
@@ -258,7 +258,7 @@ export class DecisionBar {
       this.remember = scope;
       this.page.again();
     };
-    const covers = facts.covers || item.scope || t('all_calls_of', { tool: item.call.name });
+    const covers = translate(facts.covers, facts.covers_parts) || item.scope || t('all_calls_of', { tool: item.call.name });
     return html`<div class="decision-scope" role="group" aria-label=${t('scope')}>
       <span class="segments">
         ${['once', 'session', 'always'].map((scope) => html`<button type="button" aria-pressed=${String(this.remember === scope)} ?disabled=${scope === 'always' && !facts.rule} @click=${choose(scope)}>${t(`scope_${scope}`)}</button>`)}

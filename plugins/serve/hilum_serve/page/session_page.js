@@ -9,6 +9,7 @@ import { copyText } from './copying.js';
 import { DecisionBar, describeWaiting } from './decisions.js';
 import { openDialog, pickDialog } from './dialogs.js';
 import { EntryRows, estimateHeight, isShown } from './entries.js';
+import { FindBar } from './find_bar.js';
 import { grantsDialog } from './grants_dialog.js';
 import { diffDialog, rewindDialog, undoDialog } from './going_back.js';
 import { icon } from './icons.js';
@@ -18,10 +19,11 @@ import { writeDraft } from './preferences.js';
 import { SessionFacts } from './session_facts.js';
 import { SidePanel } from './side_panel.js';
 import { drawStatus } from './status_bar.js';
-import { t } from './strings.js';
+import { t, translate } from './strings.js';
 import { VirtualList } from './virtual_list.js';
 
 const OLDER = 200;
+const OLDER_AT_ONCE = 500; // entries of a request while many are loaded
 const ANSWER_EVENTS = 100; // events after the start of a request that are read at once for its answer
 const ANSWER_PAGES = 10;
 const TOKEN_ENDED = 4401; // codes with which the server ends a stream
@@ -36,7 +38,7 @@ export class SessionPage {
     this.connection = null;
     this.following = true;
     this.unread = 0;
-    this.loadingOlder = false;
+    this.loadingOlder = null; // the request for older entries, while it runs
     this.commands = [];
     this.ended = ''; // why there is no stream anymore: closed, gone or forbidden
     this.endedWhy = '';
@@ -69,7 +71,8 @@ export class SessionPage {
     this.status = document.createElement('div');
     this.status.className = 'status';
     this.dock.append(this.jump, this.bar, input, this.status);
-    this.element.append(this.empty, this.scroller, this.dock);
+    this.find = new FindBar(this);
+    this.element.append(this.find.element, this.empty, this.scroller, this.dock);
     this.rows = new EntryRows(this);
     this.list = new VirtualList(this.scroller, {
       create: (key) => this.rows.create(key),
@@ -106,6 +109,7 @@ export class SessionPage {
 
   close() {
     clearInterval(this.clock);
+    this.find.close();
     this.connection?.close();
     this.list.clear();
     this.rows.clear();
@@ -154,6 +158,7 @@ export class SessionPage {
     if (changes.keys || changes.touched.size) {
       this._updateRows(changes);
     }
+    this.find.note(changes.touched);
     if (!this.following && store.keys.length > before && before > 0) {
       this.unread += store.keys.length - before;
     }
@@ -257,14 +262,33 @@ export class SessionPage {
     if (this.ended || this.loadingOlder || !this.store.hasOlder || !this.store.loaded) {
       return;
     }
-    this.loadingOlder = true;
-    const found = await this.app.attempt(() => this.api.entries(this.store.first, OLDER));
+    await this._readOlder(OLDER);
+    this._updateRows({ touched: new Set(), reset: true });
+    this.again();
+  }
+
+  /** Load entries until one of them is there. */
+  async loadUntil(id) {
+    const { store } = this;
+    while (!this.ended && store.loaded && store.first > id) {
+      const before = store.first;
+      await (this.loadingOlder ?? this._readOlder(OLDER_AT_ONCE));
+      if (store.first === before) {
+        break; // the server did not answer, which has been reported
+      }
+    }
+    this._updateRows({ touched: new Set(), reset: true });
+    this.again();
+  }
+
+  /** Read older entries into the store; the list shows them with its next update. */
+  async _readOlder(limit) {
+    this.loadingOlder = this.app.attempt(() => this.api.entries(this.store.first, limit));
+    const found = await this.loadingOlder;
     if (found !== null) {
       this.store.addOlder(found.entries);
-      this._updateRows({ touched: new Set(), reset: true });
-      this.again();
     }
-    this.loadingOlder = false;
+    this.loadingOlder = null;
   }
 
   /** Return the whole text of a long answer, which its event has; null if it is not found. */
@@ -377,6 +401,7 @@ export class SessionPage {
     render(this.following || isEmpty ? nothing : html`<button type="button" class="jump" @click=${() => this.list.scrollToEnd()}>${icon('arrow_down')} ${this.unread ? t('n_new', { n: this.unread }) : t('to_end')}</button>`, this.jump);
     render(drawStatus({ store: this.store, connection, actions: this.actions, can: (action) => this.can(action) }), this.status);
     this.composer.draw();
+    this.find.draw();
     this.app.again();
   }
 
@@ -508,7 +533,7 @@ export class SessionPage {
     const current = this.store.state[field] || actor[field];
     const items = found.map((each) => {
       const { name } = each;
-      return { value: name, label: each.label ?? name, about: each.about ?? each.description ?? '', current: each.current ?? name === current };
+      return { value: name, label: each.label ?? name, about: each.about ?? translate(each.description ?? '', each.description_parts), current: each.current ?? name === current };
     });
     const value = await pickDialog(title, items);
     if (value) {
@@ -624,6 +649,7 @@ const OWN_COMMANDS = [
   { names: ['continue', 'retry'], about: 'continue_run', run: (page) => page.actions.retry() },
   { names: ['copy'], about: 'copy_answer', run: (page) => copyLastAnswer(page) },
   { names: ['export'], about: 'export', run: (page) => page.app.sessionAction('export', { id: page.session, title: page.title() }) },
+  { names: ['find', 'search'], about: 'find', run: (page, value) => page.find.open(value) },
   { names: ['fork'], about: 'fork', run: (page) => page.app.sessionAction('fork', { id: page.session }) },
   { names: ['help', 'keys'], about: 'keys', run: (page) => page.app.openHelp() },
   { names: ['mode'], about: 'choose_mode', run: (page, value) => (value ? page.actions.set({ mode: value }) : page.actions.chooseMode()) },

@@ -1,6 +1,7 @@
 // All texts of the page. Each row: the key, English, Chinese.
 // In English, a second form after `\u0001` is used for any number but one.
 
+import { PHRASES } from './phrases.js';
 import { preference } from './preferences.js';
 
 /** @type {Array<[string, string, string]>} */
@@ -90,6 +91,17 @@ export const TEXTS = [
   ['export_json', 'all events, for programs', '全部事件，供程序使用'],
   ['export_markdown', 'text with the conversation', '包含对话的文本'],
   ['facts_failed', 'The server did not say what this call does, so it cannot be accepted.', '服务器未说明此调用的作用，因此无法同意。'],
+  ['find', 'Search this conversation', '搜索此对话'],
+  ['find_in_arguments', 'arguments', '参数'],
+  ['find_in_attached', 'attached text', '附带的文本'],
+  ['find_in_result', 'result', '结果'],
+  ['find_in_text', 'text', '正文'],
+  ['find_in_thinking', 'thoughts', '思考过程'],
+  ['find_k_of_n', '{k} of {n}', '{k} / {n}'],
+  ['find_n', '{n} hit\u0001{n} hits', '{n} 处匹配'],
+  ['find_next', 'Next hit (Enter)', '下一处（Enter）'],
+  ['find_previous', 'Previous hit (Shift+Enter)', '上一处（Shift+Enter）'],
+  ['find_searching', 'searching…', '正在搜索…'],
   ['fork', 'Fork', '创建分支'],
   ['grants', 'Lasting approvals', '持续有效的批准'],
   ['grants_text', 'Calls within these scopes run without asking until the session ends. Stored rules are not listed; they are in permissions.toml.', '在会话结束之前，这些范围内的调用无需询问即可运行。此处不列出已保存的规则；它们在 permissions.toml 中。'],
@@ -106,6 +118,7 @@ export const TEXTS = [
   ['key_edit', 'edit the arguments', '修改参数'],
   ['key_ends', 'first and last entry', '第一条和最后一条'],
   ['key_files', 'complete a file', '补全文件名'],
+  ['key_find', 'search this conversation', '搜索此对话'],
   ['key_fold', 'open or fold the card', '展开或折叠卡片'],
   ['key_help', 'this sheet', '显示本表'],
   ['key_history', 'earlier prompts', '之前的输入'],
@@ -356,6 +369,29 @@ export function t(key, values = {}, otherwise = undefined) {
   const [one, many = one] = row[COLUMNS[language()]].split('\u0001');
   const text = values.n === 1 ? one : many;
   return text.replace(/\{(\w+)\}/g, (_all, name) => String(values[name] ?? ''));
+}
+
+const phrases = new Map(PHRASES);
+
+/**
+ * Return a text of the server in the language of the page.
+ *
+ * @param {string} text The English text.
+ * @param {Array<string|{code: string, values: object}>} parts Its sentences, as far as they are known.
+ */
+export function translate(text, parts) {
+  if (language() === 'en' || !parts?.length) {
+    return text;
+  }
+  return parts.map((part) => (typeof part === 'string' ? part : translatePhrase(part))).join('');
+}
+
+function translatePhrase({ code, values }) {
+  const text = phrases.get(code) ?? code.replaceAll('_', ' '); // a sentence of a newer server
+  return text.replace(/\{(\w+)\}/g, (_all, name) => {
+    const value = values?.[name] ?? '';
+    return typeof value === 'string' ? value : translate('', value);
+  });
 }
 
 /** Tell the document its language. */

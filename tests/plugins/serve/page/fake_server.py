@@ -13,9 +13,12 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 import attrs
+import msgspec
 import trio
+from hilum_serve.api.searching import compile_query, search_entries
 from hilum_serve.door import CSP
 from hilum_serve.page_files import PageFiles
+from hilum_view import Answer, Card, Prompt, StreamedText
 from hypercorn.config import Config
 from hypercorn.trio import serve
 from starlette.requests import Request
@@ -354,20 +357,36 @@ class FakeServer:
     def _default(self, asked: Asked) -> Any:
         query = dict(parse_qsl(asked.query))
         before = int(query.get("before", "0").partition(".")[0])
+        limit = int(query.get("limit", "200"))
         answers: dict[str, Any] = {
             "/me": {"name": "ada", "rights": "administer"},
             "/workspaces": {"workspaces": [{"path": "/home/ada/calc", "name": "calc"}]},
             "/sessions": {"sessions": self._search(query.get("query", ""))},
             "": self.state,
             "/approvals": {"approvals": [self._describe(item) for item in self.state["waiting"]]},
-            "/entries": {"entries": [each for each in self.entries if each["id"] < before][-200:]},
+            "/entries": {
+                "entries": [each for each in self.entries if each["id"] < before][-limit:]
+            },
             "/files": {"files": []},
             "/commands": {"commands": [{"name": "review", "about": "Review the changes"}]},
             "/usage": {},
         }
+        if asked.path == "/search":
+            return self._find(query)
         if asked.method == "POST" and asked.path == "/sessions":
             return {**self.state, "id": SESSION}
         return answers.get(asked.path, {})
+
+    def _find(self, query: dict[str, str]) -> dict[str, Any]:
+        """Return what the real search finds in the entries."""
+        after = int(query["after"])
+        before = int(query["before"]) or self.seq + len(self.entries)
+        found = [each for each in self.entries if after <= each["id"] < before]
+        limit = int(query["limit"])
+        hits, last = search_entries(
+            [convert_entry(each) for each in found], compile_query(query["q"]), limit
+        )
+        return {"hits": msgspec.to_builtins(hits), "before": last, "last": self.seq}
 
     def _search(self, words: str) -> list[dict[str, Any]]:
         return [each for each in self.sessions if words.lower() in each["title"].lower()]
@@ -375,6 +394,16 @@ class FakeServer:
     def _describe(self, item: dict[str, Any]) -> dict[str, Any]:
         facts = {"text": "", "covers": "", "rule": "", "dangers": [], "answer": "main r1 1"}
         return {**facts, "item": item, **self.replies.get(f"facts {item['id']}", {})}
+
+
+def convert_entry(entry: dict[str, Any]) -> Any:
+    """Return an entry of the page as the view has it; notices and ends as prompts without text."""
+    kinds = {"answer": Answer, "card": Card}
+
+    def decode(kind: Any, value: Any) -> Any:
+        return StreamedText(value) if kind is StreamedText else value
+
+    return msgspec.convert(entry, kinds.get(entry["kind"], Prompt), dec_hook=decode, strict=False)
 
 
 async def _drain(receive: Receive, scope: trio.CancelScope) -> None:
