@@ -247,6 +247,10 @@ class RemoteSession:
         if kind in ("hello", "beat"):
             return True
         if kind == "bye":
+            if element.get("why") == "unshared":
+                text = "The terminal no longer shares this session."
+                hint = "Enter /share there, and connect to the address that it prints."
+                self._mirror.close(HilumError(text, code=E_INTERRUPTED, hint=hint))
             return False
         if kind == "delta":
             self._mirror.add_delta(element)

@@ -224,6 +224,7 @@ class Card(Entry, tag="card"):
         result: Result of the call.
         decided_by: Who approved or denied the call, which is ``user``, ``timeout``, ``headless`` or
             ``stop``; empty if nobody was asked or nobody has answered yet.
+        decided_name: Name of the person who answered, if the face that was used knows several.
     """
 
     call: ToolCall
@@ -240,6 +241,7 @@ class Card(Entry, tag="card"):
     output: str = ""
     result: ToolResult | None = None
     decided_by: str = ""
+    decided_name: str = ""
 
     @property
     def ended(self) -> bool:

@@ -74,7 +74,7 @@ async def test_the_shared_page_can_end_the_sharing(bench, monkeypatch):
     reply = (await b.session.prompt("/share")).reply
     url = next(word for word in reply.split() if word.startswith("http"))
     base = url.partition("/login")[0]
-    token = url.partition("token=")[2]
+    token = url.partition("token=")[2].partition("#")[0]
     headers = {"authorization": f"Bearer {token}", "hilum-seen": "0"}
     async with httpx.AsyncClient(headers=headers, timeout=5) as client:
         answer = await client.post(

@@ -65,6 +65,7 @@ class ApprovalFacts(msgspec.Struct, frozen=True, kw_only=True):
         text: What the call does, with every argument in full; a change of a file as a diff.
         covers: The calls that a lasting approval covers, in words.
         rule: The rule that ``always`` stores; empty if no rule can describe the call.
+        file: The file that it is stored in; empty if it would not be stored.
         dangers: What is dangerous or notable, the most important first.
         answer: Approvals with the same value are for calls of one answer of the model.
     """
@@ -73,6 +74,7 @@ class ApprovalFacts(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     covers: str
     rule: str
+    file: str
     dangers: list[DangerFacts]
     answer: str
 
@@ -205,15 +207,18 @@ async def _describe_approval(hosted: HostedSession, item: WaitingApproval) -> Ap
         texts = find_approval_texts()
         text = await trio.to_thread.run_sync(texts.describe_call, asked, hosted.session)
         covers = texts.describe_scope(asked)
+        file = texts.find_rule_file(asked, hosted.session)
     except PLUGIN_EXCEPTIONS:
         # The dangers contain the reason; the arguments as they are show what would run.
         text = approval.call.arguments
         covers = ""
+        file = ""
     return ApprovalFacts(
         item=item,
         text=text,
         covers=covers,
         rule=approval.scope,
+        file=file,
         dangers=[DangerFacts(danger.text, danger.grave) for danger in dangers],
         answer=_find_answer(hosted, approval),
     )
@@ -292,7 +297,14 @@ async def _answer(call: Call[Any, Any], identity: str, given: ApprovalAnswer) ->
         if isinstance(session, JoinedSession):
             # Only the process that has the session open knows whether the answer is in time.
             await session.request(
-                Answer(identity, given.accepted, given.reason, given.remember, given.arguments)
+                Answer(
+                    identity,
+                    given.accepted,
+                    given.reason,
+                    given.remember,
+                    given.arguments,
+                    call.user.name,
+                )
             )
         else:
             session.answer(
@@ -301,6 +313,7 @@ async def _answer(call: Call[Any, Any], identity: str, given: ApprovalAnswer) ->
                 reason=given.reason,
                 remember=given.remember,
                 arguments=given.arguments,
+                user=call.user.name,
             )
     except HilumError as error:
         by = hosted.answered_by.get(identity, "")

@@ -24,6 +24,7 @@ from starlette.types import Receive, Scope, Send
 SESSION = "s1"
 LOST = "lost"
 """A reply that gets lost: the request has arrived, and the connection breaks."""
+RULES = "/home/ada/.config/hilum/permissions.toml"
 USAGE = {"input": 48_200, "cached": 36_100, "output": 2_300, "cost": 0.084}
 EMPTY_STATE: dict[str, Any] = {
     "id": SESSION,
@@ -140,6 +141,7 @@ class FakeServer:
             "last": 1,
             "running": False,
             "waiting": 0,
+            "asked": 0,
             "open": True,
         }
         return {**session, **facts}
@@ -353,13 +355,14 @@ class FakeServer:
         query = dict(parse_qsl(asked.query))
         before = int(query.get("before", "0").partition(".")[0])
         answers: dict[str, Any] = {
-            "/me": {"name": "ada", "rights": "administer"},
+            "/me": {"name": "ada", "rights": "administer", "instance": "i1", "shared": False},
             "/workspaces": {"workspaces": [{"path": "/home/ada/calc", "name": "calc"}]},
             "/sessions": {"sessions": self._search(query.get("query", ""))},
             "": self.state,
             "/approvals": {"approvals": [self._describe(item) for item in self.state["waiting"]]},
             "/entries": {"entries": [each for each in self.entries if each["id"] < before][-200:]},
             "/files": {"files": []},
+            "/timeline": {"spans": [span for span in map(_make_span, self.entries) if span]},
             "/commands": {"commands": [{"name": "review", "about": "Review the changes"}]},
             "/usage": {},
         }
@@ -371,8 +374,34 @@ class FakeServer:
         return [each for each in self.sessions if words.lower() in each["title"].lower()]
 
     def _describe(self, item: dict[str, Any]) -> dict[str, Any]:
-        facts = {"text": "", "covers": "", "rule": "", "dangers": [], "answer": "main r1 1"}
+        facts = {
+            "text": "",
+            "covers": "",
+            "rule": "",
+            "file": RULES,
+            "dangers": [],
+            "answer": "main r1 1",
+        }
         return {**facts, "item": item, **self.replies.get(f"facts {item['id']}", {})}
+
+
+def _make_span(entry: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the span of an entry, as on the real server; ``None`` if the entry took no time."""
+    if entry["kind"] not in ("answer", "card"):
+        return None
+    is_call = entry["kind"] == "card"
+    return {
+        "kind": "call" if is_call else "model",
+        "entry": entry["id"],
+        "agent": entry["agent"],
+        "run": entry["run"],
+        "name": entry["call"]["name"] if is_call else entry["model"],
+        "title": entry["call"]["arguments"] if is_call else "turn 1",
+        "asked": entry["at"],
+        "began": entry["began"] if is_call else entry["at"],
+        "seconds": entry["seconds"],
+        "state": entry["state"],
+    }
 
 
 async def _drain(receive: Receive, scope: trio.CancelScope) -> None:
