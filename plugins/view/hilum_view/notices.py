@@ -127,7 +127,10 @@ def _describe_undo(data: dict[str, Any]) -> str:
     # The undo of an undo is a redo.
     is_redo = isinstance(what, str) and what.startswith("undo undo")
     done = "redone" if is_redo else "undone"
-    names = [first_line(name, 100) for name in changed_files(data)]
+    paths = changed_files(data)
+    # A folder that was created for a file is restored with it.
+    parents = {path.rpartition("/")[0] for path in paths}
+    names = [first_line(path, 100) for path in paths if path not in parents]
     if not names:
         return f"{done}: {first_line(what, 200)}" if isinstance(what, str) and what else done
     listed = ", ".join(names[:MAX_NAMED])

@@ -454,6 +454,8 @@ export class SessionPage {
     this.scroller.setAttribute('aria-label', t('conversation'));
     this.dock.hidden = Boolean(this.ended); // any change would open the session again
     this.empty.hidden = !isEmpty && !this.ended;
+    // What has been loaded can still be read.
+    this.element.classList.toggle('has-ended', Boolean(this.ended) && !isEmpty);
     if (isEmpty || this.ended) {
       render(this._drawEmpty(), this.empty);
     }
@@ -736,7 +738,9 @@ const OWN_COMMANDS = [
 
 /** Return a text with the names of the files that were changed, or another text without files. */
 function describeFiles(text, without, diffs = []) {
-  const names = diffs.map((file) => file.path);
+  const paths = diffs.map((file) => file.path);
+  // Folders are named only if nothing within them is.
+  const names = paths.filter((path) => !paths.some((other) => path.endsWith('/') && other !== path && other.startsWith(path)));
   return names.length ? t(text, { files: listNames(names) }) : t(without);
 }
 

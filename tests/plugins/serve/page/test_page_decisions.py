@@ -6,7 +6,6 @@ from .conftest import keep_screenshot, wait_until
 from .fake_server import RULES
 from .samples import DIFF, approval, card, prompt
 
-
 QUESTION = {
     "kind": "question",
     "id": "q1",
@@ -81,7 +80,9 @@ def test_an_approval_that_is_not_stored_cannot_be_given_for_ever(server, open_se
 
 def test_code_and_bold_text_are_drawn_in_reasons_and_questions(server, open_session):
     waiting = card(0, "bash", {"command": "pytest"}, "waiting_for_approval", began=0)
-    reason = "The rule `a < b` **asks**, see __init__.py and src/**/x, y/** [link](https://x.test) <b>"
+    reason = (
+        "The rule `a < b` **asks**, see __init__.py and src/**/x, y/** [link](https://x.test) <b>"
+    )
     server.state["waiting"] = [
         approval("a0", waiting, reason=reason),
         {**QUESTION, "question": "Use `pytest` or **nose**?", "options": ["`pytest` (*new*)"]},

@@ -37,7 +37,10 @@ def test_titles_of_copies_are_told_apart_though_they_are_long(server, open_sessi
 
 @pytest.mark.parametrize("size", ["phone", "tablet"])
 def test_notices_do_not_cover_the_input(server, open_session, size):
-    server.replies["POST /prompts"] = (409, {"code": "E_BUSY", "message": "No.", "hint": "Wait. " * 40})
+    server.replies["POST /prompts"] = (
+        409,
+        {"code": "E_BUSY", "message": "No.", "hint": "Wait. " * 40},
+    )
     page = open_session(size, expected="409")
     page.locator(".composer textarea").fill("Go")
     page.locator(".send").click()
@@ -56,7 +59,13 @@ def test_changed_files_say_what_happened_to_them(server, open_session):
         {"path": "src/new.py", "what": "created", "added": 3, "removed": 0, "note": ""},
         {"path": "src/old.py", "what": "changed", "added": 1, "removed": 2, "note": ""},
         {"path": "gone.py", "what": "deleted", "added": 0, "removed": 4, "note": ""},
-        {"path": "run.sh", "what": "changed", "added": 0, "removed": 0, "note": "mode 644 became 755"},
+        {
+            "path": "run.sh",
+            "what": "changed",
+            "added": 0,
+            "removed": 0,
+            "note": "mode 644 became 755",
+        },
     ]
     server.state["files_seq"] = 3
     server.replies["GET /files"] = (200, {"files": files, "redoable": False})
@@ -86,7 +95,7 @@ def test_lines_that_look_like_headers_are_counted(server, open_session):
 def test_undo_and_redo_name_the_files(server, open_session):
     server.state["files_seq"] = 3
     server.replies["GET /files"] = (200, {"files": [], "redoable": True})
-    names = ["src/a.py", "b.py", "c.py", "d.py", "e.py"]
+    names = ["src/", "src/a.py", "b.py", "c.py", "d.py", "e.py"]
     diffs = [{"path": name, "what": "deleted", "diff": "", "note": "", "added": 0, "removed": 1}
              for name in names]  # fmt: skip
     for operation in ("undo", "redo"):
@@ -105,7 +114,9 @@ def test_no_share_of_the_window_is_shown_before_it_is_used(server, open_session)
     server.replies["GET /usage"] = (200, WINDOW)
     page = open_session()
     server.wait_for("/usage", "GET")
-    page.wait_for_function("performance.getEntriesByType('resource').some((each) => each.name.endsWith('/usage'))")
+    page.wait_for_function(
+        "performance.getEntriesByType('resource').some((each) => each.name.endsWith('/usage'))"
+    )
     assert page.locator(".facts-line", has_text="context").count() == 0
     server.change(agents=RUNNING)
     server.change(usage={**NOBODY, "input": 130}, agents=[main_agent()])
