@@ -525,6 +525,7 @@ class Session:
         remember: str = "once",
         by: str = "user",
         arguments: str | None = None,
+        user: str = "",
     ) -> None:
         """Answer a request for approval.
 
@@ -538,6 +539,7 @@ class Session:
             by: ``headless`` if a face refuses because no user is present.
             arguments: If the call is accepted: a complete set of arguments, as JSON, with which the
                 user replaces the model's. Gates judge these arguments, and the model is informed.
+            user: Name of the person who answers, for a face that knows several.
 
         Raises:
             UsageError: The approval is not open, because it was answered, it expired, or its run
@@ -554,6 +556,7 @@ class Session:
             remember=remember,  # type: ignore[arg-type]
             by=by,
             arguments=arguments if accepted else None,
+            user=user,
         )
         self.emit(answer, opened.agent)
         # The call is released after the event is written, because it may run only once its approval

@@ -38,6 +38,7 @@ FLOORS = [
         "frontmatter",
         "network",
         "temporary",
+        "copy_titles",
     ],
     [
         "messages",

@@ -12,7 +12,7 @@ import msgspec
 import trio
 from hilum import HilumError, Image, Mode, UsageError
 from hilum import events as ev
-from hilum.errors import E_INTERNAL, unknown_name_error
+from hilum.errors import E_INTERNAL, E_INTERRUPTED, unknown_name_error
 from hilum.store import SessionInfo
 from hilum_view import Approval, SessionView
 
@@ -133,6 +133,10 @@ class RemoteSession:
         if kind in ("hello", "beat"):
             return True
         if kind == "bye":
+            if element.get("why") == "unshared":
+                text = "The terminal no longer shares this session."
+                hint = "Enter /share there, and connect to the address that it prints."
+                self._mirror.close(HilumError(text, code=E_INTERRUPTED, hint=hint))
             return False
         if kind == "delta":
             self._mirror.add_delta(element)

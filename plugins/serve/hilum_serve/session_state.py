@@ -205,6 +205,8 @@ class StartedAgent(msgspec.Struct, frozen=True, kw_only=True):
         actor: Name of the agent in the session, as in ``AgentState``.
         title: Its task.
         owner: Name of the agent that started it; empty if the user did.
+        call: Id of the owner's call that started it; empty if no call did.
+        owner_run: Id of the owner's run that the call belongs to.
         status: Status, such as queued, running or completed.
         activity: What it does, in a few words.
         activity_parts: The same with codes of its phrases, for translations.
@@ -224,6 +226,8 @@ class StartedAgent(msgspec.Struct, frozen=True, kw_only=True):
     actor: str
     title: str
     owner: str
+    call: str
+    owner_run: str
     status: str
     activity: str
     place: int
@@ -510,6 +514,8 @@ def describe_start(view: AgentView) -> StartedAgent:
         actor=view.actor,
         title=view.title,
         owner=view.owner,
+        call=view.call,
+        owner_run=view.owner_run,
         status=view.status,
         activity=view.activity,
         activity_parts=find_parts(view.activity),

@@ -45,7 +45,14 @@ SendFrame = Callable[[bytes], Awaitable[None]]
 SendElements = Callable[[list[Element]], Awaitable[None]]
 SOCKET = "/api/sessions/{session}/socket"
 STREAM = "/api/sessions/{session}/stream"
-CLOSE_CODES = {"token": 4401, "restart": 1012, "closed": 4404, "slow": 1008, "silent": 1001}
+CLOSE_CODES = {
+    "token": 4401,
+    "restart": 1012,
+    "closed": 4404,
+    "unshared": 4410,
+    "slow": 1008,
+    "silent": 1001,
+}
 """WebSocket close codes, by the reason why the server ends a stream."""
 ERROR_CODES = {401: 4401, 403: 4403, 404: 4404, 400: 1008, 429: 1013}
 

@@ -79,6 +79,7 @@ class ApprovalFacts(msgspec.Struct, frozen=True, kw_only=True):
         covers: The calls that a lasting approval covers, in words.
         covers_parts: The same with its code, for translations.
         rule: The rule that ``always`` stores; empty if no rule can describe the call.
+        file: The file that it is stored in; empty if it would not be stored.
         dangers: What is dangerous or notable, the most important first.
         answer: Approvals with the same value are for calls of one answer of the model.
     """
@@ -87,6 +88,7 @@ class ApprovalFacts(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     covers: str
     rule: str
+    file: str
     dangers: list[DangerFacts]
     answer: str
     covers_parts: Parts = []
@@ -220,15 +222,18 @@ async def _describe_approval(hosted: HostedSession, item: WaitingApproval) -> Ap
         texts = find_approval_texts()
         text = await trio.to_thread.run_sync(texts.describe_call, asked, hosted.session)
         covers = texts.describe_scope(asked)
+        file = texts.find_rule_file(asked, hosted.session)
     except PLUGIN_EXCEPTIONS:
         # The dangers contain the reason; the arguments as they are show what would run.
         text = approval.call.arguments
         covers = ""
+        file = ""
     return ApprovalFacts(
         item=item,
         text=text,
         covers=covers,
         rule=approval.scope,
+        file=file,
         dangers=[_describe_danger(danger) for danger in dangers],
         answer=_find_answer(hosted, approval),
         covers_parts=find_parts(covers),
@@ -309,13 +314,21 @@ async def _answer(call: Call[Any, Any], identity: str, given: ApprovalAnswer) ->
     try:
         await carry_out(
             session,
-            Answer(identity, given.accepted, given.reason, given.remember, given.arguments),
+            Answer(
+                identity,
+                given.accepted,
+                given.reason,
+                given.remember,
+                given.arguments,
+                call.user.name,
+            ),
             lambda: session.answer(
                 identity,
                 given.accepted,
                 reason=given.reason,
                 remember=given.remember,
                 arguments=given.arguments,
+                user=call.user.name,
             ),
         )
     except HilumError as error:

@@ -124,10 +124,19 @@ async def _diff(hosted: HostedSession, scope: Any, name: str) -> list[DiffFacts]
         raise
 
 
+def _without_parents(diffs: list[DiffFacts]) -> list[DiffFacts]:
+    """Return the changes without those of folders whose files are listed, as git does."""
+    parents = set()
+    for diff in diffs:
+        parts = diff.path.rstrip("/").split("/")
+        parents |= {"/".join(parts[:count]) + "/" for count in range(1, len(parts))}
+    return [diff for diff in diffs if diff.path not in parents]
+
+
 @operation("GET", "/api/sessions/{session}/files", rights="watch", returns=ChangedFiles)
 async def list_changed_files(call: Call[None, None]) -> ChangedFiles:
     """List the files that the session changed."""
-    diffs = await _diff(call.hosted, "session", "")
+    diffs = _without_parents(await _diff(call.hosted, "session", ""))
     files = [
         ChangedFile(diff.path, diff.what, diff.added, diff.removed, diff.note) for diff in diffs
     ]

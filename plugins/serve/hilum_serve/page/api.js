@@ -187,6 +187,7 @@ export class SessionApi {
   removeGrant(scope) { return this.change('DELETE', `/grants?scope=${id(scope)}`); }
   approvals() { return this.get('/approvals'); }
   files() { return this.get('/files'); }
+  timeline(run) { return this.get('/timeline', { run }); }
   diff(path) { return this.get('/files/diff', { path }); }
   previewUndo(body) { return this.change('POST', '/undo/preview', body); }
   undo(body) { return this.change('POST', '/undo', body); }

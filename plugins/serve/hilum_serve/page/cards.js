@@ -98,6 +98,7 @@ export function drawCard(card, context) {
         <span class="state-icon">${agent ? icon('agent') : stateIcon(state)}</span>
         <span class="tool">${agent ? agent.title || agent.agent : name}</span>
         <span class="subject">${agent ? agentActivity(agent) : subjectOf(argumentsOf(card))}</span>
+        ${decidedByOther(card, store) ? html`<span class="tag decider-tag">${t('by_user', { who: card.decided_name })}</span>` : nothing}
         ${card.repeats ? html`<span class="tag">${t('retried')}</span>` : nothing}
         ${added || removed ? html`<span class="line-counts"><b class="added">+${added}</b> <b class="removed">−${removed}</b></span>` : nothing}
         <span class="state-text">${stateText(card, state)}</span>
@@ -162,7 +163,7 @@ function drawBody(card, state, context, agent) {
     ${agent ? drawAgentBody(agent, context) : nothing}
     ${raw ? drawText(card.call?.arguments ?? '', t('raw_arguments')) : drawReadable(card, state, diff, agent, choices)}
     ${card.rewritten && !raw ? html`<p class="quiet">${t('rewritten_by', { who: (card.rewritten_by ?? []).join(', ') })}</p>` : nothing}
-    ${drawDecider(card, state)}
+    ${drawDecider(card, state, context.store)}
     ${diff && !raw ? html`<div class="diff-frame">
       <div class="diff-title"><span class="path">${showHidden(fileOf(card))}</span>${diffChoice(context.width, again)}</div>
       ${drawDiff({ diff: choices.wholeDiff ?? diff.split(CUT)[0] }, { width: context.width, limit: choices.limit ?? 200, more: () => { choices.limit = (choices.limit ?? 200) + 400; again(); }, again })}
@@ -253,11 +254,23 @@ function drawResult(card, text, { choices, again, actions }) {
       : nothing}`;
 }
 
+/** Return whether another user than that of this page has answered for a call. */
+function decidedByOther(card, store) {
+  return card.decided_by === 'user' && Boolean(card.decided_name) && card.decided_name !== store.me;
+}
+
 /** Draw who approved or refused a call, if somebody was asked. */
-function drawDecider(card, state) {
+function drawDecider(card, state, store) {
   const by = card.decided_by;
   if (!by) {
     return nothing;
+  }
+  if (by === 'user' && card.decided_name) {
+    const [byOther, byUser] = state === 'rejected'
+      ? ['rejected_by', 'rejected_by_you']
+      : ['accepted_by', 'accepted_by_you'];
+    const key = decidedByOther(card, store) ? byOther : byUser;
+    return html`<p class="quiet decider">${t(key, { who: card.decided_name })}</p>`;
   }
   const text = by === 'user' && state !== 'rejected' ? 'decided_accepted' : `decided_${by}`;
   return html`<p class="quiet decider">${t(text)}</p>`;

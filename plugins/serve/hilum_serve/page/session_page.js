@@ -1,6 +1,7 @@
 // One session: its stream, its conversation, its decisions and its input.
 
 import { html, nothing, render } from './vendor/lit-html/lit-html.js';
+import { addressOf } from './addresses.js';
 import { SessionApi, server } from './api.js';
 import { Composer } from './composer.js';
 import { Connection } from './connection.js';
@@ -13,7 +14,7 @@ import { FindBar } from './find_bar.js';
 import { grantsDialog } from './grants_dialog.js';
 import { diffDialog, rewindDialog, undoDialog } from './going_back.js';
 import { icon } from './icons.js';
-import { formatTokens } from './format.js';
+import { formatTokens, listNames } from './format.js';
 import { notify } from './notifications.js';
 import { writeDraft } from './preferences.js';
 import { SessionFacts } from './session_facts.js';
@@ -28,24 +29,35 @@ const ANSWER_EVENTS = 100; // events after the start of a request that are read 
 const ANSWER_PAGES = 10;
 const TOKEN_ENDED = 4401; // codes with which the server ends a stream
 const FORBIDDEN = 4403;
+const UNSHARED = 4410;
+const MAX_OFFLINE = 4; // failed attempts after which a shared session has ended with its terminal
+const TIMELINE_PAUSE = 2_000; // milliseconds between two readings of the timeline
 
 export class SessionPage {
-  constructor(app, session) {
+  constructor(app, session, agent = null) {
     this.app = app;
     this.session = session;
     this.store = new SessionFacts();
+    this.store.agent = agent;
+    this.store.me = app.me?.name ?? '';
     this.api = new SessionApi(session, () => this.store.seq);
     this.connection = null;
     this.following = true;
     this.unread = 0;
     this.loadingOlder = null; // the request for older entries, while it runs
     this.commands = [];
-    this.ended = ''; // why there is no stream anymore: closed, gone or forbidden
+    this.ended = ''; // why there is no stream anymore: closed, gone, forbidden or unshared
+    this.offline = 0; // failed attempts to reach the server, since it was reached
     this.endedWhy = '';
     this.files = [];
     this.filesSeq = -1;
     this.redoable = false; // whether the last undo can be undone
     this.readingFiles = false;
+    this.spans = []; // the timeline of the last run
+    this.spansSeq = -1;
+    this.spansAt = -TIMELINE_PAUSE; // when the timeline was read, in milliseconds of performance.now()
+    this.spansTimer = 0;
+    this.readingSpans = false;
     this.wasRunning = null;
     this.scheduled = false;
     this.actions = this._makeActions();
@@ -93,13 +105,7 @@ export class SessionPage {
   /** Begin, when the element is in the document. */
   shown() {
     this.composer.open(this.session);
-    this.connection = new Connection(this.session, {
-      after: () => (this.store.loaded ? this.store.seq : 0),
-      messages: (list) => this._receive(list),
-      state: () => this.again(true), // cards can be decided only while connected
-      refused: () => this._checkAccess(),
-      ended: (code, error) => this._streamEnded(code, error),
-    });
+    this._connect();
     this._draw();
     if (!matchMedia('(pointer: coarse)').matches) {
       this.composer.focus();
@@ -107,9 +113,23 @@ export class SessionPage {
     this._loadCommands();
   }
 
+  _connect() {
+    this.connection = new Connection(this.session, {
+      after: () => (this.store.loaded ? this.store.seq : 0),
+      messages: (list) => this._receive(list),
+      state: (state) => {
+        this.offline = state === 'open' ? 0 : this.offline;
+        this.again(true); // cards can be decided only while connected
+      },
+      refused: () => this._checkAccess(),
+      ended: (code, error) => this._streamEnded(code, error),
+    });
+  }
+
   close() {
     clearInterval(this.clock);
     this.find.close();
+    clearTimeout(this.spansTimer);
     this.connection?.close();
     this.list.clear();
     this.rows.clear();
@@ -198,7 +218,8 @@ export class SessionPage {
   _touchAgentCards() {
     for (const key of this.list.mounted.keys()) {
       const entry = this.store.entries.get(key);
-      if (entry?.kind === 'outcome' || (entry?.kind === 'card' && (entry.call?.name === 'task' || !entry.result))) {
+      const isCard = entry?.kind === 'card';
+      if (entry?.kind === 'outcome' || (isCard && (!entry.result || this.store.agentOfCard(entry)))) {
         this.list.touch(key);
       }
     }
@@ -208,8 +229,16 @@ export class SessionPage {
   async _checkAccess() {
     try {
       await server.me(); // unlike a request for the session, it does not open the session
+      this.offline = 0;
     } catch {
       // Signed out, which the request has noted, or offline: the connection keeps trying.
+      this.offline += 1;
+    }
+    // A terminal that was killed says nothing. Its server never returns: the next one is at another
+    // address, with another token.
+    if (this.app.me?.shared && this.offline >= MAX_OFFLINE && !this.ended) {
+      this.connection.close();
+      this._end('unshared');
     }
   }
 
@@ -223,7 +252,9 @@ export class SessionPage {
       }
       return;
     }
-    if (code === FORBIDDEN) {
+    if (code === UNSHARED) {
+      this._end('unshared');
+    } else if (code === FORBIDDEN) {
       this._end('forbidden', error?.message ?? '');
     } else {
       this._end(error?.status === 404 ? 'gone' : 'closed');
@@ -250,6 +281,15 @@ export class SessionPage {
     }
     this.ended = '';
     this.connection.reconnect();
+    this._draw();
+  }
+
+  /** Look once more whether the terminal shares the session. */
+  _tryAgain() {
+    this.connection.close();
+    this.offline = MAX_OFFLINE - 1;
+    this.ended = '';
+    this._connect();
     this._draw();
   }
 
@@ -342,6 +382,50 @@ export class SessionPage {
     this.again(); // also reads what has changed meanwhile
   }
 
+  /** Read the timeline of the last run if it is shown and something has happened. */
+  async _readTimeline() {
+    const { seq } = this.store;
+    const isWanted = this.store.loaded && !this.ended && this.app.isPanelShown();
+    if (!isWanted || seq === this.spansSeq || this.readingSpans || this.spansTimer) {
+      return;
+    }
+    const wait = this.spansAt + TIMELINE_PAUSE - performance.now();
+    if (wait > 0) {
+      this.spansTimer = setTimeout(() => {
+        this.spansTimer = 0;
+        this.again();
+      }, wait);
+      return;
+    }
+    this.readingSpans = true;
+    this.spansAt = performance.now();
+    const found = await this.api.timeline(this.store.lastRun()).catch(() => null);
+    this.readingSpans = false;
+    this.spansSeq = seq;
+    this.spans = found?.spans ?? this.spans;
+    this.again(); // also reads what has happened meanwhile
+  }
+
+  /** Show an entry, which may be older than what is loaded, or in another agent's conversation. */
+  async _showEntry(id, agent) {
+    const shown = agent === this.store.lead() ? null : agent;
+    if (shown !== this.store.agent) {
+      location.hash = addressOf(this.session, shown ?? '');
+      this.showAgent(shown);
+    }
+    this.following = false;
+    this.list.follows = false;
+    while (this.store.first !== null && id < this.store.first) {
+      const { first } = this.store;
+      await this._loadOlder();
+      if (this.store.first === first) {
+        return; // the error has been reported
+      }
+    }
+    this.app.closeDrawers();
+    this.list.scrollToKey(id);
+  }
+
   async _loadCommands() {
     try {
       const found = await this.api.commands();
@@ -390,10 +474,13 @@ export class SessionPage {
   _draw() {
     const connection = this.connection?.state ?? 'connecting';
     this._readFiles();
+    this._readTimeline();
     const isEmpty = this.list.keys.length === 0;
     this.scroller.setAttribute('aria-label', t('conversation'));
     this.dock.hidden = Boolean(this.ended); // any change would open the session again
     this.empty.hidden = !isEmpty && !this.ended;
+    // What has been loaded can still be read.
+    this.element.classList.toggle('has-ended', Boolean(this.ended) && !isEmpty);
     if (isEmpty || this.ended) {
       render(this._drawEmpty(), this.empty);
     }
@@ -417,6 +504,11 @@ export class SessionPage {
   }
 
   _drawEmpty() {
+    if (this.ended === 'unshared') {
+      return html`<h2>${t('session_unshared')}</h2><p class="quiet">${t('session_unshared_text')}</p>
+        <ul class="tips"><li>${t('session_unshared_again')} <code>/share</code></li><li>${t('session_unshared_serve')} <code>hilum serve</code></li></ul>
+        <button type="button" class="button" @click=${() => this._tryAgain()}>${t('try_again')}</button>`;
+    }
     if (this.ended) {
       return html`<h2>${t(`session_${this.ended}`)}</h2><p class="quiet">${this.endedWhy || t(`session_${this.ended}_text`)}</p>
         ${this.ended === 'closed' ? html`<button type="button" class="button primary" @click=${() => this._openAgain()}>${t('open_again')}</button>` : nothing}
@@ -426,12 +518,22 @@ export class SessionPage {
     if (!this.store.loaded || this.store.hasOlder) {
       return html`<span class="spinner big"></span><p class="quiet" role="status">${t('loading')}</p>`;
     }
+    if (!this.store.hasAgent()) {
+      return html`<h2>${t('agent_unknown')}</h2><a class="button" href=${addressOf(this.session)}>${t('back')}</a>`;
+    }
+    if (this.store.agent !== null) {
+      return html`<p class="quiet">${t('agent_silent')}</p>`;
+    }
     const tips = ['tip_ask', 'tip_files', 'tip_slash'];
     return html`<h2>${t('empty_title')}</h2><p class="quiet">${t('empty_text')}</p>
       <ul class="tips">${tips.map((tip) => html`<li>${t(tip)}</li>`)}</ul>`;
   }
 
+  /** Show the conversation of an agent, or with null that of the main agent. */
   showAgent(actor) {
+    if (actor === this.store.agent) {
+      return;
+    }
     this.store.agent = actor;
     this.following = true;
     this.list.follows = true;
@@ -485,8 +587,10 @@ export class SessionPage {
         }
       },
       slashCommands: (start) => this._slashCommands(start),
-      openAgent: (agent) => this.showAgent(agent.actor),
-      showEntry: (id) => this.list.scrollToKey(id),
+      openAgent: (agent) => {
+        location.hash = addressOf(this.session, agent.actor);
+      },
+      showEntry: (id, agent) => this._showEntry(id, agent),
       showDiff: async (path) => {
         const found = await attempt(() => this.api.diff(path));
         if (found) {
@@ -549,7 +653,7 @@ export class SessionPage {
     if (await undoDialog(preview, t('undo_title'), t('undo'))) {
       const done = await this.app.attempt(() => this.api.undo(body));
       if (done !== null) {
-        this.say(t('undone'));
+        this.say(describeFiles('undone_files', 'undone', done.diffs));
       }
     }
   }
@@ -559,7 +663,7 @@ export class SessionPage {
     if (preview !== null && await undoDialog(preview, t('redo_title'), t('redo'))) {
       const done = await this.app.attempt(() => this.api.redo());
       if (done !== null) {
-        this.say(t('redone'));
+        this.say(describeFiles('redone_files', 'redone', done.diffs));
       }
     }
   }
@@ -579,7 +683,11 @@ export class SessionPage {
   /** Go back to one of the points that the server lists. */
   async _rewindTo(point) {
     const { to } = point;
-    const choice = await rewindDialog(point.text, () => this.app.attempt(() => this.api.previewRewind({ to })));
+    let preview = null;
+    const choice = await rewindDialog(point.text, async () => {
+      preview = await this.app.attempt(() => this.api.previewRewind({ to }));
+      return preview;
+    });
     if (!choice) {
       return;
     }
@@ -589,12 +697,12 @@ export class SessionPage {
     }
     if (done.session && done.session !== this.session) {
       writeDraft(done.session, done.text);
-      location.hash = `#/s/${encodeURIComponent(done.session)}`;
+      location.hash = addressOf(done.session);
       this.app.loadSessions('');
     } else if (choice.conversation && done.text) {
       this._returnText(done.text);
     }
-    this.say(t('rewound'));
+    this.say(describeFiles('rewound_files', 'rewound', choice.files ? preview?.diffs : []));
   }
 
   /** Send what was typed; return whether it was taken. */
@@ -661,6 +769,14 @@ const OWN_COMMANDS = [
   { names: ['stop'], about: 'stop', run: (page) => page.actions.stop() },
   { names: ['undo'], about: 'undo', run: (page) => page.actions.undo() },
 ];
+
+/** Return a text with the names of the files that were changed, or another text without files. */
+function describeFiles(text, without, diffs = []) {
+  const paths = diffs.map((file) => file.path);
+  // Folders are named only if nothing within them is.
+  const names = paths.filter((path) => !paths.some((other) => path.endsWith('/') && other !== path && other.startsWith(path)));
+  return names.length ? t(text, { files: listNames(names) }) : t(without);
+}
 
 function describeModel(model) {
   const facts = [];

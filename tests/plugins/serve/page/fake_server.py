@@ -27,6 +27,7 @@ from starlette.types import Receive, Scope, Send
 SESSION = "s1"
 LOST = "lost"
 """A reply that gets lost: the request has arrived, and the connection breaks."""
+RULES = "/home/ada/.config/hilum/permissions.toml"
 USAGE = {"input": 48_200, "cached": 36_100, "output": 2_300, "cost": 0.084}
 EMPTY_STATE: dict[str, Any] = {
     "id": SESSION,
@@ -145,6 +146,7 @@ class FakeServer:
             "last": 1,
             "running": False,
             "waiting": 0,
+            "asked": 0,
             "open": True,
         }
         return {**session, **facts}
@@ -359,7 +361,7 @@ class FakeServer:
         before = int(query.get("before", "0").partition(".")[0])
         limit = int(query.get("limit", "200"))
         answers: dict[str, Any] = {
-            "/me": {"name": "ada", "rights": "administer"},
+            "/me": {"name": "ada", "rights": "administer", "instance": "i1", "shared": False},
             "/workspaces": {"workspaces": [{"path": "/home/ada/calc", "name": "calc"}]},
             "/sessions": {"sessions": self._search(query.get("query", ""))},
             "": self.state,
@@ -368,6 +370,7 @@ class FakeServer:
                 "entries": [each for each in self.entries if each["id"] < before][-limit:]
             },
             "/files": {"files": []},
+            "/timeline": {"spans": [span for span in map(_make_span, self.entries) if span]},
             "/commands": {"commands": [{"name": "review", "about": "Review the changes"}]},
             "/usage": {},
         }
@@ -392,7 +395,14 @@ class FakeServer:
         return [each for each in self.sessions if words.lower() in each["title"].lower()]
 
     def _describe(self, item: dict[str, Any]) -> dict[str, Any]:
-        facts = {"text": "", "covers": "", "rule": "", "dangers": [], "answer": "main r1 1"}
+        facts = {
+            "text": "",
+            "covers": "",
+            "rule": "",
+            "file": RULES,
+            "dangers": [],
+            "answer": "main r1 1",
+        }
         return {**facts, "item": item, **self.replies.get(f"facts {item['id']}", {})}
 
 
@@ -404,6 +414,25 @@ def convert_entry(entry: dict[str, Any]) -> Any:
         return StreamedText(value) if kind is StreamedText else value
 
     return msgspec.convert(entry, kinds.get(entry["kind"], Prompt), dec_hook=decode, strict=False)
+
+
+def _make_span(entry: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the span of an entry, as on the real server; ``None`` if the entry took no time."""
+    if entry["kind"] not in ("answer", "card"):
+        return None
+    is_call = entry["kind"] == "card"
+    return {
+        "kind": "call" if is_call else "model",
+        "entry": entry["id"],
+        "agent": entry["agent"],
+        "run": entry["run"],
+        "name": entry["call"]["name"] if is_call else entry["model"],
+        "title": entry["call"]["arguments"] if is_call else "turn 1",
+        "asked": entry["at"],
+        "began": entry["began"] if is_call else entry["at"],
+        "seconds": entry["seconds"],
+        "state": entry["state"],
+    }
 
 
 async def _drain(receive: Receive, scope: trio.CancelScope) -> None:
