@@ -9,6 +9,7 @@ import { DecisionBar, describeWaiting } from './decisions.js';
 import { openDialog, pickDialog } from './dialogs.js';
 import { EntryRows, estimateHeight, isShown } from './entries.js';
 import { grantsDialog } from './grants_dialog.js';
+import { keepFocus } from './focus.js';
 import { diffDialog, rewindDialog, undoDialog } from './going_back.js';
 import { icon } from './icons.js';
 import { formatTokens } from './format.js';
@@ -372,7 +373,7 @@ export class SessionPage {
     if (isEmpty || this.ended) {
       render(this._drawEmpty(), this.empty);
     }
-    render(this._drawLeft() ?? this.decisions.draw(), this.bar);
+    keepFocus(this.bar, () => render(this._drawLeft() ?? this.decisions.draw(), this.bar), this.scroller);
     render(this.following || isEmpty ? nothing : html`<button type="button" class="jump" @click=${() => this.list.scrollToEnd()}>${icon('arrow_down')} ${this.unread ? t('n_new', { n: this.unread }) : t('to_end')}</button>`, this.jump);
     render(drawStatus({ store: this.store, connection, actions: this.actions, can: (action) => this.can(action) }), this.status);
     this.composer.draw();
@@ -457,8 +458,14 @@ export class SessionPage {
         }
       },
       slashCommands: (start) => this._slashCommands(start),
-      openAgent: (agent) => this.showAgent(agent.actor),
-      showEntry: (id) => this.list.scrollToKey(id),
+      openAgent: (agent) => {
+        app.closeDrawers(); // on narrow screens, the panel covers the conversation
+        this.showAgent(agent.actor);
+      },
+      showEntry: (id) => {
+        app.closeDrawers();
+        this.list.scrollToKey(id);
+      },
       showDiff: async (path) => {
         const found = await attempt(() => this.api.diff(path));
         if (found) {
