@@ -205,7 +205,7 @@ export const TEXTS = [
   ['retried', 'retry', '重试'],
   ['retry', 'Retry', '重试'],
   ['revoke', 'Revoke', '撤销批准'],
-  ['revoke_scope', 'Revoke {scope}', '撤销对 {scope} 的批准'],
+  ['revoke_scope', 'Revoke {scope}', '撤销批准：{scope}'],
   ['rewind', 'Rewind', '回退'],
   ['rewind_conversation', 'Conversation', '对话'],
   ['rewind_files', 'Files', '文件'],
