@@ -133,7 +133,7 @@ export class SessionPage {
 
   /** Return whether the user can do something now; nobody decides without a connection. */
   can(action) {
-    const isCurrent = action !== 'decide' || this.connection?.state === 'open';
+    const isCurrent = action !== 'decide' || Boolean(this.connection?.isCurrent());
     return isCurrent && this.app.can(action);
   }
 
@@ -143,6 +143,10 @@ export class SessionPage {
     const { store } = this;
     const before = store.keys.length;
     const changes = store.apply(elements);
+    if (changes.replaced) {
+      this.decisions.reset();
+      this.rows.clear();
+    }
     if (changes.gap) {
       store.clear();
       this.connection.reconnect();

@@ -352,3 +352,49 @@ def test_a_browser_that_cannot_construct_notifications_still_shows_the_call(serv
     server.change(waiting=[approval("a1", each)], title="Another title")
     page.locator(".decision").wait_for()
     page.locator("h1", has_text="Another title").wait_for()
+
+
+def test_a_page_that_slept_decides_nothing_before_it_is_current(server, open_session):
+    """Its buttons were drawn yesterday, and no event tells it that it is awake."""
+    ask(server)
+    page = open_session()
+    page.locator(".decision .accept:enabled").wait_for()
+    page.evaluate("""() => {
+        const now = Date.now;
+        Date.now = () => now() + 86_400_000;
+        document.querySelector('.decision .accept').click();
+        document.querySelector('.card-decision button').click();
+        document.querySelector('.scroller').focus();
+    }""")
+    page.keyboard.press("a")
+    wait_until(page, lambda: len(server.connects) == 2)  # its beat notices the silence
+    assert not any(each.path == "/approvals/a0" for each in server.asked)
+    page.locator(".decision .accept:enabled").click()
+    server.wait_for("/approvals/a0")
+
+
+def test_another_history_under_the_same_numbers_replaces_everything(server, open_session):
+    """A server that was restored from a copy: what was known about its calls is wrong."""
+    ask(server)
+    server.seq = 50
+    page = open_session()
+    page.locator(".decision .accept:enabled").wait_for()
+    page.locator(".card .fold").click()
+    page.get_by_role("button", name="Always").click()
+    server.seq = 3
+    other = card(1, "bash", {"command": "rm -rf build"}, "waiting_for_approval", risk="execute")
+    server.entries = [prompt(0, "Another prompt"), other]
+    server.state["waiting"] = [approval("a0", other)]
+    server.replies["facts a0"] = {
+        "text": "rm -rf build",
+        "dangers": [{"text": "deletes files outside of Git", "grave": True}],
+    }
+    server.disconnect()
+    page.locator(".decision .command", has_text="rm -rf build").wait_for()
+    page.locator(".danger-line.grave").wait_for()
+    page.get_by_text("Another prompt").wait_for()
+    assert page.get_by_text("pytest 0").count() == 0
+    assert page.locator(".card .fold").get_attribute("aria-expanded") == "true"
+    page.locator(".decision .accept:enabled").click()
+    assert server.wait_for("/approvals/a0").body == {"accepted": True, "remember": "once"}
+    assert server.wait_for("/approvals/a0").seen == "3"
