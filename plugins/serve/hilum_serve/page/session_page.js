@@ -165,9 +165,11 @@ export class SessionPage {
       this.again();
       this._notify();
     }
+    if (changes.state || changes.keys) {
+      this._touchAgentCards(); // and ends of runs: only the last one can be continued
+    }
     if (changes.state) {
       this.app.noteSession(this.session, this.store);
-      this._touchAgentCards();
       this._readFacts();
     }
   }

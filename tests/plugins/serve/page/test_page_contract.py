@@ -107,6 +107,8 @@ CALLS = [
     ("failed", {"result": result("Broken")}, "failed", "失败", "danger"),
     ("failed", {"began": 0, "result": result("E_REJECTED: No", "E_REJECTED")}, "rejected", "已拒绝", "quiet"),
     ("failed", {"began": 0, "decided_by": "timeout", "result": LATE}, "rejected", "已拒绝", "quiet"),
+    ("failed", {"began": 0, "result": result("E_DENIED: No", "E_DENIED")}, "rejected", "已拒绝", "quiet"),
+    ("failed", {"result": result("E_DENIED: No", "E_DENIED")}, "E_DENIED", "E_DENIED", "danger"),
     ("interrupted", {}, "stopped", "已停止", "quiet"),
     ("running", {}, "running", "运行中", "quiet"),
     ("pending", {"began": 0}, "waiting to run", "等待运行", "quiet"),
