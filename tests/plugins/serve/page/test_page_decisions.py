@@ -510,3 +510,15 @@ def test_an_entry_that_changes_appears_and_disappears(server, open_session):
     page.locator(".entry-answer").wait_for(state="detached")
     server.add(answer(1, "It came back."))
     page.locator(".entry-answer", has_text="It came back.").wait_for()
+
+
+def test_an_entry_that_takes_the_place_of_another_is_shown(server, open_session):
+    """In one message: the number of shown entries stays the same."""
+    hidden = answer(1, "", state="dropped")
+    server.entries = [prompt(0, "Go"), hidden, answer(2, "The first try."), prompt(3, "Next")]
+    page = open_session()
+    page.get_by_text("The first try.").wait_for()
+    changed = [answer(1, "The second try."), answer(2, "", state="dropped")]
+    server.push(*({"type": "entry", "seq": server.seq, "entry": each} for each in changed))
+    page.get_by_text("The second try.").wait_for()
+    page.get_by_text("The first try.").wait_for(state="detached")
