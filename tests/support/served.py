@@ -228,6 +228,7 @@ class Served:
 async def serving(
     workspace: Path,
     *,
+    port: int = 0,
     more: Sequence[Path] = (),
     answers: Sequence[Any] = (),
     model: ScriptedModel | None = None,
@@ -241,6 +242,7 @@ async def serving(
 
     Args:
         workspace: The folder that it works in.
+        port: The port; 0 for one that is free.
         more: Further folders.
         answers: The answers of the model.
         model: A model to use instead.
@@ -254,7 +256,7 @@ async def serving(
     provider = ModelProvider({"model": scripted})
     async with open_kernel(storage_plugins()) as kernel:
         token = make_token()
-        listeners = [listen("127.0.0.1", 0)]
+        listeners = [listen("127.0.0.1", port)]
         port = listeners[0].getsockname()[1]
         about = ServerOptions(
             listeners=listeners,

@@ -4,6 +4,7 @@ import { html, nothing, render } from './vendor/lit-html/lit-html.js';
 import { addressOf, readAddress } from './addresses.js';
 import { ApiError, SessionApi, server, setSignedOutHandler } from './api.js';
 import { confirmDialog, pickDialog, textDialog } from './dialogs.js';
+import { restoreFocus } from './focus.js';
 import { baseName } from './format.js';
 import { openHelp } from './help.js';
 import { icon } from './icons.js';
@@ -133,14 +134,14 @@ class App {
   _drawHeader() {
     const title = this.page ? this.page.title() || t('untitled') : 'hilum';
     return html`<header class="top">
-      <button type="button" class="icon-button only-drawer-left" aria-label=${t('sessions')} @click=${() => this.openDrawer('left')}>${icon('menu')}</button>
+      <button type="button" class="icon-button only-drawer-left open-left" aria-label=${t('sessions')} @click=${() => this.openDrawer('left')}>${icon('menu')}</button>
       ${this.page ? html`
         ${this.page.store.agent ? html`<button type="button" class="text-button back" @click=${() => { location.hash = addressOf(this.current); }}><span class="turned">${icon('chevron')}</span>${t('back')}</button>` : nothing}
         <h1 dir="auto" title=${title}>${this.page.store.agent ? html`<span class="title-base">${this.page.store.nameOf(this.page.store.agent)}</span>` : drawTitle(title)}</h1>
         <span class="quiet workspace" title=${this.page.store.state.workspace ?? ''}>${baseName(this.page.store.state.workspace ?? '')}</span>
         <span class="spacer"></span>
         <button type="button" class="icon-button" aria-label=${t('actions')} title=${t('actions')} @click=${() => this._sessionMenu()}>${icon('dots')}</button>
-        <button type="button" class="icon-button" aria-label=${t('details')} aria-pressed=${String(preference('panel'))} title=${`${t('details')} (p)`} @click=${() => this.togglePanel()}>${icon('panel')}</button>` : html`<h1>hilum</h1>`}
+        <button type="button" class="icon-button open-right" aria-label=${t('details')} aria-pressed=${String(preference('panel'))} title=${`${t('details')} (p)`} @click=${() => this.togglePanel()}>${icon('panel')}</button>` : html`<h1>hilum</h1>`}
     </header>`;
   }
 
@@ -402,11 +403,15 @@ class App {
       this.again();
       return;
     }
+    const hadPage = this.page !== null;
     this.page?.close();
     this.current = session;
     this.page = session ? new SessionPage(this, session, agent || null) : null;
     this._draw();
     this.page?.shown();
+    if (hadPage) {
+      restoreFocus();
+    }
   }
 
   openDrawer(side) {
@@ -418,14 +423,22 @@ class App {
   }
 
   closeDrawers() {
+    const { drawer } = this;
+    if (!drawer) {
+      return;
+    }
     this.drawer = '';
-    this.again();
+    this._draw();
+    if (document.activeElement.closest('.sidebar, .panel')) {
+      document.querySelector(drawer === 'left' ? '.open-left' : '.open-right')?.focus();
+    }
   }
 
   togglePanel() {
     if (matchMedia(NARROW).matches) {
       this.drawer = this.drawer === 'right' ? '' : 'right';
-      this.again();
+      this._draw();
+      document.querySelector(this.drawer ? '.panel-head .icon-button' : '.open-right').focus();
       this.page?.again();
     } else {
       setPreference('panel', !preference('panel'));

@@ -92,7 +92,7 @@ export function drawCard(card, context) {
   };
   const name = card.call?.name ?? '';
   const { added, removed } = countLines(diffOf(card));
-  return html`<div class="card ${state} ${agent ? 'sub-agent' : ''}" data-state=${state} data-call=${card.call?.id ?? ''}>
+  return html`<div class="card ${state} ${agent ? `sub-agent agent-${agent.status}` : ''}" data-state=${state} data-call=${card.call?.id ?? ''}>
     <div class="card-head">
       <button type="button" class="fold" aria-expanded=${String(open)} @click=${toggle}>
         <span class="state-icon">${agent ? icon('agent') : stateIcon(state)}</span>
@@ -101,11 +101,11 @@ export function drawCard(card, context) {
         ${decidedByOther(card, store) ? html`<span class="tag decider-tag">${t('by_user', { who: card.decided_name })}</span>` : nothing}
         ${card.repeats ? html`<span class="tag">${t('retried')}</span>` : nothing}
         ${added || removed ? html`<span class="line-counts"><b class="added">+${added}</b> <b class="removed">−${removed}</b></span>` : nothing}
-        <span class="state-text">${stateText(card, state)}</span>
+        <span class="state-text">${agent ? agentState(agent) : stateText(card, state)}</span>
         <span class="fold-icon">${icon('chevron')}</span>
       </button>
     </div>
-    ${agent && !agentEnded(agent) ? drawProgress(agent) : nothing}
+    ${agent && !agentEnded(agent) ? drawProgress(agent, store.actor(agent.actor).turn) : nothing}
     ${!open && (state === 'failed' || state === 'rejected') ? html`<p class="card-reason">${summaryOf(card)}</p>` : nothing}
     ${open ? drawBody(card, state, context, agent) : nothing}
   </div>`;
@@ -126,6 +126,11 @@ function stateText(card, state) {
 
 const agentEnded = (agent) => agent.ended;
 
+/** Draw the status of a sub-agent: its call may have ended long before it. */
+function agentState(agent) {
+  return html`${agentEnded(agent) ? formatDuration(agent.seconds) : nothing} <span class="tag ${agent.status}">${t(`agent_${agent.status}`)}</span>`;
+}
+
 function agentActivity(agent) {
   if (agentEnded(agent)) {
     return agent.agent;
@@ -140,8 +145,9 @@ function agentActivity(agent) {
 }
 
 /** Draw the progress and the facts of a sub-agent. */
-export function drawProgress(agent) {
+export function drawProgress(agent, turn = 0) {
   const facts = [
+    turn && (agent.turns ? t('turn_of', { k: turn, n: agent.turns }) : t('turn_n', { n: turn })),
     t('n_calls', { n: agent.calls ?? 0 }),
     formatDuration(agent.seconds || (agent.since ? Date.now() / 1000 - agent.since : 0)),
     agent.usage?.cost ? formatCost(agent.usage.cost) : '',

@@ -43,6 +43,11 @@ export class Connection {
     this._drop();
   }
 
+  /** Return whether what the page shows is current: a page that slept has not heard of anything. */
+  isCurrent() {
+    return this.state === 'open' && Date.now() - this.heard <= SILENCE;
+  }
+
   /** Connect again at once, from the last number. */
   reconnect() {
     this._drop();

@@ -400,6 +400,10 @@ export class DecisionBar {
   }
 
   async _send(action) {
+    if (!this.page.can('decide')) {
+      this.page.again(); // the button was drawn before the page went to sleep
+      return;
+    }
     this.busy = true;
     this.page.again();
     try {

@@ -1,6 +1,7 @@
 // Dialogs: confirmations, questions for a text, pickers, and pages of settings.
 
 import { html, nothing, render } from './vendor/lit-html/lit-html.js';
+import { restoreFocus } from './focus.js';
 import { icon } from './icons.js';
 import { t } from './strings.js';
 
@@ -33,6 +34,7 @@ export function openDialog(title, draw, { wide = false, onOpen } = {}) {
     dialog.setAttribute('aria-labelledby', 'dialog-title');
     dialog.addEventListener('close', () => {
       dialog.remove();
+      restoreFocus();
       resolve(result);
     });
     dialog.addEventListener('click', (event) => {

@@ -3,6 +3,7 @@
 import { html, nothing, render } from './vendor/lit-html/lit-html.js';
 import { drawCard, drawStreamingCall, estimateCard, loadResultPage } from './cards.js';
 import { copyFrom } from './copying.js';
+import { keepFocus } from './focus.js';
 import { baseName, formatCost, formatDuration, formatTokens, oneLine } from './format.js';
 import { icon } from './icons.js';
 import { drawImages } from './images.js';
@@ -82,7 +83,7 @@ export class EntryRows {
       return;
     }
     element.className = `row entry entry-${entry.kind}`;
-    render(this._draw(entry), element);
+    keepFocus(element, () => render(this._draw(entry), element), element);
   }
 
   remove(id, element) {

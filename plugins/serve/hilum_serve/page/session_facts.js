@@ -1,5 +1,7 @@
 // Reads facts from the state of a session, as `GET /api/sessions/{session}` describes it.
 
+import { argumentsOf } from './card_state.js';
+import { parseObject } from './format.js';
 import { SessionStore } from './session_store.js';
 
 const LEAD = 'main';
@@ -121,6 +123,31 @@ export class SessionFacts extends SessionStore {
     return (this.state.todo ?? []).find((list) => list.agent === agent) ?? {};
   }
 
+  /**
+   * Return the calls that were made while a step of the todo list was in progress.
+   *
+   * @returns {Map<string, object[]>} The cards, by the id of the step.
+   */
+  callsOfTodos() {
+    const agent = this.agent ?? LEAD;
+    const calls = new Map();
+    const active = new Set();
+    for (const key of this.keys) {
+      const card = this.entries.get(key);
+      if (card.kind !== 'card' || card.agent !== agent) {
+        continue;
+      }
+      if (card.call?.name === 'todo_write') {
+        followTodos(active, card);
+      } else {
+        for (const id of active) {
+          calls.set(id, [...(calls.get(id) ?? []), card]);
+        }
+      }
+    }
+    return calls;
+  }
+
   usage() {
     const usage = this.state.usage ?? {};
     return {
@@ -144,5 +171,23 @@ export class SessionFacts extends SessionStore {
       return null;
     }
     return Math.max(0, Math.round((1 - (window.used ?? 0) / window.size) * 100));
+  }
+}
+
+/** Apply a call that changed the todo list to the ids of the steps in progress. */
+function followTodos(active, card) {
+  const changes = parseObject(argumentsOf(card));
+  if (card.state !== 'completed' || !Array.isArray(changes?.todos)) {
+    return;
+  }
+  if (!changes.merge) {
+    active.clear();
+  }
+  for (const { id, status } of changes.todos) {
+    if (status === 'in_progress') {
+      active.add(String(id));
+    } else if (status) {
+      active.delete(String(id));
+    }
   }
 }

@@ -12,6 +12,7 @@ import { openDialog, pickDialog } from './dialogs.js';
 import { EntryRows, estimateHeight, isShown } from './entries.js';
 import { FindBar } from './find_bar.js';
 import { grantsDialog } from './grants_dialog.js';
+import { keepFocus } from './focus.js';
 import { diffDialog, rewindDialog, undoDialog } from './going_back.js';
 import { icon } from './icons.js';
 import { formatTokens, listNames } from './format.js';
@@ -157,7 +158,7 @@ export class SessionPage {
 
   /** Return whether the user can do something now; nobody decides without a connection. */
   can(action) {
-    const isCurrent = action !== 'decide' || this.connection?.state === 'open';
+    const isCurrent = action !== 'decide' || Boolean(this.connection?.isCurrent());
     return isCurrent && this.app.can(action);
   }
 
@@ -167,6 +168,10 @@ export class SessionPage {
     const { store } = this;
     const before = store.keys.length;
     const changes = store.apply(elements);
+    if (changes.replaced) {
+      this.decisions.reset();
+      this.rows.clear();
+    }
     if (changes.gap) {
       store.clear();
       this.connection.reconnect();
@@ -186,9 +191,11 @@ export class SessionPage {
       this.again();
       this._notify();
     }
+    if (changes.state || changes.keys) {
+      this._touchAgentCards(); // and ends of runs: only the last one can be continued
+    }
     if (changes.state) {
       this.app.noteSession(this.session, this.store);
-      this._touchAgentCards();
       this._readFacts();
     }
   }
@@ -484,7 +491,7 @@ export class SessionPage {
     if (isEmpty || this.ended) {
       render(this._drawEmpty(), this.empty);
     }
-    render(this._drawLeft() ?? this.decisions.draw(), this.bar);
+    keepFocus(this.bar, () => render(this._drawLeft() ?? this.decisions.draw(), this.bar), this.scroller);
     render(this.following || isEmpty ? nothing : html`<button type="button" class="jump" @click=${() => this.list.scrollToEnd()}>${icon('arrow_down')} ${this.unread ? t('n_new', { n: this.unread }) : t('to_end')}</button>`, this.jump);
     render(drawStatus({ store: this.store, connection, actions: this.actions, can: (action) => this.can(action) }), this.status);
     this.composer.draw();
@@ -588,6 +595,7 @@ export class SessionPage {
       },
       slashCommands: (start) => this._slashCommands(start),
       openAgent: (agent) => {
+        app.closeDrawers(); // on narrow screens, the panel covers the conversation
         location.hash = addressOf(this.session, agent.actor);
       },
       showEntry: (id, agent) => this._showEntry(id, agent),

@@ -40,12 +40,14 @@ export class SessionStore {
   /**
    * Apply the elements of a message.
    *
-   * @returns {{touched: Set<number>, keys: boolean, state: boolean, gap: boolean, reset: boolean}}
-   *   What changed. After a gap, the page must connect again from the start.
+   * @returns {{touched: Set<number>, keys: boolean, state: boolean, gap: boolean, replaced: boolean,
+   *   reset: boolean}} What changed. After a gap, the page must connect again from the start; if the
+   *   history was replaced, what it remembers about entries and approvals is wrong, too.
    */
   apply(elements) {
     const changes = {
-      touched: new Set(), keys: false, state: false, gap: false, reset: false, bye: '',
+      touched: new Set(), keys: false, state: false, gap: false, replaced: false, reset: false,
+      bye: '',
     };
     for (const element of elements) {
       this._applyOne(element, changes);
@@ -101,7 +103,8 @@ export class SessionStore {
         this.catchingUp = true;
         this.dropped = element.dropped ?? '';
         // A server that has been restored from a copy knows fewer events than the page.
-        changes.gap ||= typeof element.last === 'number' && element.last < this.seq;
+        changes.replaced ||= typeof element.last === 'number' && element.last < this.seq;
+        changes.gap ||= changes.replaced;
         break;
       case 'bye':
         changes.bye = element.why ?? 'closed';

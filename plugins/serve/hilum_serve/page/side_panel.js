@@ -1,10 +1,11 @@
 // The panel at the right: todo list, agents, background commands, changed files, timeline and usage.
 
 import { html, nothing } from './vendor/lit-html/lit-html.js';
+import { argumentsOf, subjectOf } from './card_state.js';
 import { drawProgress } from './cards.js';
 import { drawBackground } from './commands.js';
 import { drawLineCounts } from './diff_view.js';
-import { baseName, formatCost, formatTokens } from './format.js';
+import { baseName, formatCost, formatDuration, formatTokens } from './format.js';
 import { icon } from './icons.js';
 import { drawInline } from './markdown.js';
 import { t } from './strings.js';
@@ -17,7 +18,7 @@ const MAX_FILES = 100; // files that are listed
 export class SidePanel {
   constructor(page) {
     this.page = page;
-    this.openTodo = '';
+    this.openTodos = new Set(); // ids
     this.files = null;
   }
 
@@ -40,16 +41,43 @@ export class SidePanel {
     }
     const done = todos.completed ?? 0;
     const total = todos.total ?? todos.items.length;
+    const allOpen = todos.items.every((item) => this.openTodos.has(item.id));
+    const calls = this.openTodos.size ? store.callsOfTodos() : new Map();
     return html`<section class="panel-section todo-panel">
       <h3>${t('todo')} <span class="quiet">${t('done_of', { k: done, n: total })}</span></h3>
       <progress max=${total || 1} .value=${done} aria-label=${t('progress')}></progress>
-      <ol class="todos">${todos.items.map((item) => html`<li class="todo ${item.status}">
-        <button type="button" aria-expanded=${String(this.openTodo === item.id)} @click=${() => { this.openTodo = this.openTodo === item.id ? '' : item.id; this.page.again(); }}>
-          <span class="todo-mark" aria-hidden="true">${TODO_ICONS[item.status] ? icon(TODO_ICONS[item.status]) : nothing}</span>
-          <span class="todo-text">${drawInline(item.content)}<span class="visually-hidden">, ${t(`todo_${item.status}`)}</span></span></button>
-        ${this.openTodo === item.id ? html`<p class="quiet todo-more">${t(`todo_${item.status}`)}</p>` : nothing}
-      </li>`)}</ol>
+      ${drawTodoEnd(total - done, store)}
+      <ol class="todos">${todos.items.map((item) => this._todo(item, calls.get(item.id) ?? []))}</ol>
+      <button type="button" class="text-button" @click=${() => this._openTodos(allOpen ? [] : todos.items)}>${allOpen ? t('fold_all') : t('unfold_all')}</button>
     </section>`;
+  }
+
+  _todo(item, calls) {
+    const open = this.openTodos.has(item.id);
+    const toggle = () => {
+      open ? this.openTodos.delete(item.id) : this.openTodos.add(item.id);
+      this.page.again();
+    };
+    return html`<li class="todo ${item.status}">
+      <button type="button" aria-expanded=${String(open)} @click=${toggle}>
+        <span class="todo-mark" aria-hidden="true">${TODO_ICONS[item.status] ? icon(TODO_ICONS[item.status]) : nothing}</span>
+        <span class="todo-text">${drawInline(item.content)}<span class="visually-hidden">, ${t(`todo_${item.status}`)}</span></span></button>
+      ${open ? html`<div class="quiet todo-more"><p>${t(`todo_${item.status}`)}</p>${this._todoCalls(calls)}</div>` : nothing}
+    </li>`;
+  }
+
+  _todoCalls(calls) {
+    if (calls.length === 0) {
+      return html`<p>${t('todo_no_calls')}</p>`;
+    }
+    return html`<ul class="todo-calls" aria-label=${t('calls')}>${calls.map((card) => html`<li>
+      <button type="button" @click=${() => this.page.actions.showEntry(card.id, card.agent)}><span class="tool">${card.call.name}</span>
+        <span class="subject">${subjectOf(argumentsOf(card))}</span><span>${formatDuration(card.seconds)}</span></button></li>`)}</ul>`;
+  }
+
+  _openTodos(items) {
+    this.openTodos = new Set(items.map((item) => item.id));
+    this.page.again();
   }
 
   _agents(store) {
@@ -64,7 +92,7 @@ export class SidePanel {
           <span class="agent-title">${agent.title || agent.agent}</span>
           <span class="tag ${agent.status}">${t(`agent_${agent.status}`)}</span>
         </button>
-        ${!agent.ended ? drawProgress(agent) : nothing}
+        ${!agent.ended ? drawProgress(agent, store.actor(agent.actor).turn) : nothing}
       </li>`)}</ul></section>`;
   }
 
@@ -104,4 +132,14 @@ export class SidePanel {
     return html`<section class="panel-section"><h3>${t('usage')}</h3>
       <dl class="facts-list">${rows.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl></section>`;
   }
+}
+
+/** Draw whether all steps are done, or how many an ended run has left. */
+function drawTodoEnd(left, store) {
+  if (left === 0) {
+    return html`<p class="todo-end done">${icon('check')} ${t('todo_all_done')}</p>`;
+  }
+  return store.isShownAgentRunning()
+    ? nothing
+    : html`<p class="todo-end">${t('todo_left', { n: left })}</p>`;
 }

@@ -55,7 +55,7 @@ export class Sidebar {
       </a>
       <button type="button" class="icon-button session-more" aria-label=${t('actions_for', { title })} aria-expanded=${String(open)} @click=${() => this._toggle(session.id)}>${icon('dots')}</button>
       ${open ? html`<div class="menu session-menu" role="menu" @keydown=${(event) => this._menuKey(event)} @focusout=${(event) => this._left(event)}>
-        ${[['rename', t('rename')], ['fork', t('fork')], ['export', t('export')], ['remove', t('delete')]].map(([name, label]) => html`<button type="button" role="menuitem" class=${name === 'remove' ? 'danger-text' : ''} ?disabled=${!app.can(name)} @click=${() => { this.menu = ''; app.sessionAction(name, session); }}>${label}</button>`)}
+        ${[['rename', t('rename')], ['fork', t('fork')], ['export', t('export')], ['remove', t('delete')]].map(([name, label]) => html`<button type="button" role="menuitem" class=${name === 'remove' ? 'danger-text' : ''} ?disabled=${!app.can(name)} @click=${(event) => this._act(event, name, session)}>${label}</button>`)}
       </div>` : nothing}
     </li>`;
   }
@@ -64,6 +64,14 @@ export class Sidebar {
     this.menu = this.menu === id ? '' : id;
     this.app.again();
     requestAnimationFrame(() => document.querySelector('.session-menu button:enabled')?.focus());
+  }
+
+  _act(event, name, session) {
+    // The menu disappears; dialogs return the focus to the button that opened it.
+    event.currentTarget.closest('.session').querySelector('.session-more').focus();
+    this.menu = '';
+    this.app.again();
+    this.app.sessionAction(name, session);
   }
 
   _left(event) {

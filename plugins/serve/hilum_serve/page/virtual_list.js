@@ -32,7 +32,6 @@ export class VirtualList {
     this.onPaint = null; // called when rows were drawn
     this.content = document.createElement('div');
     this.content.className = 'feed';
-    this.content.setAttribute('role', 'feed');
     scroller.append(this.content);
     this.sizes = new ResizeObserver((entries) => this._measure(entries));
     this.viewport = new ResizeObserver(() => this.schedule());
@@ -45,6 +44,7 @@ export class VirtualList {
   setKeys(keys) {
     const anchor = this._anchor();
     this.keys = keys;
+    this.content.role = keys.length ? 'feed' : null; // a feed without articles is an error
     this.index = new Map(keys.map((key, index) => [key, index]));
     this.heights = new Fenwick(keys.map((key) => this._height(key)));
     this._restore(anchor);

@@ -172,12 +172,17 @@ def test_escape_in_the_search_shows_all_sessions_again(server, open_session):
     assert page.get_by_text("Nothing found.").count() == 0
 
 
-WATCHED = ("New session", "Stop", "Accept", "Reject", "Undo", "Redo")
+WATCHED = (
+    "New session", "Stop", "Accept", "Reject", "Undo", "Redo", "Retry", "Continue",
+    "Go back to before this prompt",
+)  # fmt: skip
 
 
 def test_who_may_only_watch_has_no_active_controls(server, open_session):
     each = card(1, "bash", {"command": "pytest"}, "waiting_for_approval", risk="execute")
-    server.entries = [prompt(0, "Go"), each]
+    failed = card(2, "bash", {"command": "make"}, "failed", result=result("E_X: No", "E_X"))
+    stopped = {**every_state()[10], "id": 3}
+    server.entries = [prompt(0, "Go"), each, failed, stopped]
     server.state.update(RUNNING, waiting=[approval("a1", each)], files_seq=1)
     server.replies["GET /me"] = (200, {"name": "eve", "rights": "watch"})
     server.replies["GET /files"] = (200, {"files": [{"path": "a.py"}], "redoable": True})
@@ -204,6 +209,19 @@ def test_who_may_only_watch_has_no_active_controls(server, open_session):
     page.keyboard.press("n")
     page.get_by_text("Your token does not have the right to do this.").wait_for()
     assert {asked.method for asked in server.asked} == {"GET"}
+
+
+def test_who_may_only_prompt_does_not_go_back_or_decide(server, open_session):
+    server.entries = [prompt(0, "Go")]
+    server.state["files_seq"] = 1
+    server.replies["GET /me"] = (200, {"name": "eve", "rights": "prompt"})
+    server.replies["GET /files"] = (200, {"files": [{"path": "a.py"}], "redoable": True})
+    page = open_session("wide")
+    page.get_by_role("button", name="Redo").wait_for()
+    wait_until(page, lambda: page.locator(".composer textarea").is_enabled())
+    for name in ("Go back to before this prompt", "Undo", "Redo"):
+        assert page.get_by_role("button", name=name).is_disabled(), name
+    assert page.get_by_role("button", name="New session").first.is_enabled()
 
 
 def test_redo_needs_an_undo(server, open_session):
@@ -240,6 +258,31 @@ def test_a_failed_run_is_continued(server, open_session):
     page = open_session()
     page.locator(".outcome-box").get_by_role("button", name="Continue").click()
     server.wait_for("/retry")
+
+
+def test_only_the_last_end_of_a_run_can_be_continued(server, open_session):
+    server.entries = every_state()[:11]
+    page = open_session()
+    page.locator(".outcome-box").get_by_role("button", name="Continue").wait_for()
+    server.add(prompt(11, "Something else", run="r2"))
+    page.get_by_text("Something else").wait_for()
+    page.locator(".outcome-box").get_by_role("button", name="Continue").wait_for(state="detached")
+    server.add({**every_state()[10], "id": 12, "run": "r2"})
+    page.locator(".outcome-box").nth(1).get_by_role("button", name="Continue").wait_for()
+    assert page.get_by_role("button", name="Continue").count() == 1
+
+
+def test_an_image_for_a_running_agent_waits_as_a_prompt(server, open_session):
+    """A message that steers has no images."""
+    server.state.update(RUNNING)
+    page = open_session()
+    page.locator("input[type=file]").set_input_files(
+        {"name": "a.png", "mimeType": "image/png", "buffer": base64.b64decode(PNG)}
+    )
+    page.locator(".images li").wait_for()
+    write(page, "Look")
+    assert len(server.wait_for("/prompts").body["images"]) == 1
+    assert not any(each.path == "/steering" for each in server.asked)
 
 
 def test_images_are_pasted_and_removed(server, open_session):
@@ -512,8 +555,16 @@ def test_settings_change_language_theme_and_the_session(server, open_session):
     wait_until(page, lambda: page.evaluate("document.documentElement.lang") == "zh-CN")
 
 
+def has_focus(page):
+    """Return whether something on the page is focused, once it has drawn."""
+    page.evaluate(
+        "() => new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(go)))"
+    )
+    return page.evaluate("document.activeElement !== document.body")
+
+
 def test_five_tasks_with_the_keyboard_alone(server, open_page):
-    """Start a session, prompt, approve, read the diff, and go back."""
+    """Start a session, prompt, approve, read the diff, and go back; the focus is never lost."""
     page = open_page(server.url)
     page.get_by_role("button", name="New session").first.wait_for()
     page.keyboard.press("n")
@@ -521,6 +572,7 @@ def test_five_tasks_with_the_keyboard_alone(server, open_page):
     page.keyboard.type("Mend it")
     page.keyboard.press("Enter")
     server.wait_for("/prompts")
+    assert has_focus(page)
     each = card(1, "bash", {"command": "pytest"}, "waiting_for_approval", risk="execute")
     server.add(prompt(0, "Mend it"))
     server.add(each)
@@ -534,6 +586,7 @@ def test_five_tasks_with_the_keyboard_alone(server, open_page):
     server.add(card(1, "edit_file", {"path": "a"}, risk="write", result=result("ok", diff=diff)))
     server.change(waiting=[])
     page.locator(".decision").wait_for(state="detached")
+    assert has_focus(page)
     page.keyboard.press("k")
     page.locator(".entry-card:focus").wait_for()
     page.keyboard.press("o")
@@ -543,6 +596,7 @@ def test_five_tasks_with_the_keyboard_alone(server, open_page):
     page.keyboard.press("?")
     page.get_by_role("heading", name="Keyboard").wait_for()
     page.keyboard.press("Escape")
+    page.locator(".entry-card:focus").wait_for()
     server.replies["GET /rewind"] = (200, {"points": [{"to": 1, "text": "Mend it", "run": "r1"}]})
     page.keyboard.press("i")
     page.keyboard.type("/rewind ")
@@ -554,6 +608,8 @@ def test_five_tasks_with_the_keyboard_alone(server, open_page):
     ).wait_for()
     page.locator(".dialog").get_by_role("button", name="Rewind").press("Enter")
     server.wait_for("/rewind")
+    page.locator(".dialog").wait_for(state="detached")
+    assert has_focus(page)
 
 
 CASES = [

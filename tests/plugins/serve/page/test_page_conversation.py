@@ -116,6 +116,20 @@ def test_a_deleted_session_is_told(server, open_session):
     assert page.get_by_role("button", name="Open again").count() == 0
 
 
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_a_session_that_a_token_may_not_open_says_why(server, open_session, language):
+    page = open_session(language=language)
+    server.refusal = 403
+    server.disconnect()
+    title = (
+        "你的令牌无权打开此会话。" if language == "zh" else "Your token may not open this session."
+    )
+    page.get_by_role("heading", name=title).wait_for()
+    page.locator(".empty", has_text="No.").wait_for()  # the reason of the server
+    assert page.get_by_role("button", name=re.compile("Open again|重新打开")).count() == 0
+    assert page.locator(".composer textarea").is_hidden()
+
+
 def test_a_closed_session_is_opened_again_only_by_the_user(server, open_session):
     server.entries = [prompt(0, "Go")]
     page = open_session()

@@ -2,9 +2,11 @@
 
 import time
 
+import pytest
+
 from .conftest import keep_screenshot, wait_until
-from .fake_server import RULES
-from .samples import DIFF, approval, card, prompt
+from .fake_server import RULES, main_agent
+from .samples import DIFF, answer, approval, card, prompt, started
 
 QUESTION = {
     "kind": "question",
@@ -430,3 +432,170 @@ def test_a_browser_that_cannot_construct_notifications_still_shows_the_call(serv
     server.change(waiting=[approval("a1", each)], title="Another title")
     page.locator(".decision").wait_for()
     page.locator("h1", has_text="Another title").wait_for()
+
+
+def test_a_page_that_slept_decides_nothing_before_it_is_current(server, open_session):
+    """Its buttons were drawn yesterday, and no event tells it that it is awake."""
+    ask(server)
+    page = open_session()
+    page.locator(".decision .accept:enabled").wait_for()
+    page.evaluate("""() => {
+        const now = Date.now;
+        Date.now = () => now() + 86_400_000;
+        document.querySelector('.decision .accept').click();
+        document.querySelector('.card-decision button').click();
+        document.querySelector('.scroller').focus();
+    }""")
+    page.keyboard.press("a")
+    wait_until(page, lambda: len(server.connects) == 2)  # its beat notices the silence
+    assert not any(each.path == "/approvals/a0" for each in server.asked)
+    page.locator(".decision .accept:enabled").click()
+    server.wait_for("/approvals/a0")
+
+
+def test_another_history_under_the_same_numbers_replaces_everything(server, open_session):
+    """A server that was restored from a copy: what was known about its calls is wrong."""
+    ask(server)
+    server.seq = 50
+    page = open_session()
+    page.locator(".decision .accept:enabled").wait_for()
+    page.locator(".card .fold").click()
+    page.get_by_role("button", name="Always").click()
+    server.seq = 3
+    other = card(1, "bash", {"command": "rm -rf build"}, "waiting_for_approval", risk="execute")
+    server.entries = [prompt(0, "Another prompt"), other]
+    server.state["waiting"] = [approval("a0", other)]
+    server.replies["facts a0"] = {
+        "text": "rm -rf build",
+        "dangers": [{"text": "deletes files outside of Git", "grave": True}],
+    }
+    server.disconnect()
+    page.locator(".decision .command", has_text="rm -rf build").wait_for()
+    page.locator(".danger-line.grave").wait_for()
+    page.get_by_text("Another prompt").wait_for()
+    assert page.get_by_text("pytest 0").count() == 0
+    assert page.locator(".card .fold").get_attribute("aria-expanded") == "true"
+    page.locator(".decision .accept:enabled").click()
+    assert server.wait_for("/approvals/a0").body == {"accepted": True, "remember": "once"}
+    assert server.wait_for("/approvals/a0").seen == "3"
+
+
+QUESTION = {"kind": "question", "id": "q1", "seq": 1, "agent": "main", "call": "", "question": "Which one?",
+            "options": ["red", "blue"], "multiple": False, "deadline": 0}  # fmt: skip
+PLAN = {"kind": "plan", "id": "r1", "seq": 1, "agent": "main", "text": "1. **Read**"}
+
+
+@pytest.mark.parametrize(("item", "key"), [(QUESTION, "1"), (PLAN, "a")], ids=["question", "plan"])
+def test_who_may_only_watch_answers_nothing(server, open_session, item, key):
+    server.state["waiting"] = [item]
+    server.replies["GET /me"] = (200, {"name": "eve", "rights": "prompt"})
+    page = open_session()
+    page.locator(".decision h2").first.wait_for()
+    wait_until(page, lambda: page.locator(".composer textarea").is_enabled())
+    assert page.locator(".decision button:enabled").count() == 0
+    page.locator(".scroller").focus()
+    page.keyboard.press(key)
+    page.wait_for_timeout(100)
+    assert not any(each.path in ("/questions/q1", "/plans/r1") for each in server.asked)
+
+
+def test_nothing_of_one_call_is_used_for_the_next(server, open_session):
+    """Neither how long an approval lasts nor the reason of a rejection."""
+    ask(server, count=2)
+    page = open_session()
+    page.locator(".decision .accept:enabled").wait_for()
+    page.get_by_role("button", name="Always").click()
+    page.get_by_role("button", name="Next").click()
+    page.locator(".decision[data-id=a1]").wait_for()
+    once = page.get_by_role("button", name="This call")
+    assert once.get_attribute("aria-pressed") == "true"
+    page.locator(".decision .reject").click()
+    page.locator(".decision .reason").fill("Not the second one.")
+    page.get_by_role("button", name="Previous").click()
+    page.locator(".decision[data-id=a0]").wait_for()
+    page.locator(".decision .reject").click()
+    assert page.locator(".decision .reason").input_value() == ""
+    page.keyboard.press("Escape")
+    page.locator(".decision .accept:enabled").click()
+    assert server.wait_for("/approvals/a0").body == {"accepted": True, "remember": "once"}
+
+
+def test_an_edited_call_is_never_remembered(server, open_session):
+    ask(server)
+    page = open_session()
+    page.locator(".decision .accept:enabled").wait_for()
+    page.get_by_role("button", name="Always").click()
+    page.locator(".decision .edit").click()
+    page.locator(".fields textarea").fill("rm -rf build")
+    page.locator(".decision .accept").click()
+    body = server.wait_for("/approvals/a0").body
+    assert body == {"accepted": True, "remember": "once", "arguments": '{"command":"rm -rf build"}'}
+
+
+def test_a_card_decides_only_about_the_call_of_its_own_agent(server, open_session):
+    """Models number their calls; two agents may use the same id."""
+    mine = card(1, "bash", {"command": "ls"}, "waiting_for_approval", risk="execute")
+    other = {**card(2, "bash", {"command": "rm x"}, "waiting_for_approval"), "agent": "explore-1"}
+    other["call"]["id"] = mine["call"]["id"]
+    server.entries = [prompt(0, "Go"), mine, other]
+    server.state["agents"] = [main_agent(), main_agent(name="explore-1", running=True)]
+    server.state["started"] = [started("1", "Explore it")]
+    server.state["waiting"] = [approval("theirs", other)]
+    page = open_session()
+    page.locator(".decision .accept:enabled").wait_for()
+    assert "Explore it wants to use bash" in page.locator(".decision h2").inner_text()
+    assert page.locator(".card.waiting").get_by_role("button", name="Accept").count() == 0
+    server.change(waiting=[approval("theirs", other), approval("mine", mine)])
+    button = page.locator(".card.waiting").get_by_role("button", name="Accept")
+    button.click()
+    page.locator(".decision[data-id=mine] .accept:enabled").click()
+    server.wait_for("/approvals/mine")
+    assert not any(each.path == "/approvals/theirs" for each in server.asked)
+
+
+def test_the_time_limit_does_not_start_while_nobody_looks(server, open_session):
+    page = open_session()
+    page.evaluate("""() => {
+        window.isHidden = true;
+        Object.defineProperty(document, 'hidden', {get: () => window.isHidden, configurable: true});
+    }""")
+    each = card(1, "bash", {"command": "make"}, "waiting_for_approval")
+    server.change(waiting=[approval("a1", each)])
+    page.locator(".decision .accept:enabled").wait_for()
+    page.wait_for_timeout(100)
+    assert not any(asked.path == "/approvals/a1/shown" for asked in server.asked)
+    page.evaluate("""() => {
+        window.isHidden = false;
+        document.dispatchEvent(new Event('visibilitychange'));
+    }""")
+    server.wait_for("/approvals/a1/shown")
+
+
+def test_a_dangerous_call_says_in_words_that_it_is_accepted_alone(server, open_session):
+    ask(server)
+    server.replies["facts a0"]["dangers"] = [{"text": "deletes files", "grave": True}]
+    page = open_session(language="zh")
+    page.locator(".scope-note", has_text="此调用有危险，因此只能同意这一次。").wait_for()
+    assert page.locator(".segments").count() == 0
+
+
+def test_an_entry_that_changes_appears_and_disappears(server, open_session):
+    server.entries = [prompt(0, "Go"), answer(1, "", state="streaming"), prompt(2, "Next")]
+    page = open_session()
+    page.locator(".entry-answer").wait_for()
+    server.add(answer(1, "", state="dropped"))
+    page.locator(".entry-answer").wait_for(state="detached")
+    server.add(answer(1, "It came back."))
+    page.locator(".entry-answer", has_text="It came back.").wait_for()
+
+
+def test_an_entry_that_takes_the_place_of_another_is_shown(server, open_session):
+    """In one message: the number of shown entries stays the same."""
+    hidden = answer(1, "", state="dropped")
+    server.entries = [prompt(0, "Go"), hidden, answer(2, "The first try."), prompt(3, "Next")]
+    page = open_session()
+    page.get_by_text("The first try.").wait_for()
+    changed = [answer(1, "The second try."), answer(2, "", state="dropped")]
+    server.push(*({"type": "entry", "seq": server.seq, "entry": each} for each in changed))
+    page.get_by_text("The second try.").wait_for()
+    page.get_by_text("The first try.").wait_for(state="detached")

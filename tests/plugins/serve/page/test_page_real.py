@@ -18,13 +18,13 @@ PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAW
 
 
 @contextmanager
-def real_server(folder: Path, answers: Sequence[Any]) -> Iterator[str]:
+def real_server(folder: Path, answers: Sequence[Any], port: int = 0) -> Iterator[str]:
     """Run a server in a thread. Yields the address that logs a browser in."""
     found: list[Any] = []
     ready = threading.Event()
 
     async def run() -> None:
-        async with serving(folder, answers=answers, plugins=None) as served:
+        async with serving(folder, port=port, answers=answers, plugins=None) as served:
             stop = trio.Event()
             url = served.running.make_url(served.token)
             found.extend([url, stop, trio.lowlevel.current_trio_token()])
@@ -245,3 +245,53 @@ def test_commands_are_stopped_on_the_page(serve, open_new_session):
     line.locator(".tag", has_text="stopped").wait_for()
     row.get_by_role("button", name="Stop").click()
     row.wait_for(state="detached")
+
+
+@pytest.fixture
+def replace_server(project):
+    """Return a function that starts a server, and stops the one before it.
+
+    The next one has the same port and folder, but another token, as after a restart.
+    """
+    with ExitStack() as stack:
+        running = []
+
+        def start(answers: Sequence[Any]) -> str:
+            port = 0
+            if running:
+                port = int(running[0].rpartition(":")[2].partition("/")[0])
+                stack.pop_all().close()
+            running[:] = [stack.enter_context(real_server(project, answers, port))]
+            return running[0]
+
+        yield start
+
+
+def test_a_page_of_an_earlier_server_decides_nothing(project, replace_server, open_new_session):
+    """The server was started again meanwhile: the page says what to do, also in the new one."""
+    answers = [use("run_terminal_cmd", command="touch made.txt"), say("Done.")]
+    page = open_new_session(replace_server(answers), expected="WebSocket|ERR_|401")
+    write(page, "Make a file")
+    page.locator(".decision .accept:enabled").wait_for()
+    held = []
+    page.route("**/approvals/*", lambda route: held.append(route))
+    page.locator(".decision .accept").click()  # is on its way when the server ends
+    wait_until(page, lambda: held)
+    session = page.url
+    url = replace_server([say("It was not made.")])
+    held[0].continue_()
+    page.unroute("**/approvals/*")
+    page.get_by_role("heading", name="You are signed out").wait_for()
+    assert "Open that address in this browser." in page.locator(".signed-out").inner_text()
+    assert page.locator(".decision").count() == 0
+    page.keyboard.press("a")
+    page.goto(url)
+    page.get_by_role("button", name="New session").first.wait_for()
+    page.goto(session)
+    page.locator(".connection.open").wait_for(state="attached")
+    page.locator(".decision.left").wait_for()
+    page.locator(".scroller").focus()
+    page.keyboard.press("a")
+    page.get_by_role("button", name="Continue").first.wait_for()
+    assert not (project / "made.txt").exists()
+    assert page.locator(".decision .accept").count() == 0
