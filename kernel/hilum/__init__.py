@@ -140,6 +140,8 @@ _MODULES = (
     "frontmatter",
     "hooks",
     "hosts",
+    "journal",
+    "listening",
     "messages",
     "models",
     "processes",

@@ -9,6 +9,8 @@ from hilum import events as events
 from hilum import frontmatter as frontmatter
 from hilum import hooks as hooks
 from hilum import hosts as hosts
+from hilum import journal as journal
+from hilum import listening as listening
 from hilum import processes as processes
 from hilum import services as services
 from hilum import settings as settings

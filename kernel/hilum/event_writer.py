@@ -106,10 +106,7 @@ class EventWriter:
 
     def _end_output(self, event: ev.Event) -> None:
         """Drop the streamed output that an event replaces, and wake tasks that wait for a run."""
-        if isinstance(event, ev.ModelAnswered | ev.ModelFailed | ev.RunEnded):
-            self._journal.drop(event.agent)
-        elif isinstance(event, ev.CallDone):
-            self._journal.drop(event.agent, event.result.call_id)
+        self._journal.drop_replaced(event)
         if isinstance(event, ev.RunEnded) and event.run in self._runs:
             self._runs.pop(event.run)._finish(event)
 

@@ -308,7 +308,8 @@ class ApprovalAnswered(Event, frozen=True):
 
     If ``remember`` is ``once``, the decision applies to exactly this call; ``always`` outlives the
     session if a plugin stores such rules. ``arguments`` contains, as JSON, the arguments with which
-    the user replaced the model's.
+    the user replaced the model's. ``user`` is the name of the person who answered, if the face
+    knows several.
     """
 
     id: str
@@ -317,6 +318,7 @@ class ApprovalAnswered(Event, frozen=True):
     by: str = "user"
     remember: Literal["once", "session", "always"] = "once"
     arguments: str | None = None
+    user: str = ""
 
 
 class GrantRevoked(Event, frozen=True):

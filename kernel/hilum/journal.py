@@ -15,7 +15,7 @@ import msgspec
 import trio
 
 from hilum.errors import StoreError
-from hilum.events import AnyEvent, Delta
+from hilum.events import AnyEvent, CallDone, Delta, Event, ModelAnswered, ModelFailed, RunEnded
 from hilum.store import Log
 
 # Number of recent events that are kept in memory, so that only late readers need the store.
@@ -41,6 +41,12 @@ class Stream(msgspec.Struct):
         while self.size > KEEP and len(self.pieces) > 1:
             self.size -= len(self.pieces.popleft())
             self.first += 1
+
+    def clear(self) -> None:
+        """Drop all pieces, because what follows them is missing."""
+        self.first += len(self.pieces)
+        self.size = 0
+        self.pieces.clear()
 
     def since(self, position: int) -> tuple[str, int]:
         """Return the text after a position, and the new position."""
@@ -131,6 +137,12 @@ class Journal:
     def has_in_memory(self, after: int) -> bool:
         """Return whether all events after a sequence number can be read without the store."""
         return self._log.last - after <= len(self._recent)
+    def drop_replaced(self, event: Event) -> None:
+        """Drop the streamed output that an event in the log replaces."""
+        if isinstance(event, ModelAnswered | ModelFailed | RunEnded):
+            self.drop(event.agent)
+        elif isinstance(event, CallDone):
+            self.drop(event.agent, event.result.call_id)
 
     def since(self, after: int) -> list[AnyEvent]:
         """Read all events after a sequence number if they are recent, otherwise a page of them."""
@@ -146,10 +158,14 @@ class Journal:
         # A trio event cannot be cleared, so it is replaced.
         self.news = trio.Event()
 
-    async def close(self) -> None:
-        """End the readers and release the log."""
+    def end(self) -> None:
+        """End the readers, once they have read everything."""
         self.closed = True
         self._wake()
+
+    async def close(self) -> None:
+        """End the readers and release the log."""
+        self.end()
         # A session that is cancelled must release its lease; otherwise it could not be opened
         # again.
         with trio.CancelScope(shield=True):

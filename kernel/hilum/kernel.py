@@ -17,6 +17,7 @@ import attrs
 import trio
 from msgspec.structs import replace
 
+from hilum.copy_titles import name_copy
 from hilum.errors import PluginError, UsageError
 from hilum.events import AnyEvent, PluginEvent, PromptQueued, RunEnded, RunStarted, SessionOpened
 from hilum.fork_restrictions import ForkRestrictions
@@ -199,7 +200,8 @@ class Kernel:
         """Copy a session, or its events up to ``upto``, into a new one, and return its id.
 
         The copy allows no more than the session allows now: approvals that were revoked after
-        ``upto`` stay revoked, and a stricter approval policy stays in force.
+        ``upto`` stay revoked, and a stricter approval policy stays in force. Its title says that it
+        is a copy, and from which prompt it continues.
 
         Args:
             session: Id of the session, or the beginning of the id.
@@ -209,22 +211,27 @@ class Kernel:
         """
         old = await self.store.info(session)
         left_out = set() if queued else await self._find_queued(old.id, upto)
-        new, log = await self._create(
-            old.workspace, old.kind, old.title and f"{old.title} (fork)", old.id
-        )
+        new, log = await self._create(old.workspace, old.kind, forked=old.id)
         try:
             # The copy keeps all sequence numbers.
             settings = self.read_settings(Path(unspell_folder(old.workspace)))
             restrictions = ForkRestrictions(upto, settings.get(KernelSettings).approve)
             last = 0
+            prompts = 0
             while events := await self.store.read(old.id, last):
                 last = events[-1].seq
                 restrictions.apply(events)
                 kept = [event for event in events if upto is None or event.seq <= upto]
+                prompts += sum(_is_prompt(event) for event in kept)
                 if kept:
                     log.append([_adapt_to_fork(event, new.id, old.id, left_out) for event in kept])
             for number, event in enumerate(restrictions.events(), log.last + 1):
                 log.append([replace(event, seq=number, at=time.time())])
+            if old.title:
+                is_whole = upto is None or upto >= last
+                taken = {info.title for info in await self.store.list(old.workspace)}
+                title = name_copy(old.title, taken, next_prompt=0 if is_whole else prompts + 1)
+                await self.store.rename(new.id, title)
         finally:
             await log.close()
         return new.id
@@ -285,6 +292,11 @@ class Kernel:
         await self._lifespans.close()
         with trio.CancelScope(shield=True):
             await self.store.close()
+
+
+def _is_prompt(event: AnyEvent) -> bool:
+    """Return whether an event begins a run of the main agent with a prompt that the user typed."""
+    return isinstance(event, RunStarted) and event.agent == "main" and event.repeats is None
 
 
 def _adapt_to_fork(event: AnyEvent, new: str, old: str, left_out: set[str]) -> AnyEvent:

@@ -302,6 +302,17 @@ class ApprovalTexts(Protocol):
         """Describe which calls a lasting approval would cover."""
         ...
 
+    def find_rule_file(self, asked: ApprovalAsked, session: Session | None = None) -> str:
+        """Return the file in which an approval with ``always`` is stored as a rule.
+
+        The result is empty if the approval would not be stored.
+
+        Args:
+            asked: The approval that is requested.
+            session: The session in which the call would run.
+        """
+        ...
+
 
 class FileChange(Protocol):
     """One changed file in a recorded change."""

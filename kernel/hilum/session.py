@@ -192,8 +192,8 @@ class Session:
                 text in place of each.
 
         Raises:
-            UsageError: The agent or model does not exist, or there are too many images, or an image
-                is too large (``E_BAD_ARGS``).
+            UsageError: The agent or model does not exist, or the prompt is empty, or there are too
+                many images, or an image is too large (``E_BAD_ARGS``).
             PluginError: A plugin that removes secrets from texts does not work.
         """
         self._check_log()
@@ -224,6 +224,8 @@ class Session:
             run = Run("", agent, self, reply=meant.reply)
             run._finish(ev.RunEnded(state="completed", text=meant.reply))
             return run
+        if not (meant.text.strip() or given.attached.strip() or given.images):
+            raise _empty_error("prompt")
         actor = self._find_agent(agent)
         # The model is checked before anything is logged, because without a model, the prompt is
         # refused and not queued.
@@ -455,10 +457,13 @@ class Session:
             The id of the message (see ``withdraw``).
 
         Raises:
-            UsageError: The agent does not exist, or it has no run (use ``prompt``).
+            UsageError: The agent does not exist, or it has no run (use ``prompt``), or the text is
+                empty.
             PluginError: A plugin that removes secrets from texts does not work.
         """
         self._check_log()
+        if not text.strip():
+            raise _empty_error("message")
         actor = self._find_agent(agent)
         # Prompts and steering messages are read in the order in which they were given.
         with self._prompts.turn(f"steering {agent}") as earlier:
@@ -520,6 +525,7 @@ class Session:
         remember: str = "once",
         by: str = "user",
         arguments: str | None = None,
+        user: str = "",
     ) -> None:
         """Answer a request for approval.
 
@@ -533,6 +539,7 @@ class Session:
             by: ``headless`` if a face refuses because no user is present.
             arguments: If the call is accepted: a complete set of arguments, as JSON, with which the
                 user replaces the model's. Gates judge these arguments, and the model is informed.
+            user: Name of the person who answers, for a face that knows several.
 
         Raises:
             UsageError: The approval is not open, because it was answered, it expired, or its run
@@ -549,6 +556,7 @@ class Session:
             remember=remember,  # type: ignore[arg-type]
             by=by,
             arguments=arguments if accepted else None,
+            user=user,
         )
         self.emit(answer, opened.agent)
         # The call is released after the event is written, because it may run only once its approval
@@ -837,6 +845,12 @@ def check_kind(kind: str) -> None:
     """
     if kind and kind not in KINDS:
         raise unknown_name_error("session kind", kind, KINDS)
+
+
+def _empty_error(what: str) -> UsageError:
+    return UsageError(
+        f"The {what} is empty.", code="E_BAD_ARGS", hint="Write what the agent should do."
+    )
 
 
 def _check_retryable(agent: Agent) -> None:

@@ -141,12 +141,15 @@ class Workspace:
             # /proc contains no files of a project, but exposes processes, including this process's
             # memory and keys.
             if self._root_of(real) is None or real.is_relative_to("/proc"):
+                # Where a link leads is not told: whoever reads the message may be allowed to see the
+                # workspace, but nothing of what is outside.
+                is_link = self._root_of(Path(os.path.normpath(plain))) is not None
+                what = "leads by a link to a place" if is_link else "is"
                 others = "".join(f" and {str(folder)!r}" for folder in self.roots[1:])
-                message = (
-                    f"{text!r} is {str(real)!r}, outside the workspace {str(self.root)!r}{others}."
-                )
                 raise PathError(
-                    message, code="E_PATH_TRAVERSAL", hint="Use a path inside the workspace."
+                    f"{text!r} {what} outside the workspace {str(self.root)!r}{others}.",
+                    code="E_PATH_TRAVERSAL",
+                    hint="Use a path inside the workspace.",
                 )
             if must_exist:
                 os.lstat(real)

@@ -38,6 +38,7 @@ FLOORS = [
         "frontmatter",
         "network",
         "temporary",
+        "copy_titles",
     ],
     [
         "messages",
@@ -49,6 +50,7 @@ FLOORS = [
         "extras",
         "checks",
         "sub_commands",
+        "listening",
     ],
     ["events", "arguments", "images"],
     ["context", "tools", "models", "store", "repetition", "refusals"],

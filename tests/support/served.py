@@ -9,10 +9,10 @@ from typing import Any
 import httpx
 import trio
 from hilum import open_kernel
+from hilum.listening import listen
 from hilum.store import storage_plugins
 from hilum.testing import ModelProvider, ScriptedModel
 from hilum_serve.command import find_workspaces
-from hilum_serve.listening import listen
 from hilum_serve.server import RunningServer, ServerOptions, make_token, run_server
 from hilum_serve.settings import ServeSettings
 from hilum_serve.tokens import Tokens
@@ -254,7 +254,7 @@ async def serving(
     provider = ModelProvider({"model": scripted})
     async with open_kernel(storage_plugins()) as kernel:
         token = make_token()
-        listeners = listen("127.0.0.1", 0)
+        listeners = [listen("127.0.0.1", 0)]
         port = listeners[0].getsockname()[1]
         about = ServerOptions(
             listeners=listeners,

@@ -519,6 +519,7 @@ class JoinedSession(Session):
         remember: str = "once",
         by: str = "user",
         arguments: str | None = None,
+        user: str = "",
     ) -> None:
         """Answer a request for approval; see ``Session.answer``. The first answer wins."""
         if approval not in self._waiting:
@@ -526,7 +527,7 @@ class JoinedSession(Session):
                 "The call no longer waits for an answer.",
                 hint="It was answered in another terminal, or it expired.",
             )
-        operation = Answer(approval, accepted, reason, remember, arguments)
+        operation = Answer(approval, accepted, reason, remember, arguments, user)
         self.send(operation, partial(self.on_refused, approval))
 
     def approval_shown(self, approval: str) -> float:

@@ -64,6 +64,7 @@ class Answer(_Message, frozen=True):
     reason: str = ""
     remember: str = "once"
     arguments: str | None = None
+    user: str = ""
 
 
 class ShowApproval(_Message, frozen=True):

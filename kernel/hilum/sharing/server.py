@@ -362,8 +362,8 @@ class _Terminal:
                 return reply(result=message)
             case Withdraw(message, agent):
                 return reply(result="yes" if session.withdraw(message, agent=agent) else "")
-            case Answer(approval, accepted, reason, remember, arguments):
-                self._answer(approval, accepted, reason, remember, arguments)
+            case Answer():
+                self._answer(operation)
             case ShowApproval(approval):
                 session.approval_shown(approval)
             case Stop(agent, run_id):
@@ -401,20 +401,23 @@ class _Terminal:
                 return reply(data=await perform_on_history(history, operation))
         return reply()
 
-    def _answer(
-        self, approval: str, accepted: bool, reason: str, remember: str, arguments: str | None
-    ) -> None:
+    def _answer(self, answer: Answer) -> None:
         """Answer an approval, unless another terminal was faster.
 
         Raises:
             UsageError: The approval is not open, or the answer is not valid.
         """
-        if remember not in ("once", "session", "always"):
+        if answer.remember not in ("once", "session", "always"):
             # An event with another word could not be read from the log.
-            raise UsageError(f"There is no approval for {remember!r}.", code=E_BAD_ARGS)
+            raise UsageError(f"There is no approval for {answer.remember!r}.", code=E_BAD_ARGS)
         try:
             self._session.answer(
-                approval, accepted, reason=reason, remember=remember, arguments=arguments
+                answer.approval,
+                answer.accepted,
+                reason=answer.reason,
+                remember=answer.remember,
+                arguments=answer.arguments,
+                user=answer.user,
             )
         except UsageError as error:
             if error.code != E_UNKNOWN:
@@ -425,7 +428,7 @@ class _Terminal:
                 code=E_BUSY,
                 hint="The conversation shows how it was decided.",
             ) from None
-        self._session.sent_elsewhere.add(approval)
+        self._session.sent_elsewhere.add(answer.approval)
 
     def _answer_question(self, question: str, answers: tuple[str, ...]) -> None:
         questions = self._session.plugin(UserQuestions)

@@ -15,7 +15,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from hilum import Session, ToolError
+from hilum import Session, ToolError, config_folder
 from hilum.command import escape_terminal
 from hilum.events import ApprovalAsked
 
@@ -23,8 +23,10 @@ from hilum_guard.call_reader import parse_arguments
 from hilum_guard.dangers.call_dangers import find_dangers
 from hilum_guard.hosts.addresses import host_of
 from hilum_guard.rules.matching import DOMAIN, EXACT, parse
+from hilum_guard.rules.rule_files import user_file
+from hilum_guard.session_guard import Guard
 
-__all__ = ["describe_call", "describe_scope", "find_dangers"]
+__all__ = ["describe_call", "describe_scope", "find_dangers", "find_rule_file"]
 
 MAX_BYTES = 2_000_000
 """Maximum size of a file, in bytes, for which a diff is shown."""
@@ -209,6 +211,15 @@ def _script(char: str) -> str:
 
 
 # --- the scope of a lasting approval --------------------------------------------------------------
+
+
+def find_rule_file(asked: ApprovalAsked, session: Session | None = None) -> str:
+    """Return the file in which a lasting approval is stored as a rule; empty if it is not stored."""
+    guard = session.plugin(Guard) if session is not None else None
+    if guard is not None and not guard.approvals.can_keep(asked.call.id, asked.scope):
+        return ""
+    # In a session that another process has open, that process stores the rule, in the same file.
+    return str(user_file(config_folder())) if asked.scope else ""
 
 
 def describe_scope(asked: ApprovalAsked) -> str:

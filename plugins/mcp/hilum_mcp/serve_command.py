@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from argparse import Namespace
 from collections.abc import Awaitable, Callable, Sequence
@@ -13,17 +12,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import trio
-from hilum import HilumError, Session, ToolFilter, UsageError, open_standard_session, parse_pair
+from hilum import HilumError, Session, ToolFilter, open_standard_session, parse_pair
 from hilum.command import Names, Parser, say
-from hilum.errors import E_BAD_ARGS, describe_fault
+from hilum.errors import describe_fault
 from hilum.events import PluginFault
+from hilum.listening import allowed_hosts, listen, parse_port, receive_stop_signals
 from trio.to_thread import run_sync as in_thread
 
 from hilum_mcp.command import find_workspace
 from hilum_mcp.errors import first_error
-from hilum_mcp.serving import access_token, listening
+from hilum_mcp.serving import access_token
 from hilum_mcp.serving.request_runner import RequestRunner
 from hilum_mcp.serving.settings import McpServerSettings
+from hilum_mcp.serving.standard_streams import claim_stdio
 
 if TYPE_CHECKING:
     from mcp.server import Server
@@ -41,12 +42,10 @@ Or you start it, and clients connect over HTTP with the token that it prints:
 
   hilum mcp serve --http 8765
 """
-SIGNALS = tuple(
-    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
-)
+# HTTP is served on this machine only, not on the network.
+ADDRESS = "127.0.0.1"
 # Tools that are useful only in hilum's own agent loop.
 LOOP_TOOLS = ("todo_write", "ask_question", "task", "handover", "get_agent_result")
-MAX_PORT = 65_535
 
 
 def make_parser() -> Parser:
@@ -60,7 +59,7 @@ def make_parser() -> Parser:
     add(
         "--http",
         nargs="?",
-        type=_port,
+        type=parse_port,
         const=0,
         metavar="PORT",
         help=(
@@ -143,17 +142,6 @@ def make_parser() -> Parser:
     return parser
 
 
-def _port(text: str) -> int:
-    # `isdigit` alone also accepts characters such as "²", which `int` rejects.
-    if not text.isascii() or not text.isdigit() or int(text) > MAX_PORT:
-        raise UsageError(
-            f"{text!r} is not a port.",
-            code=E_BAD_ARGS,
-            hint=f"A port is a number up to {MAX_PORT}; 0 is any free one.",
-        )
-    return int(text)
-
-
 def run(argv: Sequence[str]) -> int:
     """Run the command and return its exit code.
 
@@ -197,7 +185,7 @@ class ServeProgram:
         failure: BaseException | None = None
         async with trio.open_nursery() as nursery:
             # Signals are handled before anything is opened that a signal would have to close.
-            await nursery.start(self._receive_signals)
+            await nursery.start(receive_stop_signals, self._note_signal)
             try:
                 with self._scope:
                     await self._serve()
@@ -209,18 +197,13 @@ class ServeProgram:
         if failure is not None:
             raise failure
 
-    async def _receive_signals(self, task_status: trio.TaskStatus[None]) -> None:
-        with trio.open_signal_receiver(*SIGNALS) as signals:
-            task_status.started()
-            async for number in signals:
-                if self.signal:
-                    os._exit(128 + number)
-                self.signal = int(number)
-                self._stop.set()
-                # An HTTP server stops after `_stop` is set. A server on standard input must be
-                # cancelled instead.
-                if self._options.http is None:
-                    self._scope.cancel()
+    def _note_signal(self, number: int) -> None:
+        self.signal = number
+        self._stop.set()
+        # An HTTP server stops after `_stop` is set. A server on standard input must be cancelled
+        # instead.
+        if self._options.http is None:
+            self._scope.cancel()
 
     async def _serve(self) -> None:
         # The port, the token and the file descriptors are claimed before anything is opened.
@@ -231,7 +214,7 @@ class ServeProgram:
         await self._serve_session(protocol, serve)
 
     def _prepare_stdio(self) -> Serve:
-        wire = listening.claim_stdio()
+        wire = claim_stdio()
 
         async def serve(server: Server[Any]) -> None:
             await import_module("hilum_mcp.serving.stdio_wire").serve(server, wire)
@@ -241,13 +224,13 @@ class ServeProgram:
     def _prepare_http(self) -> Serve:
         options = self._options
         token, source = access_token.find_token(options.token_file, os.environ)
-        listener = listening.listen(options.http)
+        listener = listen(ADDRESS, options.http, option="--http")
         port = listener.getsockname()[1]
-        hosts = listening.allowed_hosts(port, options.allow_host)
+        hosts = allowed_hosts(ADDRESS, port, options.allow_host)
 
         async def serve(server: Server[Any]) -> None:
             http_server = import_module("hilum_mcp.serving.http_server")
-            address = f"http://{listening.ADDRESS}:{port}{listening.PATH}"
+            address = f"http://{ADDRESS}:{port}{http_server.PATH}"
             say(f"hilum serves MCP at {address}", to=sys.__stdout__)
             say(f"Token: from {source}" if source else f"Token: {token}", to=sys.__stdout__)
             # The output is flushed, because a program that started hilum may wait for these lines.

@@ -121,8 +121,7 @@ class App:
                 await handler(scope, receive, send, user, match.groupdict())
                 return
         if scope["type"] == "websocket":
-            await send({"type": "websocket.close", "code": 1008})
-            return
+            raise Problem(404, E_UNKNOWN, "There is no WebSocket at this address.")
         path: str = scope["path"]
         if not path.startswith("/api/") and path != "/openapi.json":
             await self._pages(scope, receive, send)

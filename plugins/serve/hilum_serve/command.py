@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 import os
-import signal
 import sys
 import time
 from argparse import Namespace
@@ -14,23 +14,25 @@ import trio
 from hilum import HilumError, UsageError, open_kernel
 from hilum.command import Names, Parser, say, say_json
 from hilum.errors import E_BAD_ARGS, E_UNKNOWN
+from hilum.listening import (
+    EVERY_ADDRESS,
+    LOOPBACK,
+    format_host,
+    parse_port,
+    receive_stop_signals,
+)
 from hilum.settings import load, parse_pair
 from hilum.store import storage_plugins
 
 from hilum_serve import server
-from hilum_serve.listening import (
-    EVERY_ADDRESS,
-    LOOPBACK,
-    format_host,
-    listen,
-    remove_server_file,
-    write_server_file,
-)
+from hilum_serve.door import check_user_header
+from hilum_serve.listening import listen_or_explain, remove_server_file, write_server_file
 from hilum_serve.settings import ServeSettings
 from hilum_serve.tokens import (
     StoredToken,
     Tokens,
     add_token,
+    has_expired,
     read_tokens,
     remove_token,
     tokens_path,
@@ -48,10 +50,9 @@ proxy names, and the connection is not encrypted: put a proxy with TLS or a tunn
 
 A token runs commands on this machine with the rights that you give it.
 """
-SIGNALS = tuple(
-    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
-)
-MAX_PORT = 65_535
+MAX_DAYS = 3_650
+"""Most days for which a token can be valid. Longer than anybody plans, and a date can show it."""
+MAX_DIGITS = 12
 _UNITS = {"m": 60, "h": 3600, "d": 86_400}
 
 
@@ -69,7 +70,7 @@ def make_parser() -> Parser:
         metavar="DIR",
         help="folder whose sessions are served; may be repeated (default: the current folder)",
     )
-    add("--port", type=_port, metavar="PORT", help="port (default: the setting serve.port)")
+    add("--port", type=parse_port, metavar="PORT", help="port (default: the setting serve.port)")
     add(
         "--host",
         default="127.0.0.1",
@@ -88,6 +89,7 @@ def make_parser() -> Parser:
     add(
         "--proxy-user-header",
         default="",
+        type=check_user_header,
         metavar="HEADER",
         help="header in which your reverse proxy names the user, who needs a token of that name;"
         " whoever can connect to the port directly can name any user",
@@ -121,17 +123,6 @@ def make_parser() -> Parser:
         help="do not load these plugins; may be repeated",
     )
     return parser
-
-
-def _port(text: str) -> int:
-    # `isdigit` alone also accepts characters such as "²", which `int` rejects.
-    if not text.isascii() or not text.isdigit() or int(text) > MAX_PORT:
-        raise UsageError(
-            f"{text!r} is not a port.",
-            code=E_BAD_ARGS,
-            hint=f"A port is a number up to {MAX_PORT}; 0 is any free one.",
-        )
-    return int(text)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -201,18 +192,13 @@ class ServeProgram:
         """Serve until a signal arrives. A second signal ends the process immediately."""
         async with trio.open_nursery() as nursery:
             # Signals are handled before anything is opened that a signal would have to close.
-            await nursery.start(self._receive_signals)
+            await nursery.start(receive_stop_signals, self._note_signal)
             await self._serve()
             nursery.cancel_scope.cancel()
 
-    async def _receive_signals(self, task_status: trio.TaskStatus[None]) -> None:
-        with trio.open_signal_receiver(*SIGNALS) as signals:
-            task_status.started()
-            async for number in signals:
-                if self.signal:
-                    os._exit(128 + number)
-                self.signal = int(number)
-                self._stop.set()
+    def _note_signal(self, number: int) -> None:
+        self.signal = number
+        self._stop.set()
 
     async def _serve(self) -> None:
         options = self._options
@@ -224,7 +210,7 @@ class ServeProgram:
             tokens = Tokens(tokens_path(), token, names=options.token_name)
             self._check_access(tokens)
             port = settings.port if options.port is None else options.port
-            listeners = listen(options.host, port)
+            listeners = listen_or_explain(options.host, port)
             port = listeners[0].getsockname()[1]
             about = server.ServerOptions(
                 listeners=listeners,
@@ -383,9 +369,18 @@ def _read_duration(text: str) -> float:
     if not text:
         return 0.0
     number, unit = text[:-1], text[-1:]
-    if not number.isascii() or not number.isdigit() or unit not in _UNITS or int(number) == 0:
-        raise UsageError(f"{text!r} is not a time.", code=E_BAD_ARGS, hint="Write 30m, 12h or 7d.")
-    return float(int(number) * _UNITS[unit])
+    if not number.isascii() or not number.isdigit() or unit not in _UNITS or not number.strip("0"):
+        shown = text if len(text) <= 40 else f"{text[:40]}…"
+        raise UsageError(f"{shown!r} is not a time.", code=E_BAD_ARGS, hint="Write 30m, 12h or 7d.")
+    # Python converts no texts of thousands of digits to numbers.
+    seconds = int(number) * _UNITS[unit] if len(number) <= MAX_DIGITS else math.inf
+    if seconds > MAX_DAYS * _UNITS["d"]:
+        raise UsageError(
+            f"A token can be valid for at most {MAX_DAYS:,} days.",
+            code=E_BAD_ARGS,
+            hint="Leave --expires out for a token that does not expire.",
+        )
+    return float(seconds)
 
 
 def _list_tokens(path: Path, *, as_json: bool) -> None:
@@ -417,6 +412,10 @@ def _folders(token: StoredToken) -> str:
 def _describe_end(expires: float) -> str:
     if not expires:
         return "does not expire"
-    if expires <= time.time():
+    if has_expired(expires):
         return "expired"
-    return time.strftime("until %Y-%m-%d %H:%M", time.localtime(expires))
+    try:
+        return time.strftime("until %Y-%m-%d %H:%M", time.localtime(expires))
+    except (OverflowError, ValueError, OSError):
+        # Somebody wrote a time into the file that no calendar has.
+        return "until a time that cannot be shown"

@@ -8,6 +8,7 @@ then the token. No part of the body is read before these checks.
 from __future__ import annotations
 
 import math
+import re
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, MutableMapping
 from typing import Any
@@ -16,10 +17,12 @@ from urllib.parse import parse_qs
 import attrs
 import msgspec
 import trio
+from hilum import UsageError
 from hilum.errors import E_BAD_ARGS, E_INTERNAL, E_TOO_LARGE
 from starlette.types import ASGIApp, Receive, Scope, Send
 from trio import sleep
 
+from hilum_serve.http_server import find_facts
 from hilum_serve.problems import (
     E_HOST,
     E_METHOD,
@@ -60,6 +63,10 @@ _SECURITY_HEADERS = [
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), microphone=(), geolocation=()"),
 ]
+_CHOOSE_HEADER = (
+    "Choose a header that only your proxy sets and that it removes from requests of clients, such as"
+    " X-Forwarded-User."
+)
 _ASK_TOKEN = (
     "Open the address that `hilum serve` printed, or send the header Authorization: Bearer TOKEN."
 )
@@ -69,6 +76,41 @@ _LOGIN_PAGE = (
     "<p>Open the address that <code>hilum serve</code> or <code>/share</code> printed last.</p>"
     "</html>"
 )
+
+
+# Headers that HTTP itself, browsers, other clients or proxies set. A client could name any user in
+# them, and an ordinary value could be taken for the name of a user.
+_SET_BY_OTHERS = frozenset(
+    "alt-used authorization cache-control connection cookie cookie2 date dnt downlink dpr ect expect"
+    " forwarded from host http2-settings keep-alive last-event-id link max-forwards origin pragma"
+    " priority proxy-authenticate proxy-authorization proxy-connection purpose range referer rtt"
+    " save-data server set-cookie te trailer transfer-encoding upgrade upgrade-insecure-requests"
+    " user-agent vary via viewport-width warning width www-authenticate x-client-ip"
+    " x-forwarded-for x-forwarded-host x-forwarded-port x-forwarded-proto x-forwarded-server"
+    " x-http-method-override x-real-ip x-requested-with".split()
+)
+_SET_BY_OTHERS_PREFIXES = ("accept", "access-control-", "content-", "hilum-", "if-", "sec-")
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")  # RFC 9110, section 5.6.2
+
+
+def check_user_header(name: str) -> str:
+    """Return the name of the header in which a reverse proxy names the user.
+
+    Raises:
+        UsageError: It is no name of a header, or not only the proxy sets this header.
+    """
+    if name and not _HEADER_NAME.fullmatch(name):
+        raise UsageError(
+            f"{name!r} is not the name of a header.", code=E_BAD_ARGS, hint=_CHOOSE_HEADER
+        )
+    plain = name.lower()
+    if plain in _SET_BY_OTHERS or plain.startswith(_SET_BY_OTHERS_PREFIXES):
+        raise UsageError(
+            f"The header {name} cannot name the user: clients or HTTP itself set it.",
+            code=E_BAD_ARGS,
+            hint=_CHOOSE_HEADER,
+        )
+    return name
 
 
 @attrs.define
@@ -164,6 +206,8 @@ class Door:
         # A browser sends the cookie automatically, so the page must prove that it is ours.
         if caller.is_ambient and changes and not origin:
             raise Problem(403, E_ORIGIN, "The Origin header is missing.")
+        # From now on, the connection is not closed to make place for others.
+        find_facts(scope).is_known = True
         self._count(caller.user)
         scope["hilum_user"] = caller.user
         await self._app(scope, receive, answer.send)

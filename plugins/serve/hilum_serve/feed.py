@@ -9,7 +9,7 @@ continues from the log.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -41,8 +41,14 @@ PAUSE = 0.01
 MAX_ITEMS = 2_000
 MAX_BYTES = 4_000_000
 """Limits of the ring; readers that are further behind continue from the log."""
+MAX_SHARED = 64
+"""Most messages that are kept because several readers get them; together at most ``MAX_BYTES``."""
 MAX_RECENT = 500
 """Number of events behind the end of the log up to which they are read from memory."""
+MAX_PAGE = 500
+"""Most events that are read from the log at once."""
+FIRST_PAGE = 16
+PAGE_BYTES = 500_000
 MAX_PER_MESSAGE = 2_000
 MAX_KEPT = 500_000
 """Characters of an output that are kept for readers that join later."""
@@ -141,6 +147,7 @@ class Feed:
         self._changed_at: list[int] = []
         self._last_state: dict[str, bytes] = {}
         self._joined: dict[tuple[Vocabulary, int, int], bytes] = {}
+        self._joined_bytes = 0
 
     # --- following the session --------------------------------------------------------------------
 
@@ -262,14 +269,16 @@ class Feed:
         while len(self._ring) > MAX_ITEMS or (self._bytes > MAX_BYTES and len(self._ring) > 1):
             self._bytes -= self._ring.popleft().size
             self._first += 1
-        if len(self._joined) > 64:
-            self._joined.clear()
 
     def _forget(self) -> None:
         self._first += len(self._ring)
         self._ring.clear()
         self._bytes = 0
+        self._forget_shared()
+
+    def _forget_shared(self) -> None:
         self._joined.clear()
+        self._joined_bytes = 0
 
     def _encode_view(
         self,
@@ -379,7 +388,10 @@ class Feed:
         frame = self._joined.get(key)
         if frame is None:
             frame = encode_frame(join_elements(elements))
+            if len(self._joined) >= MAX_SHARED or self._joined_bytes > MAX_BYTES:
+                self._forget_shared()
             self._joined[key] = frame
+            self._joined_bytes += len(frame)
         return frame
 
     async def catch_up(
@@ -420,27 +432,30 @@ class Feed:
         outputs: list[tuple[ev.Delta, int]],
     ) -> AsyncGenerator[list[Element], None]:
         """Yield the events after a number, and then the output so far."""
+        limit = FIRST_PAGE
         while after < seq:
-            events = await self._read_page(after)
+            events = await self._read_page(after, limit)
             events = [event for event in events if after < event.seq <= seq]
             if not events:
                 break
-            elements = [element for event in events for element in encode_event(event, vocabulary)]
-            for part in _slice(elements):
-                yield part
             after = events[-1].seq
-        elements = []
+            limit = _choose_limit(events)
+            # Encoded while it is sent: a reader keeps one part of the page, and not all of it.
+            # A client that has seen a number must have all elements of the event.
+            for part in _slice(encode_event(event, vocabulary) for event in events):
+                yield part
+        elements: list[Element] = []
         for delta, at in outputs:
             elements += encode_delta(delta, at, vocabulary)
-        for part in _slice(elements):
+        for part in _slice([[element] for element in elements]):
             yield part
 
-    async def _read_page(self, after: int) -> Sequence[ev.Event]:
+    async def _read_page(self, after: int, limit: int = MAX_PAGE) -> Sequence[ev.Event]:
         session = self._session
         # The journal keeps the last thousand events in memory; the store reads in a thread.
         if session.journal.last - after < MAX_RECENT:
             return session.journal.since(after)
-        return await session.kernel.store.read(session.id, after, 500)
+        return await session.kernel.store.read(session.id, after, limit)
 
     def _encode_missed_entries(self, after: int) -> list[Element]:
         """Return the entries that changed after an event, and the state; or a snapshot."""
@@ -499,24 +514,36 @@ def _kind(kind: str) -> Any:
     return kind
 
 
-def _slice(elements: list[Element]) -> Iterator[list[Element]]:
-    """Yield elements in lists of limited size."""
+def _choose_limit(events: Sequence[ev.Event]) -> int:
+    """Return how many events the next page should have, so that it is about ``PAGE_BYTES`` large.
+
+    Every reader that is behind keeps a page while its client takes it.
+    """
+    size = sum(len(ev.encode(event)) for event in events)
+    fitting = PAGE_BYTES * len(events) // max(size, 1)
+    # Small events may be followed by large ones, so a page is at most twice as long as the last.
+    return max(1, min(fitting, 2 * max(len(events), FIRST_PAGE), MAX_PAGE))
+
+
+def _slice(groups: Iterable[Sequence[Element]]) -> Iterator[list[Element]]:
+    """Yield elements in lists of limited size; those of a group stay together."""
     part: list[Element] = []
     size = 0
-    for element in elements:
-        length = len(element[1])
-        if part and (size + length > MAX_SLICE or len(part) >= MAX_PER_MESSAGE):
+    for group in groups:
+        length = sum(len(text) for _, text in group)
+        is_full = size + length > MAX_SLICE or len(part) + len(group) > MAX_PER_MESSAGE
+        if part and is_full:
             yield part
             part = []
             size = 0
-        part.append(element)
+        part += group
         size += length
     if part:
         yield part
 
 
 async def _yield_slices(elements: list[Element]) -> AsyncGenerator[list[Element], None]:
-    for part in _slice(elements):
+    for part in _slice([[element] for element in elements]):
         yield part
 
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 import logging
 import socket
 import struct
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
+import attrs
 import h11
 import trio
 from hypercorn.app_wrappers import ASGIWrapper
@@ -19,6 +21,7 @@ from hypercorn.config import Config
 from hypercorn.events import Closed, Event, RawData
 from hypercorn.protocol import ProtocolWrapper
 from hypercorn.protocol.events import Data, Request
+from hypercorn.protocol.events import Event as StreamEvent
 from hypercorn.protocol.h11 import STREAM_ID, H11Protocol, H11WSConnection
 from hypercorn.protocol.ws_stream import (
     ASGIWebsocketState,
@@ -31,10 +34,12 @@ from hypercorn.trio.tcp_server import TCPServer
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import ConnectionState
 from hypercorn.utils import parse_socket_addr
+from starlette.types import Scope
 from wsproto.events import Message
 
 App = Callable[..., Awaitable[None]]
 FRAME = "hilum.frame"
+FACTS = "hilum_connection"
 SEND_SECONDS = 5.0
 """Seconds after which a client that reads nothing is dropped."""
 HEADER_SECONDS = 5.0
@@ -54,17 +59,42 @@ _QUIET.addHandler(logging.NullHandler())
 _QUIET.propagate = False
 
 
+@attrs.define
+class ConnectionFacts:
+    """What is known about a connection; each request has it in its scope (``find_facts``).
+
+    Attributes:
+        is_slow: Whether the connection was dropped because its client did not read.
+        is_known: Whether a request on the connection has proved who sends it.
+    """
+
+    is_slow: bool = False
+    is_known: bool = False
+
+
+def find_facts(scope: Scope) -> ConnectionFacts:
+    """Return the facts about the connection of a request."""
+    facts: ConnectionFacts = scope.get("state", {}).get(FACTS) or ConnectionFacts()
+    return facts
+
+
 class _Protocol(H11Protocol):
     """HTTP/1.1 that never becomes HTTP/2, and WebSockets without compression."""
 
     async def _check_protocol(self, event: h11.Request) -> None:
-        """Refuse HTTP/2: it would avoid the checks that count on one request after another."""
+        """Refuse HTTP/2, and bodies that another server on the way might end elsewhere."""
         upgrades = [value.lower() for name, value in event.headers if name.lower() == b"upgrade"]
+        # HTTP/2 would avoid the checks that count on one request after another.
         is_http2 = event.method == b"PRI" and event.target == b"*"
-        if is_http2 or any(b"h2c" in value for value in upgrades):
+        if is_http2 or any(b"h2c" in value for value in upgrades) or _has_doubtful_body(event):
             await self._send_error_response(400)
             await self.send(Closed())
             raise _Refused
+
+    async def _send_error_response(self, status_code: int) -> None:
+        # h11 proposes 501 for a transfer coding that it does not know. That is not a missing
+        # feature but a sign of request smuggling, and is refused like the other signs.
+        await super()._send_error_response(400 if status_code == 501 else status_code)
 
     async def _create_stream(self, request: h11.Request) -> None:
         if not _wants_websocket(request):
@@ -97,6 +127,9 @@ class _Protocol(H11Protocol):
             )
         )
         self.keep_alive_requests += 1
+        if stream.closed:
+            # The handshake was refused. Nothing else would end the connection.
+            await self.send(Closed())
 
     def _close_soon(self) -> None:
         self.task_group.spawn(self._close_after_grace)
@@ -122,13 +155,48 @@ def _wants_websocket(request: h11.Request) -> bool:
     return is_websocket and b"upgrade" in tokens and request.method == b"GET"
 
 
+def _has_doubtful_body(request: h11.Request) -> bool:
+    """Return whether a request has a body that it must not have.
+
+    What follows the request of a WebSocket is frames, and HTTP/1.0 has no transfer codings (RFC
+    9112, section 6.1). A proxy that reads a body there would see other requests than this server.
+    """
+    found = {name.lower(): value for name, value in request.headers}
+    is_coded = b"transfer-encoding" in found
+    if _wants_websocket(request):
+        return is_coded or int(found.get(b"content-length", b"0")) > 0
+    return is_coded and request.http_version == b"1.0"
+
+
 class _WebSocket(WSStream):
     """A WebSocket to which the application can also send frames that it has encoded itself."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        # Set when the application has accepted or refused the WebSocket, or has ended.
+        self._decided = trio.Event()
+
+    async def handle(self, event: StreamEvent) -> None:
+        """Handle what arrived.
+
+        A client must not send frames before it has the answer to its handshake (RFC 6455, section
+        4.1). Frames that come earlier wait until the application has decided; meanwhile, nothing
+        more is read from the connection. If the WebSocket is refused, they are dropped.
+        """
+        if isinstance(event, Data) and not self.closed:
+            await self._decided.wait()
+            if self.state is not ASGIWebsocketState.CONNECTED:
+                return
+        await super().handle(event)
 
     async def app_send(self, message: Any) -> None:
         """Send a message of the application; ``hilum.frame`` is not part of ASGI."""
         if message is None or message["type"] != FRAME:
-            await super().app_send(message)
+            try:
+                await super().app_send(message)
+            finally:
+                if message is None or self.state is not ASGIWebsocketState.HANDSHAKE:
+                    self._decided.set()
         elif not self.closed and self.state is ASGIWebsocketState.CONNECTED:
             await self.send(Data(stream_id=self.stream_id, data=message["data"]))
 
@@ -178,12 +246,10 @@ class _MessageBuffer(WebsocketBuffer):
 class _Connection(TCPServer):
     """A connection that drops clients that do not read."""
 
-    facts: dict[str, bool]
+    facts: ConnectionFacts
 
     async def run(self) -> None:
         """Serve the connection until it closes."""
-        # The application reads it in the scope of each request.
-        self.facts = {}
         stream = cast("trio.SocketStream", self.stream)
         plain = stream.socket
         try:
@@ -193,7 +259,7 @@ class _Connection(TCPServer):
             server = parse_socket_addr(plain.family, plain.getsockname())
             async with TaskGroup() as task_group:
                 self._task_group = task_group
-                state = ConnectionState(cast(Any, {"hilum_connection": self.facts}))
+                state = ConnectionState(cast(Any, {FACTS: self.facts}))
                 arguments: Any = (
                     self.app,
                     self.config,
@@ -210,6 +276,8 @@ class _Connection(TCPServer):
                 await self.protocol.initiate()
                 await self.idle_task.restart(self._task_group, self._idle_timeout)
                 await self._read_data()
+                # It would keep the place of a connection that the client has closed.
+                await self.idle_task.stop()
         except OSError:
             pass
         finally:
@@ -225,7 +293,7 @@ class _Connection(TCPServer):
             try:
                 if await self._send_in_time(event.data):
                     return
-                self.facts["is_slow"] = True
+                self.facts.is_slow = True
             except (trio.BrokenResourceError, trio.ClosedResourceError):
                 pass
         await trio.aclose_forcefully(self.stream)
@@ -245,9 +313,91 @@ class _Connection(TCPServer):
         return True
 
     async def _close(self) -> None:
-        # Closing politely waits for nothing, but the stream may be closed already.
+        """Close the connection, politely unless something is being sent on it."""
         with trio.move_on_after(CLOSE_SECONDS):
-            await super()._close()
+            try:
+                # Between two pieces, another task holds the lock without using the stream. Without
+                # the lock, its next piece and the end of the stream would collide.
+                self.send_lock.acquire_nowait()
+            except trio.WouldBlock:
+                pass
+            else:
+                try:
+                    await self.stream.send_eof()
+                except (trio.BrokenResourceError, trio.ClosedResourceError):
+                    pass
+                finally:
+                    self.send_lock.release()
+        await trio.aclose_forcefully(self.stream)
+
+
+@attrs.frozen
+class _Place:
+    """A connection that is open.
+
+    Attributes:
+        stream: The connection.
+        peer: The address of the other side, without its port.
+        facts: What is known about the connection.
+    """
+
+    stream: trio.SocketStream
+    peer: str
+    facts: ConnectionFacts
+
+
+class _Places:
+    """The connections that are open, oldest first.
+
+    Whoever has no token could otherwise hold all of them, and connect again whenever one times out.
+    A limit for each address would not help: clients behind a tunnel or a proxy share one.
+
+    Args:
+        limit: Most connections at the same time.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._places: dict[trio.SocketStream, _Place] = {}
+
+    @property
+    def streams(self) -> list[trio.SocketStream]:
+        """The connections."""
+        return list(self._places)
+
+    async def take(self, stream: trio.SocketStream, facts: ConnectionFacts) -> bool:
+        """Take a place for a connection, and return whether there was one."""
+        dropped = None
+        if len(self._places) >= self._limit:
+            dropped = self._find_unknown()
+            if dropped is None:
+                return False
+            del self._places[dropped]
+        self._places[stream] = _Place(stream, _find_peer(stream), facts)
+        if dropped is not None:
+            await trio.aclose_forcefully(dropped)
+        return True
+
+    def free(self, stream: trio.SocketStream) -> None:
+        """Free the place of a connection that has ended."""
+        self._places.pop(stream, None)
+
+    def _find_unknown(self) -> trio.SocketStream | None:
+        """Return the oldest connection without a known user, of the address that has most."""
+        unknown = [place for place in self._places.values() if not place.facts.is_known]
+        if not unknown:
+            return None
+        peers = Counter(place.peer for place in unknown)
+        busiest, _ = peers.most_common(1)[0]
+        return next(place.stream for place in unknown if place.peer == busiest)
+
+
+def _find_peer(stream: trio.SocketStream) -> str:
+    try:
+        return str(stream.socket.getpeername()[0])
+    except OSError:
+        # The other side has left already.
+        return ""
 
 
 def make_config() -> Config:
@@ -276,25 +426,28 @@ async def serve(
         app: The ASGI application.
         listeners: The listening sockets, which are closed at the end.
         stop: The event that ends the server.
-        max_connections: Most connections at the same time; more are closed at once.
+        max_connections: Most connections at the same time. For a new one beyond, a connection is
+            closed on which nobody has proved who they are; if there is none, the new one.
     """
     config = make_config()
     context = WorkerContext(None)
     wrapped = ASGIWrapper(cast(Any, app))
-    streams: set[trio.SocketStream] = set()
+    places = _Places(max_connections)
 
     async def handle(stream: trio.SocketStream) -> None:
-        if len(streams) >= max_connections:
+        facts = ConnectionFacts()
+        if not await places.take(stream, facts):
             await trio.aclose_forcefully(stream)
             return
-        streams.add(stream)
+        connection = _Connection(wrapped, config, context, cast(Any, {}), cast(Any, stream))
+        connection.facts = facts
         try:
-            await _Connection(wrapped, config, context, cast(Any, {}), cast(Any, stream))
+            await connection
         except (Exception, BaseExceptionGroup):
             # A mistake in one connection must not end the server.
             _QUIET.exception("A connection ended with an error.")
         finally:
-            streams.discard(stream)
+            places.free(stream)
 
     async with trio.open_nursery() as connections:
         sockets = [
@@ -306,16 +459,16 @@ async def serve(
             accepting.cancel_scope.cancel()
         await context.terminated.set()
         connections.cancel_scope.deadline = trio.current_time() + GRACE_SECONDS
-        connections.start_soon(_close_all_after, streams, GRACE_SECONDS)
+        connections.start_soon(_close_all_after, places, GRACE_SECONDS)
 
 
-async def _close_all_after(streams: set[trio.SocketStream], seconds: float) -> None:
+async def _close_all_after(places: _Places, seconds: float) -> None:
     """Close the connections by force, because sending is shielded from cancellation."""
     with trio.CancelScope(shield=True):
         with trio.move_on_after(seconds):
-            while streams:  # noqa: ASYNC110 - the last one to close is not worth an event
+            while places.streams:  # noqa: ASYNC110 - the last one to close is not worth an event
                 await trio.sleep(0.02)
-        for stream in list(streams):
+        for stream in places.streams:
             await trio.aclose_forcefully(stream)
 
 

@@ -14,12 +14,13 @@ import trio
 from hilum import (
     HilumError,
     Session,
+    StoreError,
     UsageError,
     WorkspaceFiles,
     find_branch,
     open_standard_session,
 )
-from hilum.errors import E_BUSY, E_FAILED, E_NOT_FOUND, E_UNKNOWN
+from hilum.errors import E_BAD_ARGS, E_BUSY, E_FAILED, E_NOT_FOUND, E_UNKNOWN
 from hilum.sharing import JoinedSession
 from hilum.store import SessionInfo, Store, unspell_folder
 from hilum_view import SessionView
@@ -44,6 +45,8 @@ IDLE_CHECK_SECONDS = 0.05
 MAX_ANSWERS = 200
 MAX_OPEN = 500
 """Maximum number of sessions that are open at the same time."""
+MAX_ID = 100
+"""Maximum number of characters of a session's id."""
 BRANCH_SECONDS = 5.0
 """Seconds after which the git branch of a folder is read again."""
 
@@ -132,6 +135,16 @@ class HostedSession:
         """Whether an operation, a reader, a run or a user's command needs the session open."""
         return self._uses > 0 or bool(self.session.runs) or self.shell_lines.is_running
 
+    def check_reached(self, after: int) -> None:
+        """Check that the log has an event of which a client says that it has it.
+
+        Raises:
+            Problem: The client is ahead of the log, so it would silently miss events (400).
+        """
+        if after > self.last:
+            text = f"The session has only {self.last} events, not {after}."
+            raise Problem(400, E_BAD_ARGS, text, "Start again with after=0.")
+
     async def catch_up(self) -> bool:
         """Wait until the view and the readers' feed contain the log as it is now.
 
@@ -163,9 +176,14 @@ class HostedSession:
 
 
 class _Opening:
-    """A session that is being opened, is open, or is being closed."""
+    """A session that is being opened, is open, or is being closed.
 
-    def __init__(self) -> None:
+    Args:
+        workspace: The real path of its folder.
+    """
+
+    def __init__(self, workspace: Path) -> None:
+        self.workspace = workspace
         self.ready = trio.Event()
         self.close = trio.Event()
         self.closed = trio.Event()
@@ -242,7 +260,13 @@ class Hub:
         hosted = self.find_hosted(session)
         if hosted is not None and not hosted.is_own and user.may_enter(hosted.workspace):
             return SessionInfo(hosted.id, str(hosted.workspace), hosted.session.kind, hosted.title)
-        info = await self.store.info(session) if _is_id(session) else None
+        try:
+            info = await self.store.info(session) if is_session_id(session) else None
+        except StoreError as error:
+            # The store also finds sessions by the beginning of their id, and names all of them.
+            if error.code != E_UNKNOWN:
+                raise
+            info = None
         # An id must be complete, so that a session has one address. A session that is not the
         # user's is answered like one that does not exist.
         if info is None or info.id != session or not self._may_use(info, user):
@@ -278,8 +302,12 @@ class Hub:
         """
         while True:
             opening = self._open.get(session)
-            if opening is None:
+            # Whether others have a session open must not show: not in the errors of its opening, and
+            # not in the time that opening and closing take.
+            if opening is None or not user.may_enter(opening.workspace):
                 info = await self.find_info(session, user)
+                if opening is not None:
+                    raise unknown_session()
                 # Another request may have opened it meanwhile.
                 if session in self._open:
                     continue
@@ -294,8 +322,6 @@ class Hub:
                 break
         hosted = opening.hosted
         assert hosted is not None
-        if not user.may_enter(hosted.workspace):
-            raise unknown_session()
         async with hosted.use():
             yield hosted
 
@@ -335,7 +361,7 @@ class Hub:
             opening.close.set()
             await opening.closed.wait()
 
-    async def delete(self, session: str) -> None:
+    async def delete(self, session: str, workspace: Path) -> None:
         """Close a session and delete it; requests that would open it wait meanwhile.
 
         Raises:
@@ -344,7 +370,7 @@ class Hub:
         while (opening := self._open.get(session)) is not None and opening.close.is_set():
             await opening.closed.wait()
         # A reader that returns as soon as the session closes must not open it again.
-        barrier = _Opening()
+        barrier = _Opening(workspace)
         barrier.close.set()
         self._open[session] = barrier
         try:
@@ -368,7 +394,7 @@ class Hub:
         """Serve a session that the caller has open, as long as the block runs."""
         root = Path(session.workspace.root)
         hosted = HostedSession(session, root, title, is_own=False, on_news=self.on_news)
-        opening = _Opening()
+        opening = _Opening(root)
         opening.hosted = hosted
         opening.ready.set()
         if session.id in self._open:
@@ -401,7 +427,7 @@ class Hub:
             )
         if self._is_closing:
             raise Problem(503, E_FAILED, "The server is stopping.", "Connect again in a moment.")
-        opening = _Opening()
+        opening = _Opening(workspace)
         if session:
             self._open[session] = opening
         self._nursery.start_soon(self._run, opening, session, workspace, title, options or {})
@@ -547,5 +573,8 @@ def unknown_session() -> Problem:
     return Problem(404, E_UNKNOWN, "There is no such session.", "GET /api/sessions lists them.")
 
 
-def _is_id(text: str) -> bool:
-    return text.isascii() and all(each.isalnum() or each in "-_." for each in text)
+def is_session_id(text: str) -> bool:
+    """Return whether a text has the form of a session's id."""
+    if not text.isascii() or len(text) > MAX_ID or text.startswith("."):
+        return False
+    return all(each.isalnum() or each in "-_." for each in text)

@@ -11,13 +11,12 @@ from pathlib import Path
 
 import msgspec
 from hilum import UsageError
+from hilum.listening import listen
 from hilum.settings import data_folder
 
 from hilum_serve.problems import E_PORT
 from hilum_serve.tokens import write_private
 
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
-EVERY_ADDRESS = ("0.0.0.0", "::")
 FOLDER = "serve"
 
 
@@ -80,46 +79,29 @@ def remove_server_file(path: Path) -> None:
             path.unlink()
 
 
-def listen(host: str, port: int) -> list[socket.socket]:
+def listen_or_explain(host: str, port: int) -> list[socket.socket]:
     """Listen on a port of an address.
 
     Raises:
-        UsageError: The port is in use (``E_PORT``), or the address cannot be used.
+        UsageError: The port is in use, with the server that uses it, or the address cannot be used
+            (``E_PORT``).
     """
     try:
-        found = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE | socket.AI_ADDRCONFIG
-        )
-    except OSError as error:
-        raise UsageError(
-            f"The address {host} cannot be used: {error.strerror}.",
-            code=E_PORT,
-            hint="Name an address of this machine, or leave --host out for 127.0.0.1.",
-        ) from None
-    family, kind, protocol, _, address = found[0]
-    listener = socket.socket(family, kind, protocol)
-    # Without this option, the port could not be used for a while after another server has ended.
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind(address)
-        listener.listen(128)
-    except OSError as error:
-        listener.close()
-        raise _explain(port, error) from None
-    listener.setblocking(False)
-    return [listener]
+        return [listen(host, port)]
+    except UsageError as error:
+        cause = error.__cause__
+        if not isinstance(cause, OSError) or cause.errno != errno.EADDRINUSE:
+            raise
+        text = f"Port {port} is in use. {_find_user_of(port)}"
+        raise UsageError(text, code=E_PORT, hint=error.hint) from None
 
 
-def _explain(port: int, error: OSError) -> UsageError:
-    hint = "Choose another port with --port, or --port 0 for any free one."
-    if error.errno != errno.EADDRINUSE:
-        return UsageError(f"Port {port} cannot be used: {error.strerror}.", code=E_PORT, hint=hint)
+def _find_user_of(port: int) -> str:
     about = read_server_file(port)
-    who = "Another program uses it."
-    if about is not None and _is_alive(about.pid):
-        folders = ", ".join(about.workspaces)
-        who = f"`hilum serve` (process {about.pid}) uses it, for {folders}."
-    return UsageError(f"Port {port} is in use. {who}", code=E_PORT, hint=hint)
+    if about is None or not _is_alive(about.pid):
+        return "Another program uses it."
+    folders = ", ".join(about.workspaces)
+    return f"`hilum serve` (process {about.pid}) uses it, for {folders}."
 
 
 def _is_alive(pid: int) -> bool:
@@ -128,25 +110,3 @@ def _is_alive(pid: int) -> bool:
     except OSError as error:
         return error.errno == errno.EPERM
     return True
-
-
-def format_host(host: str) -> str:
-    """Return an address as it is written in a URL: one of IPv6 in brackets."""
-    return f"[{host}]" if ":" in host else host
-
-
-def allowed_hosts(host: str, port: int, more: list[str]) -> list[str]:
-    """Return the allowed values of the Host header.
-
-    Args:
-        host: The address that the server listens on.
-        port: The port.
-        more: Further names, each with its port unless that is the standard one.
-    """
-    names = ["127.0.0.1", "localhost", "[::1]"]
-    if host not in (*LOOPBACK, *EVERY_ADDRESS):
-        names.append(format_host(host))
-    own = [f"{name}:{port}" for name in names]
-    if port == 80:
-        own += names
-    return own + [name.lower() for name in more]

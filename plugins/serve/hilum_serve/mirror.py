@@ -2,72 +2,47 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Any
 
-import attrs
 import msgspec
-import trio
 from hilum import HilumError
 from hilum import events as ev
+from hilum.journal import Journal, Key, Reader
+from hilum.store import MemoryLog, SessionInfo
 from hilum_view import SessionView
-
-Key = tuple[int, str, str]  # sequence number, kind, call id
-
-
-@attrs.define
-class _Output:
-    """An output that is still arriving.
-
-    Attributes:
-        agent: The agent.
-        run: Its run.
-        tool: The tool whose arguments arrive; empty for other output.
-        start: Offset of ``text`` in the whole output.
-        text: The output so far, without a beginning that the server no longer has.
-    """
-
-    agent: str
-    run: str
-    tool: str
-    start: int
-    text: str = ""
-
-    def add(self, offset: int, text: str) -> None:
-        """Add a piece at its offset; a piece that was received before changes nothing."""
-        end = self.start + len(self.text)
-        if offset > end:
-            # The server has dropped what lies between.
-            self.start = offset
-            self.text = text
-        elif offset + len(text) > end:
-            self.text += text[end - offset :]
 
 
 class Mirror:
     """A copy of a remote session's log, with its view.
 
+    Args:
+        info: The description of the session.
+
     Attributes:
+        journal: The events, and the output that is arriving, for any number of readers.
         view: The view of the events.
         grants: Scopes and tools that users approved for the rest of the session.
         error: Why nothing more comes; ``None`` as long as something may come.
-        closed: Whether nothing more comes.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, info: SessionInfo) -> None:
+        self.journal = Journal(MemoryLog(info))
         self.view = SessionView()
         self.grants: set[str] = set()
         self.error: HilumError | None = None
-        self.closed = False
-        self.news = trio.Event()
-        self._events: list[ev.AnyEvent] = []
-        self._outputs: dict[Key, _Output] = {}
+        # The length of each output that is arriving, with what was missed of it.
+        self._ends: dict[Key, int] = {}
         self._asked: dict[str, str] = {}
 
     @property
     def last(self) -> int:
         """Number of the last event that was received."""
-        return len(self._events)
+        return self.journal.last
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing more comes."""
+        return self.journal.closed
 
     def add_event(self, event: ev.AnyEvent) -> bool:
         """Add an event, and return whether it is the next one; one that is known is ignored."""
@@ -75,11 +50,13 @@ class Mirror:
             return True
         if event.seq > self.last + 1:
             return False
-        self._events.append(event)
+        self.journal.append([event])
         self.view.apply(event)
         self._fold_grants(event)
-        self._drop_outputs(event)
-        self._wake()
+        self.journal.drop_replaced(event)
+        for key in list(self._ends):
+            if key not in self.journal.streams:
+                del self._ends[key]
         return True
 
     def _fold_grants(self, event: ev.AnyEvent) -> None:
@@ -93,82 +70,39 @@ class Mirror:
             self.grants.discard(event.scope)
 
     def add_delta(self, data: dict[str, Any]) -> None:
-        """Add a piece of output with its offset, as a stream contains it."""
+        """Add a piece of output with its offset; what was received before is ignored."""
         offset = int(data.pop("offset", 0))
         delta = msgspec.convert(data, ev.Delta)
         key = (delta.seq, delta.kind, delta.call_id)
-        output = self._outputs.get(key)
-        if output is None:
-            output = _Output(delta.agent, delta.run, delta.tool, offset)
-            self._outputs[key] = output
-        before = output.start + len(output.text)
-        output.add(offset, delta.text)
-        added = output.start + len(output.text) - before
-        if added > 0:
-            self.view.apply(msgspec.structs.replace(delta, text=delta.text[-added:]))
-        self._wake()
-
-    def _drop_outputs(self, event: ev.AnyEvent) -> None:
-        """Drop the output that an event replaces."""
-        for key, output in list(self._outputs.items()):
-            _, kind, call = key
-            if output.agent != event.agent:
-                continue
-            if isinstance(event, ev.CallDone):
-                is_replaced = kind == "output" and call == event.result.call_id
-            else:
-                ends = isinstance(event, ev.ModelAnswered | ev.ModelFailed | ev.RunEnded)
-                is_replaced = ends and kind != "output"
-            if is_replaced:
-                del self._outputs[key]
+        is_new = key not in self._ends
+        before = self._ends.get(key, offset)
+        end = offset + len(delta.text)
+        if not is_new and end <= before:
+            return
+        text = delta.text
+        if offset < before:
+            text = text[before - offset :]
+        elif offset > before:
+            # The server no longer has what lies between.
+            self.journal.streams[key].clear()
+        self._ends[key] = end
+        self.journal.delta(key, delta.agent, delta.run, text, delta.tool)
+        if text:
+            self.view.apply(msgspec.structs.replace(delta, text=text))
 
     def close(self, error: HilumError | None = None) -> None:
         """Note that nothing more comes."""
-        self.closed = True
         self.error = self.error or error
-        self._wake()
-
-    def _wake(self) -> None:
-        self.news.set()
-        # A trio event cannot be cleared, so it is replaced.
-        self.news = trio.Event()
+        self.journal.end()
 
     async def reached(self, seq: int) -> None:
         """Wait until an event was received, or nothing more comes."""
         while self.last < seq and not self.closed:
-            await self.news.wait()
-
-    def since(self, after: int) -> list[ev.AnyEvent]:
-        """Return the events after a number."""
-        return self._events[after:]
-
-    def read_outputs(self, seen: dict[Key, int]) -> tuple[list[ev.Delta], dict[Key, int]]:
-        """Return the output after the positions in ``seen``, and the new positions."""
-        found = []
-        positions = {}
-        for key, output in self._outputs.items():
-            seq, kind, call = key
-            end = output.start + len(output.text)
-            position = max(seen.get(key, output.start), output.start)
-            is_new_call = bool(output.tool) and key not in seen
-            positions[key] = end
-            if position < end or is_new_call:
-                text = output.text[position - output.start :]
-                delta = ev.Delta(
-                    seq,
-                    output.agent,
-                    output.run,
-                    kind,  # type: ignore[arg-type]
-                    text,
-                    call,
-                    output.tool,
-                )
-                found.append(delta)
-        return found, positions
+            await self.journal.news.wait()
 
 
-class MirrorReader:
-    """A reader of a mirror: events in order, and output when all events were read.
+class MirrorReader(Reader):
+    """A reader of a mirror, which raises the error after which nothing more comes.
 
     Args:
         mirror: The mirror.
@@ -177,11 +111,8 @@ class MirrorReader:
     """
 
     def __init__(self, mirror: Mirror, after: int, deltas: bool) -> None:
+        super().__init__(mirror.journal, after, deltas)
         self._mirror = mirror
-        self._after = after
-        self._deltas = deltas
-        self._ready: deque[ev.AnyEvent | ev.Delta] = deque()
-        self._seen: dict[Key, int] = {}
 
     def __aiter__(self) -> MirrorReader:
         return self
@@ -192,25 +123,9 @@ class MirrorReader:
         Raises:
             HilumError: The server refuses this client, or the session is gone.
         """
-        mirror = self._mirror
-        while not self._ready:
-            # Fetched before reading, because anything that arrives in between sets it.
-            news = mirror.news
-            events = mirror.since(self._after)
-            if events:
-                self._after = events[-1].seq
-                self._ready.extend(events)
-            elif self._deltas:
-                deltas, self._seen = mirror.read_outputs(self._seen)
-                self._ready.extend(deltas)
-            if self._ready:
-                break
-            if mirror.closed:
-                if mirror.error is not None:
-                    raise mirror.error
-                raise StopAsyncIteration
-            await news.wait()
-        return self._ready.popleft()
-
-    async def aclose(self) -> None:
-        """Do nothing. The method exists so that a reader can be used like an async generator."""
+        try:
+            return await super().__anext__()
+        except StopAsyncIteration:
+            if self._mirror.error is None:
+                raise
+        raise self._mirror.error

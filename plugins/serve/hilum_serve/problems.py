@@ -6,6 +6,8 @@ import msgspec
 from hilum import HilumError
 from hilum import errors as codes
 
+from hilum_serve.phrases import Parts, find_parts
+
 E_SEEN = codes.E_SEEN
 E_METHOD = codes.E_METHOD
 E_RIGHTS = codes.E_RIGHTS
@@ -42,11 +44,15 @@ class ErrorReply(msgspec.Struct, frozen=True):
         code: A stable code, ``E_…``.
         message: A sentence about the problem.
         hint: A sentence about the next step; may be empty.
+        message_parts: The message with codes of its sentences, for translations.
+        hint_parts: The same for the hint.
     """
 
     code: str
     message: str
     hint: str = ""
+    message_parts: Parts = []
+    hint_parts: Parts = []
 
 
 class Problem(HilumError):
@@ -82,4 +88,10 @@ def find_status(error: HilumError) -> int:
 
 def make_reply(error: HilumError) -> ErrorReply:
     """Return the body of the response for an error."""
-    return ErrorReply(error.code, error.message, error.hint)
+    return ErrorReply(
+        error.code,
+        error.message,
+        error.hint,
+        find_parts(error.message),
+        find_parts(error.hint),
+    )

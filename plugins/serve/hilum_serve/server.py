@@ -15,13 +15,13 @@ from typing import Any
 import attrs
 import trio
 from hilum.command import escape_terminal
+from hilum.listening import allowed_hosts, format_host
 from hilum.store import Store
 
 from hilum_serve import http_server
 from hilum_serve.app import App
 from hilum_serve.door import Door
 from hilum_serve.hub import Hub
-from hilum_serve.listening import allowed_hosts, format_host
 from hilum_serve.page_files import PageFiles
 from hilum_serve.settings import ServeSettings
 from hilum_serve.streams import SOCKET, STREAM, Streams

@@ -16,6 +16,7 @@ from hilum.sharing import JoinedSession
 from hilum_view import Approval, Prompt, Question
 
 from hilum_serve.background_commands import list_background_commands
+from hilum_serve.phrases import Parts, find_parts
 
 if TYPE_CHECKING:
     from hilum.services import BackgroundCommand
@@ -56,6 +57,7 @@ class WaitingApproval(msgspec.Struct, frozen=True, tag_field="kind", tag="approv
         call: The call that will run if approved.
         risk: Permission category of the tool: read, write, execute or network.
         reason: Why the call needs approval.
+        reason_parts: The reason with codes of its sentences, for translations.
         scope: The calls that a lasting approval covers; empty for all calls of the tool.
         seconds: Time limit of the answer, from when the question is shown.
         deadline: Unix time at which the call is denied; 0 before the question is shown.
@@ -70,6 +72,7 @@ class WaitingApproval(msgspec.Struct, frozen=True, tag_field="kind", tag="approv
     scope: str
     seconds: float
     deadline: float
+    reason_parts: Parts = []
 
 
 class WaitingQuestion(msgspec.Struct, frozen=True, tag_field="kind", tag="question", kw_only=True):
@@ -202,8 +205,11 @@ class StartedAgent(msgspec.Struct, frozen=True, kw_only=True):
         actor: Name of the agent in the session, as in ``AgentState``.
         title: Its task.
         owner: Name of the agent that started it; empty if the user did.
+        call: Id of the owner's call that started it; empty if no call did.
+        owner_run: Id of the owner's run that the call belongs to.
         status: Status, such as queued, running or completed.
         activity: What it does, in a few words.
+        activity_parts: The same with codes of its phrases, for translations.
         place: Position in the queue; 0 if it does not wait.
         progress: Progress from 0 to 1.
         since: Unix time at which it was queued or began.
@@ -220,6 +226,8 @@ class StartedAgent(msgspec.Struct, frozen=True, kw_only=True):
     actor: str
     title: str
     owner: str
+    call: str
+    owner_run: str
     status: str
     activity: str
     place: int
@@ -231,6 +239,7 @@ class StartedAgent(msgspec.Struct, frozen=True, kw_only=True):
     ended: bool
     answer: str
     usage: Usage
+    activity_parts: Parts = []
 
 
 class ShellLineState(msgspec.Struct, frozen=True, kw_only=True):
@@ -455,6 +464,7 @@ def _describe_approval(item: Approval, *, whole: bool) -> WaitingApproval:
         scope=item.scope,
         seconds=item.seconds,
         deadline=item.deadline,
+        reason_parts=find_parts(item.reason),
     )
 
 
@@ -504,8 +514,11 @@ def describe_start(view: AgentView) -> StartedAgent:
         actor=view.actor,
         title=view.title,
         owner=view.owner,
+        call=view.call,
+        owner_run=view.owner_run,
         status=view.status,
         activity=view.activity,
+        activity_parts=find_parts(view.activity),
         place=view.place,
         progress=view.progress,
         since=view.since,

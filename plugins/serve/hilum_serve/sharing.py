@@ -128,7 +128,7 @@ class SessionSharing:
         listening = import_module("hilum_serve.listening")
         tokens = import_module("hilum_serve.tokens")
         session = self._session
-        listeners = listening.listen("127.0.0.1", 0)
+        listeners = listening.listen_or_explain("127.0.0.1", 0)
         port = listeners[0].getsockname()[1]
         token = server.make_token()
         options = server.ServerOptions(
@@ -149,13 +149,22 @@ class SessionSharing:
                 server.run_server(session.kernel.store, options) as running,
                 running.hub.host(session, title),
             ):
-                self.url = running.make_url(token)
+                self.url = self._make_url(running, token)
                 started.set(running)
-                await self._stop.wait()
+                try:
+                    await self._stop.wait()
+                finally:
+                    # Pages must not wait for a server that does not return.
+                    with trio.CancelScope(shield=True):
+                        await running.streams.end_all("unshared")
         finally:
             self._stop = None
             self.url = ""
             self._ended.set()
+
+    def _make_url(self, running: RunningServer, token: str) -> str:
+        """Return the address that logs a browser in and opens the session there."""
+        return f"{running.make_url(token)}#/s/{self._session.id}"
 
     async def _open_browser(self, running: RunningServer) -> bool:
         """Open the session in the user's browser, if this machine has a screen."""
@@ -163,7 +172,7 @@ class SessionSharing:
             return False
         # Other users of the machine can read the arguments of programs, so the address that the
         # browser is started with works only once, and only for a minute.
-        url = f"{running.make_url(running.tokens.make_code())}#/s/{self._session.id}"
+        url = self._make_url(running, running.tokens.make_code())
         # The browser belongs to the user and outlives hilum, so it is not started through the
         # warden. No shell is involved.
         return await trio.to_thread.run_sync(webbrowser.open, url, abandon_on_cancel=True)

@@ -22,8 +22,8 @@ from starlette.datastructures import QueryParams
 from starlette.types import Receive, Scope, Send
 
 from hilum_serve.feed import Element, encode_text, join_elements
-from hilum_serve.http_server import FRAME
-from hilum_serve.hub import HostedSession, Hub
+from hilum_serve.http_server import FRAME, find_facts
+from hilum_serve.hub import HostedSession, Hub, is_session_id, unknown_session
 from hilum_serve.problems import E_METHOD, E_RATE, E_RIGHTS, Problem, find_status, make_reply
 from hilum_serve.tokens import Tokens
 from hilum_serve.users import User
@@ -45,7 +45,14 @@ SendFrame = Callable[[bytes], Awaitable[None]]
 SendElements = Callable[[list[Element]], Awaitable[None]]
 SOCKET = "/api/sessions/{session}/socket"
 STREAM = "/api/sessions/{session}/stream"
-CLOSE_CODES = {"token": 4401, "restart": 1012, "closed": 4404, "slow": 1008, "silent": 1001}
+CLOSE_CODES = {
+    "token": 4401,
+    "restart": 1012,
+    "closed": 4404,
+    "unshared": 4410,
+    "slow": 1008,
+    "silent": 1001,
+}
 """WebSocket close codes, by the reason why the server ends a stream."""
 ERROR_CODES = {401: 4401, 403: 4403, 404: 4404, 400: 1008, 429: 1013}
 
@@ -191,6 +198,9 @@ class Streams:
         if scope["type"] != "websocket":
             text = "This address is a WebSocket."
             raise Problem(400, E_BAD_ARGS, text, "For server-sent events: …/stream")
+        # No page asks for such a session, so the status need not be sent over a WebSocket.
+        if not is_session_id(path["session"]):
+            raise unknown_session()
         is_accepted = False
         try:
             query = _read_query(scope)
@@ -263,7 +273,7 @@ class Streams:
             text = "This address takes only GET."
             raise Problem(405, E_METHOD, text, headers=(("allow", "GET"),))
         query = _read_query(scope)
-        after = max(query.after, _read_last_id(scope))
+        query.after = max(query.after, _read_last_id(scope))
         async with self._open(scope, user, path["session"], query) as (reader, hosted):
             headers = [
                 (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -274,7 +284,7 @@ class Streams:
             with reader.scope:
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(_wait_gone, reader, receive)
-                    await self._follow_as_events(reader, hosted, after, send)
+                    await self._follow_as_events(reader, hosted, query.after, send)
                     nursery.cancel_scope.cancel()
             if reader.why == "gone":
                 return
@@ -316,12 +326,12 @@ class Streams:
         reader = _Reader(user, session, query.vocabulary, self._phases.choose())
         with self._counted(reader):
             async with self._hub.use(session, user) as hosted:
-                if query.after > hosted.last and query.vocabulary != "view":
-                    text = f"The session has only {hosted.last} events, not {query.after}."
-                    raise Problem(400, E_BAD_ARGS, text, "Start again with after=0.")
+                # A reader of the view gets a snapshot, which replaces whatever it has.
+                if query.vocabulary != "view":
+                    hosted.check_reached(query.after)
                 with hosted.feed.join(query.vocabulary):
                     yield reader, hosted
-                if _was_slow(scope):
+                if find_facts(scope).is_slow:
                     self._remember_slow(reader)
 
     @contextmanager
@@ -426,12 +436,6 @@ def _bye(why: str) -> str:
     return encode_text({"type": "bye", "why": why})
 
 
-def _was_slow(scope: Scope) -> bool:
-    """Return whether the connection was dropped because its client did not read."""
-    facts = scope.get("state", {}).get("hilum_connection")
-    return facts is not None and facts.get("is_slow", False)
-
-
 def _read_query(scope: Scope) -> StreamQuery:
     """Return the query of a stream.
 
@@ -451,10 +455,16 @@ def _read_query(scope: Scope) -> StreamQuery:
 
 
 def _read_last_id(scope: Scope) -> int:
-    """Return the number in the header ``Last-Event-ID``, which browsers send when they return."""
-    for name, value in scope["headers"]:
-        if name.lower() == b"last-event-id":
-            if not value.isdigit() or len(value) > int(math.log10(MAX_AFTER)) + 1:
-                raise Problem(400, E_BAD_ARGS, "Last-Event-ID must be a whole number.")
-            return int(value)
-    return 0
+    """Return the number in the header ``Last-Event-ID``, which browsers send when they return.
+
+    Raises:
+        Problem: The header occurs twice, or is not a number that an event can have (400).
+    """
+    values = [value for name, value in scope["headers"] if name.lower() == b"last-event-id"]
+    if not values:
+        return 0
+    digits = int(math.log10(MAX_AFTER)) + 1
+    if len(values) > 1 or not values[0].isdigit() or len(values[0]) > digits:
+        text = f"Last-Event-ID must be one whole number of at most {digits} digits."
+        raise Problem(400, E_BAD_ARGS, text, "Leave it out to start again.")
+    return int(values[0])

@@ -49,6 +49,11 @@ class StoredToken(msgspec.Struct, frozen=True, kw_only=True):
     created: float = 0.0
 
 
+def has_expired(expires: float) -> bool:
+    """Return whether a token with this end is refused now; 0 stands for no end."""
+    return expires != 0 and expires <= time.time()
+
+
 def hash_token(token: str) -> str:
     """Return the hash of a token as hexadecimal text."""
     return hashlib.sha256(token.encode()).hexdigest()
@@ -271,9 +276,8 @@ class Tokens:
 
     def find_named(self, name: str) -> User | None:
         """Return the user with a name, whom a reverse proxy has authenticated."""
-        now = time.time()
         for known in self._named:
-            if known.user.name == name and not 0 < known.expires <= now:
+            if known.user.name == name and not has_expired(known.expires):
                 return known.user
         return None
 
@@ -287,8 +291,7 @@ class Tokens:
 
     def is_valid(self, user: User) -> bool:
         """Return whether the token of a user is still accepted, with the same rights."""
-        now = time.time()
-        return any(known.user == user and not 0 < known.expires <= now for known in self._all())
+        return any(known.user == user and not has_expired(known.expires) for known in self._all())
 
     def _all(self) -> list[_Known]:
         return [*self._named, self._start] if self._start is not None else self._named
@@ -300,12 +303,11 @@ class Tokens:
 
     def _find(self, given: str, of: Callable[[_Known], str]) -> User | None:
         found: User | None = None
-        now = time.time()
         data = given.encode("utf-8", "surrogateescape")
         # All tokens are compared, and each in constant time, so that the time reveals nothing.
         for known in self._all():
             is_same = hmac.compare_digest(data, of(known).encode())
-            if is_same and not 0 < known.expires <= now:
+            if is_same and not has_expired(known.expires):
                 found = known.user
         return found
 

@@ -6,7 +6,9 @@ from typing import Any
 
 import msgspec
 from hilum.events import Delta
-from hilum_view import Answer, AnyEntry, Card, SessionView, StreamedText
+from hilum_view import Answer, AnyEntry, Card, Notice, Outcome, SessionView, StreamedText
+
+from hilum_serve.phrases import find_parts
 
 MAX_TEXT = 20_000
 """Longest text of an entry, in characters; of a longer one, head and tail are sent."""
@@ -45,7 +47,21 @@ def describe_entry(entry: AnyEntry, output: int = 0) -> dict[str, Any]:
             plain["lengths"] = {"output": output}
     if cut:
         plain["cut"] = cut
+    if isinstance(entry, Notice | Outcome):
+        plain["parts"] = _find_phrases(entry)
     return plain
+
+
+def _find_phrases(entry: Notice | Outcome) -> dict[str, Any]:
+    """Return hilum's sentences in the texts of an entry, by field; see ``phrases``."""
+    if isinstance(entry, Notice):
+        # What a plugin says, and the reason of a user, are not hilum's own.
+        texts = {} if entry.about == "said" else {"text": entry.text, "hint": entry.hint}
+    else:
+        end = entry.end
+        texts = {"error": end.error, "hint": end.hint, "left": end.left, "done": end.done}
+    found = {field: find_parts(text) for field, text in texts.items()}
+    return {field: msgspec.to_builtins(parts) for field, parts in found.items() if parts}
 
 
 def _cut_fields(plain: dict[str, Any], cut: dict[str, int]) -> None:
@@ -67,6 +83,9 @@ def _describe_card(card: Card, plain: dict[str, Any], cut: dict[str, int]) -> No
         return
     plain["summary"] = card.summary[:500]
     plain["refused_by"] = card.refused_by
+    if card.refused_by:
+        reason = find_parts(card.text.removeprefix(f"{card.code}: "))
+        plain["parts"] = {"result": msgspec.to_builtins(reason)} if reason else {}
     # The page asks for images by the ids in the entry's "images"; most are never looked at.
     result["parts"] = [part for part in result["parts"] if part.get("type") != "image"]
     text = card.text

@@ -67,6 +67,8 @@ class AgentView(msgspec.Struct):
         actor: Name of the agent in the session.
         title: Task of the agent.
         owner: Name of the agent that started this one; empty if the user did.
+        call: Id of the owner's call that started this one; empty if no call did.
+        owner_run: Id of the run that the call belongs to.
         reports: Whether the answer is for the user instead of the agent that started this one.
         status: Status of the agent in the last ``agents.status`` event.
         place: Position of the agent in the queue, 0 if the agent is not waiting.
@@ -86,6 +88,8 @@ class AgentView(msgspec.Struct):
     actor: str
     title: str = ""
     owner: str = ""
+    call: str = ""
+    owner_run: str = ""
     reports: bool = True
     status: str = "queued"
     place: int = 0
@@ -142,6 +146,8 @@ class _EventData(msgspec.Struct):
     actor: str = ""
     title: str = ""
     owner: str = ""
+    owner_run: str = ""
+    call: str = ""
     lane: str = ""
     wakes: bool = False
     profile: dict[str, Any] = {}
@@ -200,6 +206,8 @@ class AgentViews:
             actor=data.actor,
             title=data.title,
             owner=data.owner,
+            call=data.call,
+            owner_run=data.owner_run,
             reports=not data.lane and not data.wakes,
             # Any plugin may have written this event, with any data.
             turns=turns if isinstance(turns, int) else 0,

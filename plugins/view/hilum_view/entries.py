@@ -226,6 +226,7 @@ class Card(Entry, tag="card"):
         images: The images in the result.
         decided_by: Who approved or denied the call, which is ``user``, ``timeout``, ``headless`` or
             ``stop``; empty if nobody was asked or nobody has answered yet.
+        decided_name: Name of the person who answered, if the face that was used knows several.
     """
 
     call: ToolCall
@@ -243,6 +244,7 @@ class Card(Entry, tag="card"):
     result: ToolResult | None = None
     images: tuple[ImageFacts, ...] = ()
     decided_by: str = ""
+    decided_name: str = ""
 
     @property
     def ended(self) -> bool:

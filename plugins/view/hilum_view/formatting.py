@@ -216,3 +216,20 @@ def format_path(path: str) -> str:
         return bytes.fromhex(path[1:]).decode(errors="backslashreplace")
     except ValueError:
         return path
+
+
+def changed_files(data: dict[str, Any]) -> list[str]:
+    """Return the paths in a ``files.changed`` event; empty if the event has another form."""
+    changes = data.get("changes")
+    if not isinstance(changes, list | tuple):
+        return []
+    paths = []
+    for change in changes:
+        # In an event that has not been written to the log yet, a change may be an object.
+        if isinstance(change, list | tuple) and change:
+            path = change[0]
+        else:
+            path = getattr(change, "path", "")
+        if isinstance(path, str) and path:
+            paths.append(format_path(path))
+    return paths

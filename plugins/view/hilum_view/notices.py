@@ -9,10 +9,12 @@ from hilum import events as ev
 from hilum.errors import describe_fault
 
 from hilum_view.entries import Level, NoticeKind
-from hilum_view.formatting import first_line
+from hilum_view.formatting import changed_files, first_line
 
 # Maximum length, in characters, of a plugin's note to the user.
 MAX_SAID = 4_000
+# Maximum number of files that a notice names.
+MAX_NAMED = 8
 COMPACTION_CAUSES = {
     "window": "to fit the model's window",
     "model": "to fit the window of another model",
@@ -115,10 +117,25 @@ def _plugin_event(event: ev.PluginEvent) -> NoticeText | None:
         return NoticeText("said", said[:MAX_SAID], level="info")
     # Other file changes are shown with the calls that made them.
     if event.name == "files.changed" and event.data.get("tool") == "undo":
-        what = event.data.get("what")
-        text = f"undone: {first_line(what, 200)}" if isinstance(what, str) and what else "undone"
-        return NoticeText("undo", text, level="info")
+        return NoticeText("undo", _describe_undo(event.data), level="info")
     return None
+
+
+def _describe_undo(data: dict[str, Any]) -> str:
+    """Return which files an undo restored."""
+    what = data.get("what")
+    # The undo of an undo is a redo.
+    is_redo = isinstance(what, str) and what.startswith("undo undo")
+    done = "redone" if is_redo else "undone"
+    paths = changed_files(data)
+    # A folder that was created for a file is restored with it.
+    parents = {path.rpartition("/")[0] for path in paths}
+    names = [first_line(path, 100) for path in paths if path not in parents]
+    if not names:
+        return f"{done}: {first_line(what, 200)}" if isinstance(what, str) and what else done
+    listed = ", ".join(names[:MAX_NAMED])
+    more = len(names) - MAX_NAMED
+    return f"{done}: {listed} and {more} more" if more > 0 else f"{done}: {listed}"
 
 
 _FORMATTERS: dict[type[ev.Event], Callable[[Any], NoticeText | None]] = {

@@ -26,7 +26,7 @@ from hilum_view.entries import (
     Prompt,
     StreamedText,
 )
-from hilum_view.formatting import describe_call, format_path, parse_arguments
+from hilum_view.formatting import changed_files, describe_call, parse_arguments
 from hilum_view.images import ImageFacts, describe_images
 from hilum_view.notices import describe_retry, make_notice_text
 from hilum_view.usage import Totals, usage_of
@@ -593,6 +593,7 @@ class SessionView:
         if card is not None and card.state == "waiting_for_approval":
             card.state = "pending"
             card.decided_by = event.by
+            card.decided_name = event.user
             self._touch(card)
 
     def _call_started(self, event: ev.CallStarted) -> None:
@@ -683,23 +684,6 @@ class SessionView:
             known = dict.fromkeys([*self.redacted, *map(str, names)])
             self.redacted = list(known)
             self._parts.add("session")
-
-
-def changed_files(data: dict[str, Any]) -> list[str]:
-    """Return the paths in a ``files.changed`` event; empty if the event has another form."""
-    changes = data.get("changes")
-    if not isinstance(changes, list | tuple):
-        return []
-    paths = []
-    for change in changes:
-        # In an event that has not been written to the log yet, a change may be an object.
-        if isinstance(change, list | tuple) and change:
-            path = change[0]
-        else:
-            path = getattr(change, "path", "")
-        if isinstance(path, str) and path:
-            paths.append(format_path(path))
-    return paths
 
 
 def _in_order(entries: list[AnyEntry]) -> tuple[AnyEntry, ...]:

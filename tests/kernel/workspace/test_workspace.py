@@ -95,11 +95,21 @@ def test_outside_paths_are_refused(
     assert caught.value.hint
 
 
-def test_refusal_names_the_resolved_path(workspace: Workspace, root: Path, tmp_path: Path) -> None:
-    """The message shows where a harmless looking path really leads."""
+def test_refusal_does_not_tell_where_a_link_leads(
+    workspace: Workspace, root: Path, tmp_path: Path
+) -> None:
+    """The message names the link, and nothing of what is outside."""
     (root / "notes.txt").symlink_to(tmp_path / "secret.txt")
-    with pytest.raises(PathError, match=str(tmp_path / "secret.txt")):
-        workspace.resolve("notes.txt")
+    (root / "folder").symlink_to(tmp_path)
+    (root / "missing").symlink_to(tmp_path / "secret-missing")
+    for path in ("notes.txt", "folder/secret.txt", "missing"):
+        with pytest.raises(PathError, match=f"'{path}' leads by a link") as caught:
+            workspace.resolve(path)
+        shown = str(caught.value).replace(f"'{path}'", "").replace(str(root), "")
+        assert "secret" not in shown
+        assert str(tmp_path) not in shown
+    with pytest.raises(PathError, match=r"'\.\./secret\.txt' is outside"):
+        workspace.resolve("../secret.txt")
 
 
 @pytest.mark.parametrize("use", ["read", "write"])

@@ -394,10 +394,12 @@ async def behind_proxy(project, model, *plugins, **options):
 async def test_nothing_is_missed_or_doubled_when_connections_are_cut(project):
     """Ten cuts in the middle of streaming text."""
     steps = [trio.Event() for _ in range(10)]
+    end = trio.Event()
     answer = say("0 ")
     for number, step in enumerate(steps, start=1):
         answer = answer + pause(step) + say(f"{number} ")
-    model = ScriptedModel([answer + say("end"), "More."])
+    model = ScriptedModel([answer + say("end") + pause(end), "More."])
+    whole = "".join(f"{number} " for number in range(11)) + "end"
     async with behind_proxy(project, model) as (proxy, _, session):
         run = await session.prompt("Count.")
         text = ""
@@ -414,9 +416,12 @@ async def test_nothing_is_missed_or_doubled_when_connections_are_cut(project):
                     # The next piece is written while the client has no connection.
                     proxy.cut()
                     left.pop(0).set()
+                assert whole.startswith(text)
+                if text == whole:
+                    # The answer ends only now, so the whole of it had to arrive as output.
+                    end.set()
         assert seen == list(range(1, seen[-1] + 1))
-        whole = "".join(f"{number} " for number in range(11)) + "end"
-        assert whole.startswith(text)
+        assert text == whole
         assert (await run.wait()).text == whole
         assert proxy.connections > 10
         # The connection works as before.
@@ -489,7 +494,7 @@ async def test_a_removed_token_ends_the_stream_with_its_reason(project):
 
 
 async def test_what_cannot_be_reached_or_is_refused(project, monkeypatch):
-    monkeypatch.setattr(client, "RETRY_SECONDS", 0.2)
+    monkeypatch.setattr("hilum_serve.server_connection.RETRY_SECONDS", 0.2)
     with pytest.raises(hilum.HilumError) as caught:
         async with client.connect("http://127.0.0.1:1", "token"):
             pass

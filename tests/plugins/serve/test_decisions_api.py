@@ -2,16 +2,25 @@
 
 import hashlib
 import json
+from pathlib import Path
 
 import pytest
 from api_calls import Api, check, open_api, refusal
 from hilum.events import ApprovalAnswered
+from hilum.settings import config_folder
 from hilum.sharing import JoinedSession
 from hilum.testing import use
 from hilum_serve.tokens import add_token
 from served import serving
 
 COMMAND = use("run_terminal_cmd", command="echo hello > made.txt")
+
+
+async def read_deciders(api):
+    """Return who decided about the calls of the session, and their names."""
+    entries = (await api.get("/entries"))["entries"]
+    cards = [each for each in entries if each["kind"] == "card" and each["decided_by"]]
+    return [(card["decided_by"], card["decided_name"]) for card in cards]
 
 
 async def test_an_approval_shows_what_would_run_and_is_accepted(project):
@@ -25,12 +34,35 @@ async def test_an_approval_shows_what_would_run_and_is_accepted(project):
         assert json.loads(item["call"]["arguments"]) == {"path": "made.txt", "content": "hello\n"}
         listed = check(await api.client.get("/api/sessions"))["sessions"]
         assert (listed[0]["waiting"], listed[0]["running"]) == (1, True)
+        assert listed[0]["asked"] == item["seq"]
+        assert approval["file"] == str(Path(config_folder()) / "permissions.toml")
         shown = await api.post(f"/approvals/{item['id']}/shown")
         assert shown["deadline"] > 0
         await api.post(f"/approvals/{item['id']}", {"accepted": True})
         assert (await api.get(f"/runs/{started['run']}", wait=20))["state"] == "completed"
         assert (project / "made.txt").read_text() == "hello\n"
         assert (await api.get())["waiting"] == []
+        assert await read_deciders(api) == [("user", "owner")]
+        listed = check(await api.client.get("/api/sessions"))["sessions"]
+        assert (listed[0]["waiting"], listed[0]["asked"]) == (0, 0)
+
+
+@pytest.fixture
+def asking_rule(project):
+    """A rule of the user that asks about each new file."""
+    folder = Path(config_folder())
+    folder.mkdir(parents=True)
+    (folder / "permissions.toml").write_text('ask = ["write_file"]\n')
+
+
+async def test_an_approval_that_a_rule_forbids_to_store_names_no_file(project, asking_rule):
+    answers = [use("write_file", path="made.txt", content="hello\n"), "Done."]
+    async with serving(project, answers=answers) as served, open_api(served, project) as api:
+        await api.post("/prompts", {"text": "Go."})
+        await api.wait_for("approval")
+        (approval,) = (await api.get("/approvals"))["approvals"]
+        assert approval["file"] == ""
+        await api.post("/stop", {})
 
 
 async def test_a_client_that_has_not_seen_the_question_is_refused(project):
@@ -316,3 +348,4 @@ async def test_answers_reach_the_owner_of_a_joined_session(project):
             assert accepted.status_code == 200, accepted.text
         await api.get(f"/runs/{started['run']}", wait=20)
         assert (project / "a.txt").exists()
+        assert await read_deciders(api) == [("user", "owner")]

@@ -5,7 +5,9 @@ import json
 import msgspec
 import pytest
 import trio
+from hilum import UsageError
 from hilum.testing import say
+from hilum_serve.command import make_parser
 from hilum_serve.door import FAILURE_DELAY
 from hilum_serve.settings import ServeSettings
 from hilum_serve.tokens import add_token
@@ -339,3 +341,40 @@ async def test_a_proxy_names_users_with_tokens(project, tmp_path):
         assert unknown.status_code == 403
         foreign = await client.post("/api/sessions", json={}, headers=named)
         assert foreign.status_code == 403
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Host",
+        "cookie",
+        "Authorization",
+        "ORIGIN",
+        "Referer",
+        "User-Agent",
+        "Accept",
+        "Accept-Language",
+        "Content-Type",
+        "Sec-Fetch-Site",
+        "Sec-WebSocket-Protocol",
+        "If-None-Match",
+        "X-Forwarded-For",
+        "Forwarded",
+        "Last-Event-ID",
+        "Hilum-Seen",
+        "two words",
+        "Näme",
+        "X-User:",
+        "X-User\r\n",
+    ],
+)
+def test_a_header_that_clients_set_cannot_name_the_user(name):
+    with pytest.raises(UsageError, match="header") as refusal:
+        make_parser().parse_args(["--proxy-user-header", name])
+    assert "X-Forwarded-User" in refusal.value.hint
+
+
+@pytest.mark.parametrize("name", ["X-Forwarded-User", "Remote-User", "Tailscale-User-Login", ""])
+def test_a_header_of_the_proxy_can_name_the_user(name):
+    options = make_parser().parse_args(["--proxy-user-header", name])
+    assert options.proxy_user_header == name

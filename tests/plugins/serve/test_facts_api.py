@@ -66,6 +66,36 @@ async def test_the_timeline_has_requests_and_calls(project):
         assert refusal(missing) == (404, "E_UNKNOWN")
 
 
+async def test_a_started_agent_names_its_call_and_is_in_the_timeline_of_the_run(project):
+    ready = trio.Event()
+    task = use("task", description="Look around", prompt="Look.", readonly=True)
+    answers = [task, say("Looking.") + pause(ready), "Done."]
+    async with (
+        serving(project, answers=answers, plugins=None) as served,
+        open_api(served, project) as api,
+    ):
+        run = (await api.post("/prompts", {"text": "Go."}))["run"]
+        (agent,) = (await api.wait_until("/agents", lambda each: each["started"]))["started"]
+        entries = (await api.get("/entries"))["entries"]
+        (card,) = [each for each in entries if each["kind"] == "card"]
+        assert (agent["owner"], agent["owner_run"], agent["call"]) == (
+            "main",
+            run,
+            card["call"]["id"],
+        )
+
+        def has_agent(found):
+            return any(span["agent"] == agent["actor"] for span in found["spans"])
+
+        # The main agent waits meanwhile, and has nothing newer.
+        with trio.fail_after(20):
+            while not has_agent(await api.get("/timeline", run=run)):
+                await trio.lowlevel.checkpoint()
+        ready.set()
+        await api.get(f"/runs/{run}", wait=20)
+        assert has_agent(await api.get("/timeline", run=run))
+
+
 async def test_older_entries_and_events_come_in_pages(project):
     answers = [f"Answer {number}." for number in range(6)]
     async with serving(project, answers=answers) as served, open_api(served, project) as api:

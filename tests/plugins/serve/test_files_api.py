@@ -1,6 +1,7 @@
 """Operations on files: what changed, and content that never leaves the session's folder."""
 
 import os
+import subprocess
 
 import pytest
 from api_calls import check, open_api, refusal
@@ -41,6 +42,45 @@ async def test_changed_files_and_their_diffs(project):
         assert refusal(missing) == (404, "E_NOT_FOUND")
         missing = await api.call("GET", "/files/diff", scope="run", name="missing")
         assert missing.status_code in (400, 404)
+
+
+def read_git(folder, *arguments):
+    command = ["git", "-c", "user.name=t", "-c", "user.email=t@example.org", *arguments]
+    return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout
+
+
+async def test_changed_files_are_those_of_git(project):
+    """Also for files in new folders, and with separators that end lines only in Python."""
+    (project / "old.sql").write_text("-- a\n++ b\nsame\n")
+    (project / "gone.txt").write_text("1\n2\n")
+    read_git(project, "init", "-q")
+    read_git(project, "add", "-A")
+    read_git(project, "commit", "-q", "-m", "First")
+    answers = [
+        use("write_file", path="new/deep/made.txt", content="a\x0cb\u2028c\nd\n"),
+        use("write_file", path="top.txt", content="no newline"),
+        use("read_file", path="old.sql"),
+        use("edit_file", path="old.sql", old_string="-- a\n++ b\n", new_string="x\n"),
+        use("read_file", path="gone.txt"),
+        use("delete_file", path="gone.txt"),
+        use("edit_file", path="top.txt", old_string="no newline", new_string="one\ntwo\n"),
+        "Done.",
+    ]
+    async with (
+        serving(project, answers=answers) as served,
+        open_api(served, project, approve="auto") as api,
+    ):
+        await api.run("Go.")
+        changed = await api.get("/files")
+    read_git(project, "add", "-A")
+    lines = read_git(project, "diff", "--cached", "--numstat", "HEAD").splitlines()
+    counts = {path: (int(a), int(b)) for a, b, path in (line.split("\t") for line in lines)}
+    states = read_git(project, "diff", "--cached", "--name-status", "HEAD").splitlines()
+    kinds = {"A": "created", "M": "changed", "D": "deleted"}
+    whats = {path: kinds[kind] for kind, path in (line.split("\t") for line in states)}
+    found = {each["path"]: (each["added"], each["removed"]) for each in changed["files"]}
+    assert found == counts
+    assert {each["path"]: each["what"] for each in changed["files"]} == whats
 
 
 async def test_the_content_of_a_file(project):
@@ -98,6 +138,10 @@ async def test_tricks_with_paths_reveal_nothing(project, tmp_path, path):
         response = await api.call("GET", "/files/content", path=path)
         assert response.status_code in (400, 403, 404), response.text
         assert "the secret" not in response.text
+        # Nor where a link leads. The client knows the path that it sent, and the folder.
+        shown = response.json()["message"].replace(str(project), "").replace(repr(path), "")
+        assert "secret.txt" not in shown
+        assert str(tmp_path) not in shown
         # The same text in the path of the address, undecoded and decoded.
         for address in (f"/files/content/{path}", f"/files/{path}"):
             # The test's own client would send another address.

@@ -41,7 +41,11 @@ negative_data_rejection.expected-statuses = [400, 401, 403, 404, 405, 409, 413, 
 
 [[operations]]
 include-name = "POST /api/sessions/{{session}}/prompts"
-# No document can say which bytes are an image.
+# No document can say which bytes are an image, or that a text must be more than white space.
+checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 401, 403, 404, 409]
+
+[[operations]]
+include-name = "POST /api/sessions/{{session}}/steering"
 checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 401, 403, 404, 409]
 """
 # Which numbers a session has reached is not part of the document: a valid one becomes 0.
@@ -53,6 +57,9 @@ def before_call(context, case, kwargs):
     seen = case.headers.get("Hilum-Seen") if case.headers else None
     if seen is not None and str(seen).isdecimal() and int(seen) < 2**53:
         case.headers["Hilum-Seen"] = "0"
+    after = case.query.get("after") if case.query else None
+    if after is not None and str(after).isdecimal() and int(after) < 2**53:
+        case.query["after"] = 0
 """
 
 

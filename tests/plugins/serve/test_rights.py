@@ -4,8 +4,11 @@ import re
 
 import httpx
 import pytest
+import trio
 from api_calls import check, open_api, refusal
+from hilum import UsageError
 from hilum_serve.api import load_operations
+from hilum_serve.hub import _Opening
 from hilum_serve.operations import OPERATIONS
 from hilum_serve.tokens import add_token
 from hilum_serve.users import RIGHTS
@@ -136,3 +139,63 @@ async def test_a_token_for_one_folder_sees_no_other(project, tmp_path):
             assert refusal(response) == (404, "E_UNKNOWN"), path
         response = await client.post("/api/sessions", json={"workspace": str(project)})
         assert refusal(response) == (404, "E_UNKNOWN")
+
+
+async def test_a_foreign_session_is_refused_like_one_that_does_not_exist(project, tmp_path):
+    """Text, status and headers are the same, whether it is closed, open, opening or missing."""
+    other = tmp_path / "other"
+    other.mkdir()
+    tokens = tmp_path / "tokens.json"
+    token = add_token(tokens, "eva", "administer", workspaces=[project])
+    async with (
+        serving(project, more=[other], tokens_file=tokens) as served,
+        open_api(served, project) as own,
+        served.client(token) as client,
+    ):
+        closed = await served.hub.create(other, served.owner)
+        closed.session.set(approve="auto")
+        await served.hub.close(closed.id)
+        opened = await served.hub.create(other, served.owner)
+        gone = await served.hub.create(other, served.owner)
+        gone.session.set(approve="auto")
+        await served.hub.close(gone.id)
+        broken = _Opening(other)
+        broken.error = UsageError("The model of the other folder is unknown.")
+        broken.ready.set()
+        starting = _Opening(other)
+        served.hub._open |= {
+            "20260101-000000-broken00": broken,
+            "20260101-000000-starting": starting,
+        }
+        # The beginning of an id, also one that several sessions share, is no address.
+        missing = ["20260101-000000-00000000", "2", own.session[:10], "..", "é", "x" * 300]
+        foreign = [closed.id, opened.id, gone.id, *list(served.hub._open)[-2:]]
+        for operation in OPERATIONS:
+            if not operation.has_session:
+                continue
+            answers = set()
+            for session in [*missing[:4], *foreign]:
+                if session == "..":
+                    continue
+                with trio.fail_after(5):
+                    response = await request(client, operation, session)
+                headers = {
+                    (name, value)
+                    for name, value in response.headers.items()
+                    if name not in ("date",)
+                }
+                answers.add((response.status_code, response.content, frozenset(headers)))
+            assert len(answers) == 1, (operation.path, answers)
+            [(status, content, _)] = answers
+            assert status == 404 or b"E_BAD_ARGS" in content, (operation.path, content)
+        for session in [*missing, *foreign]:
+            response = await client.get(f"/api/sessions/{session}/stream")
+            assert refusal(response) == (404, "E_UNKNOWN")
+            if session not in ("..", "é"):
+                async with served.socket(session, token=token) as socket:
+                    [error] = await socket.receive()
+                    assert error["message"] == "There is no such session."
+                    assert await socket.receive() is None
+                    assert socket.closed == 4404
+        served.hub._open.pop("20260101-000000-broken00")
+        served.hub._open.pop("20260101-000000-starting")

@@ -37,6 +37,25 @@ async def test_a_shared_session_is_served_until_it_ends(bench):
     assert "Enter /share" in (await b.session.prompt("/share what")).reply
 
 
+async def test_readers_learn_that_sharing_has_ended(bench):
+    b = await bench("store", hilum_serve)
+    reply = (await b.session.prompt("/share")).reply
+    url = next(word for word in reply.split() if word.startswith("http"))
+    assert url.endswith(f"#/s/{b.session.id}")
+    base, _, token = url.partition("#")[0].partition("/login?token=")
+    headers = {"authorization": f"Bearer {token}"}
+    stream = f"{base}/api/sessions/{b.session.id}/stream"
+    async with httpx.AsyncClient(headers=headers, timeout=10) as client:
+        assert (await client.get(f"{base}/api/me")).json()["shared"] is True
+        async with client.stream("GET", stream) as answer:
+            lines = answer.aiter_lines()
+            assert "hello" in await anext(lines)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(b.session.prompt, "/share stop")
+                rest = [line async for line in lines]
+    assert 'data: {"type":"bye","why":"unshared"}' in rest
+
+
 async def test_two_requests_at_the_same_time_start_one_server(bench):
     b = await bench("store", hilum_serve)
     replies = []
@@ -74,7 +93,7 @@ async def test_the_shared_page_can_end_the_sharing(bench, monkeypatch):
     reply = (await b.session.prompt("/share")).reply
     url = next(word for word in reply.split() if word.startswith("http"))
     base = url.partition("/login")[0]
-    token = url.partition("token=")[2]
+    token = url.partition("token=")[2].partition("#")[0]
     headers = {"authorization": f"Bearer {token}", "hilum-seen": "0"}
     async with httpx.AsyncClient(headers=headers, timeout=5) as client:
         answer = await client.post(

@@ -34,7 +34,8 @@ async def test_a_reader_gets_every_event_once_in_order(project):
 
 async def test_output_continues_at_its_offset_after_a_lost_connection(project):
     more = trio.Event()
-    answers = [say("one two ") + pause(more) + say("three 😀 four")]
+    end = trio.Event()
+    answers = [say("one two ") + pause(more) + say("three 😀 four") + pause(end)]
     async with serving(project, answers=answers) as served:
         hosted = await served.hub.create(served.hub.workspaces[0], served.owner)
         run = await hosted.session.prompt("Go")
@@ -43,50 +44,64 @@ async def test_output_continues_at_its_offset_after_a_lost_connection(project):
         last = max(numbers(first))
         async with served.socket(hosted.id, after=last) as socket:
             text = ""
-            more.set()
             async for element in socket.elements():
                 if element["type"] == "delta":
                     assert element["offset"] <= len(text)
                     text = text[: element["offset"]] + element["text"]
-                if element["type"] == "model_answered":
+                if text == "one two " and not more.is_set():
+                    more.set()
+                if text == "one two three 😀 four":
                     break
-            assert text in ("one two three 😀 four", "one two ")
+            # The answer ends only now, so the whole of it had to arrive as output.
+            assert more.is_set()
+            end.set()
+            await socket.read_until(type="model_answered")
         assert (await run.wait()).text == "one two three 😀 four"
 
 
 async def test_the_view_has_a_snapshot_then_changes(project):
     go = trio.Event()
-    answers = [say("Hello ") + pause(go) + say("world"), say("again")]
+    end = trio.Event()
+    answers = [say("Hello ") + pause(go) + say("world") + pause(end), say("again")]
     async with serving(project, answers=answers) as served:
         hosted = await served.hub.create(served.hub.workspaces[0], served.owner)
         run = await hosted.session.prompt("Go")
+        with trio.fail_after(10):
+            while hosted.view.streaming("main") is None:  # noqa: ASYNC110
+                await trio.sleep(0.01)
         async with served.socket(hosted.id, vocabulary="view") as socket:
             start = await socket.read_until(type="snapshot")
-            assert start[0]["type"] == "hello"
-            snapshot = start[-1]
+            assert [each["type"] for each in start] == ["hello", "snapshot"]
+            entries = {each["id"]: each for each in start[-1]["entries"]}
+            assert [each["kind"] for each in entries.values()] == ["prompt", "answer"]
+            assert start[-1]["total"] == 2
+            answer = entries[1]
+            assert (answer["text"], answer["state"]) == ("Hello ", "streaming")
+            assert start[-1]["seq"] == hosted.last
             go.set()
-            entries = {each["id"]: each for each in snapshot["entries"]}
-            async for element in socket.elements():
+            (*_, grown) = await socket.read_until(type="text")
+            assert (grown["entry"], grown["field"]) == (1, "text")
+            assert (grown["at"], grown["add"]) == (len("Hello "), "world")
+            end.set()
+            seen = start[-1]["seq"]
+            while seen < hosted.last or not run.result:
+                element = await anext(socket)
                 if element["type"] == "entry":
                     entries[element["entry"]["id"]] = element["entry"]
-                elif element["type"] == "text":
-                    entry = entries[element["entry"]]
-                    old = entry[element["field"]]
-                    entry[element["field"]] = old[: element["at"]] + element["add"]
-                if any(each["kind"] == "outcome" for each in entries.values()):
-                    break
-            answer = next(each for each in entries.values() if each["kind"] == "answer")
-            assert answer["text"] == "Hello world"
-            assert answer["state"] == "done"
-        await run.wait()
+                seen = max(seen, element.get("seq", 0))
+            assert [each["kind"] for each in entries.values()] == ["prompt", "answer", "outcome"]
+            assert (entries[1]["text"], entries[1]["state"]) == ("Hello world", "done")
         await hosted.session.run("More")
         await hosted.catch_up()
-        async with served.socket(hosted.id, after=snapshot["seq"], vocabulary="view") as socket:
+        async with served.socket(hosted.id, after=seen, vocabulary="view") as socket:
             found = await socket.read_until(type="state")
-            kinds = [each["type"] for each in found]
-            assert "snapshot" not in kinds
-            texts = [each["entry"].get("text") for each in found if each["type"] == "entry"]
-            assert "again" in texts
+            assert found[0]["type"] == "hello"
+            assert found[-1]["seq"] == hosted.last
+            # Only what changed comes, each entry once.
+            added = [each["entry"] for each in found[1:-1]]
+            assert [each["kind"] for each in added] == ["prompt", "answer", "outcome"]
+            assert [each["id"] for each in added] == [3, 4, 5]
+            assert added[1]["text"] == "again"
 
 
 async def test_a_change_that_nobody_read_does_not_hide_a_later_one(project):
@@ -161,6 +176,56 @@ async def test_streams_of_unknown_sessions_are_404(project, session, capsys):
             elements = [each async for each in socket]
         assert elements[0]["status"] == 404
         assert socket.closed == 4404
+    assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("session", "status"),
+    [
+        ("", 404),
+        (".", 404),
+        ("..", 404),
+        ("%2e%2e", 404),
+        ("%2e%2e%2f%2e%2e", 404),
+        ("%5c..%5c", 404),
+        ("%C3%BC", 404),
+        ("%F0%9F%98%80", 404),
+        ("%E2%80%AE", 404),
+        ("%ff", 404),
+        ("%zz", 404),
+        ("%7f", 404),
+        ("%C2%85", 404),
+        ("a%20b", 404),
+        ("a%3Fb", 404),
+        ("x" * 101, 404),
+        ("ü", 400),
+        ("%00", 400),
+        ("%0d%0aset-cookie:%20a=b", 400),
+        ("%1b[31m", 400),
+        ("x" * 10_000, 431),
+    ],
+)
+async def test_a_socket_with_an_odd_id_is_not_accepted(project, session, status, capsys):
+    async with serving(project) as served:
+        request = [
+            f"GET /api/sessions/{session}/socket HTTP/1.1",
+            f"host: {served.address}",
+            f"authorization: Bearer {served.token}",
+            "upgrade: websocket",
+            "connection: upgrade",
+            "sec-websocket-version: 13",
+            "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==",
+        ]
+        answer = await served.raw("\r\n".join([*request, "", ""]).encode(), wait=0.5)
+        head, _, body = answer.partition(b"\r\n\r\n")
+        assert head.split(b"\r\n")[0].rstrip() == f"HTTP/1.1 {status}".encode()
+        assert b"set-cookie" not in head
+        if session.isascii():
+            assert json.loads(body)["code"] in ("E_UNKNOWN", "E_BAD_ARGS", "E_TOO_LARGE")
+        # The server goes on.
+        hosted = await served.hub.create(served.hub.workspaces[0], served.owner)
+        async with served.socket(hosted.id) as socket:
+            assert (await socket.receive())[0]["type"] == "hello"
     assert "Traceback" not in capsys.readouterr().err
 
 
@@ -239,6 +304,32 @@ async def test_other_vocabularies_are_renamings(project, vocabulary):
         assert call["args"] == {"path": "a.txt"}
         seqs = [each["seq"] for each in elements if "seq" in each and "offset" not in each]
         assert seqs == sorted(seqs)
+
+
+async def test_the_elements_of_an_event_stay_together(project, monkeypatch):
+    monkeypatch.setattr("hilum_serve.feed.MAX_PER_MESSAGE", 1)
+    (project / "a.txt").write_text("text")
+    calls = use("read_file", path="a.txt") + use("read_file", path="a.txt", offset=1)
+    async with serving(project, answers=[say("I look.") + calls, say("Done.")]) as served:
+        hosted = await served.hub.create(served.hub.workspaces[0], served.owner)
+        await hosted.session.run("Go")
+        await hosted.catch_up()
+        facts = []
+        names = []
+        async with served.socket(hosted.id, vocabulary="002") as socket:
+            while "agent:complete" not in names:
+                message = await socket.receive()
+                names = [each["type"] for each in message]
+                if names != ["hello"]:
+                    facts.append([each["seq"] for each in message])
+        # A client that returns with any of these numbers lacks no element of the same event.
+        assert [len(set(seqs)) for seqs in facts] == [1] * len(facts)
+        firsts = [seqs[0] for seqs in facts]
+        assert firsts == sorted(set(firsts))
+        assert max(len(seqs) for seqs in facts) == 3
+        # Of server-sent events, only the last element of an event has its number.
+        answer = await served.read_events(hosted.id, facts[-1][0], query="?vocabulary=002")
+        assert re.findall(rb"^id: (\d+)$", answer, re.M) == [b"%d" % seqs[0] for seqs in facts]
 
 
 async def test_random_lost_connections_lose_and_double_nothing(project, trials):
@@ -379,3 +470,37 @@ def test_frames_are_what_a_client_reads(size):
     client.receive_data(encode_frame("é" + "x" * (size - 1)))
     text = "".join(event.data for event in client.events())
     assert text == "é" + "x" * (size - 1)
+
+
+async def test_a_client_that_is_ahead_of_the_log_gets_the_same_error_everywhere(project):
+    async with serving(project) as served, served.client() as client:
+        hosted = await served.hub.create(served.hub.workspaces[0], served.owner)
+        address = f"/api/sessions/{hosted.id}"
+        for after in (hosted.last + 1, 2**53 - 1):
+            expected = {
+                "code": "E_BAD_ARGS",
+                "message": f"The session has only {hosted.last} events, not {after}.",
+                "hint": "Start again with after=0.",
+            }
+            query = {"after": after}
+            returning = {"last-event-id": str(after)}
+            answers = [
+                await client.get(f"{address}/events", params=query),
+                await client.get(f"{address}/stream", params=query),
+                await client.get(f"{address}/stream", headers=returning),
+            ]
+            for answer in answers:
+                assert (answer.status_code, answer.json()) == (400, expected)
+            async with served.socket(hosted.id, after=after) as socket:
+                assert await socket.receive() == [{"type": "error", "status": 400, **expected}]
+            # Readers of the view get a snapshot in place of what they have.
+            async with served.socket(hosted.id, after=after, vocabulary="view") as socket:
+                await socket.read_until(type="snapshot")
+        for wrong in ("9" * 17, "9" * 5_000, "-1", "1e3", "x"):
+            answer = await client.get(f"{address}/stream", headers={"last-event-id": wrong})
+            assert (answer.status_code, answer.json()["code"]) == (400, "E_BAD_ARGS")
+        pairs = [("last-event-id", "1"), ("last-event-id", "2")]
+        answer = await client.get(f"{address}/stream", headers=pairs)
+        assert answer.status_code == 400
+        page = await client.get(f"{address}/events", params={"after": hosted.last})
+        assert page.json()["events"] == []

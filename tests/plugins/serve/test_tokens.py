@@ -4,11 +4,20 @@ import json
 import os
 import time
 
+import msgspec
 import pytest
 import trio
 from hilum import UsageError
 from hilum.testing import say
-from hilum_serve.tokens import Tokens, add_token, read_tokens, remove_token, write_tokens
+from hilum_serve.command import run_token_command
+from hilum_serve.tokens import (
+    Tokens,
+    add_token,
+    read_tokens,
+    remove_token,
+    tokens_path,
+    write_tokens,
+)
 from served import serving
 
 
@@ -131,3 +140,33 @@ def test_only_the_chosen_names_are_accepted(tmp_path):
     tokens.reload()
     assert tokens.find_user(third) is None
     assert Tokens(path, "").find_user(max_token).name == "max"
+
+
+@pytest.mark.parametrize("time", ["1000000000000d", "3651d", "9" * 5_000 + "m", "87601h"])
+def test_an_absurd_expiry_is_refused(project, capsys, time):
+    with pytest.raises(UsageError, match="at most 3,650 days"):
+        run_token_command(["add", "eva", "--expires", time])
+    assert read_tokens(tokens_path()) == []
+
+
+def test_a_file_with_an_absurd_expiry_is_listed(project, capsys):
+    run_token_command(["add", "eva", "--expires", "3650d"])
+    [token] = read_tokens(tokens_path())
+    ends = [8.64e16, 1e300, -1.0, -1e300]
+    tokens = [msgspec.structs.replace(token, name=f"t{at}", expires=at) for at in ends]
+    write_tokens(tokens_path(), [token, *tokens])
+    capsys.readouterr()
+    assert run_token_command(["list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "until 20" in lines[0]
+    assert ["cannot be shown" in line for line in lines] == [False, True, True, False, False]
+    # An end before the beginning of time is no "never".
+    assert ["expired" in line for line in lines] == [False, False, False, True, True]
+    found = Tokens(tokens_path(), "")
+    assert [found.find_named(each.name) is not None for each in tokens] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert run_token_command(["list", "--json"]) == 0

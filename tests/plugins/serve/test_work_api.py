@@ -2,6 +2,7 @@
 
 import base64
 
+import pytest
 import trio
 from api_calls import check, open_api, refusal
 from hilum import ModelError
@@ -206,3 +207,21 @@ async def test_commands_of_plugins_need_the_right_to_administer(project, tmp_pat
             api.client = owner
             started = await api.post("/prompts", {"text": "/agents list"})
             assert (started["run"], bool(started["reply"])) == ("", True)
+
+
+@pytest.mark.parametrize("text", ["", " \n\t ", "\u3000\u00a0"])
+async def test_an_empty_prompt_is_refused(project, text):
+    async with serving(project, answers=[say("Seen.")]) as served, open_api(served, project) as api:
+        for body in (
+            {"text": text},
+            {"text": text, "piped": True},
+            {"text": text, "attached": " "},
+        ):
+            response = await api.call("POST", "/prompts", body)
+            assert refusal(response) == (400, "E_BAD_ARGS")
+            assert response.json()["message"] == "The prompt is empty."
+        message = await api.call("POST", "/steering", {"text": text})
+        assert refusal(message) == (400, "E_BAD_ARGS")
+        assert (await api.get())["running"] is False
+        run = await api.run(text, attached="a report")
+        assert run["text"] == "Seen."

@@ -287,6 +287,28 @@ def test_todo_lists_and_plans_belong_to_their_agents():
             "undone: the last run",
             "info",
         ),
+        (
+            ev.PluginEvent(
+                name="files.changed",
+                data={
+                    "tool": "undo",
+                    "what": "undo run r1",
+                    "changes": [["new"], *([f"new/{n}.py"] for n in range(9)), ["b.py"]],
+                },
+            ),
+            "undo",
+            f"undone: {', '.join(f'new/{n}.py' for n in range(8))} and 2 more",
+            "info",
+        ),
+        (
+            ev.PluginEvent(
+                name="files.changed",
+                data={"tool": "undo", "what": "undo undo 1", "changes": [["a.py"]]},
+            ),
+            "undo",
+            "redone: a.py",
+            "info",
+        ),
         (ev.UserNeeded(code="E_X", message="Log in."), "user_needed", "Log in.", "warning"),
         (ev.ErrorRaised(code="E_X", message="m", hint="h"), "error", "m", "warning"),
     ],

@@ -35,6 +35,7 @@ _QUEUED_FIELDS = (
     "persistent",
     "notify_owner",
     "key",
+    "call",
     "depth",
     "of",
 )
@@ -62,6 +63,7 @@ class Job(msgspec.Struct, eq=False, kw_only=True):
         notify_owner: Whether to notify the owner when the job ends; an idle owner is prompted with
             the notice.
         key: Key of the tool call that started the job, by which a repeated call finds the job.
+        call: Id of that call; empty if no call started the job. Faces show the job with the call.
         depth: Number of agents between the job and the user.
         profile: Model, tools and limits of the agent.
         of: Id of the job that this job continues; empty for none.
@@ -89,6 +91,7 @@ class Job(msgspec.Struct, eq=False, kw_only=True):
     persistent: bool = False
     notify_owner: bool = False
     key: str = ""
+    call: str = ""
     depth: int = 1
     profile: Profile = Profile()
     of: str = ""

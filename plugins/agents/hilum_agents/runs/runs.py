@@ -89,7 +89,7 @@ class Runs:
                 the session. Otherwise, each job has its own conversation.
             definition: The definition that restricts the agent.
             more: Additional fields of the job, for agents that other agents start: ``title``,
-                ``owner``, ``owner_run``, ``lane``, ``notify_owner``, ``key``, ``depth``.
+                ``owner``, ``owner_run``, ``lane``, ``notify_owner``, ``key``, ``call``, ``depth``.
 
         Returns:
             The id of the job, which other methods accept.

@@ -93,6 +93,7 @@ async def task(
             owner_run=call.agent.run.id,
             lane=call.agent.name,
             key=_key(call),
+            call=call.id,
             depth=depth,
             notify_owner=background,
             definition=definition,
@@ -292,6 +293,7 @@ async def _begin_handover(runs: Runs, call: Call, name: str, brief: str, depth: 
         definition=definition,
         owner_run=caller.run.id,
         key=_key(call),
+        call=call.id,
         depth=depth,
     )
 

@@ -78,8 +78,9 @@ def diff_change(journal: Journal, change: Change) -> FileDiff:
         path += "/"
     diff, note = _diff_contents(journal, path, change.before, change.after)
     what = LEFT_OUT if kind == "skipped" else _describe_nodes(change.before, change.after)
-    # The first two lines are the header, and begin with `---` and `+++`.
-    body = diff.splitlines()[2:]
+    # The first two lines are the header, and begin with `---` and `+++`. As in git, only a newline
+    # ends a line: form feeds and Unicode separators, too, would end one in `splitlines`.
+    body = diff.split("\n")[2:]
     return FileDiff(
         path,
         _describe_change(change),

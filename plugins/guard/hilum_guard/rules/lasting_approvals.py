@@ -43,6 +43,10 @@ class LastingApprovals:
             self._read = self._session.journal.last
             self._wanted.set()
 
+    def can_keep(self, call_id: str, scope: str) -> bool:
+        """Return whether a lasting approval of a call would be stored as a rule."""
+        return self._offered.get((call_id, scope), False)
+
     async def follow(self) -> None:
         """Turn lasting approvals into rules, until cancelled."""
         await self._wanted.wait()  # most sessions never ask, so they need not read all events

@@ -11,8 +11,6 @@ from hypercorn.config import Config
 from hypercorn.trio import serve as run_hypercorn
 from mcp.server.transport_security import TransportSecuritySettings
 
-from hilum_mcp.serving.listening import PATH
-
 if TYPE_CHECKING:
     import socket
 
@@ -23,6 +21,7 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
+PATH = "/mcp"
 MAX_BODY = 8_000_000
 GRACE = 0.5
 POLICY_VIOLATION = 1008  # RFC 6455, section 7.4.1

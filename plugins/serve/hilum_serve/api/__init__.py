@@ -8,6 +8,7 @@ MODULES = (
     "decisions",
     "facts",
     "conversation",
+    "searching",
     "choices",
     "session_settings",
     "files",

@@ -11,6 +11,7 @@ from hilum import HilumError, ModelAccess
 from hilum_serve.api.work import needs_administer
 from hilum_serve.hub import HostedSession
 from hilum_serve.operations import Call, operation
+from hilum_serve.phrases import Parts, find_parts
 from hilum_serve.users import Rights
 
 MAX_COMPLETIONS = 50
@@ -52,11 +53,13 @@ class ModeFacts(msgspec.Struct, frozen=True):
         name: Its name.
         description: What the agent may do in it.
         current: Whether the session is in it.
+        description_parts: The description with codes of its sentences, for translations.
     """
 
     name: str
     description: str
     current: bool
+    description_parts: Parts = []
 
 
 class ModeList(msgspec.Struct, frozen=True):
@@ -150,9 +153,11 @@ async def list_modes(call: Call[None, None]) -> ModeList:
     session = call.hosted.session
     current = session.mode.name
     modes = session.modes.values()
-    return ModeList(
-        [ModeFacts(mode.name, mode.description, mode.name == current) for mode in modes]
-    )
+    found = []
+    for mode in modes:
+        parts = find_parts(mode.description)
+        found.append(ModeFacts(mode.name, mode.description, mode.name == current, parts))
+    return ModeList(found)
 
 
 @operation("GET", "/api/sessions/{session}/models", rights="watch", returns=ModelList)

@@ -135,6 +135,7 @@ async def list_entries(call: Call[EntriesQuery, None]) -> EntryPage:
 async def list_events(call: Call[EventsQuery, None]) -> EventPage:
     """Return a page of the session's events."""
     hosted = call.hosted
+    hosted.check_reached(call.query.after)
     events = await call.hub.store.read(hosted.id, call.query.after, call.query.limit)
     return EventPage([msgspec.to_builtins(event) for event in events], hosted.last)
 

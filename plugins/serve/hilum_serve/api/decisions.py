@@ -30,6 +30,7 @@ from hilum_serve.api.shared_types import (
 )
 from hilum_serve.hub import HostedSession
 from hilum_serve.operations import Call, operation
+from hilum_serve.phrases import Parts, find_parts
 from hilum_serve.problems import Problem
 from hilum_serve.session_state import (
     WaitingApproval,
@@ -60,11 +61,13 @@ class DangerFacts(msgspec.Struct, frozen=True):
 
     Attributes:
         text: A phrase without a subject, on one line.
+        parts: The phrase with its code, for translations.
         grave: Whether only this call may be approved, and no lasting approval given.
     """
 
     text: str
     grave: bool
+    parts: Parts = []
 
 
 class ApprovalFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,7 +77,9 @@ class ApprovalFacts(msgspec.Struct, frozen=True, kw_only=True):
         item: The approval.
         text: What the call does, with every argument in full; a change of a file as a diff.
         covers: The calls that a lasting approval covers, in words.
+        covers_parts: The same with its code, for translations.
         rule: The rule that ``always`` stores; empty if no rule can describe the call.
+        file: The file that it is stored in; empty if it would not be stored.
         dangers: What is dangerous or notable, the most important first.
         answer: Approvals with the same value are for calls of one answer of the model.
     """
@@ -83,8 +88,10 @@ class ApprovalFacts(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     covers: str
     rule: str
+    file: str
     dangers: list[DangerFacts]
     answer: str
+    covers_parts: Parts = []
 
 
 class ApprovalList(msgspec.Struct, frozen=True):
@@ -215,18 +222,26 @@ async def _describe_approval(hosted: HostedSession, item: WaitingApproval) -> Ap
         texts = find_approval_texts()
         text = await trio.to_thread.run_sync(texts.describe_call, asked, hosted.session)
         covers = texts.describe_scope(asked)
+        file = texts.find_rule_file(asked, hosted.session)
     except PLUGIN_EXCEPTIONS:
         # The dangers contain the reason; the arguments as they are show what would run.
         text = approval.call.arguments
         covers = ""
+        file = ""
     return ApprovalFacts(
         item=item,
         text=text,
         covers=covers,
         rule=approval.scope,
-        dangers=[DangerFacts(danger.text, danger.grave) for danger in dangers],
+        file=file,
+        dangers=[_describe_danger(danger) for danger in dangers],
         answer=_find_answer(hosted, approval),
+        covers_parts=find_parts(covers),
     )
+
+
+def _describe_danger(danger: Danger) -> DangerFacts:
+    return DangerFacts(danger.text, danger.grave, find_parts(danger.text))
 
 
 def _find_answer(hosted: HostedSession, approval: Approval) -> str:
@@ -299,13 +314,21 @@ async def _answer(call: Call[Any, Any], identity: str, given: ApprovalAnswer) ->
     try:
         await carry_out(
             session,
-            Answer(identity, given.accepted, given.reason, given.remember, given.arguments),
+            Answer(
+                identity,
+                given.accepted,
+                given.reason,
+                given.remember,
+                given.arguments,
+                call.user.name,
+            ),
             lambda: session.answer(
                 identity,
                 given.accepted,
                 reason=given.reason,
                 remember=given.remember,
                 arguments=given.arguments,
+                user=call.user.name,
             ),
         )
     except HilumError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Literal
 
 import msgspec
@@ -214,7 +215,9 @@ async def get_timeline(call: Call[TimelineQuery, None]) -> Timeline:
         own = [entry.at for entry in entries if entry.run == call.query.run]
         if not own:
             raise Problem(404, E_UNKNOWN, "There is no such run in this session.")
-        entries = [entry for entry in entries if own[0] <= entry.at <= own[-1]]
+        # While a run waits for the agents that it started, their entries are newer than its own.
+        end = math.inf if call.query.run in call.hosted.session.runs else own[-1]
+        entries = [entry for entry in entries if own[0] <= entry.at <= end]
     spans = []
     for entry in entries:
         if isinstance(entry, Answer) and entry.state != "dropped":

@@ -124,10 +124,19 @@ async def _diff(hosted: HostedSession, scope: Any, name: str) -> list[DiffFacts]
         raise
 
 
+def _without_parents(diffs: list[DiffFacts]) -> list[DiffFacts]:
+    """Return the changes without those of folders whose files are listed, as git does."""
+    parents = set()
+    for diff in diffs:
+        parts = diff.path.rstrip("/").split("/")
+        parents |= {"/".join(parts[:count]) + "/" for count in range(1, len(parts))}
+    return [diff for diff in diffs if diff.path not in parents]
+
+
 @operation("GET", "/api/sessions/{session}/files", rights="watch", returns=ChangedFiles)
 async def list_changed_files(call: Call[None, None]) -> ChangedFiles:
     """List the files that the session changed."""
-    diffs = await _diff(call.hosted, "session", "")
+    diffs = _without_parents(await _diff(call.hosted, "session", ""))
     files = [
         ChangedFile(diff.path, diff.what, diff.added, diff.removed, diff.note) for diff in diffs
     ]
@@ -183,7 +192,9 @@ async def get_file(call: Call[ContentQuery, None]) -> FileContent:
         code = error.code if isinstance(error, ToolError) else E_FAILED
         if code != E_FAILED:
             raise
-        raise Problem(404, E_NOT_FOUND, f"There is no such file: {error}") from None
+        # The text of an OSError has the path of the file with all links followed.
+        reason = error.message if isinstance(error, ToolError) else error.strerror or "It failed."
+        raise Problem(404, E_NOT_FOUND, f"There is no such file: {reason}") from None
     # Like git, hilum recognizes a binary file by a NUL near its beginning.
     if b"\0" in data[:8192]:
         return FileContent(shown, len(data), "", binary=True)

@@ -9,7 +9,7 @@ import msgspec
 import trio
 from hilum import find_branch
 from hilum.errors import E_BUSY, E_STALE, E_UNKNOWN
-from hilum.store import SessionInfo
+from hilum.store import SessionInfo, unspell_folder
 
 from hilum_serve.api.shared_types import (
     Name,
@@ -41,11 +41,13 @@ class Me(msgspec.Struct, frozen=True):
         name: Name of the user.
         rights: What the user may do; each right includes those before it.
         instance: A random text that changes with each start of the server.
+        shared: Whether a terminal serves its own session with ``/share``, and nothing else.
     """
 
     name: str
     rights: Rights
     instance: str
+    shared: bool
 
 
 class WorkspaceFacts(msgspec.Struct, frozen=True):
@@ -69,7 +71,8 @@ class WorkspaceList(msgspec.Struct, frozen=True):
 @operation("GET", "/api/me", rights="watch", returns=Me)
 async def get_me(call: Call[None, None]) -> Me:
     """Return the user that the client's token belongs to."""
-    return Me(call.user.name, call.user.rights, call.hub.instance)
+    hub = call.hub
+    return Me(call.user.name, call.user.rights, hub.instance, shared=not hub.workspaces)
 
 
 @operation("GET", "/api/workspaces", rights="watch", returns=WorkspaceList)
@@ -111,6 +114,7 @@ class ListedSession(msgspec.Struct, frozen=True, kw_only=True):
         last: Last sequence number of the session.
         running: Whether an agent is working in it.
         waiting: Number of approvals, questions and plans that wait for an answer.
+        asked: Sequence number at which the newest of them was asked; 0 if none waits.
         open: Whether the server has it open.
     """
 
@@ -123,6 +127,7 @@ class ListedSession(msgspec.Struct, frozen=True, kw_only=True):
     last: int
     running: bool
     waiting: int
+    asked: int
     open: bool
 
 
@@ -155,6 +160,7 @@ async def list_sessions(call: Call[SessionsQuery, None]) -> SessionList:
 def describe_session(hub: Hub, info: SessionInfo) -> ListedSession:
     """Return the entry of a session in the list."""
     hosted = hub.find_hosted(info.id)
+    waiting = list(list_waiting(hosted)) if hosted is not None else []
     return ListedSession(
         id=info.id,
         title=info.title or (find_title(hosted) if hosted is not None else ""),
@@ -164,7 +170,8 @@ def describe_session(hub: Hub, info: SessionInfo) -> ListedSession:
         forked=info.forked,
         last=hosted.last if hosted is not None else info.events,
         running=hosted is not None and bool(hosted.session.runs),
-        waiting=0 if hosted is None else len(list(list_waiting(hosted))),
+        waiting=len(waiting),
+        asked=max((item.seq for item in waiting), default=0),
         open=hosted is not None,
     )
 
@@ -339,7 +346,7 @@ async def delete_session(call: Call[None, None]) -> NoResult:
         _check_fresh(call.seen or 0, newest)
     else:
         _check_fresh(call.seen or 0, info.events)
-    await call.hub.delete(info.id)
+    await call.hub.delete(info.id, Path(unspell_folder(info.workspace)))
     return NoResult()
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 import trio
 from hilum import Image, PromptCommand, UsageError
-from hilum.errors import E_BUSY, E_STALE, E_UNKNOWN
+from hilum.errors import E_BAD_ARGS, E_BUSY, E_STALE, E_UNKNOWN
 from hilum.messages import Usage
 from hilum.sharing import JoinedSession
 from hilum.sharing.messages import Compact, Stop, Withdraw
@@ -171,6 +171,8 @@ def needs_administer(plugin: str, command: PromptCommand) -> bool:
 async def steer(call: Call[None, NewMessage]) -> QueuedMessage:
     """Send a message that an agent reads during its current run."""
     check_agent(call.hosted.session, call.body.agent)
+    if not call.body.text.strip():
+        raise Problem(400, E_BAD_ARGS, "The message is empty.", "Write what the agent should know.")
     try:
         identity = await call.hosted.session.steer(call.body.text, agent=call.body.agent)
     except UsageError as error:

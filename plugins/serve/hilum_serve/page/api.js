@@ -1,5 +1,7 @@
 // The server's operations. Every request of the page is made here.
 
+import { translate } from './strings.js';
+
 export class ApiError extends Error {
   constructor(status, code, message, hint) {
     super(message);
@@ -125,8 +127,8 @@ async function readError(response) {
   return new ApiError(
     response.status,
     String(problem.code ?? `HTTP ${response.status}`),
-    message,
-    String(problem.hint ?? ''),
+    translate(message, problem.message_parts),
+    translate(String(problem.hint ?? ''), problem.hint_parts),
   );
 }
 
@@ -185,6 +187,7 @@ export class SessionApi {
   removeGrant(scope) { return this.change('DELETE', `/grants?scope=${id(scope)}`); }
   approvals() { return this.get('/approvals'); }
   files() { return this.get('/files'); }
+  timeline(run) { return this.get('/timeline', { run }); }
   diff(path) { return this.get('/files/diff', { path }); }
   previewUndo(body) { return this.change('POST', '/undo/preview', body); }
   undo(body) { return this.change('POST', '/undo', body); }
@@ -201,6 +204,9 @@ export class SessionApi {
   setSettings(body) { return this.change('PATCH', '/settings', body); }
   complete(text, signal) { return this.get('/complete', { text }, { signal }); }
   entries(before, limit = 200) { return this.get('/entries', { before, limit }); }
+  search(q, { before, after, limit }, signal) {
+    return this.get('/search', { q, before, after, limit }, { signal });
+  }
   events(after, limit) { return this.get('/events', { after, limit }); }
   result(call, offset, limit) {
     return this.get(`/calls/${id(call)}/result`, { offset, limit });

@@ -1,22 +1,24 @@
 // The page: connects the server, the session and the parts that are drawn.
 
 import { html, nothing, render } from './vendor/lit-html/lit-html.js';
+import { addressOf, readAddress } from './addresses.js';
 import { ApiError, SessionApi, server, setSignedOutHandler } from './api.js';
 import { confirmDialog, pickDialog, textDialog } from './dialogs.js';
 import { baseName } from './format.js';
 import { openHelp } from './help.js';
 import { icon } from './icons.js';
 import { handleKey } from './keyboard.js';
-import { showInTitle } from './notifications.js';
+import { noteTold, notify, showInTitle } from './notifications.js';
 import { onPreference, preference, setPreference } from './preferences.js';
 import { allows, includesRight } from './rights.js';
 import { SessionPage } from './session_page.js';
 import { openSettings } from './settings_dialog.js';
 import { Sidebar } from './sidebar.js';
 import { languageChanged, t } from './strings.js';
+import { drawTitle } from './titles.js';
 
 const LISTED = 60;
-const REFRESH = 15_000; // milliseconds between looks at the list of sessions
+const REFRESH = 10_000; // milliseconds between looks at the list of sessions
 const TOAST = 6_000; // milliseconds
 const NARROW = '(max-width: 1180px)'; // where the panel is a drawer, as in style.css
 
@@ -28,6 +30,7 @@ class App {
     this.sessionsLoaded = false;
     this.hasMoreSessions = false;
     this.listedQuery = ''; // the search whose sessions are listed
+    this.waiting = new Map(); // number of waiting items, by session, whatever is searched for
     this.current = '';
     this.page = null;
     this.signedOut = false;
@@ -65,7 +68,9 @@ class App {
     this._route();
     await this.loadSessions('');
     setInterval(() => {
-      if (!document.hidden && !this.signedOut) {
+      // A hidden page notifies about what waits in other sessions, if the user wants that.
+      const isWatched = !document.hidden || preference('notifications');
+      if (isWatched && !this.signedOut && this.page?.ended !== 'unshared') {
         this.loadSessions(this.sidebar.query);
       }
     }, REFRESH);
@@ -105,8 +110,24 @@ class App {
         <span><strong>${toast.text}</strong>${toast.hint ? html`<br>${toast.hint}` : nothing}</span>
         <button type="button" class="icon-button" aria-label=${t('close')} @click=${() => this._removeToast(toast)}>${icon('close')}</button></div>`)}</div>`, this.root);
     const waiting = this.page?.store.waiting().length ?? 0;
-    const elsewhere = this.sessions.filter((session) => session.id !== this.current && session.waiting > 0);
-    showInTitle(this.page?.title() ?? '', waiting + elsewhere.length);
+    showInTitle(this._documentTitle(), waiting + this._countElsewhere());
+  }
+
+  _documentTitle() {
+    if (!this.page) {
+      return '';
+    }
+    const agent = this.page.store.nameOf(this.page.store.agent);
+    return [agent, this.page.title()].filter(Boolean).join(' · ');
+  }
+
+  /** Return how much waits in sessions that are not shown. */
+  _countElsewhere() {
+    let count = 0;
+    for (const [session, waiting] of this.waiting) {
+      count += session === this.current ? 0 : waiting;
+    }
+    return count;
   }
 
   _drawHeader() {
@@ -114,8 +135,8 @@ class App {
     return html`<header class="top">
       <button type="button" class="icon-button only-drawer-left" aria-label=${t('sessions')} @click=${() => this.openDrawer('left')}>${icon('menu')}</button>
       ${this.page ? html`
-        ${this.page.store.agent ? html`<button type="button" class="text-button back" @click=${() => this.page.showAgent(null)}><span class="turned">${icon('chevron')}</span>${t('back')}</button>` : nothing}
-        <h1 dir="auto" title=${title}>${this.page.store.agent ? this.page.store.nameOf(this.page.store.agent) : title}</h1>
+        ${this.page.store.agent ? html`<button type="button" class="text-button back" @click=${() => { location.hash = addressOf(this.current); }}><span class="turned">${icon('chevron')}</span>${t('back')}</button>` : nothing}
+        <h1 dir="auto" title=${title}>${this.page.store.agent ? html`<span class="title-base">${this.page.store.nameOf(this.page.store.agent)}</span>` : drawTitle(title)}</h1>
         <span class="quiet workspace" title=${this.page.store.state.workspace ?? ''}>${baseName(this.page.store.state.workspace ?? '')}</span>
         <span class="spacer"></span>
         <button type="button" class="icon-button" aria-label=${t('actions')} title=${t('actions')} @click=${() => this._sessionMenu()}>${icon('dots')}</button>
@@ -218,6 +239,28 @@ class App {
     this.listedQuery = query;
     this.sessionsLoaded = true;
     this.again();
+    if (query === '') {
+      this._noteWaiting(list);
+    } else {
+      const all = await server.sessions({ limit: LISTED }).catch(() => null);
+      this._noteWaiting(all?.sessions ?? []);
+    }
+  }
+
+  /** Notify about what waits in sessions that are not shown. */
+  _noteWaiting(sessions) {
+    this.waiting = new Map(sessions.map((session) => [session.id, session.waiting]));
+    for (const session of sessions.filter((each) => each.waiting > 0)) {
+      const id = `${session.id}:${session.asked}`;
+      if (session.id === this.current) {
+        noteTold(id); // the session's own page notifies
+      } else {
+        notify(id, t('waiting_for_you'), session.title || t('untitled'), () => {
+          location.hash = addressOf(session.id);
+        });
+      }
+    }
+    this.again();
   }
 
   /** Show in the list what the stream of the open session says. */
@@ -228,6 +271,7 @@ class App {
       listed.running = store.isRunning();
       listed.waiting = store.waiting().length;
     }
+    this.waiting.set(session, store.waiting().length);
   }
 
   async loadMoreSessions() {
@@ -266,7 +310,7 @@ class App {
     }
     const created = await this.attempt(() => server.createSession({ workspace: path }));
     if (created) {
-      location.hash = `#/s/${encodeURIComponent(created.id)}`;
+      location.hash = addressOf(created.id);
       this.loadSessions(this.sidebar.query);
     }
   }
@@ -291,7 +335,7 @@ class App {
     } else if (name === 'fork') {
       const forked = await this.attempt(() => api.fork());
       if (forked) {
-        location.hash = `#/s/${encodeURIComponent(forked.id)}`;
+        location.hash = addressOf(forked.id);
       }
     } else if (name === 'export') {
       const format = await pickDialog(t('export'), [
@@ -351,21 +395,16 @@ class App {
   // --- places ----------------------------------------------------------------------------------
 
   _route() {
-    const match = /^#\/s\/([^/]+)$/.exec(location.hash);
-    let session = '';
-    try {
-      session = match ? decodeURIComponent(match[1]) : '';
-    } catch {
-      // A broken address leads to the start.
-    }
+    const { session, agent } = readAddress(location.hash);
     this.drawer = '';
     if (session === this.current && (this.page || !session)) {
+      this.page?.showAgent(agent || null);
       this.again();
       return;
     }
     this.page?.close();
     this.current = session;
-    this.page = session ? new SessionPage(this, session) : null;
+    this.page = session ? new SessionPage(this, session, agent || null) : null;
     this._draw();
     this.page?.shown();
   }

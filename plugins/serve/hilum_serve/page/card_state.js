@@ -1,6 +1,7 @@
 // The state of a tool call, as the page shows it.
 
 import { baseName, oneLine, parseObject } from './format.js';
+import { translate } from './strings.js';
 
 const REFUSALS = ['E_REJECTED', 'E_APPROVAL_TIMEOUT', 'E_DENIED', 'E_BLOCKED', 'E_ADDRESS'];
 const STOPS = ['E_INTERRUPTED', 'E_STOPPED'];
@@ -20,8 +21,12 @@ export function cardState(card) {
   return card.state === 'waiting_for_approval' ? 'waiting' : card.state;
 }
 
-/** Return the text of a result. */
+/** Return the text of a result; why hilum refused a call, in the language of the page. */
 export function resultText(card) {
+  const refusal = translate('', card.parts?.result);
+  if (refusal) {
+    return `${card.result.code}: ${refusal}`;
+  }
   const parts = card.result?.parts ?? [];
   return parts
     .filter((part) => part.type === 'text' || typeof part.text === 'string')
@@ -80,15 +85,32 @@ export function diffOf(card) {
   return typeof diff === 'string' ? diff : '';
 }
 
+const HUNK = /^@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@/;
+
 /** Return the numbers of added and removed lines of a unified diff. */
 export function countLines(diff) {
   let added = 0;
   let removed = 0;
+  // Lines of the current hunk that are left. Only they are changes: a removed line `-- x` looks like
+  // the header of a file.
+  let oldLeft = 0;
+  let newLeft = 0;
   for (const line of diff.split('\n')) {
-    if (line.startsWith('+') && !line.startsWith('+++')) {
+    const header = oldLeft <= 0 && newLeft <= 0 ? HUNK.exec(line) : null;
+    if (header) {
+      oldLeft = Number(header[1] ?? 1);
+      newLeft = Number(header[2] ?? 1);
+    } else if (oldLeft <= 0 && newLeft <= 0) {
+      continue;
+    } else if (line.startsWith('+')) {
       added += 1;
-    } else if (line.startsWith('-') && !line.startsWith('---')) {
+      newLeft -= 1;
+    } else if (line.startsWith('-')) {
       removed += 1;
+      oldLeft -= 1;
+    } else if (!line.startsWith('\\')) {
+      oldLeft -= 1;
+      newLeft -= 1;
     }
   }
   return { added, removed };

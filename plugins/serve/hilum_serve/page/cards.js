@@ -10,7 +10,7 @@ import { diffChoice, drawDiff } from './diff_view.js';
 import { formatCost, formatDuration, formatTokens } from './format.js';
 import { icon } from './icons.js';
 import { drawImages } from './images.js';
-import { t } from './strings.js';
+import { t, translate } from './strings.js';
 import { showHidden } from './visible.js';
 
 const MAX_SHOWN = 12_000; // characters of a text in a card
@@ -98,6 +98,7 @@ export function drawCard(card, context) {
         <span class="state-icon">${agent ? icon('agent') : stateIcon(state)}</span>
         <span class="tool">${agent ? agent.title || agent.agent : name}</span>
         <span class="subject">${agent ? agentActivity(agent) : subjectOf(argumentsOf(card))}</span>
+        ${decidedByOther(card, store) ? html`<span class="tag decider-tag">${t('by_user', { who: card.decided_name })}</span>` : nothing}
         ${card.repeats ? html`<span class="tag">${t('retried')}</span>` : nothing}
         ${added || removed ? html`<span class="line-counts"><b class="added">+${added}</b> <b class="removed">−${removed}</b></span>` : nothing}
         <span class="state-text">${stateText(card, state)}</span>
@@ -135,7 +136,7 @@ function agentActivity(agent) {
   if (agent.status === 'waiting_for_approval') {
     return t('waiting_for_you');
   }
-  return agent.activity || t('thinking');
+  return translate(agent.activity, agent.activity_parts) || t('thinking');
 }
 
 /** Draw the progress and the facts of a sub-agent. */
@@ -160,9 +161,9 @@ function drawBody(card, state, context, agent) {
   const cutDiff = card.cut?.['data.diff'];
   return html`<div class="card-body">
     ${agent ? drawAgentBody(agent, context) : nothing}
-    ${raw ? drawText(card.call?.arguments ?? '', t('raw_arguments')) : drawReadable(card, state, diff, agent)}
+    ${raw ? drawText(card.call?.arguments ?? '', t('raw_arguments')) : drawReadable(card, state, diff, agent, choices)}
     ${card.rewritten && !raw ? html`<p class="quiet">${t('rewritten_by', { who: (card.rewritten_by ?? []).join(', ') })}</p>` : nothing}
-    ${drawDecider(card, state)}
+    ${drawDecider(card, state, context.store)}
     ${diff && !raw ? html`<div class="diff-frame">
       <div class="diff-title"><span class="path">${showHidden(fileOf(card))}</span>${diffChoice(context.width, again)}</div>
       ${drawDiff({ diff: choices.wholeDiff ?? diff.split(CUT)[0] }, { width: context.width, limit: choices.limit ?? 200, more: () => { choices.limit = (choices.limit ?? 200) + 400; again(); }, again })}
@@ -170,7 +171,7 @@ function drawBody(card, state, context, agent) {
     </div>` : nothing}
     ${state === 'running' && card.output ? html`<pre class="card-text live" tabindex="0" aria-label=${t('live_output')}>${card.output.slice(-TAIL_SHOWN)}</pre>` : nothing}
     ${images.length ? drawImages(images, context.session) : nothing}
-    ${text && !(diff && state === 'completed') ? drawResult(card, text, context) : nothing}
+    ${text && (choices.found || !(diff && state === 'completed')) ? drawResult(card, text, context) : nothing}
     <div class="card-actions">
       ${state === 'waiting' ? drawDecision(card, context) : nothing}
       <button type="button" class="text-button copy-text" aria-label=${t('copy_arguments')} @click=${(event) => copyFrom(event.currentTarget, argumentsOf(card))}><span>${t('copy_arguments')}</span></button>
@@ -198,47 +199,53 @@ async function retryCall(card, { choices, again, actions }) {
   again();
 }
 
-function drawReadable(card, state, diff, agent) {
+function drawReadable(card, state, diff, agent, choices) {
+  const readable = readableArguments(argumentsOf(card));
+  if (choices.found) {
+    return drawText(readable, t('arguments'), { field: 'arguments', isWhole: true });
+  }
   // The bar shows what a waiting call will do.
   if (agent || diff || state === 'waiting') {
     return nothing;
   }
-  const text = argumentsOf(card);
-  const readable = readableArguments(text);
   // A short single argument is already in the title.
   if (readable.length < 90 && !readable.includes('\n')) {
     return nothing;
   }
-  return drawText(readable, t('arguments'));
+  return drawText(readable, t('arguments'), { field: 'arguments' });
 }
 
-function drawText(text, label) {
-  const shown = text.length > MAX_SHOWN
+function drawText(text, label, { field = '', isWhole = false } = {}) {
+  const shown = text.length > MAX_SHOWN && !isWhole
     ? `${text.slice(0, MAX_SHOWN / 2)}\n\n… ${t('left_out', { n: formatTokens(text.length - MAX_SHOWN) })} …\n\n${text.slice(-MAX_SHOWN / 2)}`
     : text;
-  return html`<pre class="card-text" tabindex="0" aria-label=${label}>${showHidden(shown)}</pre>`;
+  return html`<pre class="card-text" tabindex="0" data-field=${field} aria-label=${label}>${showHidden(shown)}</pre>`;
+}
+
+/** Load the next part of a long result; return whether there may be more. */
+export async function loadResultPage(card, { choices, again, actions }) {
+  const offset = choices.loaded ?? 0;
+  choices.loading = true;
+  again();
+  const page = await actions.loadResult(card, offset, RESULT_PAGE);
+  choices.loading = false;
+  if (page !== null) {
+    choices.whole = (choices.whole ?? '') + page.text;
+    // The server counts in code points, and a page is as long as was asked for, or the last one.
+    choices.loaded = Math.min(offset + RESULT_PAGE, page.total);
+    choices.total = page.total;
+  }
+  again();
+  return page !== null && choices.loaded < choices.total;
 }
 
 function drawResult(card, text, { choices, again, actions }) {
   const whole = card.cut?.result ?? card.cut?.text ?? 0;
   const shown = choices.whole ?? text;
-  const offset = choices.loaded ?? 0;
-  const load = async () => {
-    choices.loading = true;
-    again();
-    const page = await actions.loadResult(card, offset, RESULT_PAGE);
-    choices.loading = false;
-    if (page !== null) {
-      choices.whole = (choices.whole ?? '') + page.text;
-      // The server counts in code points, and a page is as long as was asked for, or the last one.
-      choices.loaded = Math.min(offset + RESULT_PAGE, page.total);
-      choices.total = page.total;
-    }
-    again();
-  };
-  const left = (choices.total ?? 0) - offset;
+  const load = () => loadResultPage(card, { choices, again, actions });
+  const left = (choices.total ?? 0) - (choices.loaded ?? 0);
   return html`
-    ${choices.whole ? html`<pre class="card-text whole" tabindex="0" aria-label=${t('result')}>${shown}</pre>` : drawText(shown, t('result'))}
+    ${choices.whole ? html`<pre class="card-text whole" tabindex="0" data-field="result" aria-label=${t('result')}>${shown}</pre>` : drawText(shown, t('result'), { field: 'result', isWhole: choices.found })}
     ${(whole > text.length || text.length > MAX_SHOWN) && !choices.whole
       ? html`<button type="button" class="text-button" ?disabled=${choices.loading} @click=${load}>${t('whole_result', { n: formatTokens(whole || text.length) })}</button>`
       : nothing}
@@ -247,11 +254,23 @@ function drawResult(card, text, { choices, again, actions }) {
       : nothing}`;
 }
 
+/** Return whether another user than that of this page has answered for a call. */
+function decidedByOther(card, store) {
+  return card.decided_by === 'user' && Boolean(card.decided_name) && card.decided_name !== store.me;
+}
+
 /** Draw who approved or refused a call, if somebody was asked. */
-function drawDecider(card, state) {
+function drawDecider(card, state, store) {
   const by = card.decided_by;
   if (!by) {
     return nothing;
+  }
+  if (by === 'user' && card.decided_name) {
+    const [byOther, byUser] = state === 'rejected'
+      ? ['rejected_by', 'rejected_by_you']
+      : ['accepted_by', 'accepted_by_you'];
+    const key = decidedByOther(card, store) ? byOther : byUser;
+    return html`<p class="quiet decider">${t(key, { who: card.decided_name })}</p>`;
   }
   const text = by === 'user' && state !== 'rejected' ? 'decided_accepted' : `decided_${by}`;
   return html`<p class="quiet decider">${t(text)}</p>`;

@@ -4,6 +4,7 @@ const SILENCE = 25_000; // milliseconds without any message before the page reco
 const BEAT = 10_000; // milliseconds between the page's own beats
 const FIRST_WAIT = 300; // milliseconds before the first attempt to reconnect
 const LONGEST_WAIT = 10_000;
+const ENDED = [4401, 4403, 4404, 4410]; // codes of streams that the server will not continue
 const REFUSED = 1006; // code of a stream that ended without one, such as a handshake that failed
 
 export class Connection {
@@ -116,7 +117,8 @@ export class Connection {
       return;
     }
     // 4401: the token has ended. 4403: no right. 4404: the session was closed, or is gone.
-    if (event.code === 4401 || event.code === 4404 || event.code === 4403) {
+    // 4410: the terminal no longer shares it.
+    if (ENDED.includes(event.code)) {
       this._set('ended');
       this.listener.ended(event.code, refusal);
       return;

@@ -6,8 +6,8 @@ import { readableArguments, subjectOf } from './card_state.js';
 import { drawDiff, diffChoice } from './diff_view.js';
 import { formatTokens, parseObject } from './format.js';
 import { icon } from './icons.js';
-import { StreamingMarkdown } from './markdown.js';
-import { t } from './strings.js';
+import { StreamingMarkdown, drawInline } from './markdown.js';
+import { t, translate } from './strings.js';
 import { showHidden } from './visible.js';
 
 const LAST_MINUTE = 60; // seconds
@@ -223,11 +223,11 @@ export class DecisionBar {
         <span class="decision-icon">${icon('shield')}</span>
         <div class="decision-title">
           <h2>${who ? t('agent_wants', { who, tool: item.call.name }) : t('hilum_wants', { tool: item.call.name })} <span class="risk ${item.risk}">${t(`risk_${item.risk || 'read'}`)}</span></h2>
-          ${item.reason ? html`<p class="quiet">${item.reason}</p>` : nothing}
+          ${item.reason ? html`<p class="quiet reason-text">${drawInline(translate(item.reason, item.reason_parts))}</p>` : nothing}
         </div>
         ${this._countdown(item)}${this._count(items)}
       </div>
-      ${(facts.dangers ?? []).map((danger) => html`<p class="danger-line ${danger.grave ? 'grave' : ''}">${icon('alert')} <span>${showHidden(danger.text)}</span></p>`)}
+      ${(facts.dangers ?? []).map((danger) => html`<p class="danger-line ${danger.grave ? 'grave' : ''}">${icon('alert')} <span>${showHidden(translate(danger.text, danger.parts))}</span></p>`)}
       ${editing ? this._drawFields(item) : this._drawCall(item, facts)}
       ${this.mode === 'reject' ? html`<label class="field"><span>${t('reject_reason')}</span>
         <textarea class="reason" rows="2" .value=${this.text} placeholder=${t('reject_hint')} @input=${(event) => { this.text = event.target.value; }} @keydown=${(event) => this._reasonKey(event, item)}></textarea></label>` : nothing}
@@ -258,12 +258,15 @@ export class DecisionBar {
       this.remember = scope;
       this.page.again();
     };
-    const covers = facts.covers || item.scope || t('all_calls_of', { tool: item.call.name });
+    const covers = translate(facts.covers, facts.covers_parts) || item.scope || t('all_calls_of', { tool: item.call.name });
+    const file = facts.file ?? '';
+    const canStore = Boolean(facts.rule && file);
     return html`<div class="decision-scope" role="group" aria-label=${t('scope')}>
       <span class="segments">
-        ${['once', 'session', 'always'].map((scope) => html`<button type="button" aria-pressed=${String(this.remember === scope)} ?disabled=${scope === 'always' && !facts.rule} @click=${choose(scope)}>${t(`scope_${scope}`)}</button>`)}
+        ${['once', 'session', 'always'].map((scope) => html`<button type="button" aria-pressed=${String(this.remember === scope)} ?disabled=${scope === 'always' && !canStore} title=${scope === 'always' && canStore ? t('scope_stored', { file }) : nothing} @click=${choose(scope)}>${t(`scope_${scope}`)}</button>`)}
       </span>
       ${this.remember === 'once' ? nothing : html`<span class="rule">${t('scope_covers')} <code>${showHidden(this.remember === 'always' ? facts.rule || covers : covers)}</code></span>`}
+      ${this.remember === 'always' ? html`<span class="quiet rule-file">${t('scope_stored_in')} <code>${showHidden(file)}</code></span>` : nothing}
     </div>`;
   }
 
@@ -452,9 +455,9 @@ export class DecisionBar {
     const decide = () => this._send(() => this.page.actions.answer(item, []));
     return html`
       <div class="decision-head"><span class="decision-icon">${icon('question')}</span>
-        <div class="decision-title"><h2>${who ? t('agent_asks', { who }) : t('hilum_asks')}</h2><p class="plain-text question-text">${item.question}</p></div>${this._countdown(item)}${this._count(items)}</div>
+        <div class="decision-title"><h2>${who ? t('agent_asks', { who }) : t('hilum_asks')}</h2><p class="plain-text question-text">${drawInline(item.question)}</p></div>${this._countdown(item)}${this._count(items)}</div>
       <div class="options" role="group" aria-label=${item.question}>
-        ${(item.options ?? []).map((option, index) => html`<button type="button" class="option" aria-pressed=${String(this.chosen.has(option))} ?disabled=${off} @click=${() => this._choose(item, option)}><kbd>${index + 1}</kbd><span>${option}</span></button>`)}
+        ${(item.options ?? []).map((option, index) => html`<button type="button" class="option" aria-pressed=${String(this.chosen.has(option))} ?disabled=${off} @click=${() => this._choose(item, option)}><kbd>${index + 1}</kbd><span>${drawInline(option)}</span></button>`)}
       </div>
       <div class="free-answer">
         <input type="text" aria-label=${t('own_answer')} placeholder=${t('own_answer')} .value=${this.text} @input=${(event) => { this.text = event.target.value; this.page.again(); }} @keydown=${(event) => { if (event.key === 'Enter' && !event.isComposing && event.keyCode !== 229) { event.preventDefault(); if (!off && (own || this.chosen.size)) { submit(); } } }}>

@@ -108,6 +108,11 @@ export function diffChoice(width, again) {
   </span>`;
 }
 
+/** Draw numbers of lines, without those that are 0. */
+export function drawLineCounts({ added, removed }) {
+  return html`<span class="line-counts">${added ? html`<b class="added">+${added}</b>` : nothing} ${removed ? html`<b class="removed">−${removed}</b>` : nothing}</span>`;
+}
+
 /**
  * Draw a diff.
  *

@@ -1,14 +1,15 @@
 // Draws the entries of a conversation: prompts, answers, calls, notices and ends of runs.
 
 import { html, nothing, render } from './vendor/lit-html/lit-html.js';
-import { drawCard, drawStreamingCall, estimateCard } from './cards.js';
+import { drawCard, drawStreamingCall, estimateCard, loadResultPage } from './cards.js';
 import { copyFrom } from './copying.js';
 import { baseName, formatCost, formatDuration, formatTokens, oneLine } from './format.js';
 import { icon } from './icons.js';
 import { drawImages } from './images.js';
 import { StreamingMarkdown } from './markdown.js';
-import { t } from './strings.js';
+import { t, translate } from './strings.js';
 
+const MAX_PARTS = 10; // parts of a long result that are loaded for one search
 const HIDDEN_NOTICES = new Set(['rejected']);
 
 /** Return whether an entry is shown. */
@@ -139,7 +140,7 @@ export class EntryRows {
     return html`<div class="bubble">
         ${entry.steers ? html`<span class="tag">${t('steered')}</span>` : nothing}
         <div class="plain-text" dir="auto">${text}</div>
-        ${entry.attached ? html`<details><summary>${t('attached_text')}</summary><pre tabindex="0">${entry.attached}</pre></details>` : nothing}
+        ${entry.attached ? html`<details ?open=${this.choices(entry.id).attached}><summary>${t('attached_text')}</summary><pre tabindex="0">${entry.attached}</pre></details>` : nothing}
         ${entry.images?.length ? drawImages(entry.images, this.page.session) : nothing}
         ${entry.context?.length ? html`<p class="quiet">${t('with_context', { what: entry.context.map((each) => each.source.replace(/^context:/, '')).join(', ') })}</p>` : nothing}
       </div>
@@ -160,7 +161,7 @@ export class EntryRows {
       ${thinking ? this._thinking(entry, thinking, streaming && !text) : nothing}
       ${text.trim() ? html`<div class="answer-text" dir="auto">${this._markdown(entry.id, text, !streaming)}</div>` : nothing}
       ${entry.cut?.text && !choices.wholeText ? html`<p class="quiet">${t('text_cut', { n: formatTokens(entry.cut.text) })}
-        <button type="button" class="text-button" ?disabled=${choices.loading} @click=${() => this._loadAnswer(entry, choices)}>${t('whole_answer')}</button></p>` : nothing}
+        <button type="button" class="text-button" ?disabled=${choices.loading} @click=${() => this.loadAnswer(entry)}>${t('whole_answer')}</button></p>` : nothing}
       ${streaming && !text && !thinking && calls.length === 0 ? html`<p class="waiting-dots" role="status"><span class="visually-hidden">${t('thinking')}</span><i></i><i></i><i></i></p>` : nothing}
       ${calls.map(([id, args]) => drawStreamingCall(entry.tools?.[id] ?? '', args))}
       ${streaming || !text.trim() || entry.calls ? nothing : html`<div class="row-actions">
@@ -169,12 +170,24 @@ export class EntryRows {
       </div>`}`;
   }
 
-  async _loadAnswer(entry, choices) {
+  /** Load the whole text of a long answer. */
+  async loadAnswer(entry) {
+    const choices = this.choices(entry.id);
     choices.loading = true;
     this.page.touch(entry.id);
     choices.wholeText = await this.page.actions.loadAnswer(entry);
     choices.loading = false;
     this.page.touch(entry.id);
+  }
+
+  /** Load a long result up to a number of characters, in a few parts at most. */
+  async loadResult(entry, upto) {
+    const context = this._context(entry.id);
+    for (let part = 0; part < MAX_PARTS && (context.choices.loaded ?? 0) < upto; part++) {
+      if (!(await loadResultPage(entry, context))) {
+        break;
+      }
+    }
   }
 
   _facts(entry) {
@@ -211,7 +224,7 @@ export class EntryRows {
     const warns = entry.level === 'warning';
     return html`<div class="note ${warns ? 'warning' : ''}">
       ${icon(warns ? 'alert' : 'spark')}
-      <span>${entry.code ? html`<code>${entry.code}</code> ` : nothing}${entry.text}${entry.hint ? html` <span class="quiet">${entry.hint}</span>` : nothing}</span>
+      <span>${entry.code ? html`<code>${entry.code}</code> ` : nothing}${translate(entry.text, entry.parts?.text)}${entry.hint ? html` <span class="quiet">${translate(entry.hint, entry.parts?.hint)}</span>` : nothing}</span>
     </div>`;
   }
 
@@ -222,7 +235,9 @@ export class EntryRows {
     const failed = end.state === 'failed' || end.state === 'timed_out';
     const stopped = end.state === 'stopped' || end.state === 'interrupted';
     const title = stopped ? t('run_stopped') : end.state === 'timed_out' ? t('run_timed_out') : t('run_failed');
-    const facts = [end.error, end.hint, end.left].filter(Boolean);
+    const facts = ['error', 'hint', 'left']
+      .filter((field) => end[field])
+      .map((field) => translate(end[field], entry.parts?.[field]));
     return html`<div class="outcome-box ${failed ? 'failed' : ''}">
       <p class="outcome-title">${icon(failed ? 'alert' : 'stop')} ${end.state === 'completed' ? t('run_completed') : title} ${end.code ? html`<code>${end.code}</code>` : nothing}</p>
       ${facts.map((fact) => html`<p class="quiet plain-text">${fact}</p>`)}

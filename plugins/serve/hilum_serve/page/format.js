@@ -86,6 +86,13 @@ export function oneLine(text, limit = 200) {
   return flat.length > limit ? `${flat.slice(0, limit - 1)}…` : flat;
 }
 
+/** Return the first of some names, and the number of the others. */
+export function listNames(names, limit = 3) {
+  const shown = names.slice(0, limit).map(showHidden).join(', ');
+  const more = names.length - limit;
+  return more > 0 ? t('names_and_more', { names: shown, n: more }) : shown;
+}
+
 /** Return parsed JSON, or null for invalid JSON and anything but an object. */
 export function parseObject(text) {
   try {

@@ -2,7 +2,7 @@
 
 import { html, nothing } from './vendor/lit-html/lit-html.js';
 import { openDialog } from './dialogs.js';
-import { drawDiff, diffChoice } from './diff_view.js';
+import { drawDiff, drawLineCounts, diffChoice } from './diff_view.js';
 import { oneLine } from './format.js';
 import { icon } from './icons.js';
 import { t } from './strings.js';
@@ -21,7 +21,7 @@ function drawPreview(preview, open, again) {
     <ul class="preview-files">${diffs.slice(0, 200).map((file) => html`<li>
       <button type="button" class="fold" aria-expanded=${String(open.has(file.path))} @click=${() => { open.has(file.path) ? open.delete(file.path) : open.add(file.path); again(); }}>
         <span class="fold-icon">${icon('chevron')}</span><code>${file.path}</code>
-        <span class="line-counts"><b class="added">+${file.added}</b> <b class="removed">−${file.removed}</b></span></button>
+        <span class="quiet">${t(`undo_${file.what}`)}</span>${drawLineCounts(file)}</button>
       ${file.note ? html`<p class="quiet">${file.note}</p>` : nothing}
       ${open.has(file.path) && file.diff ? drawDiff({ diff: file.diff }, { width: 440, again }) : nothing}</li>`)}</ul>
     ${notes.map((note) => html`<p class="warning-text plain-text">${note}</p>`)}`;

@@ -15,7 +15,7 @@ const KEYS = [
   ]],
   ['keys_move', [
     ['i', 'key_input'], ['j k', 'key_rows'], ['o', 'key_fold'], ['g G', 'key_ends'],
-    ['s', 'key_sessions'], ['n', 'key_new'], ['p', 'key_panel'], ['m', 'key_model'],
+    ['Ctrl+F', 'key_find'], ['s', 'key_sessions'], ['n', 'key_new'], ['p', 'key_panel'], ['m', 'key_model'],
     ['Esc Esc', 'key_stop'], ['?', 'key_help'],
   ]],
 ];

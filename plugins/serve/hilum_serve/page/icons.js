@@ -5,6 +5,7 @@ import { svg, html } from './vendor/lit-html/lit-html.js';
 const SHAPES = {
   alert: svg`<path d="M8 2.5 14.5 13.5h-13Z"/><path d="M8 6.5v3.5M8 11.8v.1"/>`,
   agent: svg`<rect x="3" y="5.5" width="10" height="7.5" rx="2"/><path d="M8 5.5V3M6 8.7v1M10 8.7v1M1.5 8.5v2M14.5 8.5v2"/>`,
+  arrow_up: svg`<path d="M8 13V3M4 7l4-4 4 4"/>`,
   arrow_down: svg`<path d="M8 3v10M4 9l4 4 4-4"/>`,
   branch: svg`<circle cx="4.5" cy="3.5" r="1.5"/><circle cx="4.5" cy="12.5" r="1.5"/><circle cx="11.5" cy="5.5" r="1.5"/><path d="M4.5 5v6M11.5 7c0 3-7 1.5-7 4"/>`,
   check: svg`<path d="m3 8.5 3.5 3.5L13 4.5"/>`,

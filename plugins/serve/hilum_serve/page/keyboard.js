@@ -15,6 +15,14 @@ export function handleKey(event, app) {
   }
   const { page } = app;
   const { target } = event;
+  if (page && isFindKey(event)) {
+    // Pressed again in its field, the key is the browser's own.
+    if (!page.ended && !target.classList?.contains('find-input')) {
+      event.preventDefault();
+      page.find.open();
+    }
+    return;
+  }
   const inInput = target.matches?.('input, textarea, select, [contenteditable]');
   if (event.key === 'Escape') {
     if (!event.repeat) {
@@ -39,6 +47,11 @@ export function handleKey(event, app) {
   }
 }
 
+function isFindKey(event) {
+  const isPrimary = /Mac|iP(hone|ad)/.test(navigator.platform) ? event.metaKey : event.ctrlKey;
+  return isPrimary && !event.altKey && !event.shiftKey && event.key.toLowerCase() === 'f';
+}
+
 function escape(app, inInput, target) {
   const { page } = app;
   const first = escaped;
@@ -52,6 +65,8 @@ function escape(app, inInput, target) {
     page?.scroller.focus({ preventScroll: true });
   } else if (app.drawer) {
     app.closeDrawers();
+  } else if (page?.find.isOpen) {
+    page.find.close();
   } else if (page?.decisions.mode) {
     page.decisions._setMode('');
   } else if (page?.store.isShownAgentRunning() && page.can('stop')) {

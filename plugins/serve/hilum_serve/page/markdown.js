@@ -1,9 +1,11 @@
 // Streaming Markdown: each finished block is drawn once; only the last block is drawn again.
 
+import { html } from './vendor/lit-html/lit-html.js';
 import { Lexer, Parser, Renderer } from './vendor/marked/marked.esm.js';
 import { colorLater } from './code_colors.js';
 import { copyButton } from './copying.js';
 import { sanitize } from './safe_html.js';
+import { showHidden } from './visible.js';
 
 const BUDGET = 6; // milliseconds per frame for blocks of complete texts
 const SLOW_BLOCK = 4_000; // characters; a longer unfinished block is drawn less often
@@ -35,6 +37,23 @@ class PageRenderer extends Renderer {
 }
 
 const OPTIONS = { gfm: true, breaks: false, async: false, renderer: new PageRenderer() };
+
+/**
+ * Draw code and bold text within a line; everything else stays as it was written.
+ *
+ * For texts that the user decides by: a name such as `__init__.py` or a pattern such as `src/**` must
+ * not lose characters, and nothing can be clicked.
+ */
+export function drawInline(text) {
+  const shown = showHidden(text);
+  return new Lexer(OPTIONS).inlineTokens(shown).map((token) => {
+    if (token.type === 'codespan') {
+      return html`<code>${token.text}</code>`;
+    }
+    const isBold = token.type === 'strong' && /^\*\*[^*/]+\*\*$/.test(token.raw);
+    return isBold ? html`<strong>${drawInline(token.raw.slice(2, -2))}</strong>` : token.raw;
+  });
+}
 
 function lex(text, links) {
   const lexer = new Lexer(OPTIONS);

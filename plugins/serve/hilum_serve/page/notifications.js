@@ -11,6 +11,11 @@ export function showInTitle(title, count) {
   document.title = count ? `(${count}) ${name}` : name;
 }
 
+/** Note that the user knows of an item. */
+export function noteTold(id) {
+  told.add(id);
+}
+
 /** Notify about an item once, if the user does not look at the page. */
 export function notify(id, title, body, onClick) {
   if (told.has(id) || !preference('notifications') || !document.hidden) {

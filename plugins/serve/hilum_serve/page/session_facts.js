@@ -1,6 +1,5 @@
 // Reads facts from the state of a session, as `GET /api/sessions/{session}` describes it.
 
-import { parseObject } from './format.js';
 import { SessionStore } from './session_store.js';
 
 const LEAD = 'main';
@@ -8,6 +7,7 @@ const LEAD = 'main';
 export class SessionFacts extends SessionStore {
   constructor() {
     super();
+    this.me = ''; // name of the user of this page
     this.agent = null; // the agent whose conversation is shown; null for the main agent
     this.window = null; // {size, used}, read after each run
   }
@@ -19,6 +19,11 @@ export class SessionFacts extends SessionStore {
   /** Return an agent of the session; by default the one whose conversation is shown. */
   actor(name = this.agent ?? LEAD) {
     return (this.state.agents ?? []).find((agent) => agent.name === name) ?? {};
+  }
+
+  /** Return the id of the main agent's current or last run; empty if it has not run. */
+  lastRun() {
+    return this.actor(LEAD).run ?? '';
   }
 
   isRunning() {
@@ -54,16 +59,22 @@ export class SessionFacts extends SessionStore {
     );
   }
 
-  /** Return the start of an agent by a call of the tool `task`. */
+  /** Return the agent that a call has started; null for other calls. */
   agentOfCard(card) {
-    if (card.call?.name !== 'task') {
-      return null;
+    const known = card.result?.data?.agent_id;
+    if (known) {
+      return this.agents().find((agent) => agent.id === known) ?? null;
     }
-    const description = String(parseObject(card.call.arguments)?.description ?? '');
-    const title = description.split(/\s+/).filter(Boolean).join(' ').slice(0, 80);
-    const own = this.agents().filter((agent) => (agent.owner || LEAD) === card.agent && agent.title === title);
-    // Of several starts with one title, the one that began first after the call.
-    return own.find((agent) => agent.since >= card.at - 1) ?? own[0] ?? null;
+    const started = this.agents().filter((agent) => agent.call !== '' && agent.call === card.call?.id
+      && agent.owner === card.agent && agent.owner_run === card.run);
+    // Some models number the calls of each answer anew, so that ids recur within a run.
+    return started.find((agent) => agent.since >= card.at - 1) ?? started[0] ?? null;
+  }
+
+  /** Return whether the session has the agent whose conversation is shown. */
+  hasAgent() {
+    return this.agent === null || Boolean(this.actor().name)
+      || this.agents().some((each) => each.actor === this.agent);
   }
 
   /** Return the id of the entry with which the last run ended; null if a run goes on. */
@@ -121,10 +132,15 @@ export class SessionFacts extends SessionStore {
     };
   }
 
-  /** Return the free share of the context window in per cent; null if unknown. */
+  /**
+   * Return the free share of the main agent's context window in per cent; null if unknown.
+   *
+   * Before the first answer, only instructions and tools would fill the window, and their size is an
+   * estimate: a share would look as if something had been used.
+   */
   contextLeft() {
     const window = this.state.window ?? this.window;
-    if (!window?.size) {
+    if (!window?.size || this.agent !== null || !this.usage().input) {
       return null;
     }
     return Math.max(0, Math.round((1 - (window.used ?? 0) / window.size) * 100));

@@ -1,6 +1,7 @@
 // One session: its stream, its conversation, its decisions and its input.
 
 import { html, nothing, render } from './vendor/lit-html/lit-html.js';
+import { addressOf } from './addresses.js';
 import { SessionApi, server } from './api.js';
 import { Composer } from './composer.js';
 import { Connection } from './connection.js';
@@ -9,41 +10,54 @@ import { copyText } from './copying.js';
 import { DecisionBar, describeWaiting } from './decisions.js';
 import { openDialog, pickDialog } from './dialogs.js';
 import { EntryRows, estimateHeight, isShown } from './entries.js';
+import { FindBar } from './find_bar.js';
 import { grantsDialog } from './grants_dialog.js';
 import { diffDialog, rewindDialog, undoDialog } from './going_back.js';
 import { icon } from './icons.js';
-import { formatTokens } from './format.js';
+import { formatTokens, listNames } from './format.js';
 import { notify } from './notifications.js';
 import { writeDraft } from './preferences.js';
 import { SessionFacts } from './session_facts.js';
 import { SidePanel } from './side_panel.js';
 import { drawStatus } from './status_bar.js';
-import { t } from './strings.js';
+import { t, translate } from './strings.js';
 import { VirtualList } from './virtual_list.js';
 
 const OLDER = 200;
+const OLDER_AT_ONCE = 500; // entries of a request while many are loaded
 const ANSWER_EVENTS = 100; // events after the start of a request that are read at once for its answer
 const ANSWER_PAGES = 10;
 const TOKEN_ENDED = 4401; // codes with which the server ends a stream
 const FORBIDDEN = 4403;
+const UNSHARED = 4410;
+const MAX_OFFLINE = 4; // failed attempts after which a shared session has ended with its terminal
+const TIMELINE_PAUSE = 2_000; // milliseconds between two readings of the timeline
 
 export class SessionPage {
-  constructor(app, session) {
+  constructor(app, session, agent = null) {
     this.app = app;
     this.session = session;
     this.store = new SessionFacts();
+    this.store.agent = agent;
+    this.store.me = app.me?.name ?? '';
     this.api = new SessionApi(session, () => this.store.seq);
     this.connection = null;
     this.following = true;
     this.unread = 0;
-    this.loadingOlder = false;
+    this.loadingOlder = null; // the request for older entries, while it runs
     this.commands = [];
-    this.ended = ''; // why there is no stream anymore: closed, gone or forbidden
+    this.ended = ''; // why there is no stream anymore: closed, gone, forbidden or unshared
+    this.offline = 0; // failed attempts to reach the server, since it was reached
     this.endedWhy = '';
     this.files = [];
     this.filesSeq = -1;
     this.redoable = false; // whether the last undo can be undone
     this.readingFiles = false;
+    this.spans = []; // the timeline of the last run
+    this.spansSeq = -1;
+    this.spansAt = -TIMELINE_PAUSE; // when the timeline was read, in milliseconds of performance.now()
+    this.spansTimer = 0;
+    this.readingSpans = false;
     this.wasRunning = null;
     this.scheduled = false;
     this.actions = this._makeActions();
@@ -69,7 +83,8 @@ export class SessionPage {
     this.status = document.createElement('div');
     this.status.className = 'status';
     this.dock.append(this.jump, this.bar, input, this.status);
-    this.element.append(this.empty, this.scroller, this.dock);
+    this.find = new FindBar(this);
+    this.element.append(this.find.element, this.empty, this.scroller, this.dock);
     this.rows = new EntryRows(this);
     this.list = new VirtualList(this.scroller, {
       create: (key) => this.rows.create(key),
@@ -90,13 +105,7 @@ export class SessionPage {
   /** Begin, when the element is in the document. */
   shown() {
     this.composer.open(this.session);
-    this.connection = new Connection(this.session, {
-      after: () => (this.store.loaded ? this.store.seq : 0),
-      messages: (list) => this._receive(list),
-      state: () => this.again(true), // cards can be decided only while connected
-      refused: () => this._checkAccess(),
-      ended: (code, error) => this._streamEnded(code, error),
-    });
+    this._connect();
     this._draw();
     if (!matchMedia('(pointer: coarse)').matches) {
       this.composer.focus();
@@ -104,8 +113,23 @@ export class SessionPage {
     this._loadCommands();
   }
 
+  _connect() {
+    this.connection = new Connection(this.session, {
+      after: () => (this.store.loaded ? this.store.seq : 0),
+      messages: (list) => this._receive(list),
+      state: (state) => {
+        this.offline = state === 'open' ? 0 : this.offline;
+        this.again(true); // cards can be decided only while connected
+      },
+      refused: () => this._checkAccess(),
+      ended: (code, error) => this._streamEnded(code, error),
+    });
+  }
+
   close() {
     clearInterval(this.clock);
+    this.find.close();
+    clearTimeout(this.spansTimer);
     this.connection?.close();
     this.list.clear();
     this.rows.clear();
@@ -154,6 +178,7 @@ export class SessionPage {
     if (changes.keys || changes.touched.size) {
       this._updateRows(changes);
     }
+    this.find.note(changes.touched);
     if (!this.following && store.keys.length > before && before > 0) {
       this.unread += store.keys.length - before;
     }
@@ -193,7 +218,8 @@ export class SessionPage {
   _touchAgentCards() {
     for (const key of this.list.mounted.keys()) {
       const entry = this.store.entries.get(key);
-      if (entry?.kind === 'outcome' || (entry?.kind === 'card' && (entry.call?.name === 'task' || !entry.result))) {
+      const isCard = entry?.kind === 'card';
+      if (entry?.kind === 'outcome' || (isCard && (!entry.result || this.store.agentOfCard(entry)))) {
         this.list.touch(key);
       }
     }
@@ -203,8 +229,16 @@ export class SessionPage {
   async _checkAccess() {
     try {
       await server.me(); // unlike a request for the session, it does not open the session
+      this.offline = 0;
     } catch {
       // Signed out, which the request has noted, or offline: the connection keeps trying.
+      this.offline += 1;
+    }
+    // A terminal that was killed says nothing. Its server never returns: the next one is at another
+    // address, with another token.
+    if (this.app.me?.shared && this.offline >= MAX_OFFLINE && !this.ended) {
+      this.connection.close();
+      this._end('unshared');
     }
   }
 
@@ -218,7 +252,9 @@ export class SessionPage {
       }
       return;
     }
-    if (code === FORBIDDEN) {
+    if (code === UNSHARED) {
+      this._end('unshared');
+    } else if (code === FORBIDDEN) {
       this._end('forbidden', error?.message ?? '');
     } else {
       this._end(error?.status === 404 ? 'gone' : 'closed');
@@ -248,6 +284,15 @@ export class SessionPage {
     this._draw();
   }
 
+  /** Look once more whether the terminal shares the session. */
+  _tryAgain() {
+    this.connection.close();
+    this.offline = MAX_OFFLINE - 1;
+    this.ended = '';
+    this._connect();
+    this._draw();
+  }
+
   async _describeApprovals() {
     const found = await this.app.attempt(() => this.api.approvals());
     return found?.approvals ?? null;
@@ -257,14 +302,33 @@ export class SessionPage {
     if (this.ended || this.loadingOlder || !this.store.hasOlder || !this.store.loaded) {
       return;
     }
-    this.loadingOlder = true;
-    const found = await this.app.attempt(() => this.api.entries(this.store.first, OLDER));
+    await this._readOlder(OLDER);
+    this._updateRows({ touched: new Set(), reset: true });
+    this.again();
+  }
+
+  /** Load entries until one of them is there. */
+  async loadUntil(id) {
+    const { store } = this;
+    while (!this.ended && store.loaded && store.first > id) {
+      const before = store.first;
+      await (this.loadingOlder ?? this._readOlder(OLDER_AT_ONCE));
+      if (store.first === before) {
+        break; // the server did not answer, which has been reported
+      }
+    }
+    this._updateRows({ touched: new Set(), reset: true });
+    this.again();
+  }
+
+  /** Read older entries into the store; the list shows them with its next update. */
+  async _readOlder(limit) {
+    this.loadingOlder = this.app.attempt(() => this.api.entries(this.store.first, limit));
+    const found = await this.loadingOlder;
     if (found !== null) {
       this.store.addOlder(found.entries);
-      this._updateRows({ touched: new Set(), reset: true });
-      this.again();
     }
-    this.loadingOlder = false;
+    this.loadingOlder = null;
   }
 
   /** Return the whole text of a long answer, which its event has; null if it is not found. */
@@ -318,6 +382,50 @@ export class SessionPage {
     this.again(); // also reads what has changed meanwhile
   }
 
+  /** Read the timeline of the last run if it is shown and something has happened. */
+  async _readTimeline() {
+    const { seq } = this.store;
+    const isWanted = this.store.loaded && !this.ended && this.app.isPanelShown();
+    if (!isWanted || seq === this.spansSeq || this.readingSpans || this.spansTimer) {
+      return;
+    }
+    const wait = this.spansAt + TIMELINE_PAUSE - performance.now();
+    if (wait > 0) {
+      this.spansTimer = setTimeout(() => {
+        this.spansTimer = 0;
+        this.again();
+      }, wait);
+      return;
+    }
+    this.readingSpans = true;
+    this.spansAt = performance.now();
+    const found = await this.api.timeline(this.store.lastRun()).catch(() => null);
+    this.readingSpans = false;
+    this.spansSeq = seq;
+    this.spans = found?.spans ?? this.spans;
+    this.again(); // also reads what has happened meanwhile
+  }
+
+  /** Show an entry, which may be older than what is loaded, or in another agent's conversation. */
+  async _showEntry(id, agent) {
+    const shown = agent === this.store.lead() ? null : agent;
+    if (shown !== this.store.agent) {
+      location.hash = addressOf(this.session, shown ?? '');
+      this.showAgent(shown);
+    }
+    this.following = false;
+    this.list.follows = false;
+    while (this.store.first !== null && id < this.store.first) {
+      const { first } = this.store;
+      await this._loadOlder();
+      if (this.store.first === first) {
+        return; // the error has been reported
+      }
+    }
+    this.app.closeDrawers();
+    this.list.scrollToKey(id);
+  }
+
   async _loadCommands() {
     try {
       const found = await this.api.commands();
@@ -366,10 +474,13 @@ export class SessionPage {
   _draw() {
     const connection = this.connection?.state ?? 'connecting';
     this._readFiles();
+    this._readTimeline();
     const isEmpty = this.list.keys.length === 0;
     this.scroller.setAttribute('aria-label', t('conversation'));
     this.dock.hidden = Boolean(this.ended); // any change would open the session again
     this.empty.hidden = !isEmpty && !this.ended;
+    // What has been loaded can still be read.
+    this.element.classList.toggle('has-ended', Boolean(this.ended) && !isEmpty);
     if (isEmpty || this.ended) {
       render(this._drawEmpty(), this.empty);
     }
@@ -377,6 +488,7 @@ export class SessionPage {
     render(this.following || isEmpty ? nothing : html`<button type="button" class="jump" @click=${() => this.list.scrollToEnd()}>${icon('arrow_down')} ${this.unread ? t('n_new', { n: this.unread }) : t('to_end')}</button>`, this.jump);
     render(drawStatus({ store: this.store, connection, actions: this.actions, can: (action) => this.can(action) }), this.status);
     this.composer.draw();
+    this.find.draw();
     this.app.again();
   }
 
@@ -392,6 +504,11 @@ export class SessionPage {
   }
 
   _drawEmpty() {
+    if (this.ended === 'unshared') {
+      return html`<h2>${t('session_unshared')}</h2><p class="quiet">${t('session_unshared_text')}</p>
+        <ul class="tips"><li>${t('session_unshared_again')} <code>/share</code></li><li>${t('session_unshared_serve')} <code>hilum serve</code></li></ul>
+        <button type="button" class="button" @click=${() => this._tryAgain()}>${t('try_again')}</button>`;
+    }
     if (this.ended) {
       return html`<h2>${t(`session_${this.ended}`)}</h2><p class="quiet">${this.endedWhy || t(`session_${this.ended}_text`)}</p>
         ${this.ended === 'closed' ? html`<button type="button" class="button primary" @click=${() => this._openAgain()}>${t('open_again')}</button>` : nothing}
@@ -401,12 +518,22 @@ export class SessionPage {
     if (!this.store.loaded || this.store.hasOlder) {
       return html`<span class="spinner big"></span><p class="quiet" role="status">${t('loading')}</p>`;
     }
+    if (!this.store.hasAgent()) {
+      return html`<h2>${t('agent_unknown')}</h2><a class="button" href=${addressOf(this.session)}>${t('back')}</a>`;
+    }
+    if (this.store.agent !== null) {
+      return html`<p class="quiet">${t('agent_silent')}</p>`;
+    }
     const tips = ['tip_ask', 'tip_files', 'tip_slash'];
     return html`<h2>${t('empty_title')}</h2><p class="quiet">${t('empty_text')}</p>
       <ul class="tips">${tips.map((tip) => html`<li>${t(tip)}</li>`)}</ul>`;
   }
 
+  /** Show the conversation of an agent, or with null that of the main agent. */
   showAgent(actor) {
+    if (actor === this.store.agent) {
+      return;
+    }
     this.store.agent = actor;
     this.following = true;
     this.list.follows = true;
@@ -460,8 +587,10 @@ export class SessionPage {
         }
       },
       slashCommands: (start) => this._slashCommands(start),
-      openAgent: (agent) => this.showAgent(agent.actor),
-      showEntry: (id) => this.list.scrollToKey(id),
+      openAgent: (agent) => {
+        location.hash = addressOf(this.session, agent.actor);
+      },
+      showEntry: (id, agent) => this._showEntry(id, agent),
       showDiff: async (path) => {
         const found = await attempt(() => this.api.diff(path));
         if (found) {
@@ -508,7 +637,7 @@ export class SessionPage {
     const current = this.store.state[field] || actor[field];
     const items = found.map((each) => {
       const { name } = each;
-      return { value: name, label: each.label ?? name, about: each.about ?? each.description ?? '', current: each.current ?? name === current };
+      return { value: name, label: each.label ?? name, about: each.about ?? translate(each.description ?? '', each.description_parts), current: each.current ?? name === current };
     });
     const value = await pickDialog(title, items);
     if (value) {
@@ -524,7 +653,7 @@ export class SessionPage {
     if (await undoDialog(preview, t('undo_title'), t('undo'))) {
       const done = await this.app.attempt(() => this.api.undo(body));
       if (done !== null) {
-        this.say(t('undone'));
+        this.say(describeFiles('undone_files', 'undone', done.diffs));
       }
     }
   }
@@ -534,7 +663,7 @@ export class SessionPage {
     if (preview !== null && await undoDialog(preview, t('redo_title'), t('redo'))) {
       const done = await this.app.attempt(() => this.api.redo());
       if (done !== null) {
-        this.say(t('redone'));
+        this.say(describeFiles('redone_files', 'redone', done.diffs));
       }
     }
   }
@@ -554,7 +683,11 @@ export class SessionPage {
   /** Go back to one of the points that the server lists. */
   async _rewindTo(point) {
     const { to } = point;
-    const choice = await rewindDialog(point.text, () => this.app.attempt(() => this.api.previewRewind({ to })));
+    let preview = null;
+    const choice = await rewindDialog(point.text, async () => {
+      preview = await this.app.attempt(() => this.api.previewRewind({ to }));
+      return preview;
+    });
     if (!choice) {
       return;
     }
@@ -564,12 +697,12 @@ export class SessionPage {
     }
     if (done.session && done.session !== this.session) {
       writeDraft(done.session, done.text);
-      location.hash = `#/s/${encodeURIComponent(done.session)}`;
+      location.hash = addressOf(done.session);
       this.app.loadSessions('');
     } else if (choice.conversation && done.text) {
       this._returnText(done.text);
     }
-    this.say(t('rewound'));
+    this.say(describeFiles('rewound_files', 'rewound', choice.files ? preview?.diffs : []));
   }
 
   /** Send what was typed; return whether it was taken. */
@@ -624,6 +757,7 @@ const OWN_COMMANDS = [
   { names: ['continue', 'retry'], about: 'continue_run', run: (page) => page.actions.retry() },
   { names: ['copy'], about: 'copy_answer', run: (page) => copyLastAnswer(page) },
   { names: ['export'], about: 'export', run: (page) => page.app.sessionAction('export', { id: page.session, title: page.title() }) },
+  { names: ['find', 'search'], about: 'find', run: (page, value) => page.find.open(value) },
   { names: ['fork'], about: 'fork', run: (page) => page.app.sessionAction('fork', { id: page.session }) },
   { names: ['help', 'keys'], about: 'keys', run: (page) => page.app.openHelp() },
   { names: ['mode'], about: 'choose_mode', run: (page, value) => (value ? page.actions.set({ mode: value }) : page.actions.chooseMode()) },
@@ -635,6 +769,14 @@ const OWN_COMMANDS = [
   { names: ['stop'], about: 'stop', run: (page) => page.actions.stop() },
   { names: ['undo'], about: 'undo', run: (page) => page.actions.undo() },
 ];
+
+/** Return a text with the names of the files that were changed, or another text without files. */
+function describeFiles(text, without, diffs = []) {
+  const paths = diffs.map((file) => file.path);
+  // Folders are named only if nothing within them is.
+  const names = paths.filter((path) => !paths.some((other) => path.endsWith('/') && other !== path && other.startsWith(path)));
+  return names.length ? t(text, { files: listNames(names) }) : t(without);
+}
 
 function describeModel(model) {
   const facts = [];

@@ -3,12 +3,16 @@
 import { html, nothing } from './vendor/lit-html/lit-html.js';
 import { drawProgress } from './cards.js';
 import { drawBackground } from './commands.js';
+import { drawLineCounts } from './diff_view.js';
 import { baseName, formatCost, formatTokens } from './format.js';
 import { icon } from './icons.js';
+import { drawInline } from './markdown.js';
 import { t } from './strings.js';
 import { drawTimeline } from './timeline.js';
 
 const TODO_ICONS = { completed: 'check', in_progress: '', failed: 'alert', blocked: 'alert', cancelled: 'close', skipped: 'minus', pending: '' };
+
+const MAX_FILES = 100; // files that are listed
 
 export class SidePanel {
   constructor(page) {
@@ -25,7 +29,7 @@ export class SidePanel {
       ${this._agents(store)}
       ${drawBackground(this.page)}
       ${this._files()}
-      <section class="panel-section"><h3>${t('timeline')}</h3>${drawTimeline(store, (id) => this.page.actions.showEntry(id))}</section>
+      <section class="panel-section"><h3>${t('timeline')}</h3>${drawTimeline(this.page.spans, (id, agent) => this.page.actions.showEntry(id, agent))}</section>
       ${this._usage(store)}`;
   }
 
@@ -42,7 +46,7 @@ export class SidePanel {
       <ol class="todos">${todos.items.map((item) => html`<li class="todo ${item.status}">
         <button type="button" aria-expanded=${String(this.openTodo === item.id)} @click=${() => { this.openTodo = this.openTodo === item.id ? '' : item.id; this.page.again(); }}>
           <span class="todo-mark" aria-hidden="true">${TODO_ICONS[item.status] ? icon(TODO_ICONS[item.status]) : nothing}</span>
-          <span class="todo-text">${item.content}<span class="visually-hidden">, ${t(`todo_${item.status}`)}</span></span></button>
+          <span class="todo-text">${drawInline(item.content)}<span class="visually-hidden">, ${t(`todo_${item.status}`)}</span></span></button>
         ${this.openTodo === item.id ? html`<p class="quiet todo-more">${t(`todo_${item.status}`)}</p>` : nothing}
       </li>`)}</ol>
     </section>`;
@@ -70,15 +74,22 @@ export class SidePanel {
       return nothing;
     }
     return html`<section class="panel-section"><h3>${t('changed_files')} <span class="quiet">${files.length}</span></h3>
-      <ul class="files">${files.slice(0, 100).map((file) => {
-        const path = typeof file === 'string' ? file : file.path;
-        return html`<li><button type="button" title=${path} @click=${() => this.page.actions.showDiff(path)}>${icon('file')}<span class="file-name">${baseName(path)}</span><span class="quiet file-folder">${path.slice(0, -baseName(path).length)}</span>
-          ${file.added || file.removed ? html`<span class="line-counts"><b class="added">+${file.added ?? 0}</b> <b class="removed">−${file.removed ?? 0}</b></span>` : nothing}</button></li>`;
-      })}</ul>
+      <ul class="files">${files.slice(0, MAX_FILES).map((file) => this._file(file))}</ul>
+      ${files.length > MAX_FILES ? html`<p class="quiet">${t('n_more_files', { n: files.length - MAX_FILES })}</p>` : nothing}
       <div class="panel-actions">
         <button type="button" class="text-button" ?disabled=${!this.page.can('undo')} @click=${() => this.page.actions.undo()}>${icon('undo')} ${t('undo')}</button>
         <button type="button" class="text-button" ?disabled=${!this.page.redoable || !this.page.can('redo')} @click=${() => this.page.actions.redo()}>${t('redo')}</button>
       </div></section>`;
+  }
+
+  _file(file) {
+    const { path } = file;
+    const name = baseName(path);
+    const folder = path.slice(0, path.lastIndexOf(name));
+    const hasLines = file.added > 0 || file.removed > 0;
+    return html`<li><button type="button" title=${[path, file.note].filter(Boolean).join('\n')} @click=${() => this.page.actions.showDiff(path)}>${icon('file')}<span class="file-name">${name}</span><span class="quiet file-folder">${folder}</span>
+      ${file.what === 'changed' ? nothing : html`<span class="tag ${file.what}">${t(`file_${file.what}`)}</span>`}
+      ${hasLines ? drawLineCounts(file) : nothing}</button></li>`;
   }
 
   _usage(store) {

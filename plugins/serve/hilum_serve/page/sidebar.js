@@ -2,9 +2,11 @@
 
 import { html, nothing } from './vendor/lit-html/lit-html.js';
 import { repeat } from './vendor/lit-html/directives/repeat.js';
+import { addressOf } from './addresses.js';
 import { baseName, formatAgo } from './format.js';
 import { icon } from './icons.js';
 import { t } from './strings.js';
+import { drawTitle } from './titles.js';
 
 const SEARCH_AFTER = 150; // milliseconds
 
@@ -47,9 +49,9 @@ export class Sidebar {
     const title = session.title || t('untitled');
     const waiting = session.waiting;
     return html`<li class="session ${current ? 'current' : ''}">
-      <a href=${`#/s/${encodeURIComponent(session.id)}`} aria-current=${current ? 'page' : nothing}>
-        <span class="session-title" dir="auto">${title}</span>
-        <span class="session-facts">${waiting ? html`<span class="dot waiting" title=${t('waiting_for_you')}></span>${t('waiting')}` : session.running ? html`<span class="dot running"></span>${t('running')}` : formatAgo(session.updated)}</span>
+      <a href=${addressOf(session.id)} aria-current=${current ? 'page' : nothing}>
+        <span class="session-title" dir="auto" title=${title}>${drawTitle(title)}</span>
+        <span class="session-facts">${waiting ? html`<span class="dot waiting"></span>${t('n_waiting', { n: waiting })}` : session.running ? html`<span class="dot running"></span>${t('running')}` : formatAgo(session.updated)}</span>
       </a>
       <button type="button" class="icon-button session-more" aria-label=${t('actions_for', { title })} aria-expanded=${String(open)} @click=${() => this._toggle(session.id)}>${icon('dots')}</button>
       ${open ? html`<div class="menu session-menu" role="menu" @keydown=${(event) => this._menuKey(event)} @focusout=${(event) => this._left(event)}>

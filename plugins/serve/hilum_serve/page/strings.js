@@ -1,6 +1,7 @@
 // All texts of the page. Each row: the key, English, Chinese.
 // In English, a second form after `\u0001` is used for any number but one.
 
+import { PHRASES } from './phrases.js';
 import { preference } from './preferences.js';
 
 /** @type {Array<[string, string, string]>} */
@@ -8,6 +9,8 @@ export const TEXTS = [
   ['accept', 'Accept', '同意'],
   ['accept_all', 'Accept all {n}', '全部同意（{n}）'],
   ['accept_alone', '{n} dangerous call must be accepted on its own.\u0001{n} dangerous calls must each be accepted on their own.', '有 {n} 个危险的调用需要单独同意。'],
+  ['accepted_by', 'Accepted by {who}', '{who} 已同意'],
+  ['accepted_by_you', 'Accepted by you', '你已同意'],
   ['accept_edited', 'Accept edited call', '按修改后的参数同意'],
   ['actions', 'Actions', '操作'],
   ['actions_for', 'Actions for {title}', '“{title}”的操作'],
@@ -24,6 +27,7 @@ export const TEXTS = [
   ['agent_silent', 'The agent has not written anything yet.', '该代理尚未输出任何内容。'],
   ['agent_stopped', 'stopped', '已停止'],
   ['agent_timed_out', 'timed out', '已超时'],
+  ['agent_unknown', 'This session has no such agent.', '此会话中没有该代理。'],
   ['agent_waiting_for_approval', 'waiting for you', '等待你处理'],
   ['agent_wants', '{who} wants to use {tool}', '{who} 请求使用 {tool}'],
   ['agents', 'Agents', '代理'],
@@ -34,6 +38,7 @@ export const TEXTS = [
   ['attached_text', 'Attached text', '附带的文本'],
   ['back', 'Back', '返回'],
   ['background', 'In the background', '后台命令'],
+  ['by_user', 'by {who}', '由 {who} 决定'],
   ['cached_share', '{n} % cached', '缓存 {n}%'],
   ['cached_tokens', 'of these cached', '其中缓存'],
   ['calls', 'tool calls', '工具调用'],
@@ -90,6 +95,19 @@ export const TEXTS = [
   ['export_json', 'all events, for programs', '全部事件，供程序使用'],
   ['export_markdown', 'text with the conversation', '包含对话的文本'],
   ['facts_failed', 'The server did not say what this call does, so it cannot be accepted.', '服务器未说明此调用的作用，因此无法同意。'],
+  ['find', 'Search this conversation', '搜索此对话'],
+  ['find_in_arguments', 'arguments', '参数'],
+  ['find_in_attached', 'attached text', '附带的文本'],
+  ['find_in_result', 'result', '结果'],
+  ['find_in_text', 'text', '正文'],
+  ['find_in_thinking', 'thoughts', '思考过程'],
+  ['find_k_of_n', '{k} of {n}', '{k} / {n}'],
+  ['find_n', '{n} hit\u0001{n} hits', '{n} 处匹配'],
+  ['find_next', 'Next hit (Enter)', '下一处（Enter）'],
+  ['find_previous', 'Previous hit (Shift+Enter)', '上一处（Shift+Enter）'],
+  ['find_searching', 'searching…', '正在搜索…'],
+  ['file_created', 'new', '新增'],
+  ['file_deleted', 'deleted', '已删除'],
   ['fork', 'Fork', '创建分支'],
   ['grants', 'Lasting approvals', '持续有效的批准'],
   ['grants_text', 'Calls within these scopes run without asking until the session ends. Stored rules are not listed; they are in permissions.toml.', '在会话结束之前，这些范围内的调用无需询问即可运行。此处不列出已保存的规则；它们在 permissions.toml 中。'],
@@ -106,6 +124,7 @@ export const TEXTS = [
   ['key_edit', 'edit the arguments', '修改参数'],
   ['key_ends', 'first and last entry', '第一条和最后一条'],
   ['key_files', 'complete a file', '补全文件名'],
+  ['key_find', 'search this conversation', '搜索此对话'],
   ['key_fold', 'open or fold the card', '展开或折叠卡片'],
   ['key_help', 'this sheet', '显示本表'],
   ['key_history', 'earlier prompts', '之前的输入'],
@@ -143,8 +162,11 @@ export const TEXTS = [
   ['more_rows', 'Show more rows ({n} left)', '显示更多行（剩余 {n} 行）'],
   ['n_calls', '{n} call\u0001{n} calls', '{n} 次调用'],
   ['n_files', '{n} file\u0001{n} files', '{n} 个文件'],
+  ['n_more_files', '{n} more file\u0001{n} more files', '还有 {n} 个文件'],
   ['n_new', '{n} new', '{n} 条新内容'],
   ['n_tokens', '{n} tokens', '{n} 词元'],
+  ['n_waiting', '{n} waits for you\u0001{n} wait for you', '{n} 项等待你处理'],
+  ['names_and_more', '{names} and {n} more', '{names} 以及另外 {n} 个'],
   ['new_session', 'New session', '新建会话'],
   ['next', 'Next', '下一项'],
   ['no_differences', 'No differences.', '没有差异。'],
@@ -200,9 +222,12 @@ export const TEXTS = [
   ['redo', 'Redo', '重做'],
   ['redo_title', 'Redo changes?', '重做更改？'],
   ['redone', 'Redone.', '已重做。'],
+  ['redone_files', 'Redone: {files}', '已重做：{files}'],
   ['reject', 'Reject', '拒绝'],
   ['reject_hint', 'The agent reads this and changes its plan. Enter rejects.', '代理会读到它并调整计划。按 Enter 拒绝。'],
   ['reject_reason', 'Why, or what to do instead', '原因，或应改为怎么做'],
+  ['rejected_by', 'Rejected by {who}', '{who} 已拒绝'],
+  ['rejected_by_you', 'Rejected by you', '你已拒绝'],
   ['remove_image', 'Remove {name}', '移除 {name}'],
   ['rename', 'Rename', '重命名'],
   ['result', 'Result', '结果'],
@@ -217,6 +242,7 @@ export const TEXTS = [
   ['rewind_text', 'Go back to before this prompt:', '回退到此输入之前：'],
   ['rewind_title', 'Go back', '回退'],
   ['rewound', 'Went back.', '已回退。'],
+  ['rewound_files', 'Went back, and restored: {files}', '已回退，并恢复：{files}'],
   ['rewritten_by', 'The arguments were changed by {who}.', '参数已被 {who} 修改。'],
   ['risk_execute', 'runs a program', '运行程序'],
   ['risk_network', 'uses the network', '使用网络'],
@@ -235,6 +261,8 @@ export const TEXTS = [
   ['scope_grave', 'This call is dangerous, so only this one call can be accepted.', '此调用有危险，因此只能同意这一次。'],
   ['scope_once', 'This call', '仅此调用'],
   ['scope_session', 'This session', '本次会话'],
+  ['scope_stored', 'Also stores a rule, in {file}', '同时将规则保存到 {file}'],
+  ['scope_stored_in', 'The rule is stored in', '规则保存在'],
   ['search', 'Search', '搜索'],
   ['search_sessions', 'Search sessions', '搜索会话'],
   ['seconds_left', '{n} s left', '剩余 {n} 秒'],
@@ -245,6 +273,10 @@ export const TEXTS = [
   ['session_forbidden_text', 'Ask whoever runs the server for another token.', '请向服务器管理者索取其他令牌。'],
   ['session_gone', 'This session does not exist anymore.', '此会话已不存在。'],
   ['session_gone_text', 'It may have been deleted, or its folder may have been removed.', '它可能已被删除，或其文件夹已被移除。'],
+  ['session_unshared', 'Sharing has ended.', '共享已结束。'],
+  ['session_unshared_again', 'To share it again, enter this in the terminal, and open the address that it prints:', '若要再次共享，请在终端中输入以下命令，并打开其显示的地址：'],
+  ['session_unshared_serve', 'To use sessions here without a terminal, run:', '若要不经终端在此使用会话，请运行：'],
+  ['session_unshared_text', 'The terminal no longer shares this session, or it was closed. What is shown here is the state at that time.', '终端已不再共享此会话，或终端已关闭。此处显示的是当时的状态。'],
   ['sessions', 'Sessions', '会话'],
   ['setting_approve', 'Approval policy', '批准策略'],
   ['setting_approve_about', 'Which calls need approval in this session.', '此会话中哪些调用需要批准。'],
@@ -313,13 +345,16 @@ export const TEXTS = [
   ['turn_n', 'turn {n}', '第 {n} 轮'],
   ['undo', 'Undo', '撤销'],
   ['undo_call', 'Undo this change', '撤销此更改'],
+  ['undo_changed', 'will be restored', '将恢复'],
+  ['undo_created', 'will be created again', '将重新创建'],
+  ['undo_deleted', 'will be deleted', '将删除'],
   ['undo_title', 'Undo changes?', '撤销更改？'],
   ['undone', 'Undone.', '已撤销。'],
+  ['undone_files', 'Undone: {files}', '已撤销：{files}'],
   ['unified', 'Unified', '合并'],
   ['unread_messages', 'The agent has not read these messages:', '代理尚未读取以下消息：'],
   ['untitled', 'Untitled session', '未命名会话'],
   ['usage', 'Usage', '用量'],
-  ['waiting', 'waiting', '等待中'],
   ['waiting_for_you', 'waiting for you', '等待你处理'],
   ['whole_answer', 'Load the whole answer', '加载完整回答'],
   ['whole_diff', 'Load all changes ({n} characters)', '加载全部更改（{n} 个字符）'],
@@ -356,6 +391,29 @@ export function t(key, values = {}, otherwise = undefined) {
   const [one, many = one] = row[COLUMNS[language()]].split('\u0001');
   const text = values.n === 1 ? one : many;
   return text.replace(/\{(\w+)\}/g, (_all, name) => String(values[name] ?? ''));
+}
+
+const phrases = new Map(PHRASES);
+
+/**
+ * Return a text of the server in the language of the page.
+ *
+ * @param {string} text The English text.
+ * @param {Array<string|{code: string, values: object}>} parts Its sentences, as far as they are known.
+ */
+export function translate(text, parts) {
+  if (language() === 'en' || !parts?.length) {
+    return text;
+  }
+  return parts.map((part) => (typeof part === 'string' ? part : translatePhrase(part))).join('');
+}
+
+function translatePhrase({ code, values }) {
+  const text = phrases.get(code) ?? code.replaceAll('_', ' '); // a sentence of a newer server
+  return text.replace(/\{(\w+)\}/g, (_all, name) => {
+    const value = values?.[name] ?? '';
+    return typeof value === 'string' ? value : translate('', value);
+  });
 }
 
 /** Tell the document its language. */

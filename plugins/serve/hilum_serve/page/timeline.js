@@ -1,36 +1,32 @@
-// The timeline of the last runs: model calls and tool calls as bars over time.
+// The timeline of the last run: model calls and tool calls as bars over time.
 
 import { html, nothing, svg } from './vendor/lit-html/lit-html.js';
-import { cardState, subjectOf, argumentsOf } from './card_state.js';
+import { serverTime } from './api.js';
 import { formatDuration, oneLine } from './format.js';
 import { t } from './strings.js';
 
 const WIDTH = 280;
 const ROW = 12;
-const MAX_BARS = 200;
+const MAX_BARS = 500;
+const LASTING = ['streaming', 'running']; // states of spans that have not ended
 
-/** Return the bars of the last run in the conversation. */
-export function collectBars(store) {
-  const entries = store.keys.map((key) => store.entries.get(key));
-  const last = entries.findLastIndex((entry) => entry.kind === 'prompt' && !entry.steers && entry.agent === (store.state.lead ?? 'main'));
-  const bars = [];
-  for (const entry of entries.slice(Math.max(0, last))) {
-    if (entry.kind === 'answer' && entry.state !== 'dropped') {
-      // The entry of an answer has the time at which the model was called.
-      const seconds = entry.seconds || (entry.state === 'streaming' ? Date.now() / 1000 - entry.at : 0);
-      bars.push({ id: entry.id, lane: entry.agent, kind: 'model', start: entry.at, seconds, label: entry.model ?? '' });
-    } else if (entry.kind === 'card' && entry.began) {
-      const seconds = entry.seconds || (entry.state === 'running' ? Date.now() / 1000 - entry.began : 0);
-      const label = `${entry.call?.name ?? ''} ${subjectOf(argumentsOf(entry))}`;
-      bars.push({ id: entry.id, lane: entry.agent, kind: cardState(entry), start: entry.began, seconds, label });
-    }
-  }
-  return bars.slice(-MAX_BARS);
+/** Return the bars of spans, as `GET …/timeline` lists them, that have begun; at most the newest. */
+export function collectBars(spans) {
+  const now = serverTime() / 1000;
+  const begun = spans.filter((span) => span.began).slice(-MAX_BARS);
+  return begun.map((span) => ({
+    id: span.entry,
+    agent: span.agent,
+    kind: span.kind === 'model' ? 'model' : span.state,
+    start: span.began,
+    seconds: LASTING.includes(span.state) ? Math.max(0, now - span.began) : span.seconds,
+    label: span.kind === 'model' ? span.name : span.title || span.name,
+  }));
 }
 
-/** Draw the timeline. `open` is called with the id of an entry. */
-export function drawTimeline(store, open) {
-  const bars = collectBars(store);
+/** Draw the timeline. `open` is called with the id of an entry and its agent. */
+export function drawTimeline(spans, open) {
+  const bars = collectBars(spans);
   if (bars.length === 0) {
     return html`<p class="quiet pad">${t('no_timeline')}</p>`;
   }
@@ -44,7 +40,7 @@ export function drawTimeline(store, open) {
       ${bars.map((bar, index) => {
         const x = 2 + (bar.start - start) * scale;
         const width = Math.max(2, bar.seconds * scale);
-        return svg`<rect class=${`bar ${bar.kind}`} x=${x.toFixed(1)} y=${rows[index] * ROW + 2} width=${width.toFixed(1)} height=${ROW - 4} rx="2" @click=${() => open(bar.id)}><title>${`${oneLine(bar.label, 80)} · ${formatDuration(bar.seconds)}`}</title></rect>`;
+        return svg`<rect class=${`bar ${bar.kind}`} x=${x.toFixed(1)} y=${rows[index] * ROW + 2} width=${width.toFixed(1)} height=${ROW - 4} rx="2" @click=${() => open(bar.id, bar.agent)}><title>${`${oneLine(bar.label, 80)} · ${formatDuration(bar.seconds)}`}</title></rect>`;
       })}
     </svg>
     <p class="quiet timeline-scale"><span>0</span><span>${formatDuration(end - start)}</span></p>

@@ -29,6 +29,7 @@ export class VirtualList {
     this.scheduled = false;
     this.onTop = null;
     this.onFollow = null;
+    this.onPaint = null; // called when rows were drawn
     this.content = document.createElement('div');
     this.content.className = 'feed';
     this.content.setAttribute('role', 'feed');
@@ -228,6 +229,7 @@ export class VirtualList {
     }
     this.dirty.clear();
     this._position();
+    this.onPaint?.();
     if (this.follows) {
       const end = this.scroller.scrollHeight - this.scroller.clientHeight;
       if (Math.abs(this.scroller.scrollTop - end) > 0.5) {

@@ -13,9 +13,12 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 import attrs
+import msgspec
 import trio
+from hilum_serve.api.searching import compile_query, search_entries
 from hilum_serve.door import CSP
 from hilum_serve.page_files import PageFiles
+from hilum_view import Answer, Card, Prompt, StreamedText
 from hypercorn.config import Config
 from hypercorn.trio import serve
 from starlette.requests import Request
@@ -24,6 +27,7 @@ from starlette.types import Receive, Scope, Send
 SESSION = "s1"
 LOST = "lost"
 """A reply that gets lost: the request has arrived, and the connection breaks."""
+RULES = "/home/ada/.config/hilum/permissions.toml"
 USAGE = {"input": 48_200, "cached": 36_100, "output": 2_300, "cost": 0.084}
 EMPTY_STATE: dict[str, Any] = {
     "id": SESSION,
@@ -142,6 +146,7 @@ class FakeServer:
             "last": 1,
             "running": False,
             "waiting": 0,
+            "asked": 0,
             "open": True,
         }
         return {**session, **facts}
@@ -354,27 +359,80 @@ class FakeServer:
     def _default(self, asked: Asked) -> Any:
         query = dict(parse_qsl(asked.query))
         before = int(query.get("before", "0").partition(".")[0])
+        limit = int(query.get("limit", "200"))
         answers: dict[str, Any] = {
-            "/me": {"name": "ada", "rights": "administer"},
+            "/me": {"name": "ada", "rights": "administer", "instance": "i1", "shared": False},
             "/workspaces": {"workspaces": [{"path": "/home/ada/calc", "name": "calc"}]},
             "/sessions": {"sessions": self._search(query.get("query", ""))},
             "": self.state,
             "/approvals": {"approvals": [self._describe(item) for item in self.state["waiting"]]},
-            "/entries": {"entries": [each for each in self.entries if each["id"] < before][-200:]},
+            "/entries": {
+                "entries": [each for each in self.entries if each["id"] < before][-limit:]
+            },
             "/files": {"files": []},
+            "/timeline": {"spans": [span for span in map(_make_span, self.entries) if span]},
             "/commands": {"commands": [{"name": "review", "about": "Review the changes"}]},
             "/usage": {},
         }
+        if asked.path == "/search":
+            return self._find(query)
         if asked.method == "POST" and asked.path == "/sessions":
             return {**self.state, "id": SESSION}
         return answers.get(asked.path, {})
+
+    def _find(self, query: dict[str, str]) -> dict[str, Any]:
+        """Return what the real search finds in the entries."""
+        after = int(query["after"])
+        before = int(query["before"]) or self.seq + len(self.entries)
+        found = [each for each in self.entries if after <= each["id"] < before]
+        limit = int(query["limit"])
+        hits, last = search_entries(
+            [convert_entry(each) for each in found], compile_query(query["q"]), limit
+        )
+        return {"hits": msgspec.to_builtins(hits), "before": last, "last": self.seq}
 
     def _search(self, words: str) -> list[dict[str, Any]]:
         return [each for each in self.sessions if words.lower() in each["title"].lower()]
 
     def _describe(self, item: dict[str, Any]) -> dict[str, Any]:
-        facts = {"text": "", "covers": "", "rule": "", "dangers": [], "answer": "main r1 1"}
+        facts = {
+            "text": "",
+            "covers": "",
+            "rule": "",
+            "file": RULES,
+            "dangers": [],
+            "answer": "main r1 1",
+        }
         return {**facts, "item": item, **self.replies.get(f"facts {item['id']}", {})}
+
+
+def convert_entry(entry: dict[str, Any]) -> Any:
+    """Return an entry of the page as the view has it; notices and ends as prompts without text."""
+    kinds = {"answer": Answer, "card": Card}
+
+    def decode(kind: Any, value: Any) -> Any:
+        return StreamedText(value) if kind is StreamedText else value
+
+    return msgspec.convert(entry, kinds.get(entry["kind"], Prompt), dec_hook=decode, strict=False)
+
+
+def _make_span(entry: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the span of an entry, as on the real server; ``None`` if the entry took no time."""
+    if entry["kind"] not in ("answer", "card"):
+        return None
+    is_call = entry["kind"] == "card"
+    return {
+        "kind": "call" if is_call else "model",
+        "entry": entry["id"],
+        "agent": entry["agent"],
+        "run": entry["run"],
+        "name": entry["call"]["name"] if is_call else entry["model"],
+        "title": entry["call"]["arguments"] if is_call else "turn 1",
+        "asked": entry["at"],
+        "began": entry["began"] if is_call else entry["at"],
+        "seconds": entry["seconds"],
+        "state": entry["state"],
+    }
 
 
 async def _drain(receive: Receive, scope: trio.CancelScope) -> None:

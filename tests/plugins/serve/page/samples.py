@@ -118,6 +118,8 @@ def started(identity: str, title: str, status: str = "running", **fields: Any) -
         "actor": f"explore-{identity}",
         "title": title,
         "owner": "main",
+        "call": "",
+        "owner_run": "r1",
         "status": status,
         "activity": "turn 2: read_file src/calc.py",
         "place": 0,

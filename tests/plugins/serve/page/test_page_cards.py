@@ -156,14 +156,13 @@ def test_a_big_diff_is_calculated_in_the_worker_and_grows_on_demand(server, open
 def test_sub_agents_show_progress_and_open(server, open_session):
     server.entries = [prompt(0, "Go"), card(1, "task", {"description": "Explore the project"}, "running"),
                       {**answer(2, "I am the explorer."), "agent": "explore-1"}]  # fmt: skip
-    server.state["started"] = [started("1", "Explore the project")]
+    server.state["started"] = [started("1", "Explore the project", call="c1")]
     page = open_session(size="wide")
     shown = card_of(page, 1)
     assert shown.locator(".agent-progress").inner_text().startswith("5 calls")
     assert page.get_by_text("I am the explorer.").count() == 0
-    ended = started(
-        "1", "Explore the project", "completed", ended=True, answer="Found four files.", seconds=9.0
-    )
+    ended = started("1", "Explore the project", "completed", call="c1", ended=True,
+                    answer="Found four files.", seconds=9.0)  # fmt: skip
     server.change(started=[ended])
     page.locator(".agent .tag.completed").wait_for()
     shown.locator(".fold").click()
@@ -226,5 +225,11 @@ def test_a_card_says_who_decided(server, open_session):
     page = open_session()
     card_of(page, 0).locator(".fold").click()
     card_of(page, 0).get_by_text("Accepted by a user").wait_for()
+    for number, name, text in ((2, "eva", "Accepted by eva"), (3, "ada", "Accepted by you")):
+        server.add(card(number, "bash", {"command": "ls"}, decided_by="user", decided_name=name))
+        card_of(page, number).locator(".fold").click()
+        card_of(page, number).get_by_text(text).wait_for()
+    assert card_of(page, 2).locator(".card-head").get_by_text("by eva").count() == 1
+    assert card_of(page, 3).locator(".decider-tag").count() == 0
     card_of(page, 1).locator(".fold").click()
     card_of(page, 1).get_by_text("nobody answered in time").wait_for()

@@ -3,10 +3,23 @@
 import time
 
 from .conftest import keep_screenshot, wait_until
+from .fake_server import RULES
 from .samples import DIFF, approval, card, prompt
 
+QUESTION = {
+    "kind": "question",
+    "id": "q1",
+    "seq": 1,
+    "agent": "main",
+    "call": "",
+    "question": "Which one?",
+    "options": [],
+    "multiple": False,
+    "deadline": 0,
+}
 
-def ask(server, *, count=1, **fields):
+
+def ask(server, *, count=1, file=RULES, **fields):
     cards = [card(n + 1, "bash", {"command": f"pytest {n}"}, "waiting_for_approval", risk="execute")
              for n in range(count)]  # fmt: skip
     server.entries = [prompt(0, "Go"), *cards]
@@ -16,6 +29,7 @@ def ask(server, *, count=1, **fields):
             "text": f"pytest {n}",
             "covers": "commands: pytest",
             "rule": "bash: pytest *",
+            "file": file,
         }
 
 
@@ -51,8 +65,72 @@ def test_the_rule_is_shown_before_a_lasting_approval(server, open_session):
     page.locator(".decision .rule", has_text="commands: pytest").wait_for()
     page.get_by_role("button", name="Always").click()
     page.locator(".decision .rule", has_text="bash: pytest *").wait_for()
+    page.locator(".rule-file", has_text=RULES).wait_for()
     page.locator(".decision .accept").click()
     assert server.wait_for("/approvals/a0").body["remember"] == "always"
+
+
+def test_an_approval_that_is_not_stored_cannot_be_given_for_ever(server, open_session):
+    ask(server, file="")
+    page = open_session()
+    page.locator(".decision .accept:enabled").wait_for()
+    assert page.get_by_role("button", name="This session").is_enabled()
+    assert page.get_by_role("button", name="Always").is_disabled()
+
+
+def test_code_and_bold_text_are_drawn_in_reasons_and_questions(server, open_session):
+    waiting = card(0, "bash", {"command": "pytest"}, "waiting_for_approval", began=0)
+    reason = (
+        "The rule `a < b` **asks**, see __init__.py and src/**/x, y/** [link](https://x.test) <b>"
+    )
+    server.state["waiting"] = [
+        approval("a0", waiting, reason=reason),
+        {**QUESTION, "question": "Use `pytest` or **nose**?", "options": ["`pytest` (*new*)"]},
+    ]
+    page = open_session()
+    shown = page.locator(".decision .reason-text")
+    shown.locator("code", has_text="a < b").wait_for()
+    assert shown.locator("strong").all_inner_texts() == ["asks"]
+    assert shown.inner_text() == (
+        "The rule a < b asks, see __init__.py and src/**/x, y/** [link](https://x.test) <b>"
+    )
+    assert shown.locator("a, b").count() == 0
+    page.get_by_role("button", name="Next").click()
+    page.locator(".question-text code", has_text="pytest").wait_for()
+    page.locator(".question-text strong", has_text="nose").wait_for()
+    assert page.locator(".option span").inner_text() == "pytest (*new*)"
+    assert page.locator(".option code").inner_text() == "pytest"
+
+
+def test_what_waits_in_other_sessions_is_shown_counted_and_notified(server, open_session):
+    other = server.listed("s2", "Other work", "/home/ada/calc", waiting=2, asked=7)
+    server.sessions.append(other)
+    page = open_session(permissions=["notifications"])
+    page.locator(".session", has_text="Other work").get_by_text("2 wait for you").wait_for()
+    wait_until(page, lambda: page.title().startswith("(2) "))
+    page.evaluate("""() => {
+        localStorage.setItem('hilum.preferences', '{"notifications": true}');
+    }""")
+    page.add_init_script("""
+        window.noted = [];
+        window.Notification = class {
+            constructor(title, options) { window.noted.push(options.body); window.note = this; }
+            close() {}
+            static permission = 'granted';
+        };
+        Object.defineProperty(document, 'hidden', {value: true, configurable: true});
+    """)
+    page.clock.install()
+    page.reload()
+    wait_until(page, lambda: page.evaluate("window.noted.length") == 1)
+    assert page.evaluate("window.noted") == ["Other work"]
+    # The same items are reported once, and later ones again, though the page is hidden.
+    page.clock.run_for(11_000)
+    other.update(waiting=3, asked=9)
+    page.clock.run_for(11_000)
+    wait_until(page, lambda: page.evaluate("window.noted.length") == 2)
+    page.evaluate("window.note.onclick()")
+    wait_until(page, lambda: page.url.endswith("#/s/s2"))
 
 
 def test_dangerous_calls_are_marked_and_cannot_be_remembered(server, open_session):

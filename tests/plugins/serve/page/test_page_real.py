@@ -89,7 +89,7 @@ def test_a_change_is_approved_looked_at_and_undone(project, serve, open_new_sess
     page.locator(".panel-actions").get_by_role("button", name="Undo").click()
     page.locator(".preview-files").get_by_text("calc.py").wait_for()
     page.locator(".dialog").get_by_role("button", name="Undo").click()
-    page.locator(".toast").get_by_text("Undone.").wait_for()
+    page.locator(".toast").get_by_text("Undone: calc.py").wait_for()
     assert path.read_text() == "def add(a, b):\n    return a - b\n"
     assert page.evaluate("window.hacked") is None
     keep_screenshot(page, "real-done")
