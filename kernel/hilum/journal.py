@@ -137,6 +137,7 @@ class Journal:
     def has_in_memory(self, after: int) -> bool:
         """Return whether all events after a sequence number can be read without the store."""
         return self._log.last - after <= len(self._recent)
+
     def drop_replaced(self, event: Event) -> None:
         """Drop the streamed output that an event in the log replaces."""
         if isinstance(event, ModelAnswered | ModelFailed | RunEnded):
