@@ -15,6 +15,7 @@ from hilum import HilumError, UsageError
 from hilum.errors import E_INTERNAL, E_INTERRUPTED, E_UNREACHABLE
 
 from hilum_serve.mirror import Mirror
+from hilum_serve.problems import ErrorReply
 
 SILENCE_SECONDS = 25.0
 """Seconds without anything on the event stream after which the client connects again."""
@@ -197,11 +198,9 @@ class ServerConnection:
 def read_error(status: int, content: bytes) -> HilumError:
     """Return the error that a response reports."""
     try:
-        data = msgspec.json.decode(content, type=dict[str, str])
-        code = data["code"]
-        message = data["message"]
-    except (msgspec.MsgspecError, KeyError):
+        reply = msgspec.json.decode(content, type=ErrorReply)
+    except msgspec.MsgspecError:
         text = f"The server answered with the status {status} and no explanation."
         return HilumError(text, code=E_INTERNAL)
     kind = UsageError if 400 <= status < 500 else HilumError
-    return kind(message, code=code, hint=data.get("hint", ""))
+    return kind(reply.message, code=reply.code, hint=reply.hint)

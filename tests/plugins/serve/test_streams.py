@@ -243,11 +243,9 @@ async def test_an_error_of_the_store_is_answered_before_a_stream_begins(
         monkeypatch.setattr(served.hub.store, "info", fail)
         answer = await client.get(f"/api/sessions/{hosted.id}/stream")
         assert answer.status_code == 503
-        assert answer.json() == {
-            "code": "E_STORE",
-            "message": "The disk is full.",
-            "hint": "Make room.",
-        }
+        reply = answer.json()
+        assert (reply["code"], reply["message"]) == ("E_STORE", "The disk is full.")
+        assert reply["hint"] == "Make room."
     assert "Traceback" not in capsys.readouterr().err
 
 
@@ -490,9 +488,11 @@ async def test_a_client_that_is_ahead_of_the_log_gets_the_same_error_everywhere(
                 await client.get(f"{address}/stream", headers=returning),
             ]
             for answer in answers:
-                assert (answer.status_code, answer.json()) == (400, expected)
+                assert answer.status_code == 400
+                assert expected.items() <= answer.json().items()
             async with served.socket(hosted.id, after=after) as socket:
-                assert await socket.receive() == [{"type": "error", "status": 400, **expected}]
+                [element] = await socket.receive()
+                assert {"type": "error", "status": 400, **expected}.items() <= element.items()
             # Readers of the view get a snapshot in place of what they have.
             async with served.socket(hosted.id, after=after, vocabulary="view") as socket:
                 await socket.read_until(type="snapshot")

@@ -240,7 +240,7 @@ def test_each_state_of_a_sub_agent_is_named_and_marked(server, open_session, siz
     for status, english, chinese, color in AGENT_STATES:
         ended = status not in ("queued", "running", "waiting_for_approval")
         facts = {"ended": True, "answer": f"It was {status}.", "seconds": 12.4} if ended else {}
-        server.change(started=[started("1", "Explore it", status, **facts)])
+        server.change(started=[started("1", "Explore it", status, call="c1", **facts)])
         tag = shown.locator(f".tag.{status}")
         tag.wait_for()
         assert tag.inner_text() == (chinese if language == "zh" else english)

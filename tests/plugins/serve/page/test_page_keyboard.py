@@ -113,6 +113,7 @@ def test_dialogs_return_the_focus_to_what_opened_them(server, open_session):
     page.locator(".composer textarea:focus").wait_for()
     page.keyboard.press("Escape")
     page.evaluate("document.activeElement.blur()")
+    page.locator(".dialog").wait_for(state="detached")
     page.keyboard.press("?")
     page.locator(".dialog").wait_for()
     page.keyboard.press("Escape")
