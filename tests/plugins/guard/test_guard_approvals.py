@@ -134,3 +134,78 @@ async def test_a_rejection_reaches_the_model_with_its_reason(bench):
         await run.wait()
     assert kit.results[-1].code == E_REJECTED
     assert "use tox" in kit.results[-1].text
+
+
+CHANGED = "changed after approval was requested"
+
+
+@pytest.mark.parametrize(
+    ("name", "command", "before", "after"),
+    [
+        ("go.sh", "sh go.sh", "echo fine\n", "echo fine\ntouch made\n"),
+        ("go.sh", "sh go.sh", "echo fine\n", "git push --force\n"),
+        ("go.sh", "sh ./go.sh", "echo fine\n", "cat .env\n"),
+        ("go.sh", "sh go.sh", "echo fine\n", "#" * 250_000 + "\ntouch made\n"),
+        ("go.sh", "sh go.sh", "echo fine\n", "if; then ((\ntouch made\n"),
+        ("go.sh", "sh go.sh", "echo fine\n", "sh inner.sh\n"),
+        ("Makefile", "make check", "check:\n\techo fine\n", "check:\n\ttouch made\n"),
+        ("package.json", "npm test", '{"scripts": {"test": "echo fine"}}', None),
+        ("x.py", "python3 x.py", "print(1)\n", "open('made', 'w')\n"),
+        (
+            "Makefile",
+            "make check",
+            "check:\n\techo fine\n",
+            "check:\n\ttouch made\n" + "#" * 250_000,
+        ),
+        ("tool", "./tool", "#!/usr/bin/env python3\n", "#!/usr/bin/env python3\nprint(1)\n"),
+    ],
+)
+@pytest.mark.parametrize("remember", ["once", "session"])
+async def test_an_answer_does_not_cover_what_a_script_contains_later(
+    bench, answered, name, command, before, after, remember
+):
+    """The user approved what the script contained at the question."""
+    if after is None:
+        after = before.replace("echo fine", "touch made")
+    kit = await bench(*PLUGINS, approve="ask_first", files={name: before, "inner.sh": "touch b"})
+    file = kit.workspace / name
+    file.chmod(0o755)
+    result = await answered(
+        kit,
+        "run_terminal_cmd",
+        command=command,
+        remember=remember,
+        meanwhile=lambda: file.write_text(after),
+    )
+    assert result.code == E_DENIED
+    assert CHANGED in result.text
+    assert not (kit.workspace / "made").exists()
+
+
+async def test_an_answer_covers_a_script_that_does_less_now(bench, answered):
+    kit = await bench(*PLUGINS, approve="ask_first", files={"go.sh": "touch made\ntouch more\n"})
+    file = kit.workspace / "go.sh"
+    result = await answered(
+        kit,
+        "run_terminal_cmd",
+        command="sh go.sh",
+        meanwhile=lambda: file.write_text("touch made\n"),
+    )
+    assert result.code == ""
+    assert (kit.workspace / "made").exists()
+
+
+@pytest.mark.parametrize(
+    ("after", "runs"), [("echo fine\n", True), ("git push --force\n", False), ("cat .env\n", False)]
+)
+async def test_edited_arguments_do_not_cover_new_dangers_in_a_script(bench, after, runs):
+    """The user wrote the arguments, but not what the script contains."""
+    kit = await bench(*PLUGINS, approve="ask_first", files={"go.sh": "echo fine\n", ".env": "A=b"})
+    kit.model.next(use("run_terminal_cmd", command="sh go.sh"), say("Then so."))
+    run = await kit.start("x")
+    event = await kit.wait_for(ApprovalAsked)
+    (kit.workspace / "go.sh").write_text(after)
+    kit.session.answer(event.id, True, arguments='{"command": "sh go.sh now && touch made"}')
+    await run.wait()
+    assert (kit.workspace / "made").exists() == runs
+    assert (CHANGED in kit.results[-1].text) != runs

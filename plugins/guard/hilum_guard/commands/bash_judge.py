@@ -99,6 +99,7 @@ def _describe(
         complete=not unread,
         implied=tuple(map(_convert, (*implied, *scripts.found))),
         unresolved=tuple(Unresolved(_convert(simple).words, why) for simple, why in unresolved),
+        unread=scripts.unread,
     )
 
 

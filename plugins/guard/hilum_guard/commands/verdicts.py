@@ -101,6 +101,8 @@ class CommandVerdict:
             Git alias, a workspace script or ``python -m``. Ask and deny rules apply to these
             commands; allow rules apply to ``commands``.
         unresolved: Commands that may run something unknown, such as an unknown sub-command of Git.
+        unread: A text for each script that the text runs and that could not be read completely; the
+            text changes if the script does.
     """
 
     kind: Literal["block", "ask", "auto"]
@@ -111,6 +113,7 @@ class CommandVerdict:
     grave: str = ""
     implied: tuple[SimpleCommand, ...] = ()
     unresolved: tuple[Unresolved, ...] = ()
+    unread: tuple[str, ...] = ()
 
     @property
     def all_commands(self) -> tuple[SimpleCommand, ...]:
