@@ -45,6 +45,7 @@ class JudgeRequest:
         describe_tools: Returns the tools that rules can be checked against, by name.
         catalog: The permission categories of the tools, by name.
         approve: The approval policy.
+        grants: The scopes of the lasting approvals in the session.
         kind: The kind of session, for rules that apply to one kind only.
         enforced: What the sandbox enforces, or None if not determined yet.
         offline: Whether the sandbox denies network access to commands.
@@ -67,6 +68,7 @@ class JudgeRequest:
     describe_tools: Callable[[], Mapping[str, KnownTool]]
     catalog: Mapping[str, str]
     approve: str
+    grants: frozenset[str]
     kind: str
     enforced: Enforcement | None
     offline: bool
@@ -194,4 +196,5 @@ def _make_gate(request: JudgeRequest, rules: rule_files.Rules, call: CheckedCall
         catalog=request.catalog,
         executed=executed,
         run_unsandboxed=request.run_unsandboxed,
+        grants=request.grants,
     )

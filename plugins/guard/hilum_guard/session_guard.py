@@ -228,6 +228,7 @@ class Guard:
             describe_tools=partial(describe_tools, dict(self._session.tools)),
             catalog=self._list_tools(),
             approve=self._session.approve,
+            grants=self._session.grants,
             kind=self._session.kind,
             enforced=self.sandbox.known,
             offline=self._settings.network == "none",
