@@ -196,7 +196,14 @@ class Kernel:
         info = SessionInfo(identity, workspace, kind, title, now, now, forked=forked)
         return info, await self.store.create(info)
 
-    async def fork(self, session: str, upto: int | None = None, *, queued: bool = True) -> str:
+    async def fork(
+        self,
+        session: str,
+        upto: int | None = None,
+        *,
+        queued: bool = True,
+        grants: bool = True,
+    ) -> str:
         """Copy a session, or its events up to ``upto``, into a new one, and return its id.
 
         The copy allows no more than the session allows now: approvals that were revoked after
@@ -208,6 +215,8 @@ class Kernel:
             upto: Sequence number of the last event to copy; all events by default.
             queued: Whether to keep prompts that are still queued at ``upto``. Otherwise queued
                 prompts do not run in the copy.
+            grants: Whether the copy keeps the session's lasting approvals. A later revocation in
+                the session does not reach the copy.
         """
         old = await self.store.info(session)
         left_out = set() if queued else await self._find_queued(old.id, upto)
@@ -215,7 +224,8 @@ class Kernel:
         try:
             # The copy keeps all sequence numbers.
             settings = self.read_settings(Path(unspell_folder(old.workspace)))
-            restrictions = ForkRestrictions(upto, settings.get(KernelSettings).approve)
+            policy = settings.get(KernelSettings).approve
+            restrictions = ForkRestrictions(upto, policy, grants=grants)
             last = 0
             prompts = 0
             while events := await self.store.read(old.id, last):

@@ -37,6 +37,21 @@ async def test_a_revoked_approval_stays_revoked_in_a_copy_of_earlier_events(benc
         assert session.grants == {"execute"}
 
 
+async def test_a_copy_can_leave_out_lasting_approvals(bench):
+    kit = await bench(TOOLS, answers=[use("execute", n=1), "ok"], approve="ask_first")
+    run = await kit.start("x")
+    asked = await kit.wait_for(ApprovalAsked)
+    kit.session.answer(asked.id, True, remember="session")
+    with kit.guard():
+        await run.wait()
+    whole = await kit.kernel.fork(kit.session.id, grants=False)
+    part = await kit.kernel.fork(kit.session.id, kit.session.journal.last - 1, grants=False)
+    for copy in (whole, part, await kit.kernel.fork(whole)):
+        async with kit.kernel.open_session(resume=copy) as session:
+            assert session.grants == frozenset()
+    assert kit.session.grants == {"execute"}
+
+
 async def test_a_stricter_policy_stays_in_a_copy_of_earlier_events(bench):
     kit = await bench(TOOLS, approve="auto")
     kit.session.set(approve="ask_first")
