@@ -53,6 +53,11 @@ class ForkRestrictions:
                 if is_copied:
                     self._copied_policy = event.approve
 
+    def assume_strictest(self) -> None:
+        """Restrict the copy as far as possible, because the later events cannot be read."""
+        self._keeps_grants = False
+        self._policy = _FROM_STRICT[0]
+
     def _apply_approval(self, event: AnyEvent) -> None:
         """Note a copied event that gives or revokes a lasting approval."""
         if isinstance(event, ApprovalAsked):

@@ -354,7 +354,8 @@ def read_events(
         limit: Maximum number of events.
 
     Raises:
-        StoreError: An event is damaged or missing; the message identifies the event.
+        StoreError: An event is damaged or missing, also at the end; the message identifies the
+            event.
     """
     first = number << SEQ_BITS
     rows = connection.execute(
@@ -379,7 +380,50 @@ def read_events(
                     " delete it."
                 ),
             ) from None
+    if len(rows) < limit:
+        check_end(connection, path, session, number)
     return events
+
+
+def check_end(connection: sqlite3.Connection, path: Path, session: str, number: int) -> None:
+    """Check that a session still has its last events.
+
+    Each append writes the events and their number in one transaction, so the two are equal even
+    after a crash.
+
+    Args:
+        connection: A connection that belongs to this thread.
+        path: The file, for messages.
+        session: The session's id, for messages.
+        number: The session's number.
+
+    Raises:
+        StoreError: Events are missing at the end.
+    """
+    first = number << SEQ_BITS
+    # A single statement sees one state of the file, although other processes may be writing.
+    row = connection.execute(
+        "SELECT events, (SELECT max(key) FROM events WHERE key > ? AND key <= ?)"
+        " FROM sessions WHERE number = ?",
+        (first, first | SEQ_MASK, number),
+    ).fetchone()
+    if row is None:  # the session was deleted in the meantime
+        return
+    count, key = row
+    last = (key or 0) & SEQ_MASK
+    if not isinstance(count, int) or last >= count:
+        return
+    if last:
+        hint = (
+            f"Other sessions are not affected; fork this session up to event {last}, or delete it."
+        )
+    else:
+        hint = "Other sessions are not affected; delete this session."
+    raise StoreError(
+        f"Session {session} in {path} is damaged: of its {count} events, those after event {last}"
+        " are missing.",
+        hint=hint,
+    )
 
 
 def session_info(row: tuple[object, ...]) -> SessionInfo:

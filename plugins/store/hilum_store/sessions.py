@@ -20,6 +20,7 @@ from hilum_store.database import (
     SEQ_MASK,
     Database,
     Durability,
+    check_end,
     read_events,
     session_info,
 )
@@ -131,6 +132,9 @@ class SessionTable:
             # The description is read again, because it could have changed before the lease was
             # acquired.
             _, info = self.find(info.id)
+            # New events must not take the numbers of lost ones.
+            with self._database.side() as side:
+                check_end(side, self._database.path, info.id, number)
             return self._log(lease, number, holder, info, self._database.last(number))
         except BaseException:
             lease.release()

@@ -482,3 +482,39 @@ async def test_a_sound_file_gets_what_a_killed_process_left(
     await store.close()
     assert path.read_bytes() != before
     assert not path.with_name(f"{path.name}-wal").exists()
+
+
+@pytest.mark.parametrize(("kept", "hint"), [(13, "up to event 13"), (0, "delete this session")])
+async def test_lost_events_at_the_end_are_damage(path: Path, kept: int, hint: str) -> None:
+    """Otherwise a session would continue as if the events had never happened."""
+    await fill(path, events=27)
+    connection = sqlite3.connect(path)
+    connection.execute("DELETE FROM events WHERE (key & 255) > ? AND (key >> 32) = 1", (kept,))
+    connection.commit()
+    connection.close()
+    store = SqliteStore(path)
+    for use in (store.read, store.open):
+        with pytest.raises(StoreError, match=f"those after event {kept} are missing") as caught:
+            await use("s0")
+        assert caught.value.code == "E_STORE"
+        assert hint in caught.value.hint
+    if kept:
+        assert [event.seq for event in await store.read("s0", limit=kept)] == [*range(1, kept + 1)]
+    assert len(await store.read("s1")) == 27
+    await store.delete("s0")
+    await store.close()
+
+
+async def test_a_crash_in_an_append_is_no_damage(path: Path) -> None:
+    """The events and their number are written together or not at all."""
+    await fill(path, events=3)
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("BEGIN IMMEDIATE")
+    connection.execute("UPDATE sessions SET events = 4 WHERE number = 1")
+    connection.close()
+    store = SqliteStore(path)
+    assert len(await store.read("s0")) == 3
+    log = await store.open("s0")
+    log.append([fact(4)])
+    assert len(log.read()) == 4
+    await store.close()
