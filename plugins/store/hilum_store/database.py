@@ -142,6 +142,7 @@ class Database:
         """Open another connection without writing anything."""
         # mode=rw: SQLite must never create the file, because it would have the wrong permissions.
         connection = self._connect("rw", LOCK_TIMEOUT)
+        connection.text_factory = decode_text
         try:
             connection.execute(f"PRAGMA synchronous = {self._synchronous}")
             connection.execute("PRAGMA wal_autocheckpoint = 0")  # see checkpoint.py
@@ -426,6 +427,37 @@ def check_end(connection: sqlite3.Connection, path: Path, session: str, number: 
     )
 
 
-def session_info(row: tuple[object, ...]) -> SessionInfo:
-    """Create a session's description from a row of ``FIELDS``."""
-    return msgspec.convert(dict(zip(SessionInfo.__struct_fields__, row, strict=True)), SessionInfo)
+def session_info(row: tuple[object, ...]) -> tuple[SessionInfo, tuple[str, ...]]:
+    """Create a session's description from a row of ``FIELDS``.
+
+    Returns:
+        The description, and the names of the damaged fields. These have their default values, and
+        the title names them.
+    """
+    try:
+        # This is much faster than field by field, and nearly always enough.
+        whole = dict(zip(SessionInfo.__struct_fields__, row, strict=True))
+        return msgspec.convert(whole, SessionInfo), ()
+    except msgspec.ValidationError:
+        pass
+    values: dict[str, object] = {"id": "(damaged)", "workspace": ""}
+    damaged = []
+    for field, value in zip(msgspec.structs.fields(SessionInfo), row, strict=True):
+        try:
+            values[field.name] = msgspec.convert(value, field.type)
+        except msgspec.ValidationError:
+            damaged.append(field.name)
+    if damaged:
+        values["title"] = f"(damaged: {', '.join(damaged)})"
+    return SessionInfo(**values), tuple(damaged)  # type: ignore[arg-type]
+
+
+def decode_text(data: bytes) -> str | bytes:
+    """Return a stored text, or its bytes if they are no text.
+
+    The error that SQLite's module would raise would hide all other rows, too.
+    """
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data
