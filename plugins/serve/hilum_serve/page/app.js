@@ -171,7 +171,8 @@ class App {
 
   say(text, hint = '', kind = 'info', duration = TOAST) {
     const toast = { text, hint, kind };
-    this.toasts = [...this.toasts.slice(-2), toast];
+    const others = this.toasts.filter((other) => other.text !== text || other.hint !== hint);
+    this.toasts = [...others.slice(-2), toast];
     this.again();
     setTimeout(() => this._removeToast(toast), duration);
   }

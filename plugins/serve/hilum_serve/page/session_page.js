@@ -128,6 +128,10 @@ export class SessionPage {
   }
 
   close() {
+    const texts = this.decisions.writtenTexts();
+    if (texts.length) {
+      writeDraft(this.session, [...texts, this.composer.input.value].join('\n').trim());
+    }
     clearInterval(this.clock);
     this.find.close();
     clearTimeout(this.spansTimer);
@@ -169,7 +173,12 @@ export class SessionPage {
     const before = store.keys.length;
     const changes = store.apply(elements);
     if (changes.replaced) {
+      const texts = this.decisions.writtenTexts();
       this.decisions.reset();
+      if (texts.length) {
+        this._returnText(texts.join('\n')); // the ids may belong to other items now
+        this.say(t('text_kept'));
+      }
       this.rows.clear();
     }
     if (changes.gap) {
@@ -502,7 +511,7 @@ export class SessionPage {
   /** Offer to continue what an earlier process left; null if nothing is left. */
   _drawLeft() {
     const left = this.store.state.left ?? 0;
-    if (!left || this.store.isRunning() || this.store.waiting().length) {
+    if (!left || this.store.isRunning() || this.decisions.items().length) {
       return null;
     }
     return html`<section class="decision left" aria-label=${t('continue_run')}><div class="decision-head">
