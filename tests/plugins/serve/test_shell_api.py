@@ -157,6 +157,11 @@ async def test_background_commands_are_listed_and_stopped(project):
         assert (await api.get())["background"] == [command]
         missing = await api.call("POST", "/background/missing/stop")
         assert refusal(missing) == (404, "E_UNKNOWN")
+        output = f"/background/{command['id']}/output"
+        found = await api.wait_until(output, lambda found: found["output"])
+        assert found == {"command": "echo up; sleep 1000", "output": "up\n"}
+        missing = await api.call("GET", "/background/missing/output")
+        assert refusal(missing) == (404, "E_UNKNOWN")
         await api.post(f"/background/{command['id']}/stop")
         assert (await api.get("/background"))["commands"] == []
         # Readers of the page see that it has ended, although that is no event.

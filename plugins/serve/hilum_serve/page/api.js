@@ -173,6 +173,7 @@ export class SessionApi {
   stop(body = {}) { return this.change('POST', '/stop', body); }
   runShellLine(command) { return this.change('POST', '/shell', { command }); }
   stopShellLine(line) { return this.change('POST', `/shell/${id(line)}/stop`); }
+  backgroundOutput(command) { return this.get(`/background/${id(command)}/output`); }
   stopBackground(command) { return this.change('POST', `/background/${id(command)}/stop`); }
   resume() { return this.change('POST', '/resume'); }
   retry() { return this.change('POST', '/retry'); }

@@ -142,7 +142,7 @@ export class DecisionBar {
     }
     this.drawn = item;
     this._describe(item);
-    return html`<section class="decision" aria-label=${t('waiting_for_you')} data-kind=${item.kind} data-id=${item.id}>
+    return html`<section class="decision" aria-label=${t(this.page.app.can('decide') ? 'waiting_for_you' : 'agent_waiting_for_approval')} data-kind=${item.kind} data-id=${item.id}>
       ${this._drawItem(item, items)}
     </section>`;
   }
@@ -356,7 +356,7 @@ export class DecisionBar {
     const canStore = Boolean(facts.rule && file);
     return html`<div class="decision-scope" role="group" aria-label=${t('scope')}>
       <span class="segments">
-        ${['once', 'session', 'always'].map((scope) => html`<button type="button" aria-pressed=${String(this.remember === scope)} ?disabled=${scope === 'always' && !canStore} title=${scope === 'always' && canStore ? t('scope_stored', { file }) : nothing} @click=${choose(scope)}>${t(`scope_${scope}`)}</button>`)}
+        ${['once', 'session', 'always'].map((scope) => html`<button type="button" aria-pressed=${String(this.remember === scope)} ?disabled=${!this.page.app.can('decide') || (scope === 'always' && !canStore)} title=${scope === 'always' && canStore ? t('scope_stored', { file }) : nothing} @click=${choose(scope)}>${t(`scope_${scope}`)}</button>`)}
       </span>
       ${this.remember === 'once' ? nothing : html`<span class="rule">${t('scope_covers')} <code>${showHidden(this.remember === 'always' ? facts.rule || covers : covers)}</code></span>`}
       ${this.remember === 'always' ? html`<span class="quiet rule-file">${t('scope_stored_in')} <code>${showHidden(file)}</code></span>` : nothing}

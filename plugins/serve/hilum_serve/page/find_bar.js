@@ -375,10 +375,17 @@ export class FindBar {
     </div>`, this.element);
   }
 
+  /** Return the part of an entry in which a hit is; for a text, whose it is. */
+  _part(hit) {
+    const { kind } = this.page.store.entries.get(hit.entry) ?? {};
+    const isText = hit.field === 'text' && (kind === 'prompt' || kind === 'answer');
+    return t(isText ? `find_in_${kind}` : `find_in_${hit.field}`);
+  }
+
   /** Return where a hit is, such as the agent and the tool. */
   _place(hit) {
     const { store } = this.page;
-    return [store.nameOf(hit.agent), hit.tool, t(`find_in_${hit.field}`)].filter(Boolean).join(' · ');
+    return [store.nameOf(hit.agent), hit.tool, this._part(hit)].filter(Boolean).join(' · ');
   }
 }
 

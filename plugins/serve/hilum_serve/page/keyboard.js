@@ -38,7 +38,7 @@ export function handleKey(event, app) {
   if (inInput) {
     return;
   }
-  if (event.key.length === 1 && isTypedOn()) {
+  if ((event.key.length === 1 || event.key === 'Enter') && isTypedOn()) {
     event.preventDefault(); // the space would scroll
     app.say(t('keys_off'), t('keys_off_hint'));
     return;

@@ -5,7 +5,7 @@ import { addressOf } from './addresses.js';
 import { SessionApi, server } from './api.js';
 import { Composer } from './composer.js';
 import { Connection } from './connection.js';
-import { readCommand } from './commands.js';
+import { backgroundDialog, readCommand } from './commands.js';
 import { copyText } from './copying.js';
 import { DecisionBar, describeWaiting } from './decisions.js';
 import { openDialog, pickDialog } from './dialogs.js';
@@ -452,6 +452,9 @@ export class SessionPage {
   }
 
   _notify() {
+    if (!this.app.can('decide')) {
+      return; // others decide
+    }
     for (const item of this.store.waiting()) {
       notify(item.id, t('waiting_for_you'), describeWaiting(item), () => this.focusDecision());
     }
@@ -570,6 +573,7 @@ export class SessionPage {
       resume: () => run(() => this.api.resume()),
       stopShellLine: (line) => run(() => this.api.stopShellLine(line)),
       stopBackground: (command) => run(() => this.api.stopBackground(command)),
+      showBackground: (command) => backgroundDialog(command, () => this.api.backgroundOutput(command.id)),
       repeatCall: (card) => run(() => this.api.repeat(card.call.id)),
       describeApprovals: () => this._describeApprovals(),
       withdraw: async (id, text) => {
@@ -577,6 +581,7 @@ export class SessionPage {
           this._returnText(text);
         }
       },
+      useText: (text) => this._returnText(text),
       takeBack: async (runId, text) => {
         if (await run(() => this.api.stop({ run: runId }))) {
           this._returnText(text);
@@ -654,7 +659,7 @@ export class SessionPage {
     const current = this.store.state[field] || actor[field];
     const items = found.map((each) => {
       const { name } = each;
-      return { value: name, label: each.label ?? name, about: each.about ?? translate(each.description ?? '', each.description_parts), current: each.current ?? name === current };
+      return { value: name, disabled: each.usable === false && name !== current, label: each.label ?? name, about: each.about ?? translate(each.description ?? '', each.description_parts), current: each.current ?? name === current };
     });
     const value = await pickDialog(title, items);
     if (value) {
@@ -797,14 +802,14 @@ function describeFiles(text, without, diffs = []) {
 
 function describeModel(model) {
   const facts = [];
+  if (model.usable === false) {
+    facts.push(model.problem ? t('model_unusable_why', { why: model.problem }) : t('model_unusable'));
+  }
   if (model.window) {
     facts.push(t('model_window', { n: formatTokens(model.window) }));
   }
   if (model.input !== null && model.output !== null) {
     facts.push(t('model_price', { input: model.input, output: model.output }));
-  }
-  if (model.problem) {
-    facts.push(model.problem);
   }
   return facts.join(' · ');
 }

@@ -220,7 +220,7 @@ def test_the_composer_follows_the_run(server, open_session):
 AGENT_STATES = [
     ("queued", "queued", "排队中", "accent"),
     ("running", "running", "运行中", "accent"),
-    ("waiting_for_approval", "waiting for you", "等待你处理", "accent"),
+    ("waiting_for_approval", "waiting for approval", "等待批准", "accent"),
     ("completed", "completed", "已完成", "added"),
     ("failed", "failed", "失败", "danger"),
     ("timed_out", "timed out", "已超时", "danger"),
