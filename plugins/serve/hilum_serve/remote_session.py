@@ -19,7 +19,12 @@ from hilum_view import Approval, SessionView
 from hilum_serve.mirror import Mirror, MirrorReader
 from hilum_serve.outbox import Outbox, PendingOperation
 from hilum_serve.remote_run import RemoteRun
-from hilum_serve.session_state import BackgroundState, SessionState, ShellLineState
+from hilum_serve.session_state import (
+    BackgroundOutput,
+    BackgroundState,
+    SessionState,
+    ShellLineState,
+)
 
 if TYPE_CHECKING:
     from hilum_serve.remote_server import RemoteServer
@@ -322,6 +327,11 @@ class RemoteSession:
         """Return the commands of agents that run in the background, oldest first."""
         found = await self.request("GET", "/background")
         return msgspec.convert(found["commands"], list[BackgroundState])
+
+    async def read_background_output(self, command: str) -> BackgroundOutput:
+        """Return a whole background command and the end of its output."""
+        found = await self.request("GET", f"/background/{quote(command, safe='')}/output")
+        return msgspec.convert(found, BackgroundOutput)
 
     async def stop_background(self, command: str) -> None:
         """Stop a command that runs in the background, with all its child processes."""

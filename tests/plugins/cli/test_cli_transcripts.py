@@ -54,18 +54,22 @@ def test_markdown_keeps_results_inside_their_block():
 def test_markdown_shows_titles_and_names_as_they_are():
     """A title with HTML or Markdown is text in the heading."""
     info = SessionInfo(
-        INFO.id, INFO.workspace, title="<b>x</b> & *a* `b` snake_case _c_ [d](e)", created=0, updated=0
+        INFO.id,
+        INFO.workspace,
+        title="<b>x</b> & *a* `b` snake_case _c_ [d](e)",
+        created=0,
+        updated=0,
     )
     call = ToolCall("c", "<i>read", "{}")
     events = [
         EVENTS[0],
-        ModelAnswered(agent="main", message=AssistantMessage((Text("Hm."), call), "a/<b>_", "calls")),
+        ModelAnswered(
+            agent="main", message=AssistantMessage((Text("Hm."), call), "a/<b>_", "calls")
+        ),
         CallDone(agent="main", result=ToolResult("c", "<i>read", (Text("1"),)), seconds=0.1),
     ]
     text = markdown(info, events)
-    assert text.startswith(
-        r"# \<b\>x\</b\> \& \*a\* \`b\` snake_case \_c\_ \[d\](e)" + "\n"
-    )
+    assert text.startswith(r"# \<b\>x\</b\> \& \*a\* \`b\` snake_case \_c\_ \[d\](e)" + "\n")
     assert r"## a/\<b\>\_" in text
     assert "<summary>&lt;i&gt;read · ok" in text
 

@@ -185,5 +185,6 @@ async def test_a_program_runs_commands_through_the_client(project):
         assert [each.id for each in await session.list_shell_lines()] == [line.id]
         await session.stop_shell_line(line.id)
         (command,) = await session.list_background()
+        assert (await session.read_background_output(command.id)).command == "sleep 1000"
         await session.stop_background(command.id)
         assert await session.list_background() == []

@@ -14,6 +14,7 @@ from hilum_serve.background_commands import list_background_commands
 from hilum_serve.operations import Call, operation
 from hilum_serve.problems import Problem
 from hilum_serve.session_state import (
+    BackgroundOutput,
     BackgroundState,
     ShellLineState,
     describe_background,
@@ -49,18 +50,6 @@ class BackgroundList(msgspec.Struct, frozen=True):
     """The commands that run in the background, oldest first."""
 
     commands: list[BackgroundState]
-
-
-class BackgroundOutput(msgspec.Struct, frozen=True):
-    """What a background command is and has written.
-
-    Attributes:
-        command: The whole command.
-        output: The end of its output, of both streams.
-    """
-
-    command: str
-    output: str
 
 
 @operation("GET", "/api/sessions/{session}/shell", rights="watch", returns=ShellLineList)

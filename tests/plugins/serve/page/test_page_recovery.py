@@ -147,7 +147,10 @@ def test_the_context_of_a_prompt_is_named_in_words(server, open_session, languag
 
 def test_an_unread_message_is_put_back_into_the_input(server, open_session):
     end = {"state": "stopped", "code": "", "error": "", "hint": "", "left": ""}
-    server.entries = [prompt(0, "Go"), entry(1, "outcome", end=end, unread=["Use uv.", "And ruff."])]
+    server.entries = [
+        prompt(0, "Go"),
+        entry(1, "outcome", end=end, unread=["Use uv.", "And ruff."]),
+    ]
     page = open_session()
     page.get_by_role("button", name="Put “Use uv.” into the input").click()
     wait_until(page, lambda: page.locator(".composer textarea").input_value() == "Use uv.")

@@ -18,7 +18,9 @@ def decided(server):
     return [
         each
         for each in server.asked
-        if each.method == "POST" and each.path.startswith(starts) and not each.path.endswith("shown")
+        if each.method == "POST"
+        and each.path.startswith(starts)
+        and not each.path.endswith("shown")
     ]
 
 
@@ -56,7 +58,9 @@ def test_a_reason_stays_when_another_page_answers_and_typing_accepts_nothing(
     page.get_by_role("button", name="Put into the input").click()
     wait_until(
         page,
-        lambda: page.locator(".composer textarea").input_value() == (TYPED + "and a last a").strip(),
+        lambda: (
+            page.locator(".composer textarea").input_value() == (TYPED + "and a last a").strip()
+        ),
     )
     page.locator(".decision[data-id=a1]").wait_for()
     assert page.locator(".answered-line").count() == 0
