@@ -22,6 +22,9 @@ PHRASES: tuple[tuple[str, str], ...] = (
         "A session in {folder} ended because of an error ({error}).",
     ),
     ("a_terminal_has_the_session_open_and", "A terminal has the session open and shares it."),
+    ("a_terminal_shares_this_conversation_alone", "A terminal shares this conversation alone."),
+    ("copy_it_there", "Copy it there."),
+    ("go_back_there_or_restore_only_the", "Go back there, or restore only the files here."),
     ("a_user_rule_denies_it", "A user rule denies it: {rule} ({source})."),
     (
         "a_user_rule_may_deny_it_run",

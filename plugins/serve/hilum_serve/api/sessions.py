@@ -16,6 +16,7 @@ from hilum_serve.api.shared_types import (
     NoResult,
     Seq,
     change_session_settings,
+    refuse_shared,
     refuse_while_working,
     require_right,
 )
@@ -361,6 +362,7 @@ async def delete_session(call: Call[None, None]) -> NoResult:
 async def fork_session(call: Call[None, ForkRequest]) -> SessionCopy:
     """Copy a session, or its events up to one of them, into a new session."""
     hosted = call.hosted
+    refuse_shared(hosted, "Copy it there.")
     at = call.body.at
     if at > hosted.last:
         message = f"The session has only {hosted.last} events."

@@ -38,7 +38,8 @@ export class FindBar {
     this.isComplete = true; // whether all entries were searched
     this.isSearching = false;
     this.changed = Infinity; // the oldest entry that changed since it was searched
-    this.shown = 0; // counts what was revealed, so that only the last one goes on
+    // Counts what was revealed, so that only the last one goes on, also after a reset.
+    this.shown = (this.shown ?? 0) + 1;
   }
 
   /** Open the field, or select its text if it is open. */

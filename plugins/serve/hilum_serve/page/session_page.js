@@ -431,12 +431,9 @@ export class SessionPage {
     }
     this.following = false;
     this.list.follows = false;
-    while (this.store.first !== null && id < this.store.first) {
-      const { first } = this.store;
-      await this._loadOlder();
-      if (this.store.first === first) {
-        return; // the error has been reported
-      }
+    await this.loadUntil(id);
+    if (id < this.store.first) {
+      return; // the server did not answer, which has been reported
     }
     this.app.closeDrawers();
     this.list.scrollToKey(id);
@@ -574,7 +571,7 @@ export class SessionPage {
       stopShellLine: (line) => run(() => this.api.stopShellLine(line)),
       stopBackground: (command) => run(() => this.api.stopBackground(command)),
       showBackground: (command) => backgroundDialog(command, () => this.api.backgroundOutput(command.id)),
-      repeatCall: (card) => run(() => this.api.repeat(card.call.id)),
+      repeatCall: (card) => run(() => this.api.repeat(card.call.id, card.id)),
       describeApprovals: () => this._describeApprovals(),
       withdraw: async (id, text) => {
         if (await run(() => this.api.withdraw(id, this.store.agent ?? 'main'))) {
@@ -596,7 +593,7 @@ export class SessionPage {
       set: (body) => run(() => this.api.set(body)),
       compact: (focus) => run(() => this.api.compact(focus ? { focus } : {})),
       loadResult: async (card, offset, limit) => {
-        return attempt(() => this.api.result(card.call.id, offset, limit));
+        return attempt(() => this.api.result(card.call.id, card.id, offset, limit));
       },
       loadAnswer: (entry) => attempt(() => this._loadAnswer(entry)),
       completeFiles: async (text, signal) => {
@@ -668,12 +665,14 @@ export class SessionPage {
   }
 
   async _undo(body) {
+    // What happens while the preview is read must not be undone in its place.
+    const seen = this.api.seen();
     const preview = await this.app.attempt(() => this.api.previewUndo(body));
     if (preview === null) {
       return;
     }
     if (await undoDialog(preview, t('undo_title'), t('undo'))) {
-      const done = await this.app.attempt(() => this.api.undo(body));
+      const done = await this.app.attempt(() => this.api.undo(body, seen));
       if (done !== null) {
         this.say(describeFiles('undone_files', 'undone', done.diffs));
       }
@@ -681,9 +680,10 @@ export class SessionPage {
   }
 
   async _redo() {
+    const seen = this.api.seen();
     const preview = await this.app.attempt(() => this.api.previewRedo());
     if (preview !== null && await undoDialog(preview, t('redo_title'), t('redo'))) {
-      const done = await this.app.attempt(() => this.api.redo());
+      const done = await this.app.attempt(() => this.api.redo(seen));
       if (done !== null) {
         this.say(describeFiles('redone_files', 'redone', done.diffs));
       }
@@ -706,14 +706,16 @@ export class SessionPage {
   async _rewindTo(point) {
     const { to } = point;
     let preview = null;
+    let seen = this.api.seen();
     const choice = await rewindDialog(point.text, async () => {
+      seen = this.api.seen();
       preview = await this.app.attempt(() => this.api.previewRewind({ to }));
       return preview;
     });
     if (!choice) {
       return;
     }
-    const done = await this.app.attempt(() => this.api.rewind({ to, ...choice }));
+    const done = await this.app.attempt(() => this.api.rewind({ to, ...choice }, seen));
     if (done === null) {
       return;
     }
