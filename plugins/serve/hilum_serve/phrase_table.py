@@ -655,6 +655,7 @@ PHRASES: tuple[tuple[str, str], ...] = (
     ("the_file_is_larger_than_bytes", "The file is larger than {n} bytes."),
     ("the_folder_in_which_git_runs_is", "the folder in which Git runs is unknown"),
     ("the_folder_no_longer_exists", "The folder {path} no longer exists."),
+    ("the_folder_was_replaced_by_a_link", "The folder {path} was replaced by a link."),
     (
         "the_folder_that_it_changes_to_is",
         "The folder that it changes to is known only at run time.",

@@ -367,7 +367,10 @@ async def fork_session(call: Call[None, ForkRequest]) -> SessionCopy:
     if at > hosted.last:
         message = f"The session has only {hosted.last} events."
         raise Problem(404, E_UNKNOWN, message, "Use 0 to copy all of them.")
-    copy = await hosted.session.kernel.fork(hosted.id, at or None, queued=False)
+    # Whoever may not approve calls must not get approvals that nobody can revoke in the original.
+    copy = await hosted.session.kernel.fork(
+        hosted.id, at or None, queued=False, grants=call.user.may("approve")
+    )
     return SessionCopy(copy)
 
 

@@ -379,6 +379,7 @@ export const PHRASES = [
   ['the_folder_in_which_git_runs_is', 'Git 运行所在的文件夹未知'],
   ['the_folder_no_longer_exists', '文件夹 {path} 已不存在。'],
   ['the_folder_that_it_changes_to_is', '运行时才能确定它切换到的文件夹。'],
+  ['the_folder_was_replaced_by_a_link', '文件夹 {path} 已被链接取代。'],
   ['the_folder_that_it_runs_in_is', '运行时才能确定它所在的文件夹。'],
   ['the_gateway_of_failed', '{provider} 的网关出错：{kind}：{error}。'],
   ['the_history_in', '{path} 中的历史'],
