@@ -603,6 +603,10 @@ PHRASES: tuple[tuple[str, str], ...] = (
         "The certificates for checking {host} cannot be loaded: {error}.",
     ),
     (
+        "the_change_is_not_shown_here_because",
+        "The change is not shown here, because it contains a secret.",
+    ),
+    (
         "the_command_combines_a_line_continuation_with",
         "The command combines a line continuation with quotes, a here-document or a comment.",
     ),

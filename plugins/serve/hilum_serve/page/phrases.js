@@ -346,6 +346,7 @@ export const PHRASES = [
   ['the_certificate_is_for_another_name_check', '证书属于另一个名称：请检查基础 URL 中的主机。'],
   ['the_certificate_of_is_not_accepted', '不接受 {host} 的证书：{error}。'],
   ['the_certificates_for_checking_cannot_be_loaded', '无法加载用于检查 {host} 的证书：{error}。'],
+  ['the_change_is_not_shown_here_because', '此更改包含机密，因此不在此显示。'],
   ['the_command_combines_a_line_continuation_with', '命令把续行与引号、here-document 或注释混用。'],
   ['the_command_contains_characters_that_no_command', '命令中含有任何命令都不需要的字符。'],
   ['the_command_could_not_be_read', '无法读取该命令（{error}）。'],
