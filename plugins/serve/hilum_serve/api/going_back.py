@@ -26,6 +26,7 @@ from hilum_serve.api.shared_types import Seq, refuse_while_working
 from hilum_serve.hub import HostedSession
 from hilum_serve.operations import Call, operation
 from hilum_serve.problems import Problem
+from hilum_serve.seen import deciding_alone
 from hilum_serve.shown_files import DiffFacts, describe_diffs
 
 
@@ -234,7 +235,7 @@ async def redo(call: Call[None, None]) -> PreviewFacts:
 async def _undo(call: Call[Any, Any], scope: Any, name: str, *, merge: bool) -> PreviewFacts:
     hosted = call.hosted
     history = find_history(hosted.session)
-    async with hosted.lock:
+    async with deciding_alone(call, _files_changed_at):
         preview = await history.preview_undo(scope, name, merge=merge)
         # Files that the preview skips are skipped; the user saw them before agreeing.
         await history.undo(scope, name, keep_going=bool(preview.skipped), merge=merge)
@@ -320,8 +321,8 @@ async def rewind_session(call: Call[None, RewindRequest]) -> Rewound:
     """Go back to before a prompt: the conversation, the files or both. Nothing is lost."""
     hosted = call.hosted
     wanted = call.body
-    refuse_while_working(hosted.session, "it cannot go back")
-    async with hosted.lock:
+    async with deciding_alone(call, _changed_at):
+        refuse_while_working(hosted.session, "it cannot go back")
         point = await _find_point(hosted, wanted.to)
         if not (wanted.conversation or wanted.files):
             raise Problem(400, E_BAD_ARGS, "Choose the conversation, the files or both.")
