@@ -132,8 +132,12 @@ class HostedSession:
 
     @property
     def is_busy(self) -> bool:
-        """Whether an operation, a reader, a run or a user's command needs the session open."""
-        return self._uses > 0 or bool(self.session.runs) or self.shell_lines.is_running
+        """Whether an operation, a reader, a run or a user's command needs the session open.
+
+        A command also does after its end, until the agent has read its output.
+        """
+        is_used = self._uses > 0 or self.shell_lines.is_running
+        return is_used or bool(self.session.runs) or len(self.session.unread_outputs) > 0
 
     def check_reached(self, after: int) -> None:
         """Check that the log has an event of which a client says that it has it.

@@ -30,7 +30,6 @@ from hilum_serve.api.shared_types import (
 from hilum_serve.hub import HostedSession
 from hilum_serve.operations import Call, operation
 from hilum_serve.problems import Problem
-from hilum_serve.shell_lines import join_attached
 
 MAX_WAIT = 60.0
 """Maximum number of seconds that a request waits for the end of a run."""
@@ -114,25 +113,9 @@ async def prompt(call: Call[None, NewPrompt]) -> StartedRun:
     check_agent(session, given.agent)
     piped = given.piped or not _may_interpret(call, given.text)
     images = [Image(image.media_type, image.data) for image in given.images]
-    lines = call.hosted.shell_lines
-    # Removed at once, so that another prompt does not contain them, too.
-    taken = lines.take_ended() if given.agent == "main" else []
-    is_read = False
-    try:
-        run = await session.prompt(
-            given.text,
-            agent=given.agent,
-            piped=piped,
-            attached=join_attached(taken, given.attached),
-            images=images,
-        )
-        # Nobody reads what comes with a command of a plugin.
-        is_read = run.reply is None
-    finally:
-        if taken and not is_read:
-            lines.put_back(taken)
-        if taken:
-            call.hosted.feed.note_state()
+    run = await session.prompt(
+        given.text, agent=given.agent, piped=piped, attached=given.attached, images=images
+    )
     return describe_run(run)
 
 
