@@ -29,6 +29,7 @@ from hilum_serve.problems import (
     find_status,
     make_reply,
 )
+from hilum_serve.queries import read_query
 from hilum_serve.repeated_requests import RepeatedRequests
 from hilum_serve.seen import check_seen
 from hilum_serve.users import User
@@ -159,7 +160,7 @@ class App:
                 f"This needs the right {operation.rights!r}; your token has {user.rights!r}.",
                 "Ask who runs the server for a token with more rights.",
             )
-        query = read_query(request, operation.query)
+        query = read_query(request.scope, operation.query)
         body = await _read_body(operation, request)
         if not operation.changes:
             return await self._perform(operation, request, user, path, query, body)
@@ -261,22 +262,6 @@ def _read_seen(request: Request) -> int:
     if seen > MAX_SEEN:
         raise Problem(400, E_SEEN, "Hilum-Seen is too large.")
     return seen
-
-
-def read_query(request: Request, kind: type[Any]) -> Any:
-    """Return the query of a request, converted to a type.
-
-    Raises:
-        Problem: A name is unknown or repeated, or a value has the wrong form (400).
-    """
-    pairs = request.query_params.multi_items()
-    values = dict(pairs)
-    if len(values) != len(pairs):
-        raise Problem(400, E_BAD_ARGS, "A name occurs twice in the query.")
-    try:
-        return msgspec.convert(values, kind, strict=False)
-    except msgspec.ValidationError as error:
-        raise Problem(400, E_BAD_ARGS, f"The query has a mistake: {error}.") from None
 
 
 async def _read_body(operation: Operation, request: Request) -> Any:

@@ -184,7 +184,7 @@ async def test_unknown_agents_and_models_without_access(project):
             assert refusal(response) == (404, "E_UNKNOWN"), path
         run = await api.run("Go.")
         assert (run["state"], run["code"]) == ("failed", "E_LLM_AUTH")
-        assert len([e for e in served.hub.list_hosted()[0].session.journal.since(0)
+        assert len([e for e in served.hub.find_hosted(api.session).session.journal.since(0)
                     if isinstance(e, RunStarted)]) == 1  # fmt: skip
 
 
