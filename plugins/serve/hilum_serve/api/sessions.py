@@ -306,8 +306,7 @@ async def change_session(call: Call[None, SessionChange]) -> SessionState:
     if change.title is not None:
         title = " ".join(change.title.split())
         await call.hub.store.rename(hosted.id, title)
-        hosted.title = title
-        hosted.feed.note_state()
+        hosted.rename(title)
     return await make_state(hosted)
 
 
@@ -324,7 +323,8 @@ async def close_session(call: Call[None, None]) -> NoResult:
     hosted = call.hub.find_hosted(info.id)
     if hosted is not None:
         _refuse_foreign(hosted)
-        await call.hub.close(info.id)
+    # It may also be opening.
+    await call.hub.close(info.id)
     return NoResult()
 
 
