@@ -278,7 +278,8 @@ class ApprovalAsked(Event, frozen=True):
 
     A lasting approval covers the calls that ``scope`` describes, or all calls of the tool if
     ``scope`` is empty. ``call`` is the call that would run. Once the question is shown (see
-    ``ApprovalShown``), the user has ``seconds`` seconds to answer.
+    ``ApprovalShown``), the user has ``seconds`` seconds to answer. ``effects`` is a hash of the
+    effects of the call that its arguments do not show; empty if there are none.
     """
 
     id: str
@@ -287,6 +288,7 @@ class ApprovalAsked(Event, frozen=True):
     reason: str = ""
     scope: str = ""
     seconds: float = 0.0
+    effects: str = ""
 
 
 class ApprovalShown(Event, frozen=True):
