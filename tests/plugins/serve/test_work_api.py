@@ -273,3 +273,22 @@ async def test_commands_that_are_not_words_need_the_right_to_administer(project,
         assert "AGENTS.md" in served.model.requests[-1].messages[-1].request
         await api.post("/prompts", {"text": "/srv:do it"})
         assert given == ["/srv:do it"]
+
+
+async def test_the_text_of_a_stopped_answer_stays_after_the_session_was_closed(project):
+    answers = [say("Half of an answer") + pause(1000)]
+    async with (
+        serving(project, answers=answers) as served,
+        open_api(served, project) as api,
+    ):
+        await api.post("/prompts", {"text": "Go."})
+        await api.wait_until("/entries", lambda page: "Half" in str(page["entries"]))
+        await api.post("/stop", {})
+        await api.wait_until("", lambda state: not state["running"])
+        await api.post("/close")
+        entries = (await api.get("/entries"))["entries"]
+        kinds = [each["kind"] for each in entries]
+        assert kinds == ["prompt", "answer", "outcome"]
+        assert (entries[1]["state"], entries[1]["text"]) == ("cut_off", "Half of an answer")
+        export = await api.call("GET", "/export", format="markdown")
+        assert "Half of an answer\n(cut off here)" in export.text
