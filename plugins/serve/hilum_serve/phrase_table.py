@@ -183,6 +183,10 @@ PHRASES: tuple[tuple[str, str], ...] = (
     ),
     ("do_without_this_host_if_it_is", "Do without this host; if it is needed, tell the user."),
     ("do_without_this_tool", "Do without this tool."),
+    (
+        "does_not_accept_images",
+        "{model} does not accept images; it reads only that an image was sent.",
+    ),
     ("does_not_name_its_host_plainly", "{address} does not name its host plainly."),
     ("does_the_whole_task_with_all_tools", "Does the whole task, with all tools."),
     ("ends_processes_by_name", "ends processes by name ({names})"),

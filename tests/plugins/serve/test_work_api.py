@@ -8,7 +8,7 @@ from api_calls import Api, check, open_api, refusal
 from hilum import Interpretation, ModelError, PromptCommand
 from hilum.events import RunStarted
 from hilum.messages import Image, ToolCall
-from hilum.testing import pause, plugin, say, use
+from hilum.testing import ScriptedModel, pause, plugin, say, use
 from hilum.testing.script import Answer
 from hilum_serve.tokens import add_token
 from served import serving
@@ -292,3 +292,16 @@ async def test_the_text_of_a_stopped_answer_stays_after_the_session_was_closed(p
         assert (entries[1]["state"], entries[1]["text"]) == ("cut_off", "Half of an answer")
         export = await api.call("GET", "/export", format="markdown")
         assert "Half of an answer\n(cut off here)" in export.text
+
+
+@pytest.mark.parametrize("accepts", [False, True])
+async def test_the_user_reads_that_the_model_accepts_no_images(project, accepts):
+    model = ScriptedModel(["A dot."], images=accepts)
+    async with serving(project, model=model) as served, open_api(served, project) as api:
+        image = {"media_type": "image/png", "data": base64.b64encode(PNG).decode()}
+        await api.run("What is it?", images=[image])
+        notices = [
+            e["text"] for e in (await api.get("/entries"))["entries"] if e["kind"] == "notice"
+        ]
+        told = "scripted/model does not accept images; it reads only that an image was sent."
+        assert notices == ([] if accepts else [told])

@@ -106,6 +106,7 @@ export const PHRASES = [
   ['do_without_this_command_if_it_is', '请不使用此命令；如有需要，请让用户运行它。'],
   ['do_without_this_host_if_it_is', '请不使用此主机；如有需要，请告诉用户。'],
   ['do_without_this_tool', '请不使用此工具。'],
+  ['does_not_accept_images', '{model} 不接受图片；它只会读到发送了图片。'],
   ['does_not_name_its_host_plainly', '{address} 没有明确写出主机。'],
   ['does_the_whole_task_with_all_tools', '使用全部工具完成整个任务。'],
   ['ends_processes_by_name', '按名称结束进程（{names}）'],
