@@ -198,7 +198,7 @@ class Door:
         if self._is_public(path):
             await self._app(scope, receive, answer.send)
             return
-        if _values(headers, b"sec-fetch-site")[:1] in (["cross-site"], ["same-site"]):
+        if not {"cross-site", "same-site"}.isdisjoint(_values(headers, b"sec-fetch-site")):
             raise _foreign_origin()
         caller = await self._identify(headers)
         method = scope.get("method", "GET")

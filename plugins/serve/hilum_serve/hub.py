@@ -483,13 +483,7 @@ class Hub:
         title: str,
         options: Mapping[str, Any],
     ) -> HostedSession:
-        if not await trio.to_thread.run_sync(workspace.is_dir):
-            raise Problem(
-                404,
-                E_NOT_FOUND,
-                f"The folder {workspace} no longer exists.",
-                "Restore the folder, or export or delete the session.",
-            )
+        await check_folder(workspace)
         given = {**self._options, **options}
         opening = partial(
             open_standard_session,
@@ -501,6 +495,9 @@ class Hub:
             environ=self._environ,
         )
         opened = await stack.enter_async_context(opening(**given))
+        # The folder may have been replaced since the check.
+        if opened.workspace.root != workspace:
+            raise _replaced(workspace)
         if not session and title:
             await opened.kernel.store.rename(opened.id, title)
         return HostedSession(opened, workspace, title, on_news=self.on_news)
@@ -572,6 +569,38 @@ async def _watch_branch(hosted: HostedSession) -> None:
                 hosted.branch = branch
                 hosted.feed.note_state()
         await trio.sleep(BRANCH_SECONDS)
+
+
+async def check_folder(workspace: Path) -> None:
+    """Check that a session's folder exists and has not been replaced by a link.
+
+    Tokens are limited to folders by their real paths, so a link would open another folder to them.
+
+    Args:
+        workspace: The real path that the folder had when the server started.
+
+    Raises:
+        Problem: The folder is missing or leads to another one (404).
+    """
+    if not await trio.to_thread.run_sync(workspace.is_dir):
+        raise Problem(
+            404,
+            E_NOT_FOUND,
+            f"The folder {workspace} no longer exists.",
+            "Restore the folder, or export or delete the session.",
+        )
+    if await trio.to_thread.run_sync(os.path.realpath, workspace) != str(workspace):
+        raise _replaced(workspace)
+
+
+def _replaced(workspace: Path) -> Problem:
+    # Where the link leads is not told, because the user may not be allowed to see that folder.
+    return Problem(
+        404,
+        E_NOT_FOUND,
+        f"The folder {workspace} was replaced by a link.",
+        "Restore the folder, or export or delete the session.",
+    )
 
 
 def unknown_session() -> Problem:

@@ -22,6 +22,9 @@ PHRASES: tuple[tuple[str, str], ...] = (
         "A session in {folder} ended because of an error ({error}).",
     ),
     ("a_terminal_has_the_session_open_and", "A terminal has the session open and shares it."),
+    ("a_terminal_shares_this_conversation_alone", "A terminal shares this conversation alone."),
+    ("copy_it_there", "Copy it there."),
+    ("go_back_there_or_restore_only_the", "Go back there, or restore only the files here."),
     ("a_user_rule_denies_it", "A user rule denies it: {rule} ({source})."),
     (
         "a_user_rule_may_deny_it_run",
@@ -671,6 +674,7 @@ PHRASES: tuple[tuple[str, str], ...] = (
     ("the_file_is_larger_than_bytes", "The file is larger than {n} bytes."),
     ("the_folder_in_which_git_runs_is", "the folder in which Git runs is unknown"),
     ("the_folder_no_longer_exists", "The folder {path} no longer exists."),
+    ("the_folder_was_replaced_by_a_link", "The folder {path} was replaced by a link."),
     (
         "the_folder_that_it_changes_to_is",
         "The folder that it changes to is known only at run time.",

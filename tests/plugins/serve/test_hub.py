@@ -198,6 +198,30 @@ async def test_a_folder_that_is_deleted_gives_a_clear_error(project):
             assert [each["id"] for each in listed.json()["sessions"]] == [hosted.id]
 
 
+async def test_a_folder_that_was_replaced_by_a_link_opens_no_other_folder(project, tmp_path):
+    """A token that is limited to the folder must not reach the folder that the link names."""
+    other = tmp_path / "private"
+    other.mkdir()
+    (other / "secret.txt").write_text("nothing for you")
+    async with serving(project) as served, served.client() as client:
+        closed = await served.hub.create(project, served.owner)
+        await served.hub.close(closed.id)
+        hosted = await served.hub.create(project, served.owner)
+        async with hosted.use():
+            project.rename(tmp_path / "moved")
+            project.symlink_to(other)
+            answers = [
+                await client.post("/api/sessions", json={"workspace": str(project)}),
+                await client.get(f"/api/sessions/{closed.id}/entries"),
+                await client.get(f"/api/sessions/{hosted.id}/complete?text=s"),
+            ]
+        for answer in answers:
+            assert answer.status_code == 404
+            assert "replaced by a link" in answer.text
+            assert "private" not in answer.text
+            assert "secret" not in answer.text
+
+
 async def test_sessions_of_other_folders_and_strange_ids_do_not_exist(project, tmp_path):
     other = tmp_path / "other"
     other.mkdir()

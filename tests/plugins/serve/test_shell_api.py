@@ -160,6 +160,11 @@ async def test_background_commands_are_listed_and_stopped(project):
         assert (await api.get())["background"] == [command]
         missing = await api.call("POST", "/background/missing/stop")
         assert refusal(missing) == (404, "E_UNKNOWN")
+        output = f"/background/{command['id']}/output"
+        found = await api.wait_until(output, lambda found: found["output"])
+        assert found == {"command": "echo up; sleep 1000", "output": "up\n"}
+        missing = await api.call("GET", "/background/missing/output")
+        assert refusal(missing) == (404, "E_UNKNOWN")
         await api.post(f"/background/{command['id']}/stop")
         assert (await api.get("/background"))["commands"] == []
         # Readers of the page see that it has ended, although that is no event.
@@ -183,6 +188,7 @@ async def test_a_program_runs_commands_through_the_client(project):
         assert [each.id for each in await session.list_shell_lines()] == [line.id]
         await session.stop_shell_line(line.id)
         (command,) = await session.list_background()
+        assert (await session.read_background_output(command.id)).command == "sleep 1000"
         await session.stop_background(command.id)
         assert await session.list_background() == []
 

@@ -22,7 +22,7 @@ from hilum.errors import E_BAD_ARGS, E_NOT_FOUND, E_UNKNOWN
 from hilum.events import AnyEvent
 from hilum.services import UndoPreview
 
-from hilum_serve.api.shared_types import Seq, refuse_while_working
+from hilum_serve.api.shared_types import Seq, refuse_shared, refuse_while_working
 from hilum_serve.hub import HostedSession
 from hilum_serve.operations import Call, operation
 from hilum_serve.problems import Problem
@@ -326,6 +326,8 @@ async def rewind_session(call: Call[None, RewindRequest]) -> Rewound:
         point = await _find_point(hosted, wanted.to)
         if not (wanted.conversation or wanted.files):
             raise Problem(400, E_BAD_ARGS, "Choose the conversation, the files or both.")
+        if wanted.conversation:
+            refuse_shared(hosted, "Go back there, or restore only the files here.")
         if wanted.files:
             history = find_history(hosted.session)
             if await preview_since(history, point.before, merge=wanted.merge) is None:
