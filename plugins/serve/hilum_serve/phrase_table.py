@@ -434,6 +434,10 @@ PHRASES: tuple[tuple[str, str], ...] = (
     ),
     ("may_run_something_that_cannot_be_read", "may run something that cannot be read ({names})"),
     ("may_send_secrets_over_the_network", "may send secrets over the network: {names}"),
+    (
+        "memory_asking_what_to_remember",
+        "memory: asking {model} what to remember of this run (setting longterm.write)",
+    ),
     ("mode", "mode: {mode}"),
     ("mode_approval_policy", "mode: {mode}, approval policy: {policy} ({meaning?})"),
     ("mode_model", "mode: {mode}, model: {model}"),
@@ -455,6 +459,7 @@ PHRASES: tuple[tuple[str, str], ...] = (
     ("no_files_have_been_changed_since_then", "No files have been changed since then."),
     ("no_prompt_follows_event", "No prompt follows event {n}."),
     ("no_reason_given", "no reason given"),
+    ("no_reason_given_2", "no reason given."),
     ("no_rule_can_describe_this_call", "No rule can describe this call."),
     (
         "no_sandbox_confines_it_and_you_allow",
