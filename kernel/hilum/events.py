@@ -395,7 +395,8 @@ class RunEnded(Event, frozen=True):
 
     ``text`` is the final answer. If the run has no final answer, ``commentary`` is the model's last
     text. ``done`` describes the finished work (tools that ran, files that were changed), ``left``
-    the remaining work; both are empty if the run completed.
+    the remaining work; both are empty if the run completed. ``unfinished`` is the text of the answer
+    that the model was writing when the run ended; the model does not read it again.
     """
 
     state: State
@@ -406,6 +407,7 @@ class RunEnded(Event, frozen=True):
     error: str = ""
     hint: str = ""
     left: str = ""
+    unfinished: str = ""
     turns: int = 0
     seconds: float = 0.0
     usage: Usage = Usage()
