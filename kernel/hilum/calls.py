@@ -29,7 +29,7 @@ from hilum.errors import (
 )
 from hilum.events import CallDone, CallStarted, UserNeeded
 from hilum.extras import advice_for_tool
-from hilum.hooks import PLUGIN_EXCEPTIONS, PluginFailure, unwrap_group
+from hilum.hooks import PLUGIN_EXCEPTIONS, PluginFailure, running_plugin, unwrap_group
 from hilum.hooks.failures import is_interrupt
 from hilum.messages import Image, Text, ToolCall, ToolResult, replace_surrogates
 from hilum.order import Claims, Place, claims_of, places, shown_paths
@@ -460,7 +460,7 @@ async def _run(
         place.released.set,
     )
     try:
-        with session._calls_in_flight.call(timed):
+        with session._calls_in_flight.call(timed), running_plugin(tool.plugin):
             await timed.run(lambda: tool.run(running))
     except trio.Cancelled:
         state.printed = _output_so_far(session, tool, running)

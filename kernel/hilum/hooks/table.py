@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Self
 
 import trio
 
+from hilum.hooks.current import running_plugin
 from hilum.hooks.failures import (
     HookError,
     Mistake,
@@ -253,11 +254,16 @@ class Table:
 
     async def first(self, hook: str, **arguments: Any) -> Any:
         """Call implementations in order until one returns a value; skip those that fail."""
+        _, value = await self.first_with_plugin(hook, **arguments)
+        return value
+
+    async def first_with_plugin(self, hook: str, **arguments: Any) -> tuple[str, Any]:
+        """Return the result of ``first`` with its plugin; ``("", None)`` if there is none."""
         for impl in self.registry.implementations(hook):
             value = await self._call(hook, impl, arguments)
             if value is not None and not isinstance(value, PluginFailure):
-                return value
-        return None
+                return impl.plugin, value
+        return "", None
 
     async def pipe(self, hook: str, over: str, **arguments: Any) -> Any:
         """Pass the argument named ``over`` from one implementation to the next.
@@ -362,7 +368,7 @@ class Table:
         failure: BaseException | None = None
         began = time.perf_counter()
         try:
-            with self.around():
+            with self.around(), running_plugin(impl.plugin):
                 yield faults
             # Only failures in a row count.
             del self._failures[impl.plugin]
