@@ -139,7 +139,9 @@ async def _run_one_call(
     """
     call = state.to_run
     try:
+        asked = trio.current_time()
         await place.wait()
+        state.waited = trio.current_time() - asked
         try:
             if not call.problem:
                 call = unwrap(call)
@@ -243,6 +245,7 @@ async def _execute(agent: Agent, state: CallState, place: Place) -> Output:
     if judged.call != prepared.call:
         prepared = _prepare(agent, judged.call)
         _move(place, prepared.claims)
+    asked = trio.current_time()
     await place.turn()
     tool = prepared.tool
     # Places order the calls in one response; locks order calls from different agents.
@@ -250,6 +253,7 @@ async def _execute(agent: Agent, state: CallState, place: Place) -> Output:
     async with AsyncExitStack() as stack:
         for lock in locks:
             await stack.enter_async_context(lock)
+        state.waited += trio.current_time() - asked
         reason = session.hooks.refusal()
         if reason:  # a gate may have closed while this call waited
             raise ToolDenied(reason)
@@ -263,6 +267,7 @@ async def _execute(agent: Agent, state: CallState, place: Place) -> Output:
             plugin=tool.plugin,
             paths=shown_paths(prepared.claims, session.workspace),
             aim=prepared.aim,
+            waited=round(state.waited, 3),
         )
         if judged.rewritten_by:
             started = replace(

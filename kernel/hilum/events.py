@@ -350,7 +350,8 @@ class CallStarted(Event, frozen=True):
     ``call`` is the call that runs; if plugins changed its arguments, ``original`` contains those
     that the model wrote, and ``rewritten_by`` lists the plugins. ``paths`` lists the paths that the
     call reads and writes, as declared by its tool; ``aim`` is a target that is not a path, such as
-    the program that a command runs.
+    the program that a command runs. ``waited`` is the time in seconds that the call waited for
+    other calls that use the same files or queues.
     """
 
     call: ToolCall
@@ -361,6 +362,7 @@ class CallStarted(Event, frozen=True):
     rewritten_by: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
     aim: str = ""
+    waited: float = 0.0
 
 
 class CallDone(Event, frozen=True):
@@ -458,6 +460,20 @@ class PluginFault(Event, frozen=True):
     hook: str
     error: str
     switched_off: bool = False
+
+
+class HookCalled(Event, frozen=True):
+    """A hook of a plugin took longer than the setting ``slow_hook``; written when it has ended.
+
+    ``call`` is the id of the call that the hook was called for, ``error`` the class of the exception
+    that it raised. Both may be empty.
+    """
+
+    plugin: str
+    hook: str
+    seconds: float
+    call: str = ""
+    error: str = ""
 
 
 class PluginEvent(Event, frozen=True):

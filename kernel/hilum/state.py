@@ -46,6 +46,7 @@ class CallState(msgspec.Struct):
         printed: The tool's output before the call was stopped, as checked by plugins.
         scope: The calls that a lasting approval would cover, as last shown to the user. The log
             contains the scope without secrets.
+        waited: Seconds that the call waited for other calls that use the same files or queues.
     """
 
     call: ToolCall
@@ -59,6 +60,7 @@ class CallState(msgspec.Struct):
     started: ev.CallStarted | None = None
     done: ev.CallDone | None = None
     began: float | None = None
+    waited: float = 0.0
 
     @property
     def to_run(self) -> ToolCall:

@@ -43,6 +43,7 @@ ALL_GATES = ""
 
 
 Observer = Callable[[str, str, str, float, BaseException | None], None]
+SlowReporter = Callable[[str, str, float, dict[str, Any], BaseException | None], None]
 
 
 class Table:
@@ -61,6 +62,9 @@ class Table:
         closed: For each gate, the plugins that implement it and are not working, each with the
             reason. A call that a closed gate would judge is refused. Plugins whose gates are not
             known are listed under ``ALL_GATES``.
+        slow_after: Seconds after which a call of an implementation counts as slow.
+        report_slow: Called after each slow call with the hook, the plugin, the seconds, the
+            arguments of the hook and the error.
     """
 
     # The class of the errors to raise for implementations that do not fit their hooks, and for
@@ -81,6 +85,8 @@ class Table:
         self.registry: Registry = registry or Registry(self.project, specs, self.error)
         self.gates: dict[str, set[str]] = {}
         self.closed: dict[str, dict[str, str]] = {}
+        self.slow_after: float = float("inf")
+        self.report_slow: SlowReporter | None = None
         self._failures: Counter[str] = Counter()
 
     def copy(self, report: Callable[[PluginFailure], None]) -> Self:
@@ -222,7 +228,7 @@ class Table:
         found: list[tuple[str, Any]] = []
         check = self.specs[hook].checked
         for impl in self.registry.implementations(hook):
-            with self._guard(hook, impl):
+            with self._guard(hook, impl, arguments):
                 items = self._inline(hook, impl, _arguments(impl, arguments))
                 if items is not None and not isinstance(items, Iterable):
                     items = [items]  # the type check below reports the mistake
@@ -287,7 +293,7 @@ class Table:
         """
         spec = self.specs[hook]
         for impl in self.registry.implementations(hook):
-            with self._guard(hook, impl) as faults:
+            with self._guard(hook, impl, arguments) as faults:
                 value = _quietly(self._inline, [hook, impl, _arguments(impl, arguments)])
                 value = _quietly(spec.checked, [value])
                 if value is not None:
@@ -304,7 +310,7 @@ class Table:
         """
         spec = self.specs[hook]
         for impl in self.registry.implementations(hook):
-            with self._guard(hook, impl) as faults:
+            with self._guard(hook, impl, arguments) as faults:
                 call = partial(_quietly, impl.function, _arguments(impl, arguments))
                 with trio.fail_after(spec.deadline):
                     # A regular expression that backtracks cannot be interrupted, so its thread
@@ -325,7 +331,7 @@ class Table:
         spec = self.specs[hook]
         given = _arguments(impl, arguments)
         name = f"hook {hook} of {impl.plugin}"
-        with self._guard(hook, impl) as faults:
+        with self._guard(hook, impl, arguments) as faults:
             if impl.is_async:
                 value = await call_within(spec.deadline, impl.function, *given, name=name)
             else:
@@ -359,7 +365,9 @@ class Table:
         return value
 
     @contextmanager
-    def _guard(self, hook: str, impl: Implementation) -> Iterator[list[PluginFailure]]:
+    def _guard(
+        self, hook: str, impl: Implementation, arguments: dict[str, Any]
+    ) -> Iterator[list[PluginFailure]]:
         """Isolate one implementation, whose exceptions become failures in the yielded list.
 
         A cancellation propagates.
@@ -386,8 +394,11 @@ class Table:
             if rest is not None:
                 raise rest from None
         finally:
+            seconds = time.perf_counter() - began
             for observe in self.observers:
-                observe("hook", hook, impl.plugin, time.perf_counter() - began, failure)
+                observe("hook", hook, impl.plugin, seconds, failure)
+            if seconds > self.slow_after and self.report_slow is not None:
+                self.report_slow(hook, impl.plugin, seconds, arguments, failure)
 
     def record_failure(
         self, plugin: str, hook: str, error: BaseException, reason: str = ""
