@@ -39,6 +39,7 @@ class ModelCall(msgspec.Struct, eq=False):
         plugin: The plugin that makes the request; empty for an agent's own turn.
         purpose: The purpose of a plugin's request.
         cached: Estimated number of tokens in the request that the provider reads from its cache.
+        was_sent: Whether all plugins have admitted the request.
         usage: What the provider counted; ``None`` until the response is complete.
         failed: The kind of failure (see ``ModelError``); empty if the request did not fail.
     """
@@ -50,6 +51,7 @@ class ModelCall(msgspec.Struct, eq=False):
     plugin: str = ""
     purpose: str = ""
     cached: int = 0
+    was_sent: bool = False
     usage: Usage | None = None
     failed: str = ""
     _callbacks: list[Callable[[ModelCall], None]] = []
@@ -86,6 +88,7 @@ async def admit_model_call(agent: Agent, call: ModelCall) -> AsyncIterator[None]
     """
     try:
         await _judge(agent, call)
+        call.was_sent = True
         yield
     finally:
         # Another plugin may have reserved an amount before one refused the request.
