@@ -32,6 +32,7 @@ from hilum.extras import advice_for_tool
 from hilum.hooks import PLUGIN_EXCEPTIONS, PluginFailure, running_plugin, unwrap_group
 from hilum.hooks.failures import is_interrupt
 from hilum.messages import Image, Text, ToolCall, ToolResult, replace_surrogates
+from hilum.model_calls import ModelCallDenied
 from hilum.order import Claims, Place, claims_of, places, shown_paths
 from hilum.refusals import describe_call
 from hilum.repetition import ADVICE
@@ -565,11 +566,15 @@ def _timed_out(session: Session, tool: Tool, timed: TimedCall, limit: float) -> 
 def _error_for_model(session: Session, tool: Tool, error: BaseException) -> ToolError:
     """Return the error for the model about an exception that a tool's code raised.
 
-    A ``ToolError`` is returned unchanged; any other exception is a failure of the tool's plugin.
+    A ``ToolError`` is returned unchanged, and a refused request to a model with its code; any other
+    exception is a failure of the tool's plugin.
     """
     error = unwrap_group(error)
     if isinstance(error, ToolError):
         return error
+    if isinstance(error, ModelCallDenied):
+        # A budget that is reached is no fault of the plugin that asks a model.
+        return ToolError(error.message, code=error.code, hint="Continue without this tool.")
     fault = PluginFailure(tool.plugin, f"tool {tool.name}", error)
     session.hooks.report(fault)
     return ToolError(

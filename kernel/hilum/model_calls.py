@@ -56,12 +56,15 @@ class ModelCall(msgspec.Struct, eq=False):
     failed: str = ""
     _callbacks: list[Callable[[ModelCall], None]] = []
 
-    def cost(self, output: int) -> float | None:
-        """Return the cost in US dollars if the response has ``output`` tokens."""
+    def cost(self, input: int, output: int) -> float | None:
+        """Return the cost in US dollars of a number of input and output tokens.
+
+        As many of the input tokens as expected are read from the cache.
+        """
         if self.price is None:
             return None
-        cached = min(self.cached, self.input)
-        return self.price.cost(Usage(input=self.input, cached=cached, output=output))
+        usage = Usage(input=input, cached=min(self.cached, input), output=output)
+        return self.price.cost(usage)
 
     def on_end(self, callback: Callable[[ModelCall], None]) -> None:
         """Register a function to call once when the request has ended, in whatever way.

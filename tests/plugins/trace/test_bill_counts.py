@@ -11,7 +11,7 @@ from hilum_trace.bill.bill import DIMENSIONS, Bill, Place
 from hilum_trace.bill.charges import fold_charges
 
 sys.path.insert(0, str(Path(__file__).parent))
-from counting_server import PROMPT, CountingProvider, counted_session, greedy_plugin  # noqa: E402
+from counting_server import PROMPT, CountingProvider, counted_session, greedy_plugin
 
 FAULTS = {number: Fault(status=500) for number in (30, 31, 120)}
 

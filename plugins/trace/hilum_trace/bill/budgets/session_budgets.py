@@ -52,6 +52,8 @@ from hilum_trace.bill.charges import MAYBE_CHARGED
 
 SESSION = "session"
 DAY = "day"
+# A provider may count more tokens than estimated, by this factor at most with common tokenizers.
+INPUT_MARGIN = 1.3
 # Seconds between two looks at the requests of other processes.
 DAY_INTERVAL = 0.5
 # Minutes that a request counts for before any request has ended.
@@ -240,8 +242,9 @@ class SessionBudgets:
         Raises:
             ModelCallDenied: A budget is in dollars, and the price is not known.
         """
-        least = call.cost(0)
-        most = call.cost(call.max_output)
+        longest_input = int(call.input * INPUT_MARGIN)
+        least = call.cost(call.input, 0)
+        most = call.cost(longest_input, call.max_output)
         if least is None or most is None:
             for name, limits in budgets.items():
                 if limits.dollars is not None and self._settings.unpriced == "refuse":
@@ -250,7 +253,7 @@ class SessionBudgets:
         minutes = max(self._fold.longest, FIRST_MINUTES)
         return Estimate(
             Amount(least, call.input),
-            Amount(most, call.input + call.max_output, minutes),
+            Amount(most, longest_input + call.max_output, minutes),
         )
 
     def _decide(self, budgets: dict[str, Limits], request: Estimate) -> tuple[Decision, str]:
