@@ -28,13 +28,14 @@ class CountingProvider:
         subtasks: Number of requests of sub-agents.
     """
 
-    def __init__(self, turns: int, seed: int = 0) -> None:
+    def __init__(self, turns: int, seed: int = 0, subtasks: float = 0.03) -> None:
         self.turns = turns
         self.counted = Usage(cost=0.0)
         self.answered = 0
         self.summaries = 0
         self.subtasks = 0
         self._random = random.Random(seed)
+        self._share_of_subtasks = subtasks
         self._earlier: list[bytes] = []
 
     def answer(self, request: WireRequest) -> Answer:
@@ -57,7 +58,7 @@ class CountingProvider:
                 return AssistantMessage((Text("Looked around.", "model"),))
         elif number >= self.turns:
             return AssistantMessage((Text("All done.", "model"),))
-        elif self._random.random() < 0.03:
+        elif self._random.random() < self._share_of_subtasks:
             arguments = {"description": "look around", "prompt": SUBTASK}
             return calls(ToolCall(f"c{number}", "task", json.dumps(arguments)))
         size = self._random.choice([10, 200, 800])

@@ -89,15 +89,18 @@ def _format_part(amount: Amount, total: Amount) -> str:
 
 
 def _align(lines: Sequence[Sequence[str]]) -> str:
-    """Return rows of cells as columns; the first and the last text column are left-aligned."""
+    """Return rows of cells as columns, without empty ones; columns of text are left-aligned."""
     count = len(lines[0])
     padded = [[*line, *[""] * (count - len(line))] for line in lines]
+    filled = [column for column in range(count) if any(line[column] for line in padded[1:])]
+    padded = [[line[column] for column in filled] for line in padded]
+    count = len(filled)
     widths = [max(len(line[column]) for line in padded) for column in range(count)]
     text = []
     for line in padded:
         cells = [line[0].ljust(widths[0])]
         for column in range(1, count):
-            is_text = lines[0][column] == "MOSTLY"
+            is_text = padded[0][column] == "MOSTLY"
             width = widths[column]
             cells.append(line[column].ljust(width) if is_text else line[column].rjust(width))
         text.append("  ".join(cells).rstrip())
