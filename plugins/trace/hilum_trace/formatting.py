@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hilum.messages import Usage
-from hilum_view import format_cost, format_duration, format_tokens
+from hilum_view import format_cost, format_duration
 
 from hilum_trace.spans import PrefixBreak, Span
 
@@ -60,13 +60,22 @@ def describe_usage(usage: Usage) -> str:
     """Return tokens, the cached share and the cost as text; empty if nothing was used."""
     if not usage.total:
         return ""
-    parts = [format_tokens(usage)]
-    if usage.cached:
-        parts[0] += f", {usage.cached / usage.input:.0%} cached" if usage.input else ""
+    cached = ""
+    if usage.cached and usage.input:
+        cached = f" ({usage.cached / usage.input:.0%} cached)"
+    parts = [f"{_format_count(usage.input)} in{cached}", f"{_format_count(usage.output)} out"]
     cost = format_cost(usage)
     if cost:
         parts.append(cost)
     return ", ".join(parts)
+
+
+def _format_count(number: int) -> str:
+    if number >= 999_950:
+        return f"{number / 1_000_000:.1f}M"
+    if number >= 1000:
+        return f"{number / 1000:.1f}k"
+    return str(number)
 
 
 def describe_break(found: PrefixBreak) -> str:
