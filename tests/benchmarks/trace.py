@@ -7,18 +7,9 @@ and, if Chromium is installed, how soon the page can be used and how long its fr
 of a turn that the timing of hooks takes is measured in a session with all plugins.
 """
 
-import argparse
-import os
-import statistics
-import subprocess
-import sys
-import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import hilum_store
-import trio
 from hilum import events as ev
 from hilum.messages import AssistantMessage, Layer, Text, ToolCall, ToolResult, Usage, UserMessage
 from hilum.store import SessionInfo
@@ -45,14 +36,17 @@ def make_turns(count: int) -> Iterator[tuple[float, ev.Event]]:
             yield 0.01, ev.PromptFrozen(layers=layers, tools=(), changed=("layer meta",))
         yield 0.01, ev.ModelStarted(turn=turn, model="a/b", estimate=9_000)
         if number % 50 == 7:
-            yield 1.0, ev.ModelFailed(
-                attempt=1,
-                model="a/b",
-                kind="server",
-                code="E_MODEL",
-                message="503",
-                action="retry",
-                wait=1.0,
+            yield (
+                1.0,
+                ev.ModelFailed(
+                    attempt=1,
+                    model="a/b",
+                    kind="server",
+                    code="E_MODEL",
+                    message="503",
+                    action="retry",
+                    wait=1.0,
+                ),
             )
             yield 1.0, ev.ModelStarted(attempt=2, turn=turn, model="a/b", estimate=9_000)
         call = ToolCall(f"c{number}", "read_file", f'{{"path": "part{number}.py"}}')
@@ -63,7 +57,10 @@ def make_turns(count: int) -> Iterator[tuple[float, ev.Event]]:
             yield 0.01, ev.ApprovalAsked(id=f"a{number}", call=call, risk="write")
             yield 4.0, ev.ApprovalAnswered(id=f"a{number}", accepted=True)
         if number % 40 == 11:
-            yield 0.08, ev.HookCalled(plugin="lint", hook="check_result", seconds=0.08, call=call.id)
+            yield (
+                0.08,
+                ev.HookCalled(plugin="lint", hook="check_result", seconds=0.08, call=call.id),
+            )
         yield 0.01, ev.CallStarted(call=call, risk="read", effect="pure", plugin="files")
         result = ToolResult(call.id, call.name, (Text("x = 1\n" * 340),))
         yield 0.2, ev.CallDone(result=result, seconds=0.2)
