@@ -30,6 +30,8 @@ _WAIT_TEXTS = {
     "order": "waited for other calls",
     "queue": "queued",
 }
+_MAX_ARGUMENTS = 120
+_WORTH_SHOWING = 0.05  # seconds
 # Waits that the span's own line or a line below it shows already.
 _SHOWN_BELOW = {
     "approval": ("user",),
@@ -70,6 +72,15 @@ def describe_usage(usage: Usage) -> str:
     return ", ".join(parts)
 
 
+def _describe_error(span: Span) -> str:
+    if not span.message:
+        return span.error
+    # The texts of results begin with their codes.
+    if span.message.startswith(span.error):
+        return span.message
+    return f"{span.error}: {span.message}"
+
+
 def _format_count(number: int) -> str:
     if number >= 999_950:
         return f"{number / 1_000_000:.1f}M"
@@ -99,9 +110,15 @@ def describe_details(span: Span, usage: Usage) -> list[str]:
     """
     details = []
     if span.kind == "tool":
-        arguments = span.facts.get("arguments")
+        arguments = str(span.facts.get("arguments", ""))
+        if len(arguments) > _MAX_ARGUMENTS:
+            arguments = f"{arguments[: _MAX_ARGUMENTS - 1]}…"
         if arguments:
-            details.append(str(arguments))
+            details.append(arguments)
+        ran = span.facts.get("ran")
+        # The rest of the time passed before the tool ran, and while its result was checked.
+        if ran is not None and span.seconds - ran > _WORTH_SHOWING:
+            details.append(f"ran for {format_seconds(ran)}")
     used = describe_usage(usage)
     if used:
         details.append(used)
@@ -118,5 +135,5 @@ def describe_details(span: Span, usage: Usage) -> list[str]:
         verdict = "approved" if span.facts["accepted"] else "denied"
         details.append(f"{verdict} by {span.facts.get('by', 'user')}")
     if span.error:
-        details.append(f"{span.error}: {span.message}" if span.message else span.error)
+        details.append(_describe_error(span))
     return details
