@@ -18,7 +18,7 @@ POLL_SECONDS = 0.3
 # for a moment.
 CHECK_SECONDS = 5.0
 # These are shown when they begin, so that the lines that follow have a place.
-_SHOWN_AT_START = ("run", "agent", "turn")
+_SHOWN_AT_START = ("run", "agent")
 _HIDDEN = ("session", "queue", "order")
 
 
@@ -34,6 +34,9 @@ class Follower:
         self._painter = painter
         self._seen = 0
         self._open: list[Span] = []
+        # Turns that have not been shown. A turn gets its number after its first event, so it is
+        # shown with the first span that is part of it.
+        self._turns: dict[int, Span] = {}
 
     def apply(self, entries: list[Entry]) -> list[str]:
         """Add entries of the log, and return the lines to print."""
@@ -48,10 +51,14 @@ class Follower:
         for span in spans[self._seen :]:
             if span.kind in _HIDDEN:
                 continue
+            if span.kind == "turn":
+                self._turns[span.id] = span
+                continue
+            if span.parent in self._turns:
+                lines.append(self._line(self._turns.pop(span.parent), ""))
             if span.kind in _SHOWN_AT_START:
                 lines.append(self._line(span, ""))
-            if span.kind != "turn":
-                self._open.append(span)
+            self._open.append(span)
         self._seen = len(spans)
         ended = [span for span in self._open if span.end is not None]
         if ended:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hilum.messages import Usage
-from hilum_view import format_cost, format_duration, format_tokens
+from hilum_view import format_cost, format_duration
 
 from hilum_trace.spans import PrefixBreak, Span
 
@@ -30,6 +30,8 @@ _WAIT_TEXTS = {
     "order": "waited for other calls",
     "queue": "queued",
 }
+_MAX_ARGUMENTS = 120
+_WORTH_SHOWING = 0.05  # seconds
 # Waits that the span's own line or a line below it shows already.
 _SHOWN_BELOW = {
     "approval": ("user",),
@@ -60,13 +62,31 @@ def describe_usage(usage: Usage) -> str:
     """Return tokens, the cached share and the cost as text; empty if nothing was used."""
     if not usage.total:
         return ""
-    parts = [format_tokens(usage)]
-    if usage.cached:
-        parts[0] += f", {usage.cached / usage.input:.0%} cached" if usage.input else ""
+    cached = ""
+    if usage.cached and usage.input:
+        cached = f" ({usage.cached / usage.input:.0%} cached)"
+    parts = [f"{_format_count(usage.input)} in{cached}", f"{_format_count(usage.output)} out"]
     cost = format_cost(usage)
     if cost:
         parts.append(cost)
     return ", ".join(parts)
+
+
+def _describe_error(span: Span) -> str:
+    if not span.message:
+        return span.error
+    # The texts of results begin with their codes.
+    if span.message.startswith(span.error):
+        return span.message
+    return f"{span.error}: {span.message}"
+
+
+def _format_count(number: int) -> str:
+    if number >= 999_950:
+        return f"{number / 1_000_000:.1f}M"
+    if number >= 1000:
+        return f"{number / 1000:.1f}k"
+    return str(number)
 
 
 def describe_break(found: PrefixBreak) -> str:
@@ -90,9 +110,15 @@ def describe_details(span: Span, usage: Usage) -> list[str]:
     """
     details = []
     if span.kind == "tool":
-        arguments = span.facts.get("arguments")
+        arguments = str(span.facts.get("arguments", ""))
+        if len(arguments) > _MAX_ARGUMENTS:
+            arguments = f"{arguments[: _MAX_ARGUMENTS - 1]}…"
         if arguments:
-            details.append(str(arguments))
+            details.append(arguments)
+        ran = span.facts.get("ran")
+        # The rest of the time passed before the tool ran, and while its result was checked.
+        if ran is not None and span.seconds - ran > _WORTH_SHOWING:
+            details.append(f"ran for {format_seconds(ran)}")
     used = describe_usage(usage)
     if used:
         details.append(used)
@@ -109,5 +135,5 @@ def describe_details(span: Span, usage: Usage) -> list[str]:
         verdict = "approved" if span.facts["accepted"] else "denied"
         details.append(f"{verdict} by {span.facts.get('by', 'user')}")
     if span.error:
-        details.append(f"{span.error}: {span.message}" if span.message else span.error)
+        details.append(_describe_error(span))
     return details

@@ -302,7 +302,9 @@ class SpanFold:
         for span in list(self._open.values()):  # in the order of their ids
             if span.parent in inside and span.kind != "agent":
                 inside.add(span.id)
-                span.error = span.error or "E_INTERRUPTED"
+                # A turn has no end of its own if it is the last one of its run.
+                if span.kind != "turn":
+                    span.error = span.error or "E_INTERRUPTED"
                 self._end(span, at)
 
     def _actor(self, event: Event | UnreadableEvent) -> _Actor:
@@ -446,7 +448,6 @@ class SpanFold:
             run.message = event.error
         run.facts["state"] = event.state
         run.facts["turns"] = event.turns
-        self._end(actor.turn, event.at)
         self._end_below(run, event.at)
         self._end(run, event.at)
         if actor.home is not self._root:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 from argparse import Namespace
@@ -105,7 +106,15 @@ async def _show(store: Store, options: Namespace, out: Out) -> None:
     if options.follow:
         await follow(store, session, painter, out)
         return
-    trace = fold_spans(await read_entries(store, session))
+    # The garbage collector would take a fifth of the time, and finds nothing while a log is read.
+    gc.disable()
+    try:
+        _show_trace(fold_spans(await read_entries(store, session)), options, painter, out)
+    finally:
+        gc.enable()
+
+
+def _show_trace(trace: Trace, options: Namespace, painter: Painter, out: Out) -> None:
     if options.json:
         out.put(_redact(make_json(trace)).encode() + b"\n")
     elif options.speedscope:

@@ -2,7 +2,7 @@
 "use strict";
 
 // More items make zooming slow, and could not be told apart.
-const MAX_ITEMS = 400;
+const MAX_ITEMS = 200;
 const MIN_PIXELS = 2;
 const UPDATE_DELAY = 60; // milliseconds
 const MAX_AGENT_ROWS = 12;
@@ -88,8 +88,6 @@ const timeline = new vis.Timeline(
     margin: { item: { horizontal: 0, vertical: 2 }, axis: 4 },
     showCurrentTime: false,
     zoomMin: 5,
-    start: spans[0].start,
-    end: spans[0].end + 1,
     min: spans[0].start - spans[0].length * 0.1 - 1000,
     max: spans[0].end + spans[0].length * 0.1 + 1000,
   },
@@ -111,7 +109,7 @@ function update() {
   if (selected >= 0 && items.get(selected)) timeline.setSelection([selected]);
   const hidden = inside.length - shown.size;
   document.getElementById("hidden").textContent = hidden
-    ? `${hidden.toLocaleString("en")} short spans are hidden: zoom in to see them.`
+    ? `Hidden: ${hidden.toLocaleString("en")} short spans. Zoom in to see them.`
     : "";
 }
 
@@ -206,5 +204,6 @@ function fillTable(id, rows) {
 fillTable("runs", runs);
 fillTable("slowest", data.slowest.map((id) => spans[id]));
 select(-1);
-update();
+// With a window in its options, the library would draw nothing before the window changes again.
+zoomTo(spans[0]);
 document.documentElement.dataset.ready = "1";
