@@ -16,12 +16,8 @@ from hilum.messages import Price
 from hilum_trace.bill.conversation import Conversation
 from hilum_trace.bill.division import divide
 from hilum_trace.bill.parts import UNKNOWN, Origin, Part, ToolPlugins, answer_parts
+from hilum_trace.bill.requests import MAYBE_CHARGED, SUB_AGENT
 
-# The purpose of the event that charges a sub-agent's usage to the agent that started it. The usage
-# was counted when the sub-agent's model answered.
-SUB_AGENT = "agent "
-# Failures after which the provider may have charged for the request, although it sent no counts.
-MAYBE_CHARGED = frozenset(("server", "broken", "timeout", "too_slow", "runaway"))
 # Relative prices of tokens, by which a known cost is divided if the prices are not known.
 USUAL_PRICE = Price(input=1.0, output=5.0, cached=0.1, cache_write=1.25)
 

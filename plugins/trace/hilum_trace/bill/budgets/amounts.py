@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from hilum_view import format_duration, format_money
-
 Unit = Literal["dollars", "tokens", "minutes"]
 UNITS: tuple[Unit, ...] = ("dollars", "tokens", "minutes")
 
@@ -118,12 +116,3 @@ def decide(limits: Limits, spent: Amount, in_flight: list[Estimate], request: Es
         if in_flight and whole > limit:
             must_wait = True
     return Decision(must_wait=must_wait)
-
-
-def format_amount(unit: Unit, amount: float) -> str:
-    """Return an amount as text with its unit."""
-    if unit == "dollars":
-        return format_money(amount)
-    if unit == "tokens":
-        return f"{round(amount):,} tokens"
-    return format_duration(amount * 60)

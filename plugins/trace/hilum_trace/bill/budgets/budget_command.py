@@ -5,18 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from hilum import PromptCommand, UsageError
+from hilum import UsageError
 from hilum.errors import E_BAD_ARGS
 
-from hilum_trace.bill.budgets.amounts import UNITS, Amount, Limits, Unit, format_amount
+from hilum_trace.bill.budgets.amounts import UNITS, Amount, Limits, Unit
+from hilum_trace.bill.budgets.budget_texts import format_amount
 
-NAME = "budget"
-COMMAND = PromptCommand(
-    NAME,
-    "Show the budgets, or change one for this session",
-    "[session|day|agent NAME|plugin NAME] [AMOUNT dollars|tokens|minutes | off]",
-    ("session", "day", "agent", "plugin"),
-)
 USAGE = (
     "Write, for example, /budget session 5 dollars, /budget day 2000000 tokens, /budget agent"
     " main 30 minutes, /budget plugin memory 0.50 dollars, or /budget session off."

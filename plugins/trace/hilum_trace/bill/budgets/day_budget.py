@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from contextlib import suppress
 from functools import partial
 
 import trio
@@ -77,6 +78,11 @@ class DayBudget:
             sqlite3.Error: The file is damaged or locked.
         """
         await trio.to_thread.run_sync(self._file.remove, number)
+
+    async def forget(self, number: int) -> None:
+        """Remove a reservation whose request has ended; if that fails, the reservation expires."""
+        with suppress(OSError, sqlite3.Error):
+            await self.release(number)
 
     async def spent(self) -> Amount:
         """Return what all sessions have spent since midnight.

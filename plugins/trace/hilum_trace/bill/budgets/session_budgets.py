@@ -6,12 +6,10 @@ cannot use the same rest of a budget.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
-from contextlib import suppress
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 from hilum import (
@@ -27,29 +25,23 @@ from hilum import (
 )
 from hilum.messages import Price, Usage
 
-from hilum_trace.bill.budgets.amounts import (
-    UNITS,
-    Amount,
-    Decision,
-    Estimate,
-    Exceeded,
-    Limits,
-    decide,
-    format_amount,
-)
-from hilum_trace.bill.budgets.budget_command import (
-    COMMAND,
-    NAME,
-    BudgetStatus,
-    Change,
-    format_budgets,
-    parse_change,
-)
-from hilum_trace.bill.budgets.day_budget import DayBudget
+from hilum_trace.bill.budgets import lazy
+from hilum_trace.bill.budgets.amounts import UNITS, Amount, Decision, Estimate, Limits, decide
 from hilum_trace.bill.budgets.settings import BudgetSettings, LimitSettings
 from hilum_trace.bill.budgets.spending_fold import CHANGED, SpendingFold, amount_of
-from hilum_trace.bill.charges import MAYBE_CHARGED
+from hilum_trace.bill.requests import MAYBE_CHARGED
 
+if TYPE_CHECKING:
+    from hilum_trace.bill.budgets.budget_command import BudgetStatus, Change
+    from hilum_trace.bill.budgets.day_budget import DayBudget
+
+NAME = "budget"
+COMMAND = PromptCommand(
+    NAME,
+    "Show the budgets, or change one for this session",
+    "[session|day|agent NAME|plugin NAME] [AMOUNT dollars|tokens|minutes | off]",
+    ("session", "day", "agent", "plugin"),
+)
 SESSION = "session"
 DAY = "day"
 # A provider may count more tokens than estimated, by this factor at most with common tokenizers.
@@ -85,7 +77,7 @@ class SessionBudgets:
         self._fold = SpendingFold(self._find_price)
         self._in_flight: dict[int, _InFlight] = {}
         self._released = trio.Event()
-        self._day = DayBudget(session.kernel, self._find_price, session.options.answer_timeout)
+        self._day_budget: DayBudget | None = None
 
     # --- hooks ------------------------------------------------------------------------------------
 
@@ -106,7 +98,7 @@ class SessionBudgets:
             released = self._released
             decision, name = self._decide(budgets, request)
             if decision.exceeded is not None:
-                return self._refusal(name, decision.exceeded)
+                return lazy.budget_texts.refusal(name, decision.exceeded)
             if decision.must_wait:
                 await released.wait()
                 continue
@@ -120,7 +112,7 @@ class SessionBudgets:
             except ModelCallDenied as error:
                 return error
             if decision.exceeded is not None:
-                return self._refusal(DAY, decision.exceeded)
+                return lazy.budget_texts.refusal(DAY, decision.exceeded)
             if not decision.must_wait:
                 call.on_end(partial(self._release_day, number))
                 return None
@@ -136,8 +128,8 @@ class SessionBudgets:
             return None
         try:
             if len(words) > 1:
-                self._change(parse_change(words[1:]))
-            reply = format_budgets(await self.status())
+                self._change(lazy.budget_command.parse_change(words[1:]))
+            reply = lazy.budget_command.format_budgets(await self.status())
         except HilumError as error:
             reply = str(error)
         return Interpretation(text, reply=reply)
@@ -146,6 +138,16 @@ class SessionBudgets:
     def list_commands(self) -> list[PromptCommand]:
         """List the command ``/budget``."""
         return [COMMAND]
+
+    @property
+    def _day(self) -> DayBudget:
+        """The budget of the day, whose file is only needed if the budget has limits."""
+        if self._day_budget is None:
+            lifetime = self._session.options.answer_timeout
+            self._day_budget = lazy.day_budget.DayBudget(
+                self._session.kernel, self._find_price, lifetime
+            )
+        return self._day_budget
 
     # --- budgets ----------------------------------------------------------------------------------
 
@@ -167,7 +169,7 @@ class SessionBudgets:
             limits = self._limits(name)
             if any(limits.set_units()):
                 spent = await self._day.spent() if name == DAY else self._spent(name)
-                found.append(BudgetStatus(name, limits, spent))
+                found.append(lazy.budget_command.BudgetStatus(name, limits, spent))
         return found
 
     def _find_budgets(self, agent: str, plugin: str) -> dict[str, Limits]:
@@ -248,7 +250,7 @@ class SessionBudgets:
         if least is None or most is None:
             for name, limits in budgets.items():
                 if limits.dollars is not None and self._settings.unpriced == "refuse":
-                    raise _unpriced_error(name, limits.dollars, call.model)
+                    raise lazy.budget_texts.unpriced_error(name, limits.dollars, call.model)
             least = most = 0.0
         minutes = max(self._fold.longest, FIRST_MINUTES)
         return Estimate(
@@ -302,12 +304,7 @@ class SessionBudgets:
     def _release_day(self, number: int, call: ModelCall) -> None:
         """Remove the reservation that other processes see."""
         # The file is written in a thread, for which the end of a request cannot wait.
-        self._nursery.start_soon(self._remove_reservation, number)
-
-    async def _remove_reservation(self, number: int) -> None:
-        # If the file cannot be written, the reservation expires.
-        with suppress(OSError, sqlite3.Error):
-            await self._day.release(number)
+        self._nursery.start_soon(self._day.forget, number)
 
     def _wake(self) -> None:
         """Let the requests that wait decide again."""
@@ -320,61 +317,3 @@ class SessionBudgets:
             return self._session.kernel.router.model(model).info.price
         except UsageError:
             return None
-
-    def _refusal(self, name: str, exceeded: Exceeded) -> ModelCallDenied:
-        """Return the error for a request that a budget does not allow."""
-        unit = exceeded.unit
-        limit = format_amount(unit, exceeded.limit)
-        spent = format_amount(unit, exceeded.spent)
-        budget = f"The budget of {limit} for {_describe(name)}"
-        if exceeded.is_reached:
-            message = f"{budget} is reached: {spent} spent."
-        else:
-            needed = format_amount(unit, exceeded.needed)
-            message = (
-                f"{budget} is too small for the next request: {spent} spent, and the request itself"
-                f" needs about {needed}."
-            )
-        raised = max(exceeded.limit * 2, exceeded.spent + 2 * exceeded.needed)
-        hint = (
-            "All finished work is kept. To continue, raise the budget for this session, for"
-            f" example with `/budget {name} {_plain(raised)} {unit}`, or in the settings"
-            f" ({_setting(name, unit)}), and send a message."
-        )
-        return ModelCallDenied(message, hint=hint)
-
-
-def _unpriced_error(name: str, dollars: float, model: str) -> ModelCallDenied:
-    limit = format_amount("dollars", dollars)
-    return ModelCallDenied(
-        f"The budget of {limit} for {_describe(name)} cannot be kept: the price of {model} is not"
-        " known.",
-        hint=(
-            f'Set the price (models.models."{model}".price) or a budget in tokens, or let such'
-            ' models pass: budgets.unpriced = "admit".'
-        ),
-    )
-
-
-def _describe(name: str) -> str:
-    """Return a budget's name as part of a sentence."""
-    kind, _, what = name.partition(" ")
-    if kind == SESSION:
-        return "this session"
-    if kind == DAY:
-        return "today"
-    return f"the {kind} {what}"
-
-
-def _setting(name: str, unit: str) -> str:
-    """Return the key of a budget's setting."""
-    kind, _, what = name.partition(" ")
-    if not what:
-        return f"budgets.{kind}.{unit}"
-    key = what if what.replace("-", "").replace("_", "").isalnum() else f'"{what}"'
-    return f"budgets.{kind}s.{key}.{unit}"
-
-
-def _plain(number: float) -> str:
-    """Return a number as the user would type it."""
-    return f"{number:.2f}".rstrip("0").rstrip(".") if number < 100 else f"{number:.0f}"

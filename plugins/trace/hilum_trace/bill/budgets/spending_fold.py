@@ -10,7 +10,7 @@ from hilum import events as ev
 from hilum.messages import Price
 
 from hilum_trace.bill.budgets.amounts import Amount, Limits, Unit
-from hilum_trace.bill.charges import MAYBE_CHARGED, SUB_AGENT
+from hilum_trace.bill.requests import MAYBE_CHARGED, SUB_AGENT
 
 CHANGED = "budgets.changed"
 """Name of the event with which the user changes a budget of a session."""
