@@ -4,9 +4,11 @@ import csv
 import io
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 
 import hilum
 import pytest
@@ -93,6 +95,20 @@ def test_what_is_not_known_is_said(home, capsys):
     data = json.loads(cost(capsys, "--json"))
     assert data["total"]["cost"] is None
     assert data["unknown"]["unpriced_tokens"] == 2_200
+
+
+def test_a_damaged_log_hides_no_other(home, capsys):
+    """What can be read of it is added, and the damage is named."""
+    damaged = work(home / "project")
+    work(home / "project")
+    with closing(sqlite3.connect(home / "data" / "sessions.db")) as database, database:
+        database.execute(
+            "UPDATE events SET data = x'00' WHERE key IN (SELECT min(key) FROM events)"
+        )
+    text = cost(capsys)
+    assert text.splitlines()[1].split()[6] == "2"
+    assert "Not everything is included" in text
+    assert damaged in text
 
 
 def test_csv_is_read_back(home, capsys):

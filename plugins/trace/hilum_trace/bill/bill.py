@@ -115,6 +115,7 @@ class Bill:
         uncounted: Number of answered requests whose tokens the provider did not count.
         lost: Number of requests without an answer that the provider may have charged for.
         lost_tokens: Estimated number of tokens in these requests.
+        unreadable: What is wrong with logs that could not be read to their ends.
     """
 
     def __init__(self, by: Dimension) -> None:
@@ -123,8 +124,14 @@ class Bill:
         self.uncounted = 0
         self.lost = 0
         self.lost_tokens = 0
+        self.unreadable: list[str] = []
         self._amounts: dict[str, Amount] = {}
         self._runs: dict[tuple[str, str], dict[str, int]] = {}
+
+    @property
+    def is_divided(self) -> bool:
+        """Whether the bill needs requests that are divided among their parts."""
+        return self.by in ("plugin", "tool")
 
     def add(self, charge: AnyCharge, place: Place) -> None:
         """Add a charge."""
@@ -142,7 +149,7 @@ class Bill:
         self.total.add_request(charge.seconds)
         for origin, share in charge.shares.items():
             self.total.add_share(origin, share)
-        if self.by in ("plugin", "tool"):
+        if self.is_divided:
             self._add_by_origin(charge)
             return
         amount = self._amount(self._name(charge, place))

@@ -104,9 +104,15 @@ AnyCharge = RequestCharge | CallCharge | LostRequest
 
 
 class ChargeFold:
-    """Folds the events of a session, in order, into charges."""
+    """Folds the events of a session, in order, into charges.
 
-    def __init__(self) -> None:
+    Args:
+        divided: Whether to divide each request among its parts, which takes most of the time.
+            Otherwise, the whole usage is one share.
+    """
+
+    def __init__(self, *, divided: bool = True) -> None:
+        self._divided = divided
         self._plugins = ToolPlugins()
         self._conversations: dict[str, Conversation] = {}
         self._sent: dict[str, ev.ModelStarted] = {}
@@ -115,40 +121,42 @@ class ChargeFold:
 
     def apply(self, event: ev.Event) -> AnyCharge | None:
         """Fold an event, and return the charge that it adds, if any."""
-        talk = self._conversation(event.agent)
+        if self._divided:
+            self._change(event, self._conversation(event.agent))
         match event:
             case ev.ModelStarted():
                 return self._start_request(event)
             case ev.ModelFailed():
                 return self._fail(event)
             case ev.ModelAnswered():
-                return self._answer(event, talk)
+                return self._answer(event)
             case ev.ModelUsed():
                 return self._use(event)
             case ev.CallStarted():
-                self._plugins.add_call(event.agent, event.call, event.plugin)
                 self._started[event.agent, event.call.id] = event.plugin
             case ev.CallDone():
-                talk.end_call(event.result, self._plugins.of_result(event.agent, event.result))
                 return self._end_call(event)
+            case ev.RunStarted() | ev.RunRetried():
+                self._turns[event.agent] = 0
             case ev.RunEnded():
-                talk.end_run(event)
                 return self._lose(self._sent.pop(event.agent, None), event.at, "stopped")
-            case _:
-                self._change(event, talk)
         return None
 
     def _change(self, event: ev.Event, talk: Conversation) -> None:
-        """Fold an event that only changes a conversation."""
+        """Fold what an event changes in a conversation, except for a response."""
         match event:
             case ev.AgentStarted():
                 talk.begin(event.messages)
             case ev.RunStarted():
-                self._turns[event.agent] = 0
                 talk.start_run(event)
             case ev.RunRetried():
-                self._turns[event.agent] = 0
                 talk.retry_run()
+            case ev.RunEnded():
+                talk.end_run(event)
+            case ev.CallStarted():
+                self._plugins.add_call(event.agent, event.call, event.plugin)
+            case ev.CallDone():
+                talk.end_call(event.result, self._plugins.of_result(event.agent, event.result))
             case ev.PromptFrozen():
                 talk.freeze(event)
             case ev.RoundEnded():
@@ -186,13 +194,17 @@ class ChargeFold:
             reason=reason,
         )
 
-    def _answer(self, event: ev.ModelAnswered, talk: Conversation) -> RequestCharge:
+    def _answer(self, event: ev.ModelAnswered) -> RequestCharge:
         sent = self._sent.pop(event.agent, None)
         turn = self._turns.get(event.agent, 0) + 1
         self._turns[event.agent] = turn
-        answer = answer_parts(event.message, self._plugins)
-        shares = divide_usage(event.usage, event.price, talk, answer)
-        talk.answer(answer)
+        if self._divided:
+            talk = self._conversation(event.agent)
+            answer = answer_parts(event.message, self._plugins)
+            shares = divide_usage(event.usage, event.price, talk, answer)
+            talk.answer(answer)
+        else:
+            shares = {UNKNOWN: _whole(event.usage)}
         # This is the name with which hilum called the model; providers may return a different one.
         model = sent.model if sent is not None else event.message.model
         return RequestCharge(
@@ -210,17 +222,15 @@ class ChargeFold:
         if event.purpose.startswith(SUB_AGENT):
             return None
         origin = Origin("own request", event.plugin or None)
-        usage = event.usage
-        share = Share(usage.input, usage.cached, usage.cache_write, usage.output, usage.cost)
         return RequestCharge(
             event.at,
             event.agent,
             event.run,
             self._turns.get(event.agent, 0),
             model=event.model,
-            usage=usage,
+            usage=event.usage,
             seconds=event.seconds,
-            shares={origin: share},
+            shares={origin: _whole(event.usage)},
             is_own=True,
         )
 
@@ -245,6 +255,11 @@ def fold_charges(events: Iterable[ev.Event]) -> Iterator[AnyCharge]:
         charge = fold.apply(event)
         if charge is not None:
             yield charge
+
+
+def _whole(usage: Usage) -> Share:
+    """Return the whole usage of a request as one share."""
+    return Share(usage.input, usage.cached, usage.cache_write, usage.output, usage.cost)
 
 
 def divide_usage(

@@ -173,19 +173,34 @@ async def add_sessions(
     """
     billed: set[tuple[str, int]] = set()
     for info in infos:
-        fold = ChargeFold()
-        place = Place(info.id, unspell_folder(info.workspace))
-        async for events in read_pages(store, info.id):
-            for event in events:
-                charge = fold.apply(event)
-                if charge is None or charge.at < after:
-                    continue
-                # A copy keeps the ids of runs and the numbers of events.
-                key = (event.run, event.seq)
-                if event.run and key in billed:
-                    continue
-                billed.add(key)
-                bill.add(charge, place)
+        try:
+            await _add_session(bill, store, info, after, billed)
+        except StoreError as error:
+            # One damaged log must not hide what all others cost.
+            bill.unreadable.append(error.message)
+
+
+async def _add_session(
+    bill: Bill, store: Store, info: SessionInfo, after: float, billed: set[tuple[str, int]]
+) -> None:
+    """Add the charges of a session, except those that are already in ``billed``.
+
+    Raises:
+        StoreError: The log is damaged. Everything before the damage was added.
+    """
+    fold = ChargeFold(divided=bill.is_divided)
+    place = Place(info.id, unspell_folder(info.workspace))
+    async for events in read_pages(store, info.id):
+        for event in events:
+            charge = fold.apply(event)
+            if charge is None or charge.at < after:
+                continue
+            # A copy keeps the ids of runs and the numbers of events.
+            key = (event.run, event.seq)
+            if event.run and key in billed:
+                continue
+            billed.add(key)
+            bill.add(charge, place)
 
 
 async def read_pages(store: Store, session: str) -> AsyncIterator[Sequence[AnyEvent]]:

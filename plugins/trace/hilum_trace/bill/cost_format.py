@@ -35,7 +35,7 @@ def format_table(bill: Bill, limit: int) -> str:
     """
     rows = bill.rows()
     shown = rows[:limit] if limit else rows
-    by_part = bill.by in ("plugin", "tool")
+    by_part = bill.is_divided
     lines = [_header(bill.by, by_part)]
     lines += [_cells(row, bill.total, by_part) for row in shown]
     lines.append(_cells(Row("total", bill.total), bill.total, by_part=False))
@@ -126,28 +126,37 @@ def describe_unknown(bill: Bill) -> Iterator[str]:
             " before the provider sent its counts. They may have been charged, and are not"
             " included."
         )
+    for problem in bill.unreadable:
+        yield f"Not everything is included: {problem}"
 
 
 def as_data(bill: Bill) -> dict[str, object]:
     """Return the bill as data for JSON. An unknown cost is ``None``."""
     return {
         "by": bill.by,
-        "rows": [{"name": row.name, **_amount_data(row.amount)} for row in bill.rows()],
-        "total": _amount_data(bill.total),
+        "rows": [{"name": row.name, **_data_of(row.amount, bill)} for row in bill.rows()],
+        "total": _data_of(bill.total, bill),
         "unknown": {
             "unpriced_tokens": bill.total.unpriced,
             "uncounted_requests": bill.uncounted,
             "lost_requests": bill.lost,
             "lost_tokens": bill.lost_tokens,
+            "unreadable": bill.unreadable,
         },
     }
+
+
+def _data_of(amount: Amount, bill: Bill) -> dict[str, object]:
+    data = _amount_data(amount)
+    if bill.is_divided:
+        data["kinds"] = dict(amount.kinds.most_common())
+    return data
 
 
 def _amount_data(amount: Amount) -> dict[str, object]:
     data: dict[str, object] = {name: getattr(amount, name) for name in _CSV_FIELDS}
     if amount.unpriced and not amount.cost:
         data["cost"] = None
-    data["kinds"] = dict(amount.kinds.most_common())
     return data
 
 

@@ -105,8 +105,10 @@ class DayBudget:
                     start = max(midnight, info.created) if info.forked else midnight
                     fold = SpendingFold(self._find_price, start)
                     self._folds[info.id] = fold
-                while events := await store.read(info.id, fold.last):
-                    fold.apply(events)
+                # One damaged log must not stop all work; what can be read of it counts.
+                with suppress(StoreError):
+                    while events := await store.read(info.id, fold.last):
+                        fold.apply(events)
             total = Amount()
             for fold in self._folds.values():
                 total = total.plus(fold.total)
