@@ -76,6 +76,7 @@ _HOMES = {
         "UserMessage",
     ),
     "model_access": ("ModelAccess", "ModelTest", "ProviderStatus"),
+    "model_calls": ("ModelCall", "ModelCallDenied"),
     "network": ("find_proxy", "is_loopback"),
     "repeated_calls": ("make_repeat_report",),
     "rewinding": (

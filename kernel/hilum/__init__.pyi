@@ -68,6 +68,8 @@ from hilum.messages import UserMessage as UserMessage
 from hilum.model_access import ModelAccess as ModelAccess
 from hilum.model_access import ModelTest as ModelTest
 from hilum.model_access import ProviderStatus as ProviderStatus
+from hilum.model_calls import ModelCall as ModelCall
+from hilum.model_calls import ModelCallDenied as ModelCallDenied
 from hilum.network import find_proxy as find_proxy
 from hilum.network import is_loopback as is_loopback
 from hilum.processes import Command as Command

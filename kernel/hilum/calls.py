@@ -29,9 +29,10 @@ from hilum.errors import (
 )
 from hilum.events import CallDone, CallStarted, UserNeeded
 from hilum.extras import advice_for_tool
-from hilum.hooks import PLUGIN_EXCEPTIONS, PluginFailure, unwrap_group
+from hilum.hooks import PLUGIN_EXCEPTIONS, PluginFailure, running_plugin, unwrap_group
 from hilum.hooks.failures import is_interrupt
 from hilum.messages import Image, Text, ToolCall, ToolResult, replace_surrogates
+from hilum.model_calls import ModelCallDenied
 from hilum.order import Claims, Place, claims_of, places, shown_paths
 from hilum.refusals import describe_call
 from hilum.repetition import ADVICE
@@ -139,7 +140,9 @@ async def _run_one_call(
     """
     call = state.to_run
     try:
+        asked = trio.current_time()
         await place.wait()
+        state.waited = trio.current_time() - asked
         try:
             if not call.problem:
                 call = unwrap(call)
@@ -243,6 +246,7 @@ async def _execute(agent: Agent, state: CallState, place: Place) -> Output:
     if judged.call != prepared.call:
         prepared = _prepare(agent, judged.call)
         _move(place, prepared.claims)
+    asked = trio.current_time()
     await place.turn()
     tool = prepared.tool
     # Places order the calls in one response; locks order calls from different agents.
@@ -250,6 +254,7 @@ async def _execute(agent: Agent, state: CallState, place: Place) -> Output:
     async with AsyncExitStack() as stack:
         for lock in locks:
             await stack.enter_async_context(lock)
+        state.waited += trio.current_time() - asked
         reason = session.hooks.refusal()
         if reason:  # a gate may have closed while this call waited
             raise ToolDenied(reason)
@@ -263,6 +268,7 @@ async def _execute(agent: Agent, state: CallState, place: Place) -> Output:
             plugin=tool.plugin,
             paths=shown_paths(prepared.claims, session.workspace),
             aim=prepared.aim,
+            waited=round(state.waited, 3),
         )
         if judged.rewritten_by:
             started = replace(
@@ -460,7 +466,7 @@ async def _run(
         place.released.set,
     )
     try:
-        with session._calls_in_flight.call(timed):
+        with session._calls_in_flight.call(timed), running_plugin(tool.plugin):
             await timed.run(lambda: tool.run(running))
     except trio.Cancelled:
         state.printed = _output_so_far(session, tool, running)
@@ -560,11 +566,15 @@ def _timed_out(session: Session, tool: Tool, timed: TimedCall, limit: float) -> 
 def _error_for_model(session: Session, tool: Tool, error: BaseException) -> ToolError:
     """Return the error for the model about an exception that a tool's code raised.
 
-    A ``ToolError`` is returned unchanged; any other exception is a failure of the tool's plugin.
+    A ``ToolError`` is returned unchanged, and a refused request to a model with its code; any other
+    exception is a failure of the tool's plugin.
     """
     error = unwrap_group(error)
     if isinstance(error, ToolError):
         return error
+    if isinstance(error, ModelCallDenied):
+        # A budget that is reached is no fault of the plugin that asks a model.
+        return ToolError(error.message, code=error.code, hint="Continue without this tool.")
     fault = PluginFailure(tool.plugin, f"tool {tool.name}", error)
     session.hooks.report(fault)
     return ToolError(

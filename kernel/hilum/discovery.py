@@ -43,6 +43,7 @@ STANDARD = frozenset(
         "skills",
         "store",
         "terminal",
+        "trace",
         "web",
     )
 )

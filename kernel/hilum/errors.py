@@ -27,6 +27,7 @@ CODES = frozenset(
     E_APPROVAL_TIMEOUT
     E_BAD_ARGS
     E_BLOCKED
+    E_BUDGET
     E_BUSY
     E_CMD_FAIL
     E_CONTENT

@@ -22,6 +22,7 @@ from hilum.messages import (
     Image,
     Layer,
     Message,
+    Price,
     ToolCall,
     ToolResult,
     ToolSpec,
@@ -145,6 +146,8 @@ class RunStarted(Event, frozen=True):
     Images have no data in ``message``: they are in the run's ``PromptQueued``, so that the log
     contains them once (see ``UserMessage.with_image_data``). If ``repeats`` is set, the run begins
     with this call, whose result the model reads in a report (see ``make_repeat_report``).
+    ``gathered_by`` lists the plugins that gathered the context, one for each of its blocks in
+    ``message``, in order.
     """
 
     text: str
@@ -152,6 +155,7 @@ class RunStarted(Event, frozen=True):
     model: str = ""
     mode: str = ""
     repeats: RepeatedCall | None = None
+    gathered_by: tuple[str, ...] = ()
 
 
 class RunRetried(Event, frozen=True):
@@ -169,7 +173,9 @@ class PromptFrozen(Event, frozen=True):
     """Phase event: the system prompt and the tool list were built.
 
     ``cause`` is the reason; ``changed`` lists the differences from the last prompt as ``layer
-    NAME`` and ``tool NAME``. If ``changed`` is empty, the same prompt is sent again.
+    NAME`` and ``tool NAME``. If ``changed`` is empty, the same prompt is sent again. ``sources``
+    maps the same names to the plugins that the layers and tools come from; those of the kernel are
+    not listed.
     """
 
     layers: tuple[Layer, ...]
@@ -178,6 +184,7 @@ class PromptFrozen(Event, frozen=True):
     mode: str = ""
     model: str = ""
     changed: tuple[str, ...] = ()
+    sources: dict[str, str] = {}
 
 
 class CompactionRequested(Event, frozen=True):
@@ -196,7 +203,7 @@ class Compacted(Event, frozen=True):
     window), ``too_long`` (the provider refused the conversation as too long) or ``asked`` (the user
     requested it). If both ``upto`` and ``thinned`` are empty, nothing could be removed. The user's
     request in the current run is always kept; if it is too large, ``request`` is its shortened
-    form.
+    form. ``plugin`` is the plugin that planned the compaction; empty for the kernel's own plan.
     """
 
     upto: int = 0
@@ -205,6 +212,7 @@ class Compacted(Event, frozen=True):
     before: int = 0
     cause: Literal["window", "model", "too_long", "asked"] = "window"
     request: UserMessage | None = None
+    plugin: str = ""
 
 
 class ModelStarted(Event, frozen=True):
@@ -243,7 +251,7 @@ class ModelAnswered(Event, frozen=True):
     """Phase event: a complete response arrived.
 
     ``first`` is the time in seconds from the request to the first chunk, ``seconds`` is the time
-    to the end of the response.
+    to the end of the response. ``price`` is the price of the model's tokens, if it is known.
 
     ``redacted`` lists the names of the secrets that were replaced in the response. ``withheld``
     lists the ids of the calls whose arguments contained a secret. The real arguments, with which
@@ -256,13 +264,15 @@ class ModelAnswered(Event, frozen=True):
     usage: Usage = Usage()
     first: float = 0.0
     seconds: float = 0.0
+    price: Price | None = None
 
 
 class ModelUsed(Event, frozen=True):
     """A plugin called a model on behalf of an agent, for ``purpose``.
 
     The usage counts towards the agent's run. ``asked`` is the first line of the instructions,
-    ``message`` the model's response.
+    ``message`` the model's response. ``plugin`` is the plugin, and ``price`` the price of the
+    model's tokens, if they are known.
     """
 
     model: str
@@ -271,6 +281,8 @@ class ModelUsed(Event, frozen=True):
     message: AssistantMessage | None = None
     usage: Usage = Usage()
     seconds: float = 0.0
+    plugin: str = ""
+    price: Price | None = None
 
 
 class ApprovalAsked(Event, frozen=True):
@@ -340,7 +352,8 @@ class CallStarted(Event, frozen=True):
     ``call`` is the call that runs; if plugins changed its arguments, ``original`` contains those
     that the model wrote, and ``rewritten_by`` lists the plugins. ``paths`` lists the paths that the
     call reads and writes, as declared by its tool; ``aim`` is a target that is not a path, such as
-    the program that a command runs.
+    the program that a command runs. ``waited`` is the time in seconds that the call waited for
+    other calls that use the same files or queues.
     """
 
     call: ToolCall
@@ -351,6 +364,7 @@ class CallStarted(Event, frozen=True):
     rewritten_by: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
     aim: str = ""
+    waited: float = 0.0
 
 
 class CallDone(Event, frozen=True):
@@ -368,7 +382,8 @@ class RoundEnded(Event, frozen=True):
     can now be called, if they changed. ``shortened`` maps call ids to the shortened texts of
     results that were too large for the window. ``continued`` is set if the model is to continue a
     response that was cut off at the output limit. ``steering`` lists the ids of the user's steering
-    messages that follow the notes.
+    messages that follow the notes. ``noted_by`` lists the plugins that the notes come from, one for
+    each note, in order; the name is empty for a note of the kernel.
     """
 
     notes: tuple[str, ...] = ()
@@ -378,6 +393,7 @@ class RoundEnded(Event, frozen=True):
     shortened: dict[str, str] = {}
     continued: bool = False
     steering: tuple[str, ...] = ()
+    noted_by: tuple[str, ...] = ()
 
 
 class StopAsked(Event, frozen=True):
@@ -448,6 +464,20 @@ class PluginFault(Event, frozen=True):
     hook: str
     error: str
     switched_off: bool = False
+
+
+class HookCalled(Event, frozen=True):
+    """A hook of a plugin took longer than the setting ``slow_hook``; written when it has ended.
+
+    ``call`` is the id of the call that the hook was called for, ``error`` the class of the exception
+    that it raised. Both may be empty.
+    """
+
+    plugin: str
+    hook: str
+    seconds: float
+    call: str = ""
+    error: str = ""
 
 
 class PluginEvent(Event, frozen=True):

@@ -45,6 +45,7 @@ from hilum.context import ContextRequest
 from hilum.errors import ToolDenied
 from hilum.hooks import Spec, Specifier, specifier
 from hilum.messages import AssistantMessage, Block, Compaction, Layer, Message, ToolCall, ToolResult
+from hilum.model_calls import ModelCall, ModelCallDenied
 from hilum.models import Provider
 from hilum.processes import Command
 from hilum.store import Store
@@ -313,6 +314,21 @@ def redact_texts(texts: Sequence[str], origin: str) -> Sequence[str] | None:
 
     For large texts, the hook is called in a thread. While an implementation fails, texts are
     withheld: prompts are refused and runs end.
+    """
+
+
+@hookspec(shape="gate", deadline=7_200.0, on_failure="deny", returns=ModelCallDenied)
+async def on_model_call(agent: Agent, call: ModelCall) -> ModelCallDenied | None:
+    """Refuse a request to a model before it is sent; ``None`` admits it.
+
+    The hook is called for each request of an agent, retries included, and for each request that a
+    plugin makes with ``ask_model``. A refused request of an agent ends its run as
+    ``partial_success`` with the code, message and hint of the returned error; for a plugin, the
+    error is raised by ``ask_model``.
+
+    ``call.on_end`` registers a function that is called when the request has ended, for example to
+    replace a reserved amount by the amount that was used. An implementation may wait for other
+    requests to end.
     """
 
 

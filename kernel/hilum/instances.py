@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
 from hilum.arguments import TOOL_NAME
 from hilum.errors import PluginError, StoreError
-from hilum.events import PluginFault
+from hilum.events import HookCalled, PluginFault
 from hilum.hooks import Lifespans, PluginFailure, split_failure
 from hilum.hookspecs import HOOKS, PROJECT
+from hilum.messages import ToolCall
 from hilum.plugins import GateTable, Plugin
 from hilum.settings import use_environment
 from hilum.tools import Tool
@@ -41,6 +42,9 @@ class PluginInstances:
             "open_session", session, self.crashed, PROJECT, HOOKS["open_session"].deadline
         )
         self.hooks: GateTable = session.kernel.host.table.copy(self.report)
+        if session.options.slow_hook:
+            self.hooks.slow_after = session.options.slow_hook
+            self.hooks.report_slow = self._write_slow_call
         self.tools: dict[str, Tool] = {}
         self._clashes: set[tuple[str, str]] = set()
         self._crashed: set[str] = set()
@@ -202,6 +206,31 @@ class PluginInstances:
             else:
                 kept[name] = tool
         self.tools = kept
+
+    def _write_slow_call(
+        self,
+        hook: str,
+        plugin: str,
+        seconds: float,
+        arguments: dict[str, Any],
+        error: BaseException | None,
+    ) -> None:
+        """Write a slow call of a hook to the log."""
+        session = self._session
+        agent = arguments.get("agent")
+        call = arguments.get("call")
+        event = HookCalled(
+            plugin=plugin,
+            hook=hook,
+            seconds=round(seconds, 6),
+            call=call.id if isinstance(call, ToolCall) else "",
+            error=type(error).__name__ if error is not None else "",
+        )
+        run = agent.starting if agent is not None else ""
+        # A hook may also end when the log is already closed, because the session is closing.
+        if session.journal.broken is None and not session.journal.closed:
+            with suppress(StoreError):  # the session will fail at its next event
+                session.emit(event, agent, run)
 
     def crashed(self, plugin: str, error: BaseException) -> None:
         """End a plugin's contributions and its calls in flight, because its lifespan failed."""

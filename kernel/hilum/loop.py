@@ -64,8 +64,9 @@ from hilum.messages import (
     ToolResult,
     UserMessage,
 )
+from hilum.model_calls import ModelCallDenied
 from hilum.models import Model
-from hilum.prompt import encode_conversation, freeze_prompt, round_end
+from hilum.prompt import Note, encode_conversation, freeze_prompt, round_end
 from hilum.refusals import CallOutcome, find_refusal
 from hilum.repeated_calls import make_announcement
 from hilum.repetition import failed_note
@@ -305,11 +306,14 @@ async def _begin(agent: Agent) -> None:
     state = dict(session.runs[prompt.run].state)
     request = ContextRequest(prompt.text, budget, state, prompt.piped, prompt.attached)
     blocks: list[Block] = []
-    for _, given in await session.hooks.gather("gather_context", agent=agent, request=request):
-        if isinstance(given, Block):
-            blocks.append(given)
-        elif not isinstance(given, PluginFailure):
-            blocks += given
+    # The plugins by the identity of their blocks: blocks of two plugins may be equal.
+    gathered_by: dict[int, str] = {}
+    for plugin, given in await session.hooks.gather("gather_context", agent=agent, request=request):
+        if isinstance(given, PluginFailure):
+            continue
+        own = [given] if isinstance(given, Block) else list(given)
+        gathered_by |= dict.fromkeys(map(id, own), plugin)
+        blocks += own
     fitting = fit(blocks, request.budget)
     context = [Text(render(block), f"context:{block.type}") for block in fitting]
     message = UserMessage((*_prompt_parts(prompt), *context))
@@ -321,6 +325,7 @@ async def _begin(agent: Agent) -> None:
         model=model,
         mode=agent.mode.name,
         repeats=prompt.repeats,
+        gathered_by=tuple(gathered_by[id(block)] for block in fitting),
     )
     await session.redaction.prepare(started, by_model=bool(agent.parent))
     session.emit(started, agent, prompt.run)
@@ -361,7 +366,11 @@ async def _think(agent: Agent) -> None:
         agent.emit(await freeze_prompt(agent, "model", model))
     if await _compact(agent, model):
         return
-    failed = await attempt(agent)
+    try:
+        failed = await attempt(agent)
+    except ModelCallDenied as error:
+        end(agent, "partial_success", code=error.code, error=error.message, hint=error.hint)
+        return
     if failed is None:
         return
     if failed.action == "retry":
@@ -483,7 +492,7 @@ async def _plan_compaction(
         else min(available, message_tokens)
     )
     budget = int(target * TARGET)
-    plan = await _planned(agent, messages, sizes, budget)
+    planner, plan = await _planned(agent, messages, sizes, budget)
     if plan is None:
         if message_tokens <= available and cause == "asked":
             return None  # no plugin has a plan, and a compaction is not necessary
@@ -504,6 +513,7 @@ async def _plan_compaction(
         before=message_tokens,
         cause=cause,
         request=quoted,
+        plugin=planner,
     )
 
 
@@ -544,23 +554,24 @@ def _check_window(agent: Agent, model: Model, fixed_tokens: int, available: int)
 
 async def _planned(
     agent: Agent, messages: Sequence[Message], sizes: Sequence[int], budget: int
-) -> Compaction | None:
-    """Return a compaction planned by a plugin; ``None`` if no plugin has a plan that helps.
+) -> tuple[str, Compaction | None]:
+    """Return the name of a plugin and its plan of a compaction.
 
-    If a compaction was just carried out and was not enough, plugins are not called again.
+    The name is empty and the plan is ``None`` if no plugin has a plan that helps. If a compaction
+    was just carried out and was not enough, plugins are not called again.
     """
     run = agent.conversation.run
     if run is not None and run.compactions:
-        return None
-    plan: Compaction | None = await agent.session.hooks.first(
+        return "", None
+    plugin, plan = await agent.session.hooks.first_with_plugin(
         "trim_context", agent=agent, messages=tuple(messages), sizes=tuple(sizes), budget=budget
     )
     if plan is None:
-        return None
+        return "", None
     upto = cut_point(messages, plan.upto)
     if not upto and not plan.thinned:
-        return None
-    return Compaction(upto, plan.summary, plan.thinned)
+        return "", None
+    return plugin, Compaction(upto, plan.summary, plan.thinned)
 
 
 def _cause(agent: Agent) -> Literal["window", "model", "too_long", "asked"]:
@@ -585,18 +596,20 @@ async def _round(agent: Agent) -> None:
     failures = agent.conversation.failures
     results = _results(agent)
     reminders = await agent.session.hooks.gather("remind", agent=agent, results=results)
-    notes = [text for _, text in reminders if text and not isinstance(text, PluginFailure)]
+    notes = []
+    for plugin, text in reminders:
+        if text and not isinstance(text, PluginFailure):
+            notes.append(Note(text, plugin))
     for failed in failures.reached():
         agent.emit(UserNeeded(code=failed.code, message=failed_note(failed)))
     # Notes about failures come after the plugins' reminders, because the last note has the most
     # weight for a model.
-    notes += failures.due()
+    notes += [Note(text) for text in failures.due()]
     turns = agent.limit("turns")
     # Without a note, the model could spend the last turn on a call whose result it never reads.
     if run.turn == turns - 1 and turns > 1:
-        notes.append(
-            "One turn is left. Call no more tools: say what is done and what is left to do."
-        )
+        last = "One turn is left. Call no more tools: say what is done and what is left to do."
+        notes.append(Note(last))
     ended = replace(await round_end(agent, notes), shortened=_shortened(agent))
     await agent.session.redaction.prepare(ended)
     # Steering messages are collected last, so that messages that arrived meanwhile are included.
@@ -651,18 +664,19 @@ async def _check(agent: Agent) -> None:
             "Your answer was cut off at the output limit. Continue exactly where it stopped; repeat"
             " nothing."
         )
-        ended = await round_end(agent, [note])
+        ended = await round_end(agent, [Note(note)])
         agent.emit(replace(ended, continued=True))
         return
     # Plugins check the complete answer, not only its last piece.
     if run.continued:
         others = [part for part in message.parts if not isinstance(part, Text)]
         message = replace(message, parts=(*others, Text(run.answer, "model")))
-    objections = await _objections(agent, message)
+    found = await _objections(agent, message)
+    objections = [note.text for note in found]
     # If a stop arrives after the checks have ended, the run must still end as stopped.
     await trio.lowlevel.checkpoint_if_cancelled()
     if objections and run.objections < MAX_OBJECTIONS and not run.cut:
-        ended = await round_end(agent, objections, objected=True)
+        ended = await round_end(agent, found, objected=True)
         agent.emit(replace(ended, steering=_steering(agent)))
         return
     if agent.conversation.steering and not run.cut:
@@ -677,17 +691,18 @@ async def _check(agent: Agent) -> None:
     _end_answered(agent, message, objections)
 
 
-async def _objections(agent: Agent, message: AssistantMessage) -> list[str]:
+async def _objections(agent: Agent, message: AssistantMessage) -> list[Note]:
     """Return the objections to a final answer."""
-    found: list[str] = []
+    found: list[Note] = []
     checks = await agent.session.hooks.gather("check_answer", agent=agent, message=message)
     for plugin, value in checks:
         if isinstance(value, PluginFailure):
-            found.append(f"The plugin {plugin}, which checks answers, failed: {value}.")
+            text = f"The plugin {plugin}, which checks answers, failed: {value}."
+            found.append(Note(text, plugin))
         elif value:
-            found.append(value)
+            found.append(Note(value, plugin))
     if message.stop == "end" and not message.text.strip():
-        found.append(EMPTY_ANSWER)
+        found.append(Note(EMPTY_ANSWER))
     return found
 
 

@@ -280,3 +280,27 @@ class Usage(Data, frozen=True):
     def total(self) -> int:
         """Input and output tokens together."""
         return self.input + self.output
+
+
+class Price(Data, frozen=True):
+    """Prices in US dollars per million tokens."""
+
+    input: float
+    output: float
+    cached: float | None = None
+    cache_write: float | None = None
+
+    def cost(self, usage: Usage) -> float:
+        """Return the cost of the given usage in US dollars."""
+        # Providers charge less for cached tokens. If the price of cached tokens is not known, the
+        # full price counts, so that a cost limit is reached too early rather than too late.
+        cached = self.input if self.cached is None else self.cached
+        written = self.input if self.cache_write is None else self.cache_write
+        fresh = usage.input - usage.cached - usage.cache_write
+        tokens = (
+            fresh * self.input
+            + usage.cached * cached
+            + usage.cache_write * written
+            + usage.output * self.output
+        )
+        return tokens / 1e6

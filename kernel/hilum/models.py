@@ -18,34 +18,24 @@ from msgspec.structs import replace
 
 from hilum.errors import ModelError
 from hilum.events import ModelUsed
-from hilum.messages import AssistantMessage, Layer, Message, Text, ToolSpec, Usage, UserMessage
+from hilum.hooks import current_plugin
+from hilum.messages import (
+    AssistantMessage,
+    Layer,
+    Message,
+    Text,
+    ToolSpec,
+    Usage,
+    UserMessage,
+)
+from hilum.messages import (
+    Price as Price,
+)
+from hilum.model_calls import ModelCall, admit_model_call
+from hilum.tokens import estimate
 
 if TYPE_CHECKING:
     from hilum.agents import Agent
-
-
-class Price(msgspec.Struct, frozen=True):
-    """Prices in US dollars per million tokens."""
-
-    input: float
-    output: float
-    cached: float | None = None
-    cache_write: float | None = None
-
-    def cost(self, usage: Usage) -> float:
-        """Return the cost of the given usage in US dollars."""
-        # Providers charge less for cached tokens. If the price of cached tokens is not known, the
-        # full price counts, so that a cost limit is reached too early rather than too late.
-        cached = self.input if self.cached is None else self.cached
-        written = self.input if self.cache_write is None else self.cache_write
-        fresh = usage.input - usage.cached - usage.cache_write
-        tokens = (
-            fresh * self.input
-            + usage.cached * cached
-            + usage.cache_write * written
-            + usage.output * self.output
-        )
-        return tokens / 1e6
 
 
 class ModelInfo(msgspec.Struct, frozen=True):
@@ -271,7 +261,7 @@ async def ask_model(
         The complete response.
 
     Raises:
-        HilumError: The model does not exist or did not respond.
+        HilumError: The model does not exist or did not respond, or a budget is reached.
     """
     session = agent.session
     model = session.kernel.router.model(name)
@@ -284,29 +274,56 @@ async def ask_model(
     pieces = [wire.message(message) for message in messages]
     body = wire.body(wire.head(layers, ()), pieces)
     request = Request(body, layers, (), messages, session.id, f"{agent.name}/{purpose}")
-    began = trio.current_time()
-    done = await read_answer(
-        model, request, silence=session.options.silence, longest=session.options.answer_timeout
+    call = ModelCall(
+        model=model.info.name,
+        input=estimate(body),
+        max_output=model.info.max_output,
+        price=model.info.price,
+        plugin=current_plugin(),
+        purpose=purpose,
     )
-    usage = done.usage
-    if usage.cost is None and model.info.price is not None:
-        usage = replace(usage, cost=model.info.price.cost(usage))
-    answer = done.message
-    if not answer.model:
-        answer = replace(answer, model=model.info.name)
-    # No tools are offered here, so even the name of a call is free text written by the model.
-    loggable = await session.redaction.loggable(answer)
-    agent.emit(
-        ModelUsed(
-            model=model.info.name,
-            purpose=purpose,
-            asked=instructions.partition("\n")[0],
-            message=loggable,
-            usage=usage,
-            seconds=trio.current_time() - began,
+    async with admit_model_call(agent, call):
+        began = trio.current_time()
+        try:
+            done = await read_answer(
+                model,
+                request,
+                silence=session.options.silence,
+                longest=session.options.answer_timeout,
+            )
+        except ModelError as error:
+            call.failed = error.kind
+            raise
+        usage = add_cost(done.usage, model.info)
+        call.usage = usage
+        answer = done.message
+        if not answer.model:
+            answer = replace(answer, model=model.info.name)
+        # No tools are offered here, so even the name of a call is free text written by the model.
+        loggable = await session.redaction.loggable(answer)
+        agent.emit(
+            ModelUsed(
+                model=model.info.name,
+                purpose=purpose,
+                asked=instructions.partition("\n")[0],
+                message=loggable,
+                usage=usage,
+                seconds=trio.current_time() - began,
+                plugin=call.plugin,
+                price=model.info.price,
+            )
         )
-    )
     return answer
+
+
+def add_cost(usage: Usage, info: ModelInfo) -> Usage:
+    """Return the usage with its cost, if it can be calculated.
+
+    A cost that the provider reports takes precedence, because prices only allow an estimate.
+    """
+    if usage.cost is None and info.price is not None:
+        return replace(usage, cost=info.price.cost(usage))
+    return usage
 
 
 @runtime_checkable

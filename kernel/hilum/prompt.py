@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -34,6 +34,13 @@ from hilum.tokens import NOTHING, TextStats, compute_text_stats, join, opaque
 
 if TYPE_CHECKING:
     from hilum.agents import Agent
+
+
+class Note(NamedTuple):
+    """A note for the model, and the plugin that it comes from; empty for a note of the kernel."""
+
+    text: str
+    plugin: str = ""
 
 
 class EncodedConversation(msgspec.Struct):
@@ -136,13 +143,22 @@ def request(agent: Agent, model: Model, attempt: int) -> Request:
 
 async def layers(agent: Agent) -> list[Layer]:
     """Collect the layers of all plugins; for a plugin that fails, use its last good layers."""
+    return [layer for layer, _ in await layers_with_plugins(agent)]
+
+
+async def layers_with_plugins(agent: Agent) -> list[tuple[Layer, str]]:
+    """Collect the layers, each with its plugin; the name is empty for a layer of the kernel."""
     found = []
+    plugins = []
     if agent.profile.prompt:
         found.append(Layer(5, "agent", agent.profile.prompt))
+        plugins.append("")
     for plugin, value in await agent.session.hooks.gather("build_prompt_layer", agent=agent):
         if not isinstance(value, PluginFailure):
             agent.good_layers[plugin] = (value,) if isinstance(value, Layer) else tuple(value)
-        found += agent.good_layers.get(plugin, ())
+        good = agent.good_layers.get(plugin, ())
+        found += good
+        plugins += [plugin] * len(good)
     # A layer may quote a file or a server, so its text must not contain a note.
     escaped = [escape_notes(layer.text) for layer in found]
     # Secrets are replaced here and not only in the log, because the layers are compared with the
@@ -151,7 +167,7 @@ async def layers(agent: Agent) -> list[Layer]:
     found = [replace(layer, text=text) for layer, text in zip(found, texts, strict=True)]
     # Sorting is stable, so layers of the same rank keep the order of their plugins, and the
     # prompt's bytes do not change.
-    return sorted(found, key=lambda layer: layer.rank)
+    return sorted(zip(found, plugins, strict=True), key=lambda pair: pair[0].rank)
 
 
 def specs(agent: Agent) -> list[ToolSpec]:
@@ -188,8 +204,14 @@ async def freeze_prompt(
     agent: Agent, cause: Literal["run", "compaction", "mode", "model"], model: str
 ) -> PromptFrozen:
     """Build the system prompt and the tool list again."""
-    built = tuple(await layers(agent))
+    built_with_plugins = await layers_with_plugins(agent)
+    built = tuple(layer for layer, _ in built_with_plugins)
     tools = tuple(specs(agent))
+    sources = {f"layer {layer.name}": plugin for layer, plugin in built_with_plugins if plugin}
+    for spec in tools:
+        tool = agent.session.tools.get(spec.name)
+        if tool is not None and tool.plugin:
+            sources[f"tool {spec.name}"] = tool.plugin
     old = agent.conversation.frozen
     was = _named(old.layers, old.tools)
     now = _named(built, tools)
@@ -201,7 +223,13 @@ async def freeze_prompt(
         elif old.mode != mode:
             cause = "mode"
     frozen = PromptFrozen(
-        layers=built, tools=tools, cause=cause, mode=mode, model=model, changed=changed
+        layers=built,
+        tools=tools,
+        cause=cause,
+        mode=mode,
+        model=model,
+        changed=changed,
+        sources=sources,
     )
     # A large prompt is searched for secrets in a thread here, so that writing the event does not
     # block.
@@ -217,32 +245,52 @@ def _named(layers: Iterable[Layer], tools: Iterable[ToolSpec]) -> dict[str, obje
     return named
 
 
-async def round_end(agent: Agent, notes: list[str], objected: bool = False) -> RoundEnded:
+async def round_end(agent: Agent, notes: Sequence[Note], objected: bool = False) -> RoundEnded:
     """Close a round: add notes about layers and tools that changed since the last round."""
     conversation = agent.conversation
+    all_notes = [*notes]
     # After a change of mode, the prompt is built again before the next request.
     if conversation.frozen.mode != agent.mode.name:
-        return RoundEnded(notes=tuple(notes), objected=objected)
+        return _round_ended(all_notes, objected=objected)
     changed = await _changed_layers(agent)
-    for layer in changed:
+    for layer, plugin in changed:
         change = f"now reads:\n{layer.text}" if layer.text else "no longer holds."
-        notes.append(f"Your instructions changed. The part {layer.name!r} {change}")
+        text = f"Your instructions changed. The part {layer.name!r} {change}"
+        all_notes.append(Note(text, plugin))
     available = {spec.name: spec for spec in specs(agent)}
     gone = sorted(conversation.tools - available.keys())
     new = sorted(available.keys() - conversation.tools)
-    notes += _tool_notes(agent, gone, [available[name] for name in new])
+    all_notes += map(Note, _tool_notes(agent, gone, [available[name] for name in new]))
     tools = tuple(sorted(available)) if gone or new else None
-    return RoundEnded(notes=tuple(notes), layers=tuple(changed), tools=tools, objected=objected)
+    layers = tuple(layer for layer, _ in changed)
+    return replace(_round_ended(all_notes, objected=objected), layers=layers, tools=tools)
 
 
-async def _changed_layers(agent: Agent) -> list[Layer]:
-    """Return the layers that differ from what the model has read; a removed layer is empty."""
+def _round_ended(notes: Sequence[Note], *, objected: bool) -> RoundEnded:
+    """Return the event for the end of a round with notes."""
+    noted_by = tuple(note.plugin for note in notes)
+    return RoundEnded(
+        notes=tuple(note.text for note in notes),
+        objected=objected,
+        # Most notes are the kernel's own.
+        noted_by=noted_by if any(noted_by) else (),
+    )
+
+
+async def _changed_layers(agent: Agent) -> list[tuple[Layer, str]]:
+    """Return the layers that differ from what the model has read, each with its plugin.
+
+    A removed layer is empty.
+    """
     conversation = agent.conversation
     told = {layer.name: layer.text for layer in conversation.frozen.layers} | conversation.told
-    now = {layer.name: layer for layer in await layers(agent)}
-    changed = [layer for name, layer in now.items() if told.get(name, "") != layer.text]
+    now = {layer.name: (layer, plugin) for layer, plugin in await layers_with_plugins(agent)}
+    changed = []
+    for name, (layer, plugin) in now.items():
+        if told.get(name, "") != layer.text:
+            changed.append((layer, plugin))
     removed = [name for name, text in told.items() if text and name not in now]
-    return changed + [Layer(0, name, "") for name in removed]
+    return changed + [(Layer(0, name, ""), "") for name in removed]
 
 
 def _tool_notes(agent: Agent, gone: Sequence[str], new: Sequence[ToolSpec]) -> Iterator[str]:

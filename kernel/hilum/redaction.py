@@ -24,6 +24,7 @@ from hilum.arguments import encode_arguments, safe_answer
 from hilum.errors import PluginError
 from hilum.events import (
     Event,
+    HookCalled,
     ModelAnswered,
     PluginFault,
     PromptQueued,
@@ -158,6 +159,10 @@ class Redaction:
         """
         if isinstance(event, PluginFault) and event.hook == HOOK:
             return event  # the event quotes no text, and a search would fail again
+        if isinstance(event, HookCalled):
+            # The event contains only names. If the search itself is slow, a search of this event
+            # would write another one.
+            return event
         if self.problem():
             # The user must see how a plugin failed. No other text is written while texts cannot be
             # searched.

@@ -22,6 +22,7 @@ from hilum.errors import HilumError, ModelError, UsageError, unknown_name_error
 from hilum.events import ModelAnswered, ModelFailed, ModelStarted
 from hilum.hooks import is_failure
 from hilum.messages import AssistantMessage, ToolCall
+from hilum.model_calls import ModelCall, admit_model_call
 from hilum.models import (
     CallChunk,
     Chunk,
@@ -31,6 +32,7 @@ from hilum.models import (
     Request,
     TextChunk,
     ThinkingChunk,
+    add_cost,
     read_answer,
 )
 from hilum.prompt import encode_conversation, request
@@ -196,6 +198,9 @@ async def attempt(agent: Agent) -> ModelFailed | None:
 
     Returns:
         The failure as logged; ``None`` if the model responded.
+
+    Raises:
+        ModelCallDenied: A plugin refused the request, which was not sent.
     """
     # A stop may have arrived at the end of an earlier wait, for example the wait for a hook. No
     # request must be sent after a stop.
@@ -208,29 +213,54 @@ async def attempt(agent: Agent) -> ModelFailed | None:
     router = session.kernel.router
     name = router.current(agent)
     number = run.attempt + 1
-    began = trio.current_time()
     try:
         model = router.model(name)
         sent = request(agent, model, number)
         size = encode_conversation(agent, model).total
         expected = agent.conversation.calibrator(name).total(size)
-        started = ModelStarted(
-            attempt=number, model=name, turn=run.turn + 1, estimate=expected, size=size
-        )
+    except BaseException as error:
+        if not is_failure(error):
+            raise
+        return _failed(agent, error, name, number)
+    started = ModelStarted(
+        attempt=number, model=name, turn=run.turn + 1, estimate=expected, size=size
+    )
+    call = ModelCall(
+        model=name,
+        input=expected,
+        max_output=model.info.max_output,
+        price=model.info.price,
+        # What the provider read from its cache or wrote to it is cached for the next request.
+        cached=run.cached,
+    )
+    async with admit_model_call(agent, call):
+        return await _send(agent, model, sent, started, call)
+
+
+async def _send(
+    agent: Agent, model: Model, sent: Request, started: ModelStarted, call: ModelCall
+) -> ModelFailed | None:
+    """Send a request that was admitted, and log the response or the failure."""
+    session = agent.session
+    name = started.model
+    began = trio.current_time()
+    try:
         seq = agent.emit(started)
         done, first = await _listen(agent, model, sent, seq)
     except BaseException as error:
         if not is_failure(error):
             raise
-        return _failed(agent, error, name, number)
-    usage = done.usage
-    # A cost that the provider reports takes precedence, because prices only allow an estimate.
-    if usage.cost is None and model.info.price is not None:
-        usage = replace(usage, cost=model.info.price.cost(usage))
+        failed = _failed(agent, error, name, started.attempt)
+        call.failed = failed.kind
+        return failed
+    usage = add_cost(done.usage, model.info)
+    call.usage = usage
     seconds = trio.current_time() - began
     tools = {*session.tools, *ACCESS_TOOLS}
     message = _tidy(await session.redaction.call_names(done.message, tools), name)
-    answered = ModelAnswered(message=message, usage=usage, first=first, seconds=seconds)
+    answered = ModelAnswered(
+        message=message, usage=usage, first=first, seconds=seconds, price=model.info.price
+    )
     await session.redaction.prepare(answered)
     agent.emit(answered)
     return None

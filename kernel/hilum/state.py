@@ -46,6 +46,7 @@ class CallState(msgspec.Struct):
         printed: The tool's output before the call was stopped, as checked by plugins.
         scope: The calls that a lasting approval would cover, as last shown to the user. The log
             contains the scope without secrets.
+        waited: Seconds that the call waited for other calls that use the same files or queues.
     """
 
     call: ToolCall
@@ -59,6 +60,7 @@ class CallState(msgspec.Struct):
     started: ev.CallStarted | None = None
     done: ev.CallDone | None = None
     began: float | None = None
+    waited: float = 0.0
 
     @property
     def to_run(self) -> ToolCall:
@@ -86,10 +88,12 @@ class RunState(msgspec.Struct):
         answer: The model's last text; the pieces of an answer that was cut off are joined.
         finished: The calls that ended.
         repeats: The call with which the run began because the user repeated it, if any.
+        cached: Tokens of the last request that the provider read from its cache or wrote to it.
     """
 
     id: str
     model: str = ""
+    cached: int = 0
     repeats: ev.RepeatedCall | None = None
     turn: int = 0
     attempt: int = 0
@@ -230,7 +234,7 @@ class Conversation(msgspec.Struct, eq=False):
     def _run_started(self, event: ev.RunStarted, run: RunState | None) -> None:
         images = [image for each in self.queue if each.run == event.run for image in each.images]
         self.queue = [prompt for prompt in self.queue if prompt.run != event.run]
-        self.run = RunState(event.run, event.model, event.repeats)
+        self.run = RunState(event.run, event.model, repeats=event.repeats)
         self.ended = None
         # A repeated call is no request of its own: the agent continues with the last one.
         if event.repeats is None:
@@ -336,6 +340,7 @@ class Conversation(msgspec.Struct, eq=False):
         run.attempt = 0
         run.failures = {}
         run.compactions = 0
+        run.cached = event.usage.cached + event.usage.cache_write
         self._model_used(event, run)
         # Some servers do not count tokens.
         if any(run.size) and event.usage.input:

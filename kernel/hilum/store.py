@@ -126,6 +126,19 @@ class Store(Protocol):
         """Close the store and all logs that this process has open."""
 
 
+@runtime_checkable
+class RawReader(Protocol):
+    """A store that also returns events that it cannot decode.
+
+    Such events are damaged, or a newer hilum wrote them. A store need not have this method.
+    """
+
+    async def read_raw(
+        self, session: str, after: int = 0, limit: int = 1000
+    ) -> Sequence[tuple[int, bytes]]:
+        """Read the numbers and lines of events, without a lease. A damaged line may be empty."""
+
+
 def storage_plugins() -> list[str] | None:
     """Return the plugins that a command needs if it only reads and writes the store.
 

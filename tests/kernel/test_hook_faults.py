@@ -138,6 +138,12 @@ async def test_session_goes_on_whatever_goes_wrong(bench, autojump_clock, hook, 
         assert {(event.plugin, event.hook) for event in shown} == {("bad", hook)}
 
     assert kit.of(PromptFrozen)[0].layers == (Layer(40, "good", "from good"),)
+    if hook == "on_model_call":
+        # Without a request to a model, there are no calls and no rounds.
+        assert not kit.requests
+        assert not ran
+        assert "'bad', which judges requests to models" in ends[-1].error
+        return
     assert "from good" in kit.of(RoundEnded)[0].notes
     if not HOOKS[hook].guards:
         assert ran == [*range(RUNS)]

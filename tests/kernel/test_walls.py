@@ -53,7 +53,7 @@ FLOORS = [
         "sub_commands",
         "listening",
     ],
-    ["events", "arguments", "images"],
+    ["events", "arguments", "images", "model_calls"],
     ["context", "tools", "models", "store", "repetition", "refusals"],
     ["compaction", "trust", "model_access", "repeated_calls"],
     ["state", "order"],

@@ -7,6 +7,7 @@ pluggy marks, registers, validates and orders implementations (``Registry``). ``
 calls.
 """
 
+from hilum.hooks.current import current_plugin, running_plugin
 from hilum.hooks.failures import (
     PLUGIN_EXCEPTIONS,
     HookError,
@@ -39,9 +40,11 @@ __all__ = [
     "Supervised",
     "Table",
     "call_within",
+    "current_plugin",
     "describe_error",
     "is_failure",
     "open_nursery",
+    "running_plugin",
     "specifier",
     "split_failure",
     "unwrap_group",

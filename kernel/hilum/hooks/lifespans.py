@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 import trio
 
+from hilum.hooks.current import running_plugin
 from hilum.hooks.failures import PLUGIN_EXCEPTIONS, split_failure, unwrap_group
 from hilum.hooks.supervised import Supervised, call_within
 
@@ -64,14 +65,15 @@ class Lifespans(msgspec.Struct, eq=False):
             raise TypeError(f"{self.hook} yields but is a plain def: write async def {self.hook}.")
         # As in every hook, an implementation may leave out the parameter.
         arguments = (self.owner,)[: len(inspect.signature(function).parameters)]
-        if inspect.isasyncgenfunction(function):
-            instance = await self._enter(plugin, asynccontextmanager(function)(*arguments))
-        elif inspect.iscoroutinefunction(function):
-            instance = await call_within(
-                self.deadline, function, *arguments, name=f"{self.hook} of {plugin}"
-            )
-        else:
-            instance = function(*arguments)
+        with running_plugin(plugin):
+            if inspect.isasyncgenfunction(function):
+                instance = await self._enter(plugin, asynccontextmanager(function)(*arguments))
+            elif inspect.iscoroutinefunction(function):
+                instance = await call_within(
+                    self.deadline, function, *arguments, name=f"{self.hook} of {plugin}"
+                )
+            else:
+                instance = function(*arguments)
         (self._preferred if preferred else self._instances).append(instance)
         return instance
 

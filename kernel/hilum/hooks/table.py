@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Self
 
 import trio
 
+from hilum.hooks.current import running_plugin
 from hilum.hooks.failures import (
     HookError,
     Mistake,
@@ -42,6 +43,7 @@ ALL_GATES = ""
 
 
 Observer = Callable[[str, str, str, float, BaseException | None], None]
+SlowReporter = Callable[[str, str, float, dict[str, Any], BaseException | None], None]
 
 
 class Table:
@@ -60,6 +62,9 @@ class Table:
         closed: For each gate, the plugins that implement it and are not working, each with the
             reason. A call that a closed gate would judge is refused. Plugins whose gates are not
             known are listed under ``ALL_GATES``.
+        slow_after: Seconds after which a call of an implementation counts as slow.
+        report_slow: Called after each slow call with the hook, the plugin, the seconds, the
+            arguments of the hook and the error.
     """
 
     # The class of the errors to raise for implementations that do not fit their hooks, and for
@@ -80,6 +85,8 @@ class Table:
         self.registry: Registry = registry or Registry(self.project, specs, self.error)
         self.gates: dict[str, set[str]] = {}
         self.closed: dict[str, dict[str, str]] = {}
+        self.slow_after: float = float("inf")
+        self.report_slow: SlowReporter | None = None
         self._failures: Counter[str] = Counter()
 
     def copy(self, report: Callable[[PluginFailure], None]) -> Self:
@@ -221,7 +228,7 @@ class Table:
         found: list[tuple[str, Any]] = []
         check = self.specs[hook].checked
         for impl in self.registry.implementations(hook):
-            with self._guard(hook, impl):
+            with self._guard(hook, impl, arguments):
                 items = self._inline(hook, impl, _arguments(impl, arguments))
                 if items is not None and not isinstance(items, Iterable):
                     items = [items]  # the type check below reports the mistake
@@ -253,11 +260,16 @@ class Table:
 
     async def first(self, hook: str, **arguments: Any) -> Any:
         """Call implementations in order until one returns a value; skip those that fail."""
+        _, value = await self.first_with_plugin(hook, **arguments)
+        return value
+
+    async def first_with_plugin(self, hook: str, **arguments: Any) -> tuple[str, Any]:
+        """Return the result of ``first`` with its plugin; ``("", None)`` if there is none."""
         for impl in self.registry.implementations(hook):
             value = await self._call(hook, impl, arguments)
             if value is not None and not isinstance(value, PluginFailure):
-                return value
-        return None
+                return impl.plugin, value
+        return "", None
 
     async def pipe(self, hook: str, over: str, **arguments: Any) -> Any:
         """Pass the argument named ``over`` from one implementation to the next.
@@ -281,7 +293,7 @@ class Table:
         """
         spec = self.specs[hook]
         for impl in self.registry.implementations(hook):
-            with self._guard(hook, impl) as faults:
+            with self._guard(hook, impl, arguments) as faults:
                 value = _quietly(self._inline, [hook, impl, _arguments(impl, arguments)])
                 value = _quietly(spec.checked, [value])
                 if value is not None:
@@ -298,7 +310,7 @@ class Table:
         """
         spec = self.specs[hook]
         for impl in self.registry.implementations(hook):
-            with self._guard(hook, impl) as faults:
+            with self._guard(hook, impl, arguments) as faults:
                 call = partial(_quietly, impl.function, _arguments(impl, arguments))
                 with trio.fail_after(spec.deadline):
                     # A regular expression that backtracks cannot be interrupted, so its thread
@@ -319,7 +331,7 @@ class Table:
         spec = self.specs[hook]
         given = _arguments(impl, arguments)
         name = f"hook {hook} of {impl.plugin}"
-        with self._guard(hook, impl) as faults:
+        with self._guard(hook, impl, arguments) as faults:
             if impl.is_async:
                 value = await call_within(spec.deadline, impl.function, *given, name=name)
             else:
@@ -353,7 +365,9 @@ class Table:
         return value
 
     @contextmanager
-    def _guard(self, hook: str, impl: Implementation) -> Iterator[list[PluginFailure]]:
+    def _guard(
+        self, hook: str, impl: Implementation, arguments: dict[str, Any]
+    ) -> Iterator[list[PluginFailure]]:
         """Isolate one implementation, whose exceptions become failures in the yielded list.
 
         A cancellation propagates.
@@ -362,7 +376,7 @@ class Table:
         failure: BaseException | None = None
         began = time.perf_counter()
         try:
-            with self.around():
+            with self.around(), running_plugin(impl.plugin):
                 yield faults
             # Only failures in a row count.
             del self._failures[impl.plugin]
@@ -380,8 +394,11 @@ class Table:
             if rest is not None:
                 raise rest from None
         finally:
+            seconds = time.perf_counter() - began
             for observe in self.observers:
-                observe("hook", hook, impl.plugin, time.perf_counter() - began, failure)
+                observe("hook", hook, impl.plugin, seconds, failure)
+            if seconds > self.slow_after and self.report_slow is not None:
+                self.report_slow(hook, impl.plugin, seconds, arguments, failure)
 
     def record_failure(
         self, plugin: str, hook: str, error: BaseException, reason: str = ""

@@ -81,6 +81,12 @@ class KernelSettings:
         project="lower",
         help="Maximum duration of one model answer in seconds.",
     )
+    slow_hook: float = setting(
+        default=0.05,
+        minimum=0,
+        project="user",
+        help="Seconds after which a plugin's hook is recorded for hilum trace; 0 records none.",
+    )
     required: list[str] = setting(
         factory=list,
         project=False,

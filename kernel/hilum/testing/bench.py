@@ -278,6 +278,8 @@ async def open_bench(
     model = model if model is not None else ScriptedModel(answers)
     chosen = dict(settings or {})
     chosen.setdefault("model", "scripted/model")
+    # The events of a test must not depend on the load of the machine.
+    chosen.setdefault("slow_hook", 0)
     before = _children()
     with _base(folder) as base, _environment(base, environ or {}):
         root = Path(workspace) if workspace is not None else base / "workspace"

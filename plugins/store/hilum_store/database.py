@@ -386,6 +386,28 @@ def read_events(
     return events
 
 
+def read_raw_events(
+    connection: sqlite3.Connection, number: int, after: int, limit: int
+) -> list[tuple[int, bytes]]:
+    """Return events of a session as they are in the file, which may be damaged.
+
+    Args:
+        connection: A connection that belongs to this thread.
+        number: The session's number.
+        after: The ``seq`` after which to begin.
+        limit: Maximum number of events.
+
+    Returns:
+        The ``seq`` and the line of each event. What is not a line becomes an empty one.
+    """
+    first = number << SEQ_BITS
+    rows = connection.execute(
+        "SELECT key, data FROM events WHERE key > ? AND key <= ? ORDER BY key LIMIT ?",
+        (first + max(after, 0), first | SEQ_MASK, limit),
+    ).fetchall()
+    return [(key & SEQ_MASK, data if isinstance(data, bytes) else b"") for key, data in rows]
+
+
 def check_end(connection: sqlite3.Connection, path: Path, session: str, number: int) -> None:
     """Check that a session still has its last events.
 

@@ -22,6 +22,7 @@ from hilum_store.database import (
     Durability,
     check_end,
     read_events,
+    read_raw_events,
     session_info,
 )
 from hilum_store.lease import Lease, remove_stale_leases
@@ -107,6 +108,12 @@ class SessionTable:
         number, info = self.find(session)
         with self._database.side() as side:
             return read_events(side, self._database.path, info.id, number, after, limit)
+
+    def read_raw(self, session: str, after: int, limit: int) -> builtins.list[tuple[int, bytes]]:
+        """Return events in a session as they are in the file."""
+        number, _ = self.find(session)
+        with self._database.side() as side:
+            return read_raw_events(side, number, after, limit)
 
     def create(self, info: SessionInfo) -> SqliteLog:
         """Create a session and acquire its lease."""

@@ -18,7 +18,7 @@ from hilum.events import AnyEvent
 from hilum.store import SessionInfo
 
 if TYPE_CHECKING:
-    from hilum.store import Log, Store
+    from hilum.store import Log, RawReader, Store
 
     from hilum_store.log import SqliteLog
     from hilum_store.sessions import SessionTable
@@ -80,6 +80,16 @@ class SqliteStore:
         """
         return await self._in_thread(lambda sessions: sessions.read(session, after, limit))
 
+    async def read_raw(
+        self, session: str, after: int = 0, limit: int = 1000
+    ) -> Sequence[tuple[int, bytes]]:
+        """Return events as they are in the file, also those that ``read`` rejects.
+
+        Raises:
+            StoreError: There is no such session, or the file cannot be read.
+        """
+        return await self._in_thread(lambda sessions: sessions.read_raw(session, after, limit))
+
     async def rename(self, session: str, title: str) -> None:
         """Set the title of a session, even if the session is in use."""
         await self._in_thread(lambda sessions: sessions.rename(session, title))
@@ -132,5 +142,5 @@ class SqliteStore:
 
 if TYPE_CHECKING:
 
-    def _conforms(store: SqliteStore, log: SqliteLog) -> tuple[Store, Log]:
-        return store, log
+    def _conforms(store: SqliteStore, log: SqliteLog) -> tuple[Store, RawReader, Log]:
+        return store, store, log

@@ -149,6 +149,8 @@ class Simulation:
         """Settings of the kernel."""
         scenario = self.scenario
         options: dict[str, Any] = {
+            # How long a hook takes depends on the machine.
+            "slow_hook": 0,
             "model": "simulated/model",
             "turns": scenario.turns,
             "approval_timeout": APPROVAL_TIMEOUT,

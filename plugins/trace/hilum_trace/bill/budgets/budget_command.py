@@ -1,0 +1,98 @@
+"""The command ``/budget``: shows the budgets of a session, and changes one for this session."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from hilum import UsageError
+from hilum.errors import E_BAD_ARGS
+
+from hilum_trace.bill.budgets.amounts import UNITS, Amount, Limits, Unit
+from hilum_trace.bill.budgets.budget_texts import format_amount
+
+USAGE = (
+    "Write, for example, /budget session 5 dollars, /budget day 2000000 tokens, /budget agent"
+    " main 30 minutes, /budget plugin memory 0.50 dollars, or /budget session off."
+)
+_NAMED = ("agent", "plugin")
+
+
+class Change(NamedTuple):
+    """A change of a budget; without a unit, all of its limits are removed."""
+
+    budget: str
+    unit: Unit | None
+    limit: float | None
+
+
+class BudgetStatus(NamedTuple):
+    """A budget: its name, its limits, and what was spent."""
+
+    name: str
+    limits: Limits
+    spent: Amount
+
+
+def parse_change(words: Sequence[str]) -> Change:
+    """Return the change that the words after ``/budget`` describe.
+
+    Raises:
+        UsageError: The words are not a budget with an amount.
+    """
+    rest = list(words)
+    kind = rest.pop(0).lower()
+    if kind in _NAMED:
+        if not rest:
+            raise _usage_error(f"The name of the {kind} is missing.")
+        name = f"{kind} {rest.pop(0)}"
+    elif kind in ("session", "day"):
+        name = kind
+    else:
+        raise _usage_error(f"There is no budget {kind!r}.")
+    if [word.lower() for word in rest] == ["off"]:
+        return Change(name, None, None)
+    if len(rest) == 1 and rest[0].startswith("$"):
+        rest = [rest[0][1:], "dollars"]
+    if len(rest) != 2:
+        raise _usage_error("A budget is an amount with a unit.")
+    return Change(name, _parse_unit(rest[1]), _parse_number(rest[0]))
+
+
+def _parse_number(text: str) -> float:
+    try:
+        number = float(text.replace(",", "").replace("_", ""))
+    except ValueError:
+        raise _usage_error(f"{text!r} is not a number.") from None
+    if not 0 <= number < float("inf"):
+        raise _usage_error(f"{text!r} is not an amount.")
+    return number
+
+
+def _parse_unit(text: str) -> Unit:
+    word = text.lower()
+    for unit in UNITS:
+        if word in (unit, unit.removesuffix("s")):
+            return unit
+    raise _usage_error(f"{text!r} is not a unit.")
+
+
+def _usage_error(problem: str) -> UsageError:
+    return UsageError(problem, code=E_BAD_ARGS, hint=USAGE)
+
+
+def format_budgets(budgets: Sequence[BudgetStatus]) -> str:
+    """Return the budgets of a session as text."""
+    lines = []
+    for budget in budgets:
+        for unit, limit in budget.limits.set_units():
+            spent = format_amount(unit, budget.spent.of(unit))
+            left = max(limit - budget.spent.of(unit), 0.0)
+            lines.append(
+                f"{budget.name}: {spent} of {format_amount(unit, limit)} spent,"
+                f" {format_amount(unit, left)} left"
+            )
+    if not lines:
+        lines.append("No budget is set.")
+    lines.append(USAGE)
+    return "\n".join(lines)

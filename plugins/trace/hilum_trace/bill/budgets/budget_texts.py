@@ -1,0 +1,82 @@
+"""Texts about budgets: amounts, names, and the errors for requests that a budget refuses."""
+
+from __future__ import annotations
+
+from hilum import ModelCallDenied
+from hilum_view import format_duration, format_money
+
+from hilum_trace.bill.budgets.amounts import Exceeded, Unit
+
+
+def format_amount(unit: Unit, amount: float) -> str:
+    """Return an amount as text with its unit."""
+    if unit == "dollars":
+        return format_money(amount)
+    if unit == "tokens":
+        return f"{round(amount):,} tokens"
+    return format_duration(amount * 60)
+
+
+def refusal(name: str, exceeded: Exceeded) -> ModelCallDenied:
+    """Return the error for a request that a budget does not allow.
+
+    Args:
+        name: The name of the budget, as ``/budget`` takes it.
+        exceeded: The limit that does not allow the request.
+    """
+    unit = exceeded.unit
+    limit = format_amount(unit, exceeded.limit)
+    spent = format_amount(unit, exceeded.spent)
+    budget = f"The budget of {limit} for {_describe(name)}"
+    if exceeded.is_reached:
+        message = f"{budget} is reached: {spent} spent."
+    else:
+        needed = format_amount(unit, exceeded.needed)
+        message = (
+            f"{budget} is too small for the next request: {spent} spent, and the request itself"
+            f" needs about {needed}."
+        )
+    raised = max(exceeded.limit * 2, exceeded.spent + 2 * exceeded.needed)
+    hint = (
+        "All finished work is kept. To continue, raise the budget for this session, for"
+        f" example with `/budget {name} {_plain(raised)} {unit}`, or in the settings"
+        f" ({_setting(name, unit)}), and send a message."
+    )
+    return ModelCallDenied(message, hint=hint)
+
+
+def unpriced_error(name: str, dollars: float, model: str) -> ModelCallDenied:
+    """Return the error for a request to a model without a price, with a budget in dollars."""
+    limit = format_amount("dollars", dollars)
+    return ModelCallDenied(
+        f"The budget of {limit} for {_describe(name)} cannot be kept: the price of {model} is not"
+        " known.",
+        hint=(
+            f'Set the price (models.models."{model}".price) or a budget in tokens, or let such'
+            ' models pass: budgets.unpriced = "admit".'
+        ),
+    )
+
+
+def _describe(name: str) -> str:
+    """Return a budget's name as part of a sentence."""
+    kind, _, what = name.partition(" ")
+    if kind == "session":
+        return "this session"
+    if kind == "day":
+        return "today"
+    return f"the {kind} {what}"
+
+
+def _setting(name: str, unit: str) -> str:
+    """Return the key of a budget's setting."""
+    kind, _, what = name.partition(" ")
+    if not what:
+        return f"budgets.{kind}.{unit}"
+    key = what if what.replace("-", "").replace("_", "").isalnum() else f'"{what}"'
+    return f"budgets.{kind}s.{key}.{unit}"
+
+
+def _plain(number: float) -> str:
+    """Return a number as the user would type it."""
+    return f"{number:.2f}".rstrip("0").rstrip(".") if number < 100 else f"{number:.0f}"

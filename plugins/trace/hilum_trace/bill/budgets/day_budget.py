@@ -1,0 +1,122 @@
+"""The budget of a day, which all sessions and processes of the user share.
+
+What was spent is in the logs of the sessions, which the store provides; the requests in flight are
+in a file.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from contextlib import suppress
+from functools import partial
+
+import trio
+from hilum import Kernel, ModelCallDenied, StoreError
+from hilum.settings import data_folder
+
+from hilum_trace.bill.budgets.amounts import Amount, Decision, Estimate, Limits, decide
+from hilum_trace.bill.budgets.reservation_file import ReservationFile
+from hilum_trace.bill.budgets.spending_fold import PriceFinder, SpendingFold
+
+FILE = "budgets.db"
+REFUSED_HINT = "Repair it, or remove the setting budgets.day to continue without this budget."
+
+
+class DayBudget:
+    """The budget of the current day, in local time.
+
+    Args:
+        kernel: The kernel whose store has the sessions.
+        find_price: A function that returns the price of a model's tokens.
+        lifetime: Seconds after which a request in flight counts as lost.
+    """
+
+    def __init__(self, kernel: Kernel, find_price: PriceFinder, lifetime: float) -> None:
+        self._kernel = kernel
+        self._find_price = find_price
+        self._lifetime = lifetime
+        self._file = ReservationFile(data_folder(kernel.environ) / FILE)
+        self._day = 0.0
+        self._folds: dict[str, SpendingFold] = {}
+        self._reading = trio.Lock()
+
+    async def reserve(self, limits: Limits, request: Estimate) -> tuple[Decision, int]:
+        """Reserve an amount for a request, if the budget allows it.
+
+        Returns:
+            The decision, and the number of the reservation, which must be released if the request
+            may be sent.
+
+        Raises:
+            ModelCallDenied: The file or the store cannot be used.
+        """
+        try:
+            # The request is added before the logs are read. A request that ends meanwhile is thus
+            # counted twice, which is safe, and never missed.
+            add = partial(self._file.add, request, self._lifetime)
+            number, in_flight = await trio.to_thread.run_sync(add)
+            try:
+                spent = await self.spent()
+                decision = decide(limits, spent, in_flight, request)
+            except BaseException:
+                with trio.CancelScope(shield=True):
+                    await self.release(number)
+                raise
+            if decision.exceeded is not None or decision.must_wait:
+                await self.release(number)
+        except (OSError, sqlite3.Error, StoreError) as error:
+            message = f"The budget of the day cannot be checked: {error}"
+            raise ModelCallDenied(message, code="E_STORE", hint=REFUSED_HINT) from error
+        return decision, number
+
+    async def release(self, number: int) -> None:
+        """Remove a reservation.
+
+        Raises:
+            OSError: The file cannot be written.
+            sqlite3.Error: The file is damaged or locked.
+        """
+        await trio.to_thread.run_sync(self._file.remove, number)
+
+    async def forget(self, number: int) -> None:
+        """Remove a reservation whose request has ended; if that fails, the reservation expires."""
+        with suppress(OSError, sqlite3.Error):
+            await self.release(number)
+
+    async def spent(self) -> Amount:
+        """Return what all sessions have spent since midnight.
+
+        Raises:
+            StoreError: The store cannot be read.
+        """
+        async with self._reading:
+            midnight = find_midnight(time.time())
+            if midnight != self._day:
+                self._day = midnight
+                self._folds = {}
+            store = self._kernel.store
+            for info in await store.list():
+                if info.updated < midnight:
+                    continue
+                fold = self._folds.get(info.id)
+                if fold is None:
+                    # A copy of a session begins with events that the original has paid for.
+                    start = max(midnight, info.created) if info.forked else midnight
+                    fold = SpendingFold(self._find_price, start)
+                    self._folds[info.id] = fold
+                # One damaged log must not stop all work; what can be read of it counts.
+                with suppress(StoreError):
+                    while events := await store.read(info.id, fold.last):
+                        fold.apply(events)
+            total = Amount()
+            for fold in self._folds.values():
+                total = total.plus(fold.total)
+            return total
+
+
+def find_midnight(now: float) -> float:
+    """Return the Unix time at which the day of a Unix time began, in local time."""
+    day = time.localtime(now)
+    # -1 lets the system find out whether daylight saving time applied at midnight.
+    return time.mktime((day.tm_year, day.tm_mon, day.tm_mday, 0, 0, 0, 0, 0, -1))

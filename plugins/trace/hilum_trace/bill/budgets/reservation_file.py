@@ -1,0 +1,128 @@
+"""The requests in flight of all processes, in a small file, so that they share the day's budget."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from hilum_trace.bill.budgets.amounts import Amount, Estimate
+
+# Seconds to wait for another process that writes to the file. A transaction takes milliseconds.
+BUSY_TIMEOUT = 5.0
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS requests (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    expires REAL NOT NULL,
+    host TEXT NOT NULL,
+    pid INTEGER NOT NULL,
+    least_dollars REAL NOT NULL,
+    least_tokens INTEGER NOT NULL,
+    dollars REAL NOT NULL,
+    tokens INTEGER NOT NULL,
+    minutes REAL NOT NULL
+)
+"""
+
+
+class ReservationFile:
+    """The requests in flight. All methods block for a short time: call them in a thread.
+
+    Each method opens the file anew, so that any thread can call it and nothing needs closing.
+
+    Args:
+        path: The file, which is created if it does not exist.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def add(self, request: Estimate, lifetime: float) -> tuple[int, list[Estimate]]:
+        """Add a request.
+
+        Of two requests that are added at the same time, only one sees the other.
+
+        Args:
+            request: What it will use.
+            lifetime: Seconds after which the request counts as lost, because its process was
+                killed.
+
+        Returns:
+            The number of the request, and the requests that were added before and are in flight.
+
+        Raises:
+            OSError: The file cannot be written.
+            sqlite3.Error: The file is damaged or locked.
+        """
+        now = time.time()
+        host = platform.node()
+        least = request.least
+        row = (now + lifetime, host, os.getpid(), least.dollars, least.tokens, *request.most)
+        with self._transaction() as database:
+            database.execute("DELETE FROM requests WHERE expires < ?", (now,))
+            _delete_lost(database, host)
+            found = database.execute(
+                "SELECT least_dollars, least_tokens, dollars, tokens, minutes FROM requests"
+            ).fetchall()
+            added = database.execute(
+                "INSERT INTO requests (expires, host, pid, least_dollars, least_tokens, dollars,"
+                " tokens, minutes) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                row,
+            )
+        number = added.lastrowid or 0
+        return number, [Estimate(Amount(*each[:2]), Amount(*each[2:])) for each in found]
+
+    def remove(self, number: int) -> None:
+        """Remove a request that has ended.
+
+        Raises:
+            OSError: The file cannot be written.
+            sqlite3.Error: The file is damaged or locked.
+        """
+        with self._transaction() as database:
+            database.execute("DELETE FROM requests WHERE id = ?", (number,))
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        if not self._path.exists():
+            # The file is for the user only, from its first moment.
+            os.close(os.open(self._path, os.O_CREAT | os.O_WRONLY, 0o600))
+        database = sqlite3.connect(self._path, timeout=BUSY_TIMEOUT, isolation_level=None)
+        try:
+            database.execute("PRAGMA synchronous = OFF")
+            # The lock is taken before reading, so that no two processes read the same state.
+            database.execute("BEGIN IMMEDIATE")
+            database.execute(_SCHEMA)
+            yield database
+            database.execute("COMMIT")
+        finally:
+            # An open transaction is rolled back.
+            database.close()
+
+
+def _delete_lost(database: sqlite3.Connection, host: str) -> None:
+    """Delete the requests of processes on this machine that were killed."""
+    found = database.execute("SELECT DISTINCT pid FROM requests WHERE host = ?", (host,))
+    for (pid,) in found.fetchall():
+        if not _is_running(pid):
+            database.execute("DELETE FROM requests WHERE host = ? AND pid = ?", (host, pid))
+
+
+def _is_running(pid: int) -> bool:
+    """Return whether a process runs; true if that cannot be found out."""
+    # On Windows, os.kill would end the process.
+    if os.name != "posix":
+        return True
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True

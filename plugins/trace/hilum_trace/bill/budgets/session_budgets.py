@@ -1,0 +1,319 @@
+"""The budgets of a session, which admit or refuse each request to a model.
+
+A request is decided and reserved without any other task in between, so that parallel requests
+cannot use the same rest of a budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import trio
+from hilum import (
+    Agent,
+    HilumError,
+    Interpretation,
+    ModelCall,
+    ModelCallDenied,
+    PromptCommand,
+    Session,
+    UsageError,
+    hookimpl,
+)
+from hilum.messages import Price, Usage
+
+from hilum_trace.bill.budgets import lazy
+from hilum_trace.bill.budgets.amounts import UNITS, Amount, Decision, Estimate, Limits, decide
+from hilum_trace.bill.budgets.settings import BudgetSettings, LimitSettings
+from hilum_trace.bill.budgets.spending_fold import CHANGED, SpendingFold, amount_of
+from hilum_trace.bill.requests import MAYBE_CHARGED
+
+if TYPE_CHECKING:
+    from hilum_trace.bill.budgets.budget_command import BudgetStatus, Change
+    from hilum_trace.bill.budgets.day_budget import DayBudget
+
+NAME = "budget"
+COMMAND = PromptCommand(
+    NAME,
+    "Show the budgets, or change one for this session",
+    "[session|day|agent NAME|plugin NAME] [AMOUNT dollars|tokens|minutes | off]",
+    ("session", "day", "agent", "plugin"),
+)
+SESSION = "session"
+DAY = "day"
+# A provider may count more tokens than estimated, by this factor at most with common tokenizers.
+INPUT_MARGIN = 1.3
+# Seconds between two looks at the requests of other processes.
+DAY_INTERVAL = 0.5
+# Minutes that a request counts for before any request has ended.
+FIRST_MINUTES = 0.1
+
+
+class _InFlight(NamedTuple):
+    """A request in flight, and the time on trio's clock at which it was sent."""
+
+    agent: str
+    plugin: str
+    request: Estimate
+    since: float
+
+
+class SessionBudgets:
+    """The budgets of a session.
+
+    Args:
+        session: The session.
+        settings: The settings for budgets.
+        nursery: The nursery for writing to the file that other processes see.
+    """
+
+    def __init__(self, session: Session, settings: BudgetSettings, nursery: trio.Nursery) -> None:
+        self._nursery = nursery
+        self._session = session
+        self._settings = settings
+        self._fold = SpendingFold(self._find_price)
+        self._in_flight: dict[int, _InFlight] = {}
+        self._released = trio.Event()
+        self._day_budget: DayBudget | None = None
+
+    # --- hooks ------------------------------------------------------------------------------------
+
+    @hookimpl
+    async def on_model_call(self, agent: Agent, call: ModelCall) -> ModelCallDenied | None:
+        """Reserve an amount for a request in all budgets that apply, or refuse it."""
+        call.on_end(self._release)
+        while True:
+            self._catch_up()
+            budgets = self._find_budgets(agent.name, call.plugin)
+            if not any(any(limits.set_units()) for limits in budgets.values()):
+                return None
+            try:
+                request = self._estimate(call, budgets)
+            except ModelCallDenied as error:
+                return error
+            day_limits = budgets.pop(DAY, Limits())
+            released = self._released
+            decision, name = self._decide(budgets, request)
+            if decision.exceeded is not None:
+                return lazy.budget_texts.refusal(name, decision.exceeded)
+            if decision.must_wait:
+                await released.wait()
+                continue
+            # Nothing has run since the decision, so no other request was admitted meanwhile.
+            sent = _InFlight(agent.name, call.plugin, request, trio.current_time())
+            self._in_flight[id(call)] = sent
+            if not any(day_limits.set_units()):
+                return None
+            try:
+                decision, number = await self._day.reserve(day_limits, request)
+            except ModelCallDenied as error:
+                return error
+            if decision.exceeded is not None:
+                return lazy.budget_texts.refusal(DAY, decision.exceeded)
+            if not decision.must_wait:
+                call.on_end(partial(self._release_day, number))
+                return None
+            # Requests of other processes decide whether there is room.
+            self._release(call)
+            await trio.sleep(DAY_INTERVAL)
+
+    @hookimpl
+    async def interpret_prompt(self, session: Session, text: str) -> Interpretation | None:
+        """Carry out the command ``/budget``."""
+        words = text.split()
+        if not words or words[0] != f"/{NAME}":
+            return None
+        try:
+            if len(words) > 1:
+                self._change(lazy.budget_command.parse_change(words[1:]))
+            reply = lazy.budget_command.format_budgets(await self.status())
+        except HilumError as error:
+            reply = str(error)
+        return Interpretation(text, reply=reply)
+
+    @hookimpl
+    def list_commands(self) -> list[PromptCommand]:
+        """List the command ``/budget``."""
+        return [COMMAND]
+
+    @property
+    def _day(self) -> DayBudget:
+        """The budget of the day, whose file is only needed if the budget has limits."""
+        if self._day_budget is None:
+            lifetime = self._session.options.answer_timeout
+            self._day_budget = lazy.day_budget.DayBudget(
+                self._session.kernel, self._find_price, lifetime
+            )
+        return self._day_budget
+
+    # --- budgets ----------------------------------------------------------------------------------
+
+    async def status(self) -> list[BudgetStatus]:
+        """Return the budgets that have limits, and what was spent.
+
+        Raises:
+            StoreError: The store cannot be read.
+        """
+        self._catch_up()
+        names = [SESSION, DAY]
+        for agent in self._fold.agents:
+            names += [name for name in self._find_budgets(agent, "") if name not in names]
+        for plugin in self._fold.plugins:
+            names += [name for name in self._find_budgets("", plugin) if name not in names]
+        names += [name for name in self._fold.changes if name not in names]
+        found = []
+        for name in names:
+            limits = self._limits(name)
+            if any(limits.set_units()):
+                spent = await self._day.spent() if name == DAY else self._spent(name)
+                found.append(lazy.budget_command.BudgetStatus(name, limits, spent))
+        return found
+
+    def _find_budgets(self, agent: str, plugin: str) -> dict[str, Limits]:
+        """Return the limits of all budgets that apply to a request, by name."""
+        names = [SESSION, DAY]
+        if agent:
+            names.append(f"agent {agent}")
+        if plugin:
+            names.append(f"plugin {plugin}")
+        return {name: self._limits(name) for name in names}
+
+    def _limits(self, name: str) -> Limits:
+        """Return the limits of a budget: the strictest ones that the settings contain.
+
+        A limit that the user set with ``/budget`` takes precedence.
+        """
+        limits = Limits()
+        for given in self._settings_of(name):
+            for unit in UNITS:
+                limit = getattr(given, unit)
+                known = getattr(limits, unit)
+                if limit is not None and (known is None or limit < known):
+                    limits = limits.replace(unit, limit)
+        for unit, limit in self._fold.changes.get(name, {}).items():
+            limits = limits.replace(unit, limit)
+        return limits
+
+    def _settings_of(self, name: str) -> Iterator[LimitSettings]:
+        """Yield the settings that apply to a budget.
+
+        A pattern applies in addition to a name, so that a project cannot raise the limit of a
+        pattern by naming one agent.
+        """
+        kind, _, what = name.partition(" ")
+        if kind == SESSION:
+            yield self._settings.session
+        elif kind == DAY:
+            yield self._settings.day
+        else:
+            table = self._settings.agents if kind == "agent" else self._settings.plugins
+            for pattern, limits in table.items():
+                if fnmatchcase(what, pattern):
+                    yield limits
+
+    def _spent(self, name: str) -> Amount:
+        """Return what was spent of a budget."""
+        kind, _, what = name.partition(" ")
+        if kind == SESSION:
+            return self._fold.total
+        if kind == "agent":
+            return self._fold.agents.get(what, Amount())
+        return self._fold.plugins.get(what, Amount())
+
+    def _change(self, change: Change) -> None:
+        """Change a budget for this session. The change is in the log, so it survives a resume."""
+        units = [change.unit] if change.unit is not None else list(UNITS)
+        for unit in units:
+            self._session.note(CHANGED, budget=change.budget, unit=unit, limit=change.limit)
+        self._catch_up()
+        self._wake()
+
+    # --- requests ---------------------------------------------------------------------------------
+
+    def _catch_up(self) -> None:
+        """Fold the events that were written since the last request."""
+        while events := self._session.journal.since(self._fold.last):
+            self._fold.apply(events)
+
+    def _estimate(self, call: ModelCall, budgets: dict[str, Limits]) -> Estimate:
+        """Return what a request will use.
+
+        Raises:
+            ModelCallDenied: A budget is in dollars, and the price is not known.
+        """
+        longest_input = int(call.input * INPUT_MARGIN)
+        least = call.cost(call.input, 0)
+        most = call.cost(longest_input, call.max_output)
+        if least is None or most is None:
+            for name, limits in budgets.items():
+                if limits.dollars is not None and self._settings.unpriced == "refuse":
+                    raise lazy.budget_texts.unpriced_error(name, limits.dollars, call.model)
+            least = most = 0.0
+        minutes = max(self._fold.longest, FIRST_MINUTES)
+        return Estimate(
+            Amount(least, call.input),
+            Amount(most, longest_input + call.max_output, minutes),
+        )
+
+    def _decide(self, budgets: dict[str, Limits], request: Estimate) -> tuple[Decision, str]:
+        """Return the decision about a request, and the name of the budget that decides."""
+        waits_for = ""
+        for name, limits in budgets.items():
+            in_flight = self._in_flight_of(name)
+            decision = decide(limits, self._spent(name), in_flight, request)
+            if decision.exceeded is not None:
+                return decision, name
+            if decision.must_wait:
+                waits_for = name
+        return Decision(must_wait=bool(waits_for)), waits_for
+
+    def _in_flight_of(self, name: str) -> list[Estimate]:
+        """Return what the requests in flight that a budget applies to will use."""
+        kind, _, what = name.partition(" ")
+        now = trio.current_time()
+        found = []
+        for each in self._in_flight.values():
+            if kind == "agent" and each.agent != what:
+                continue
+            if kind == "plugin" and each.plugin != what:
+                continue
+            # A request that takes longer than those before uses the time that it has taken.
+            minutes = max(each.request.most.minutes, (now - each.since) / 60)
+            found.append(each.request._replace(most=each.request.most._replace(minutes=minutes)))
+        return found
+
+    def _release(self, call: ModelCall) -> None:
+        """Replace the reserved amount by what was used, which the log contains by now."""
+        sent = self._in_flight.pop(id(call), None)
+        if sent is None:
+            return
+        # The log contains no event for a plugin's request that failed.
+        if sent.plugin and call.was_sent and call.usage is None and self._may_cost(call):
+            usage = Usage(input=call.input, cost=sent.request.least.dollars)
+            seconds = trio.current_time() - sent.since
+            self._fold.charge(amount_of(usage, seconds), sent.agent, sent.plugin)
+        self._wake()
+
+    def _may_cost(self, call: ModelCall) -> bool:
+        """Return whether the provider may charge for a request without an answer."""
+        return not call.failed or call.failed in MAYBE_CHARGED
+
+    def _release_day(self, number: int, call: ModelCall) -> None:
+        """Remove the reservation that other processes see."""
+        # The file is written in a thread, for which the end of a request cannot wait.
+        self._nursery.start_soon(self._day.forget, number)
+
+    def _wake(self) -> None:
+        """Let the requests that wait decide again."""
+        self._released.set()
+        self._released = trio.Event()
+
+    def _find_price(self, model: str) -> Price | None:
+        """Return the price of a model's tokens; ``None`` if it is not known."""
+        try:
+            return self._session.kernel.router.model(model).info.price
+        except UsageError:
+            return None

@@ -1,0 +1,107 @@
+"""What a session spent, folded from its log: in total, by agent and by plugin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+from hilum import Usage
+from hilum import events as ev
+from hilum.messages import Price
+
+from hilum_trace.bill.budgets.amounts import Amount, Limits, Unit
+from hilum_trace.bill.requests import MAYBE_CHARGED, SUB_AGENT
+
+CHANGED = "budgets.changed"
+"""Name of the event with which the user changes a budget of a session."""
+PriceFinder = Callable[[str], Price | None]
+
+
+class SpendingFold(msgspec.Struct, eq=False):
+    """What the events of a session spent.
+
+    Args:
+        find_price: A function that returns the price of a model's tokens.
+        after: Unix time before which events do not count.
+
+    Attributes:
+        last: Sequence number of the last event.
+        total: What was spent by all agents and plugins.
+        agents: The same by agent.
+        plugins: What the plugins' own requests spent, by plugin.
+        longest: Minutes that the longest request took.
+        changes: The limits that the user changed in this session, by budget.
+    """
+
+    find_price: PriceFinder
+    after: float = 0.0
+    last: int = 0
+    total: Amount = Amount()
+    agents: dict[str, Amount] = {}
+    plugins: dict[str, Amount] = {}
+    longest: float = 0.0
+    changes: dict[str, dict[Unit, float | None]] = {}
+    _sent: dict[str, ev.ModelStarted] = {}
+
+    def apply(self, events: Iterable[ev.Event]) -> None:
+        """Add events, in order."""
+        for event in events:
+            self.last = event.seq
+            self._apply(event)
+
+    def _apply(self, event: ev.Event) -> None:
+        match event:
+            case ev.ModelStarted():
+                # A process that was killed left an earlier request without an answer.
+                self._lose(self._sent.pop(event.agent, None), event.at)
+                self._sent[event.agent] = event
+            case ev.ModelAnswered():
+                self._sent.pop(event.agent, None)
+                self._add(event, amount_of(event.usage, event.seconds))
+                self.longest = max(self.longest, event.seconds / 60)
+            case ev.ModelUsed() if not event.purpose.startswith(SUB_AGENT):
+                self._add(event, amount_of(event.usage, event.seconds), event.plugin)
+                self.longest = max(self.longest, event.seconds / 60)
+            case ev.ModelFailed():
+                sent = self._sent.pop(event.agent, None)
+                if event.kind in MAYBE_CHARGED:
+                    self._lose(sent, event.at)
+            case ev.RunEnded():
+                self._lose(self._sent.pop(event.agent, None), event.at)
+            case ev.CallDone():
+                self._add(event, Amount(minutes=event.seconds / 60))
+            case ev.PluginEvent(name=name) if name == CHANGED:
+                self._change(event)
+
+    def _add(self, event: ev.Event, amount: Amount, plugin: str = "") -> None:
+        if event.at >= self.after:
+            self.charge(amount, event.agent, plugin)
+
+    def charge(self, amount: Amount, agent: str, plugin: str = "") -> None:
+        """Add an amount that an agent, or a plugin on its behalf, has spent."""
+        self.total = self.total.plus(amount)
+        self.agents[agent] = self.agents.get(agent, Amount()).plus(amount)
+        if plugin:
+            self.plugins[plugin] = self.plugins.get(plugin, Amount()).plus(amount)
+
+    def _lose(self, sent: ev.ModelStarted | None, at: float) -> None:
+        """Add a request without an answer, for which the provider may charge its input."""
+        if sent is None:
+            return
+        usage = Usage(input=sent.estimate)
+        price = self.find_price(sent.model)
+        dollars = price.cost(usage) if price is not None else 0.0
+        minutes = max(at - sent.at, 0.0) / 60
+        self._add(sent, Amount(dollars, usage.total, minutes))
+
+    def _change(self, event: ev.PluginEvent) -> None:
+        budget = event.data.get("budget")
+        unit = event.data.get("unit")
+        limit = event.data.get("limit")
+        if isinstance(budget, str) and unit in Limits._fields:
+            self.changes.setdefault(budget, {})[unit] = limit
+
+
+def amount_of(usage: Usage, seconds: float = 0.0) -> Amount:
+    """Return the amount of the provider's counts and a time."""
+    return Amount(usage.cost or 0.0, usage.total, seconds / 60)

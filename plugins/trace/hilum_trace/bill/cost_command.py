@@ -1,0 +1,211 @@
+"""``hilum cost``: what sessions cost, by model, agent, plugin, tool, turn, day or project."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from argparse import Namespace
+from collections.abc import AsyncIterator, Iterable, Sequence
+
+import hilum
+import trio
+from hilum import StoreError, UsageError
+from hilum.command import Parser, check_folder, check_text, say, say_json
+from hilum.errors import E_BAD_ARGS
+from hilum.events import AnyEvent
+from hilum.store import MemoryStore, SessionInfo, Store, storage_plugins, unspell_folder
+
+from hilum_trace.bill.bill import DIMENSIONS, Bill, Place
+from hilum_trace.bill.charges import ChargeFold
+from hilum_trace.bill.cost_format import as_data, format_csv, format_table
+
+DESCRIPTION = """\
+Show what sessions cost: the tokens that the providers counted, their cost, and the time that models and tools took."""
+EPILOG = """\
+A bill by plugin or tool divides each request among what it contained: the instructions, tool
+definitions, results, notes and context of each plugin, and the plugin's own requests to models. The
+sums are the provider's counts; the division relies on estimated sizes. Cached tokens are those at
+the beginning of a request.
+
+  hilum cost                                this folder, by model
+  hilum cost --all --since 30d --by day     all folders, the last 30 days
+  hilum cost --since 7d --by plugin         which plugin fills the prompts
+  hilum cost --session last --by turn       which turns of the last session were expensive
+  hilum cost --all --by project --csv       for a spreadsheet
+
+Budgets limit the cost in advance: hilum config budgets, and /budget in a conversation.
+"""
+SHOWN = 40
+"""Default number of rows."""
+LAST = "last"
+_UNITS = {"m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
+
+
+def main(argv: Sequence[str]) -> int:
+    """Show what sessions cost; return the exit code."""
+    check_text(argv)
+    try:
+        options = make_parser().parse_args([*argv])
+    except SystemExit as error:  # --help
+        return int(error.code or 0)
+    options.after = parse_since(options.since, time.time()) if options.since else 0.0
+    trio.run(_show, options)
+    sys.stdout.flush()
+    return 0
+
+
+def make_parser() -> Parser:
+    """Declare the options."""
+    parser = Parser("hilum cost", DESCRIPTION, EPILOG)
+    add = parser.add_argument
+    add(
+        "--by",
+        choices=DIMENSIONS,
+        default="model",
+        metavar="WHAT",
+        help=f"one row for each {', '.join(DIMENSIONS[:-1])} or {DIMENSIONS[-1]} (default: model)",
+    )
+    add(
+        "--since",
+        default="",
+        metavar="WHEN",
+        help="only since a time: 90m, 12h, 7d, 4w, today, or a date (2026-11-01)",
+    )
+    add("--session", default="", metavar="ID", help="one session: its id, its beginning, or last")
+    add("--all", action="store_true", help="sessions of all folders")
+    add("--workspace", "-C", default=".", metavar="DIR", help="sessions of another folder")
+    add(
+        "--limit",
+        type=int,
+        default=SHOWN,
+        metavar="N",
+        help=f"the first N rows of the table ({SHOWN} if not given); 0 for all",
+    )
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print one JSON object")
+    form.add_argument("--csv", action="store_true", help="print comma-separated values")
+    return parser
+
+
+def parse_since(text: str, now: float) -> float:
+    """Return the Unix time that ``--since`` names.
+
+    Args:
+        text: A number with a unit (``90m``, ``12h``, ``7d``, ``4w``), ``today`` or a date.
+        now: The current Unix time.
+
+    Raises:
+        UsageError: The text is none of these, or names a time before 1970.
+    """
+    word = text.strip().lower()
+    span = re.fullmatch(r"(\d{1,6})\s*([mhdw])", word)
+    if span:
+        return max(now - int(span[1]) * _UNITS[span[2]], 0.0)
+    if word == "today":
+        word = time.strftime("%Y-%m-%d", time.localtime(now))
+    try:
+        return time.mktime(time.strptime(word, "%Y-%m-%d"))
+    except (ValueError, OverflowError):
+        raise UsageError(
+            f"{text!r} is not a time for --since.",
+            code=E_BAD_ARGS,
+            hint="Write a number with a unit (90m, 12h, 7d, 4w), today, or a date (2026-11-01).",
+        ) from None
+
+
+async def _show(options: Namespace) -> None:
+    """Read the sessions and print the bill."""
+    if options.limit < 0:
+        raise UsageError(
+            "--limit must not be negative.", code=E_BAD_ARGS, hint="Pass a number, or 0 for all."
+        )
+    # Only the plugins that store sessions are loaded, so that no other plugin can slow down or
+    # break the command.
+    async with hilum.open_kernel(storage_plugins()) as kernel:
+        if isinstance(kernel.store, MemoryStore):
+            raise StoreError(
+                "No loaded plugin stores sessions.",
+                hint="Install hilum-store; `hilum plugins` lists the plugins.",
+            )
+        infos = await _find_sessions(kernel.store, options)
+        bill = Bill(options.by)
+        await add_sessions(bill, kernel.store, infos, options.after)
+    if options.json:
+        say_json(as_data(bill) | {"sessions": len(infos), "since": options.after or None})
+    elif options.csv:
+        say(format_csv(bill))
+    elif bill.rows():
+        say(format_table(bill, options.limit))
+    else:
+        more = "" if options.all else " hilum cost --all includes all folders."
+        say(f"No request to a model was made in these sessions.{more}")
+
+
+async def _find_sessions(store: Store, options: Namespace) -> list[SessionInfo]:
+    """Return the sessions that the options select, oldest first."""
+    folder = "" if options.all else check_folder(options.workspace)
+    if options.session and options.session != LAST:
+        return [await store.info(options.session)]
+    infos = [info for info in await store.list(folder) if info.updated >= options.after]
+    if options.session == LAST:
+        # A session that was opened without a prompt has only the two events of its opening.
+        used = [info for info in infos if info.events > 2]
+        if not used:
+            hint = "hilum sessions list --all lists all sessions."
+            raise UsageError("There is no session in this folder.", hint=hint)
+        return used[:1]
+    return sorted(infos, key=lambda info: info.created)
+
+
+async def add_sessions(
+    bill: Bill, store: Store, infos: Iterable[SessionInfo], after: float = 0.0
+) -> None:
+    """Add the charges of sessions to a bill.
+
+    A copy of a session contains the events of the original, which are added only once.
+
+    Args:
+        bill: The bill.
+        store: The store of the sessions.
+        infos: The sessions, oldest first.
+        after: Unix time before which charges are left out.
+    """
+    billed: set[tuple[str, int]] = set()
+    for info in infos:
+        try:
+            await _add_session(bill, store, info, after, billed)
+        except StoreError as error:
+            # One damaged log must not hide what all others cost.
+            bill.unreadable.append(error.message)
+
+
+async def _add_session(
+    bill: Bill, store: Store, info: SessionInfo, after: float, billed: set[tuple[str, int]]
+) -> None:
+    """Add the charges of a session, except those that are already in ``billed``.
+
+    Raises:
+        StoreError: The log is damaged. Everything before the damage was added.
+    """
+    fold = ChargeFold(divided=bill.is_divided)
+    place = Place(info.id, unspell_folder(info.workspace))
+    async for events in read_pages(store, info.id):
+        for event in events:
+            charge = fold.apply(event)
+            if charge is None or charge.at < after:
+                continue
+            # A copy keeps the ids of runs and the numbers of events.
+            key = (event.run, event.seq)
+            if event.run and key in billed:
+                continue
+            billed.add(key)
+            bill.add(charge, place)
+
+
+async def read_pages(store: Store, session: str) -> AsyncIterator[Sequence[AnyEvent]]:
+    """Yield the events of a session in pages."""
+    last = 0
+    while page := await store.read(session, last):
+        yield page
+        last = page[-1].seq

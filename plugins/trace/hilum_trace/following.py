@@ -1,0 +1,108 @@
+"""Following a running session: a line for each span that ends."""
+
+from __future__ import annotations
+
+import time
+
+import trio
+from hilum.store import Store, is_open
+from hilum_cli.terminal import Out
+
+from hilum_trace.formatting import describe_details, format_seconds, make_title
+from hilum_trace.reading import Entry, read_entries
+from hilum_trace.spans import Span, SpanFold
+from hilum_trace.tree import Painter
+
+POLL_SECONDS = 0.3
+# A quiet session is checked for its end no more often than this, because the check takes its lease
+# for a moment.
+CHECK_SECONDS = 5.0
+# These are shown when they begin, so that the lines that follow have a place.
+_SHOWN_AT_START = ("run", "agent")
+_HIDDEN = ("session", "queue", "order")
+
+
+class Follower:
+    """The lines of a session that is being followed.
+
+    Args:
+        painter: Width and colors.
+    """
+
+    def __init__(self, painter: Painter) -> None:
+        self.fold = SpanFold()
+        self._painter = painter
+        self._seen = 0
+        self._open: list[Span] = []
+        # Turns that have not been shown. A turn gets its number after its first event, so it is
+        # shown with the first span that is part of it.
+        self._turns: dict[int, Span] = {}
+
+    def apply(self, entries: list[Entry]) -> list[str]:
+        """Add entries of the log, and return the lines to print."""
+        lines: list[str] = []
+        for entry in entries:
+            self.fold.apply(entry)
+            self._add_lines(lines)
+        return lines
+
+    def _add_lines(self, lines: list[str]) -> None:
+        spans = self.fold.trace.spans
+        for span in spans[self._seen :]:
+            if span.kind in _HIDDEN:
+                continue
+            if span.kind == "turn":
+                self._turns[span.id] = span
+                continue
+            if span.parent in self._turns:
+                lines.append(self._line(self._turns.pop(span.parent), ""))
+            if span.kind in _SHOWN_AT_START:
+                lines.append(self._line(span, ""))
+            self._open.append(span)
+        self._seen = len(spans)
+        ended = [span for span in self._open if span.end is not None]
+        if ended:
+            self._open = [span for span in self._open if span.end is None]
+            lines += [self._line(span, format_seconds(span.seconds)) for span in ended]
+
+    def _line(self, span: Span, seconds: str) -> str:
+        spans = self.fold.trace.spans
+        depth = 0
+        above = span
+        while above.parent is not None:
+            above = spans[above.parent]
+            depth += 1
+        title = make_title(span)
+        details: list[str] = []
+        if seconds:
+            details = describe_details(span, span.usage)
+            if span.kind in _SHOWN_AT_START:
+                title = f"end of {title}"
+        style = "\x1b[31m" if span.error and seconds else ""
+        return self._painter.line(seconds, max(depth - 1, 0), title, details, style)
+
+
+async def follow(store: Store, session: str, painter: Painter, out: Out) -> None:
+    """Print what a session does until no process has it open any more.
+
+    Args:
+        store: The store.
+        session: The complete id of the session.
+        painter: Width and colors.
+        out: Where to print.
+    """
+    follower = Follower(painter)
+    last = 0
+    checked = time.monotonic()
+    while not out.gone:
+        entries = await read_entries(store, session, last)
+        if entries:
+            last = entries[-1].seq
+            for line in follower.apply(entries):
+                await out.write(f"{line}\n".encode(errors="backslashreplace"))
+            checked = time.monotonic()
+        elif time.monotonic() - checked > CHECK_SECONDS:
+            checked = time.monotonic()
+            if not await is_open(store, session):
+                return
+        await trio.sleep(POLL_SECONDS)

@@ -1,0 +1,209 @@
+// The page of `hilum trace --html`. All texts of the session are added as text, never as markup.
+"use strict";
+
+// More items make zooming slow, and could not be told apart.
+const MAX_ITEMS = 200;
+const MIN_PIXELS = 2;
+const UPDATE_DELAY = 60; // milliseconds
+const MAX_AGENT_ROWS = 12;
+const LANES = ["Runs", "Turns", "Models", "Tools", "Waits", "Plugins"];
+const LANE_OF = {
+  run: 0, turn: 1, model: 2, plugin_model: 2, compaction: 2, tool: 3, approval: 4, question: 4,
+  queue: 4, order: 4, hook: 5,
+};
+const OTHER_AGENTS = LANES.length + MAX_AGENT_ROWS;
+
+const data = JSON.parse(document.getElementById("data").textContent);
+// The fields of a row, in the order in which page.py writes them.
+const spans = data.spans.map(([kind, name, parent, start, length, agent, flags, details], id) => ({
+  id, kind: data.kinds[kind], name, parent, agent, details,
+  start: data.origin + start, end: data.origin + start + length, length,
+  failed: (flags & 1) !== 0, open: (flags & 2) !== 0,
+}));
+
+function laneOf(span) {
+  if (span.agent > 0) {
+    return span.agent <= MAX_AGENT_ROWS ? LANES.length + span.agent - 1 : OTHER_AGENTS;
+  }
+  return LANE_OF[span.kind];
+}
+
+function element(tag, text, className) {
+  const made = document.createElement(tag);
+  if (text !== undefined) made.textContent = text;
+  if (className) made.className = className;
+  return made;
+}
+
+function formatSeconds(milliseconds) {
+  if (milliseconds < 999.5) return `${Math.round(milliseconds)} ms`;
+  const seconds = milliseconds / 1000;
+  if (seconds < 59.95) return `${seconds.toFixed(1)} s`;
+  const minutes = Math.floor(Math.round(seconds) / 60);
+  if (minutes < 60) return `${minutes} min ${Math.round(seconds) % 60} s`;
+  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+function makeGroups() {
+  const groups = LANES.map((name, id) => ({ id, content: name }));
+  data.agents.slice(1, MAX_AGENT_ROWS + 1).forEach((name, index) => {
+    groups.push({ id: LANES.length + index, content: name });
+  });
+  if (data.agents.length > MAX_AGENT_ROWS + 1) {
+    groups.push({ id: OTHER_AGENTS, content: "Other agents" });
+  }
+  const used = new Set(drawn.map(laneOf));
+  return groups.filter((group) => used.has(group.id));
+}
+
+function makeItem(span) {
+  return {
+    id: span.id,
+    group: laneOf(span),
+    start: span.start,
+    end: Math.max(span.end, span.start + 1),
+    type: "range",
+    content: span.name,
+    className: `${span.kind}${span.failed ? " failed" : ""}${span.open ? " open" : ""}`,
+  };
+}
+
+// The session and the sub-agents are no bars: the first is the whole timeline, and an agent's row
+// shows its runs.
+const drawn = spans.filter((span) => span.kind !== "session" && span.kind !== "agent");
+const runs = spans.filter((span) => span.kind === "run" && span.agent === 0);
+const items = new vis.DataSet([]);
+const timeline = new vis.Timeline(
+  document.getElementById("timeline"), items, new vis.DataSet(makeGroups()), {
+    template: (item) => element("span", item.content),
+    groupTemplate: (group) => element("span", group ? group.content : ""),
+    groupOrder: "id",
+    stack: true,
+    zoomKey: "ctrlKey",
+    horizontalScroll: true,
+    verticalScroll: true,
+    maxHeight: "60vh",
+    minHeight: "12rem",
+    orientation: "top",
+    margin: { item: { horizontal: 0, vertical: 2 }, axis: 4 },
+    showCurrentTime: false,
+    zoomMin: 5,
+    min: spans[0].start - spans[0].length * 0.1 - 1000,
+    max: spans[0].end + spans[0].length * 0.1 + 1000,
+  },
+);
+
+// Only the longest spans of the window are in the timeline, so that it stays fast in any session.
+function update() {
+  const range = timeline.getWindow();
+  const from = range.start.getTime();
+  const to = range.end.getTime();
+  const shortest = ((to - from) / Math.max(timeline.dom.center.clientWidth, 1)) * MIN_PIXELS;
+  const inside = drawn.filter((span) => span.end >= from && span.start <= to);
+  const wide = inside.filter((span) => span.length >= shortest || span.id === selected);
+  wide.sort((one, two) => two.length - one.length || one.id - two.id);
+  const shown = new Set(wide.slice(0, MAX_ITEMS).map((span) => span.id));
+  if (selected >= 0 && inside.includes(spans[selected])) shown.add(selected);
+  items.remove(items.getIds().filter((id) => !shown.has(id)));
+  items.add([...shown].filter((id) => !items.get(id)).map((id) => makeItem(spans[id])));
+  if (selected >= 0 && items.get(selected)) timeline.setSelection([selected]);
+  const hidden = inside.length - shown.size;
+  document.getElementById("hidden").textContent = hidden
+    ? `Hidden: ${hidden.toLocaleString("en")} short spans. Zoom in to see them.`
+    : "";
+}
+
+let selected = -1;
+let timer = 0;
+timeline.on("rangechange", () => {
+  clearTimeout(timer);
+  timer = setTimeout(update, UPDATE_DELAY);
+});
+timeline.on("rangechanged", () => {
+  clearTimeout(timer);
+  timer = setTimeout(update, UPDATE_DELAY);
+});
+timeline.on("select", ({ items: chosen }) => select(chosen.length ? chosen[0] : -1));
+
+function zoomTo(span) {
+  const margin = Math.max(span.length * 0.05, 2);
+  timeline.setWindow(span.start - margin, span.end + margin, { animation: false }, update);
+}
+
+function select(id) {
+  selected = id;
+  const panel = document.getElementById("details");
+  panel.replaceChildren();
+  if (id < 0) {
+    panel.append(element("p", "Select a bar to see its details."));
+    return;
+  }
+  const span = spans[id];
+  const path = element("p", undefined, "path");
+  const above = [];
+  for (let each = span; each.parent >= 0; each = spans[each.parent]) above.unshift(spans[each.parent]);
+  for (const each of above) path.append(makeButton(each.name, () => goTo(each)), " › ");
+  panel.append(path, element("h2", span.name));
+  const facts = element("dl");
+  const add = (name, value) => facts.append(element("dt", name), element("dd", value));
+  add("Kind", span.kind.replace("_", " "));
+  add("Duration", span.open ? `${formatSeconds(span.length)} so far` : formatSeconds(span.length));
+  add("Start", new Date(span.start).toLocaleString());
+  if (span.agent > 0) add("Agent", data.agents[span.agent]);
+  for (const detail of span.details) add("", detail);
+  panel.append(facts, makeButton("Zoom in", () => zoomTo(span)));
+}
+
+function goTo(span) {
+  zoomTo(span);
+  select(span.id);
+  update();
+}
+
+function makeButton(text, action) {
+  const button = element("button", text);
+  button.type = "button";
+  button.addEventListener("click", action);
+  return button;
+}
+
+function currentRun() {
+  const range = timeline.getWindow();
+  const middle = (range.start.getTime() + range.end.getTime()) / 2;
+  let index = runs.findIndex((run) => run.end >= middle);
+  if (index < 0) index = runs.length - 1;
+  return index;
+}
+
+function step(by) {
+  const index = Math.min(Math.max(currentRun() + by, 0), runs.length - 1);
+  if (runs.length) goTo(runs[index]);
+}
+
+document.getElementById("buttons").append(
+  makeButton("Whole session", () => zoomTo(spans[0])),
+  makeButton("Previous run", () => step(-1)),
+  makeButton("Next run", () => step(1)),
+  makeButton("Zoom in", () => timeline.zoomIn(0.5, { animation: false }, update)),
+  makeButton("Zoom out", () => timeline.zoomOut(1, { animation: false }, update)),
+);
+
+function fillTable(id, rows) {
+  const body = document.getElementById(id);
+  for (const span of rows) {
+    const row = element("tr");
+    const cell = element("td");
+    cell.append(makeButton(span.name, () => goTo(span)));
+    row.append(element("td", formatSeconds(span.length), "number"), cell);
+    row.append(element("td", span.details.join(" · ")));
+    if (span.failed) row.className = "failed";
+    body.append(row);
+  }
+}
+
+fillTable("runs", runs);
+fillTable("slowest", data.slowest.map((id) => spans[id]));
+select(-1);
+// With a window in its options, the library would draw nothing before the window changes again.
+zoomTo(spans[0]);
+document.documentElement.dataset.ready = "1";

@@ -1,0 +1,101 @@
+"""Reading logs as far as they can be read: running, damaged, and written by a newer hilum."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+from hilum import StoreError
+from hilum.events import Event, decode
+from hilum.store import RawReader, Store
+
+from hilum_trace.spans import UnreadableEvent
+
+Entry = Event | UnreadableEvent
+_PAGE = 1000
+
+
+class _Header(msgspec.Struct):
+    """The fields that all events have had so far."""
+
+    type: str
+    seq: int = 0
+    at: float = 0.0
+    agent: str = ""
+    run: str = ""
+
+
+_HEADERS: msgspec.json.Decoder[_Header] = msgspec.json.Decoder(_Header)
+
+
+async def read_entries(store: Store, session: str, after: int = 0) -> list[Entry]:
+    """Read the entries of a log that follow the one numbered ``after``.
+
+    Entries that cannot be read, and gaps, become ``UnreadableEvent``. If the file itself cannot be
+    read any further, the last entry says why.
+
+    Args:
+        store: The store.
+        session: The complete id of the session.
+        after: Number of the last entry that is already known.
+
+    Raises:
+        StoreError: There is no such session, or a store without raw access cannot read its log.
+    """
+    entries: list[Entry] = []
+    if not isinstance(store, RawReader):
+        while page := await store.read(session, after, _PAGE):
+            entries += page
+            after = page[-1].seq
+        return entries
+    limit = _PAGE
+    while True:
+        try:
+            lines = await store.read_raw(session, after, limit)
+        except StoreError as error:
+            if limit == 1:
+                entries.append(UnreadableEvent(after + 1, problem=error.message))
+                return entries
+            # A damaged page of the file spoils a whole read, so the rest is read in smaller parts.
+            limit //= 10
+            continue
+        if not lines:
+            return entries
+        entries += decode_lines(lines, after)
+        after = lines[-1][0]
+
+
+def decode_lines(lines: Sequence[tuple[int, bytes]], after: int = 0) -> Iterator[Entry]:
+    """Yield the entry of each line, and one for each gap in the numbers.
+
+    Args:
+        lines: The numbers and lines, in order.
+        after: Number of the entry before the first line.
+    """
+    for seq, line in lines:
+        if seq > after + 1:
+            last = seq - 1
+            missing = (
+                f"event {last} is" if last == after + 1 else f"events {after + 1} to {last} are"
+            )
+            yield UnreadableEvent(after + 1, problem=f"{missing} missing")
+        yield _decode_line(seq, line)
+        after = seq
+
+
+def _decode_line(seq: int, line: bytes) -> Entry:
+    problem = ""
+    try:
+        event = decode(line)
+        if event.seq == seq:
+            return event
+        problem = f"event {seq} has the number {event.seq}"
+    except ValueError as error:  # msgspec's errors, and bytes that are not UTF-8
+        problem = f"event {seq}: {error}"
+    try:
+        header = _HEADERS.decode(line)
+    except ValueError:
+        return UnreadableEvent(seq, problem=problem)
+    if header.seq != seq:
+        return UnreadableEvent(seq, problem=problem)
+    return UnreadableEvent(seq, header.type, problem, header.at, header.agent, header.run)

@@ -1,0 +1,310 @@
+"""Budgets: what they admit, refuse and let wait, and how a run that reaches one goes on."""
+
+import subprocess
+import sys
+
+import pytest
+import trio
+from hilum import Call, models, tool
+from hilum.events import PluginEvent
+from hilum.messages import Price, Usage
+from hilum.settings import load
+from hilum.store import MemoryStore
+from hilum.testing import ScriptedModel, pause, plugin, say, use
+from hilum_trace.bill.budgets import BudgetSettings
+from hilum_trace.bill.budgets.amounts import Amount, Estimate
+from hilum_trace.bill.budgets.reservation_file import ReservationFile
+
+DEAR = Price(input=10.0, output=50.0)
+TURN = Usage(input=1_000, output=100)  # costs 1.5 cents
+
+
+@tool(risk="read")
+def look(n: int = 0) -> str:
+    """Look."""
+    return f"seen {n}"
+
+
+def scripted(*answers, **options):
+    """A model whose answers cost 1.5 cents each."""
+    return ScriptedModel(answers, price=DEAR, max_output=200, **options)
+
+
+def endless(usage=TURN):
+    """Calls of a tool that never end."""
+    return [say("", usage=usage) + use("look", n=n) for n in range(200)]
+
+
+async def test_a_run_ends_at_the_budget_of_its_session_and_goes_on_when_it_is_raised(bench):
+    """One request may exceed the budget; the error says how to continue, and continuing works."""
+    kit = await bench(
+        plugin("tools", look),
+        "budgets",
+        model=scripted(*endless()),
+        settings={"budgets.session.dollars": 0.05, "turns": 100},
+    )
+    ended = await kit.run("x")
+    assert (ended.state, ended.code) == ("partial_success", "E_BUDGET")
+    assert 0.035 < ended.usage.cost <= 0.05 + 0.015
+    assert "The budget of $0.0500 for this session" in ended.error
+    assert "/budget session 0.1 dollars" in ended.hint
+    assert "budgets.session.dollars" in ended.hint
+    assert "Tools run: look ×" in ended.done
+
+    sent = len(kit.requests)
+    assert (await kit.run("go on")).code == "E_BUDGET"
+    assert len(kit.requests) == sent
+
+    run = await kit.start("/budget session 0.1 dollars")
+    assert "of $0.10 spent" in (await run.wait()).text
+    ended = await kit.run("go on")
+    assert ended.code == "E_BUDGET"
+    assert len(kit.requests) > sent
+    assert kit.session.agents["main"].conversation.usage.cost <= 0.1 + 0.015
+
+
+async def test_without_budgets_nothing_is_refused(bench):
+    kit = await bench(plugin("tools", look), "budgets", model=scripted(*endless()[:3], "done"))
+    assert (await kit.run("x")).text == "done"
+    run = await kit.start("/budget")
+    assert "No budget is set." in (await run.wait()).text
+
+
+async def test_minutes_count_models_and_tools(bench, autojump_clock):
+    """Time that a call waits for the user does not count; time that it runs does."""
+
+    @tool(risk="read", timeout=1_000)
+    async def wait(n: int = 0) -> str:
+        """Wait for five minutes."""
+        await trio.sleep(300)
+        return "waited"
+
+    kit = await bench(
+        plugin("tools", wait),
+        "budgets",
+        model=scripted(*[use("wait") for _ in range(20)]),
+        settings={"budgets.agents": {"main": {"minutes": 12}}},
+    )
+    ended = await kit.run("x")
+    assert ended.code == "E_BUDGET"
+    assert ended.error == "The budget of 12 min for the agent main is reached: 15 min spent."
+    assert "budgets.agents.main.minutes" in ended.hint
+    assert len(kit.results) == 3
+
+
+async def test_a_request_whose_input_does_not_fit_is_not_sent(bench):
+    kit = await bench("budgets", model=scripted("Hi."), settings={"budgets.session.tokens": 1_000})
+    ended = await kit.run("word " * 5_000)
+    assert ended.code == "E_BUDGET"
+    assert "is too small for the next request" in ended.error
+    assert not kit.requests
+
+
+async def test_without_a_price_a_budget_in_dollars_admits_nothing(bench):
+    """Unless the user chooses otherwise; the error names both ways out."""
+    settings = {"budgets.session.dollars": 1.0}
+    kit = await bench("budgets", answers=["Hi."], settings=settings)
+    ended = await kit.run("x")
+    assert ended.code == "E_BUDGET"
+    assert "the price of scripted/model is not known" in ended.error
+    assert "budgets.unpriced" in ended.hint
+    kit = await bench("budgets", answers=["Hi."], settings=settings | {"budgets.unpriced": "admit"})
+    assert (await kit.run("x")).text == "Hi."
+
+
+async def test_a_model_that_costs_nothing_fits_any_budget_in_dollars(bench):
+    free = ScriptedModel(["Hi."], price=Price(0.0, 0.0))
+    kit = await bench("budgets", model=free, settings={"budgets.session.dollars": 0})
+    assert (await kit.run("x")).text == "Hi."
+
+
+async def test_a_budget_holds_after_a_resume_and_so_does_its_change(bench, tmp_path):
+    """What was spent and what the user changed are read from the log."""
+    store = MemoryStore()
+    settings = {"budgets.session.tokens": 2_500, "turns": 100}
+    options = {"store": store, "folder": tmp_path, "settings": settings}
+    kit = await bench(plugin("tools", look), "budgets", model=scripted(*endless()), **options)
+    assert (await kit.run("x")).code == "E_BUDGET"
+    session = kit.session.id
+    kit.session.kernel.store._logs[session].leased = False
+
+    model = scripted(*endless())
+    kit = await bench(plugin("tools", look), "budgets", model=model, resume=session, **options)
+    assert (await kit.run("y")).code == "E_BUDGET"
+    assert not model.requests
+    await (await kit.start("/budget session 5000 tokens")).wait()
+    assert (await kit.run("y")).code == "E_BUDGET"
+    assert 1 <= len(model.requests) <= 3
+
+
+@pytest.mark.parametrize(
+    ("text", "reply"),
+    [
+        ("/budget house 5 dollars", "There is no budget 'house'."),
+        ("/budget session five dollars", "'five' is not a number."),
+        ("/budget session -5 dollars", "'-5' is not an amount."),
+        ("/budget session nan tokens", "'nan' is not an amount."),
+        ("/budget session 5 euros", "'euros' is not a unit."),
+        ("/budget agent", "The name of the agent is missing."),
+        ("/budget session", "A budget is an amount with a unit."),
+        ("/budget session 5", "A budget is an amount with a unit."),
+        ("/budget session $5", "session: $0.00 of $5.00 spent, $5.00 left"),
+        ("/budget plugin memory 1,000 tokens", "plugin memory: 0 tokens of 1,000 tokens spent"),
+        ("/budget day 1 minute", "day: 0.0 s of 1 min spent"),
+    ],
+)
+async def test_what_the_command_takes(bench, text, reply):
+    kit = await bench("budgets", model=scripted())
+    assert reply in (await (await kit.start(text)).wait()).text
+    if " of " not in reply:
+        assert not kit.of(PluginEvent)
+
+
+async def test_a_budget_can_be_removed_for_a_session(bench):
+    kit = await bench("budgets", model=scripted("Hi."), settings={"budgets.session.tokens": 1})
+    assert (await kit.run("x")).code == "E_BUDGET"
+    assert "No budget is set." in (await (await kit.start("/budget session off")).wait()).text
+    assert (await kit.run("x")).text == "Hi."
+
+
+def test_a_project_can_only_lower_budgets(tmp_path):
+    """A cloned repository raises no limit, neither by a name nor by a pattern."""
+    folder = tmp_path / ".hilum"
+    folder.mkdir()
+
+    def read(text):
+        (folder / "settings.toml").write_text(text)
+        environ = {"HILUM_CONFIG": str(tmp_path / "none"), "HOME": str(tmp_path)}
+        user = tmp_path / "none" / "settings.toml"
+        user.parent.mkdir(exist_ok=True)
+        user.write_text("[budgets.session]\ndollars = 1.0\n[budgets.agents.'*']\ndollars = 1.0\n")
+        return load([BudgetSettings], workspace=tmp_path, environ=environ)
+
+    lowered = read("[budgets.session]\ndollars = 0.5\ntokens = 1000\n").get(BudgetSettings)
+    assert (lowered.session.dollars, lowered.session.tokens) == (0.5, 1000)
+    raised = read("[budgets.session]\ndollars = 9.0\n[budgets]\nunpriced = 'admit'\n")
+    assert raised.get(BudgetSettings).session.dollars == 1.0
+    assert raised.get(BudgetSettings).unpriced == "refuse"
+    assert len(raised.ignored) == 2
+    # A name adds a budget; the pattern still applies.
+    named = read("[budgets.agents.main]\ndollars = 9.0\n").get(BudgetSettings)
+    assert named.agents["*"].dollars == 1.0
+
+
+async def test_a_name_does_not_raise_the_limit_of_a_pattern(bench):
+    kit = await bench(
+        plugin("tools", look),
+        "budgets",
+        model=scripted(*endless()),
+        settings={"budgets.agents": {"*": {"tokens": 3_000}, "main": {"tokens": 900_000}}},
+    )
+    ended = await kit.run("x")
+    assert "The budget of 3,000 tokens for the agent main" in ended.error
+
+
+async def test_a_damaged_file_of_the_day_refuses_requests(bench, tmp_path):
+    """The budget cannot be checked, so nothing is sent, and the error says why."""
+    kit = await bench("budgets", model=scripted("Hi."), settings={"budgets.day.dollars": 1.0})
+    (kit.folder / "data" / "budgets.db").write_bytes(b"no database at all" * 100)
+    ended = await kit.run("x")
+    assert (ended.state, ended.code) == ("partial_success", "E_STORE")
+    assert "The budget of the day cannot be checked" in ended.error
+    assert not kit.requests
+
+
+async def test_a_request_that_waits_for_room_can_be_stopped(bench, autojump_clock):
+    """And the request in flight is not affected."""
+    entered = trio.Event()
+
+    @tool(risk="read", timeout=1e6)
+    async def two(call: Call) -> str:
+        """Ask twice at once."""
+        async with trio.open_nursery() as nursery:
+            for _ in range(2):
+                nursery.start_soon(ask, call.agent)
+        return "done"
+
+    async def ask(agent):
+        await models.ask_model(agent, "", "Sample.", "?", purpose="two")
+
+    def answer(request):
+        if request.agent.endswith("/two"):
+            entered.set()
+            return [pause(20.0)] * 100 + [say("late")]
+        return use("two")
+
+    kit = await bench(
+        plugin("asking", two),
+        "budgets",
+        model=scripted(*[answer] * 9),
+        settings={"budgets.session.tokens": 500, "silence": 1e6},
+    )
+    run = await kit.start("x")
+    await entered.wait()
+    await trio.testing.wait_all_tasks_blocked()
+    assert len(kit.requests) == 2
+    run.stop()
+    assert (await run.wait()).state == "stopped"
+
+
+class Reserved:
+    """A process of its own that reserves a request and is killed."""
+
+    CODE = """
+import sys
+from pathlib import Path
+from hilum_trace.bill.budgets.amounts import Amount, Estimate
+from hilum_trace.bill.budgets.reservation_file import ReservationFile
+request = Estimate(Amount(0.1, 100), Amount(0.2, 200, 1.0))
+print(ReservationFile(Path(sys.argv[1])).add(request, 3600.0), flush=True)
+sys.stdin.read()
+"""
+
+    def __init__(self, path):
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", self.CODE, str(path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.line = self.process.stdout.readline()
+
+    def kill(self):
+        self.process.kill()
+        self.process.communicate()
+
+
+def test_requests_of_other_processes_are_seen_until_they_are_killed(tmp_path):
+    path = tmp_path / "data" / "budgets.db"
+    file = ReservationFile(path)
+    request = Estimate(Amount(1.0, 10), Amount(2.0, 20, 3.0))
+    number, before = file.add(request, 60.0)
+    assert before == []
+    assert path.stat().st_mode & 0o777 == 0o600
+    other = Reserved(path)
+    try:
+        assert "dollars=1.0" in other.line
+        _, before = file.add(request, 60.0)
+        assert len(before) == 2
+    finally:
+        other.kill()
+    file.remove(number)
+    _, before = file.add(request, 60.0)
+    assert before == [request]  # only the second one; the killed process has none
+
+
+def test_requests_that_expired_are_forgotten(tmp_path):
+    file = ReservationFile(tmp_path / "budgets.db")
+    request = Estimate(Amount(), Amount(1.0, 1, 1.0))
+    file.add(request, -1.0)
+    assert file.add(request, 60.0)[1] == []
+
+
+async def test_requests_are_refused_while_the_plugin_does_not_work(bench):
+    """The gate fails closed."""
+    kit = await bench("budgets", model=scripted("Hi."), settings={"budgets.session.dollars": 1.0})
+    kit.session.hooks.remove("budgets", "it crashed")
+    ended = await kit.run("x")
+    assert (ended.state, ended.code) == ("partial_success", "E_PLUGIN")
+    assert "--no-plugin budgets" in ended.hint
+    assert not kit.requests
