@@ -64,6 +64,7 @@ class _Opening:
 
     ready: trio.Event = attrs.field(factory=trio.Event)
     close: trio.Event = attrs.field(factory=trio.Event)
+    stops: bool = True
     closed: trio.Event = attrs.field(factory=trio.Event)
     editor_session: EditorSession | None = None
     error: HilumError | None = None
@@ -115,10 +116,14 @@ class Agent:
         return handle
 
     async def close(self) -> None:
-        """Close all sessions; their runs are stopped, and calls without approval never run."""
+        """Close all sessions, because the editor has left.
+
+        Their runs are interrupted and not stopped, so that the user can continue them, and is then
+        asked again about calls that waited for approval.
+        """
         async with trio.open_nursery() as nursery:
             for identity in list(self._sessions):
-                nursery.start_soon(self._close_session, identity)
+                nursery.start_soon(partial(self._close_session, identity, stops=False))
 
     # --- the connection ---------------------------------------------------------------------------
 
@@ -193,7 +198,9 @@ class Agent:
             access = kernel.plugin(ModelAccess)
             if access is not None:
                 for status in await access.survey_models(kernel, known_only=True):
-                    await access.forget_key(kernel, status.name)
+                    # Plugins may have providers that use no keys.
+                    if status.key:
+                        await access.forget_key(kernel, status.name)
         return {}
 
     def _kernel_options(self) -> dict[str, Any]:
@@ -227,7 +234,11 @@ class Agent:
         self._nursery.start_soon(opened.send_commands)
 
     async def _open(
-        self, given: messages.NewSession, *, resume: str, shows_history: bool
+        self,
+        given: messages.NewSession | messages.ExistingSession,
+        *,
+        resume: str,
+        shows_history: bool,
     ) -> EditorSession:
         """Open a session in a task of its own, and wait until its history was sent.
 
@@ -290,7 +301,9 @@ class Agent:
                 opening.editor_session = opened
                 opening.ready.set()
                 await opening.close.wait()
-                await opened.close()
+                if opening.stops:
+                    await opened.stop()
+                opened.discard_unused()
                 nursery.cancel_scope.cancel()
         except* HilumError as group:
             error: BaseException = group
@@ -364,9 +377,16 @@ class Agent:
         await self._close_session(session)
         return {}
 
-    async def _close_session(self, session: str) -> None:
+    async def _close_session(self, session: str, *, stops: bool = True) -> None:
+        """Close a session, if it is open.
+
+        Args:
+            session: Its id.
+            stops: Whether its runs are stopped; otherwise, they are interrupted.
+        """
         opening = self._sessions.get(session)
         if opening is not None:
+            opening.stops = stops
             opening.close.set()
             await opening.closed.wait()
 

@@ -89,8 +89,13 @@ class EditorSession:
         """Let live updates begin, because the editor now knows the session's id."""
         self._announced.set()
 
-    async def close(self) -> None:
-        """Stop all work, wait for its end, and discard the session if it was never used."""
+    def discard_unused(self) -> None:
+        """Have the session deleted when it closes, if it was never used."""
+        if not self._is_used:
+            self.session.discard()
+
+    async def stop(self) -> None:
+        """Stop all work, and wait for its end."""
         runs = list(self.session.runs.values())
         self.session.stop()
         with trio.move_on_after(STOP_SECONDS):
@@ -99,8 +104,6 @@ class EditorSession:
                     await run.wait()
                 except HilumError:
                     pass
-        if not self._is_used:
-            self.session.discard()
 
     async def describe(self) -> dict[str, Any]:
         """Return what the editor must know of a session that was opened."""
@@ -159,7 +162,9 @@ class EditorSession:
                 run.stop()
             return await self._finish(run)
         except trio.Cancelled:
-            run.stop()
+            # If the editor has left, the run is interrupted and can be continued.
+            if not self._client.connection.closed.is_set():
+                run.stop()
             raise
 
     async def _continue(self) -> Run:
@@ -202,8 +207,8 @@ class EditorSession:
             self._caught_up.set()
         try:
             async for item in self.session.events(deltas=True):
-                is_event = isinstance(item, ev.Event)
-                if is_event and item.seq > began_at:
+                event = item if isinstance(item, ev.Event) else None
+                if event is not None and event.seq > began_at:
                     self._maker.is_replaying = False
                     # Nothing may arrive before the response that names the session.
                     if not self._announced.is_set():
@@ -211,11 +216,13 @@ class EditorSession:
                 for update in self._maker.make(item):
                     if self._shows_history or not self._maker.is_replaying:
                         await self._client.update(self.session.id, update)
-                if is_event and item.seq == began_at:
+                if event is None:
+                    continue
+                if event.seq == began_at:
                     self._stale = {item.id for item in self._maker.view.waiting}
                     self._caught_up.set()
-                elif is_event and not self._maker.is_replaying:
-                    await self._react(item, nursery)
+                elif not self._maker.is_replaying:
+                    await self._react(event, nursery)
         except ConnectionLost:
             pass
         nursery.cancel_scope.cancel()
@@ -238,7 +245,7 @@ class EditorSession:
         except ConnectionLost:
             pass
 
-    async def _react(self, event: ev.AnyEvent, nursery: trio.Nursery) -> None:
+    async def _react(self, event: ev.Event, nursery: trio.Nursery) -> None:
         if isinstance(event, ev.SessionChanged):
             await self._send_options()
         if isinstance(event, ev.RunEnded):

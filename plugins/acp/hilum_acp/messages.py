@@ -101,10 +101,13 @@ class NewSession(Parameters, frozen=True):
     mcp_servers: list[dict[str, Any]] | None = None
 
 
-class ExistingSession(NewSession, frozen=True):
+class ExistingSession(Parameters, frozen=True):
     """The parameters of ``session/load`` and ``session/resume``."""
 
     session_id: str
+    cwd: str
+    additional_directories: list[str] | None = None
+    mcp_servers: list[dict[str, Any]] | None = None
 
 
 class SessionOnly(Parameters, frozen=True):

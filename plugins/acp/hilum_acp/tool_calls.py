@@ -28,7 +28,7 @@ _KINDS = {
     "glob_search": "search",
     "web_search": "search",
     "web_fetch": "fetch",
-    "run_command": "execute",
+    "run_terminal_cmd": "execute",
     "todo_write": "think",
     "task": "other",
     "handover": "other",
@@ -75,7 +75,8 @@ def make_title(card: Card, agent: str) -> str:
     arguments = parse_arguments(card.arguments) or {}
     command = arguments.get("command")
     title = card.title
-    if card.risk == "execute" and isinstance(command, str):
+    # The category is known only once the call is about to run.
+    if find_kind(card.call.name, card.risk) == "execute" and isinstance(command, str):
         title = " ".join(command.split())
     if len(title) > MAX_TITLE:
         title = f"{title[:MAX_TITLE]}…"

@@ -245,7 +245,8 @@ class UpdateMaker:
     def _usage(self, event: ev.ModelAnswered) -> Iterator[Update]:
         model = event.message.model or self.view.lead_actor.model
         size = self._find_window(self.view.lead_actor.model or model)
-        if not size:
+        # Some servers count no tokens.
+        if not size or not event.usage.total:
             return
         usage: Update = {"sessionUpdate": "usage_update", "used": event.usage.total, "size": size}
         cost = self.view.totals.usage.cost
