@@ -303,7 +303,9 @@ class Agent:
                 await opening.close.wait()
                 if opening.stops:
                     await opened.stop()
-                opened.discard_unused()
+                    # A session of an editor that leaves is kept: a client may create a session in
+                    # one process, and load it in another.
+                    opened.discard_unused()
                 nursery.cancel_scope.cancel()
         except* HilumError as group:
             error: BaseException = group

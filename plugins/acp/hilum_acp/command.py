@@ -72,7 +72,10 @@ def make_parser() -> Parser:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the command and return its exit code.
+    """Be the agent of an editor that speaks the Agent Client Protocol.
+
+    Returns:
+        The exit code.
 
     Raises:
         HilumError: The arguments are wrong.
