@@ -1,0 +1,4 @@
+"""hilum as an agent of the Agent Client Protocol, which editors speak.
+
+Importing this package is cheap, because every kernel loads it.
+"""

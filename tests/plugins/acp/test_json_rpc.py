@@ -1,0 +1,257 @@
+"""The JSON-RPC connection, between two ends in memory and with bad input."""
+
+import json
+from functools import partial
+
+import pytest
+import trio
+import trio.testing
+from hilum_acp.json_rpc import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    REQUEST_CANCELLED,
+    Connection,
+    ConnectionLost,
+    RpcError,
+    encode_line,
+)
+
+
+class Wire:
+    """A connection, and the raw other end."""
+
+    def __init__(self, **options):
+        ours, self.raw = trio.testing.memory_stream_pair()
+        self.connection = Connection(ours, ours, **options)
+        self._buffer = b""
+
+    async def send(self, *lines):
+        for line in lines:
+            data = line if isinstance(line, bytes) else json.dumps(line).encode()
+            await self.raw.send_all(data + b"\n")
+
+    async def receive(self):
+        with trio.fail_after(10):
+            while b"\n" not in self._buffer:
+                data = await self.raw.receive_some()
+                assert data, "the connection has ended"
+                self._buffer += data
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return json.loads(line)
+
+
+def call(number, method, **params):
+    return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+
+
+async def echo(params):
+    return params
+
+
+async def test_both_sides_send_requests_to_each_other(nursery):
+    one, two = trio.testing.memory_stream_pair()
+    left = Connection(one, one, requests={"echo": echo})
+    right = Connection(two, two, requests={"ask_back": lambda p: right.request("echo", p)})
+    await nursery.start(left.run)
+    await nursery.start(right.run)
+    with trio.fail_after(10):
+        assert await left.request("ask_back", {"a": [1, "é\ud800"]}) == {"a": [1, "é?"]}
+    nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "number"),
+    [
+        (b"garbage", PARSE_ERROR, None),
+        (b"\xff\xfe", PARSE_ERROR, None),
+        (b"[" * 100_000, PARSE_ERROR, None),
+        (b"[]", INVALID_REQUEST, None),
+        (b"3", INVALID_REQUEST, None),
+        (b'{"id": 4, "method": "echo"}', INVALID_REQUEST, 4),
+        (b'{"jsonrpc": "2.0", "id": true, "method": "echo"}', INVALID_REQUEST, None),
+        (b'{"jsonrpc": "2.0", "id": 4, "method": 7}', INVALID_REQUEST, 4),
+        (b'{"jsonrpc": "2.0", "id": 4, "method": "echo", "params": [1]}', INVALID_REQUEST, 4),
+        (b'{"jsonrpc": "2.0", "id": "x", "method": "nothing"}', METHOD_NOT_FOUND, "x"),
+    ],
+)
+async def test_bad_messages_get_an_error_and_the_next_one_is_read(nursery, line, code, number):
+    wire = Wire(requests={"echo": echo})
+    await nursery.start(wire.connection.run)
+    await wire.send(line, call(9, "echo", a=1))
+    answer = await wire.receive()
+    assert (answer["error"]["code"], answer["id"]) == (code, number)
+    assert (await wire.receive())["result"] == {"a": 1}
+    nursery.cancel_scope.cancel()
+
+
+async def test_an_oversized_line_is_refused_without_being_kept(nursery):
+    wire = Wire(requests={"echo": echo}, max_message=200_000)
+    await nursery.start(wire.connection.run)
+    start = b'{"jsonrpc": "2.0", "id": 5, "method": "echo", "params": {"a": "'
+
+    async def flood():
+        await wire.raw.send_all(start)
+        for _ in range(200):
+            await wire.raw.send_all(b"x" * 65536)
+        await wire.raw.send_all(b'"}}\n')
+        await wire.send(call(6, "echo", a=1))
+
+    nursery.start_soon(flood)
+    refused = await wire.receive()
+    assert refused["id"] == 5
+    assert "200,000 bytes" in refused["error"]["message"]
+    assert (await wire.receive())["id"] == 6
+    nursery.cancel_scope.cancel()
+
+
+async def test_an_oversized_response_fails_its_request(nursery):
+    wire = Wire(max_message=100)
+    await nursery.start(wire.connection.run)
+
+    async def respond():
+        number = (await wire.receive())["id"]
+        await wire.send({"jsonrpc": "2.0", "id": number, "result": {"content": "x" * 200}})
+
+    nursery.start_soon(respond)
+    with trio.fail_after(10), pytest.raises(RpcError, match="100 bytes"):
+        await wire.connection.request("fs/read_text_file", {})
+    nursery.cancel_scope.cancel()
+
+
+async def test_cancelling_a_request_reaches_its_handler(nursery):
+    ended = trio.Event()
+
+    async def wait(params):
+        try:
+            await trio.sleep_forever()
+        finally:
+            ended.set()
+
+    wire = Wire(requests={"wait": wait})
+    await nursery.start(wire.connection.run)
+    cancel = {"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": 1}}
+    await wire.send(call(1, "wait"), cancel)
+    assert (await wire.receive())["error"]["code"] == REQUEST_CANCELLED
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_cancelled_caller_tells_the_other_side(nursery):
+    wire = Wire()
+    await nursery.start(wire.connection.run)
+    with trio.CancelScope() as scope:
+        async with trio.open_nursery() as callers:
+            callers.start_soon(wire.connection.request, "session/request_permission", {})
+            number = (await wire.receive())["id"]
+            scope.cancel()
+    cancel = await wire.receive()
+    assert cancel["method"] == "$/cancel_request"
+    assert cancel["params"] == {"requestId": number}
+    # A late response disturbs nothing.
+    await wire.send({"jsonrpc": "2.0", "id": number, "result": {}})
+    await wire.send(call(1, "nothing"))
+    assert (await wire.receive())["id"] == 1
+    nursery.cancel_scope.cancel()
+
+
+async def test_when_the_other_side_leaves_requests_fail_and_handlers_end():
+    ended = trio.Event()
+
+    async def ask_back(params):
+        try:
+            await wire.connection.request("never", {})
+        except ConnectionLost:
+            ended.set()
+            raise
+
+    wire = Wire(requests={"ask_back": ask_back})
+    with trio.fail_after(10):
+        async with trio.open_nursery() as nursery:
+            await nursery.start(wire.connection.run)
+            await wire.send(call(1, "ask_back"))
+            await wire.receive()
+            await wire.raw.aclose()
+    assert ended.is_set()
+    with pytest.raises(ConnectionLost):
+        await wire.connection.request("late", {})
+
+
+async def test_requests_that_were_read_before_the_end_are_answered():
+    wire = Wire(requests={"echo": echo})
+    async with trio.open_nursery() as nursery:
+        await wire.send(call(1, "echo", a=1))
+        await wire.raw.send_stream.aclose()
+        nursery.start_soon(partial(wire.connection.run, grace=1))
+        assert (await wire.receive())["result"] == {"a": 1}
+
+
+async def test_notifications_are_handled_in_order_before_later_responses(nursery):
+    seen = []
+
+    async def note(params):
+        await trio.lowlevel.checkpoint()
+        seen.append(params["n"])
+
+    wire = Wire(notifications={"note": note})
+    await nursery.start(wire.connection.run)
+
+    async def respond():
+        number = (await wire.receive())["id"]
+        for n in range(5):
+            await wire.send({"jsonrpc": "2.0", "method": "note", "params": {"n": n}})
+        await wire.send({"jsonrpc": "2.0", "id": number, "result": 1})
+
+    nursery.start_soon(respond)
+    await wire.connection.request("go", {})
+    assert seen == [0, 1, 2, 3, 4]
+    nursery.cancel_scope.cancel()
+
+
+async def test_failing_handlers_answer_with_an_error(nursery, caplog):
+    async def fail(params):
+        raise ValueError("broken")
+
+    def fail_at_once(params):
+        raise RpcError(-32002, "There is no such session.", {"a": 1})
+
+    async def broken_note(params):
+        raise ValueError
+
+    wire = Wire(
+        requests={"fail": fail, "fail_at_once": fail_at_once}, notifications={"n": broken_note}
+    )
+    await nursery.start(wire.connection.run)
+    await wire.send(call(1, "fail"))
+    assert (await wire.receive())["error"]["code"] == INTERNAL_ERROR
+    await wire.send({"jsonrpc": "2.0", "method": "n"}, call(2, "fail_at_once"))
+    error = (await wire.receive())["error"]
+    assert error == {"code": -32002, "message": "There is no such session.", "data": {"a": 1}}
+    nursery.cancel_scope.cancel()
+
+
+async def test_senders_wait_while_the_other_side_does_not_read(autojump_clock):
+    ours, theirs = trio.testing.lockstep_stream_pair()
+    connection = Connection(ours, ours)
+    sent = 0
+    async with trio.open_nursery() as nursery:
+        await nursery.start(connection.run)
+
+        async def send_many():
+            nonlocal sent
+            for _ in range(1000):
+                await connection.notify("session/update", {"text": "x"})
+                sent += 1
+
+        nursery.start_soon(send_many)
+        await trio.sleep(10)
+        assert sent < 100
+        received = b""
+        while received.count(b"\n") < 1000:
+            received += await theirs.receive_some()
+        assert (
+            received
+            == encode_line({"jsonrpc": "2.0", "method": "session/update", "params": {"text": "x"}})
+            * 1000
+        )
+        nursery.cancel_scope.cancel()
