@@ -620,6 +620,16 @@ class BackgroundCommand(Protocol):
         """Set when all of the command's processes have ended."""
         ...
 
+    def read_output_end(self, limit: int) -> str:
+        """Return the end of the output so far, of both streams, without escape sequences.
+
+        Agents that read the output later are unaffected.
+
+        Args:
+            limit: Maximum number of bytes.
+        """
+        ...
+
     async def stop(self, reason: str, grace: float) -> None:
         """End the command with all its child processes.
 

@@ -33,6 +33,7 @@ from hilum.tools import Tool
 if TYPE_CHECKING:
     from hilum.agents import Agent
 
+_CHANGED = "The effect of the call changed after approval was requested."
 # Maximum number of rewrites, because two gates might keep undoing each other's changes.
 MAX_REWRITES = 8
 
@@ -44,11 +45,15 @@ class Judgement(msgspec.Struct, frozen=True):
         verdict: The strictest verdict.
         call: The call after all rewriting by the gates.
         rewritten_by: The plugins that rewrote it, in order.
+        effects: What the call does although its arguments do not say so, according to all gates.
+        dangers: The dangerous ones of such effects.
     """
 
     verdict: Verdict
     call: ToolCall
     rewritten_by: tuple[str, ...] = ()
+    effects: frozenset[str] = frozenset()
+    dangers: frozenset[str] = frozenset()
 
 
 async def permit(
@@ -78,6 +83,7 @@ async def permit(
         ToolError: The precheck found that the call cannot succeed.
     """
     approved: Verdict | None = None
+    shown: frozenset[str] = frozenset()
     rewritten_by: tuple[str, ...] = ()
     while True:
         judged = await _judge(agent, call, tool)
@@ -86,6 +92,10 @@ async def permit(
         if verdict.kind == "deny":
             raise ToolDenied(verdict.reason or "The call was refused.", code=verdict.code)
         same = approved is not None and judged.call == call
+        # The verdict may be the same although, for example, a script that the call runs contains
+        # other commands than when the user was asked.
+        if same and not judged.effects <= shown:
+            raise ToolDenied(_CHANGED)
         if verdict.kind == "allow" and (approved is None or same):
             return Judgement(verdict, judged.call, rewritten_by)
         if same and verdict == approved:
@@ -93,9 +103,7 @@ async def permit(
         # After the approval, the gates judge the call again. If the gates now rewrite the call
         # differently, the user has approved something else.
         if approved is not None and (approved.scope or call.name) not in agent.session.grants:
-            raise ToolDenied(
-                "The effect of the call changed after approval was requested.", code=verdict.code
-            )
+            raise ToolDenied(_CHANGED, code=verdict.code)
         if verdict.kind == "ask":
             # The precheck comes after the gates, because its error may tell the model about a file
             # that a gate does not let it see. It comes before the wait for earlier calls, because
@@ -105,26 +113,41 @@ async def permit(
             await before_asking(judged.call)
             await _approve(agent, state, judged.call, tool, verdict)
             approved = verdict
+            shown = judged.effects
             if state.edited is not None:
                 edited = replace(judged.call, arguments=state.edited)
-                return await _permit_edited(agent, edited, tool, rewritten_by)
+                return await _permit_edited(agent, edited, tool, rewritten_by, judged.dangers)
         call = judged.call
 
 
 async def _permit_edited(
-    agent: Agent, call: ToolCall, tool: Tool, rewritten_by: tuple[str, ...]
+    agent: Agent,
+    call: ToolCall,
+    tool: Tool,
+    rewritten_by: tuple[str, ...],
+    shown_dangers: frozenset[str],
 ) -> Judgement:
     """Judge a call whose arguments the user wrote when approving it.
 
     The user is not asked about the edited call again, but the gates can still refuse it.
 
+    Args:
+        agent: The agent that makes the call.
+        call: The call with the user's arguments.
+        tool: Its tool.
+        rewritten_by: The plugins that rewrote the call before the user was asked.
+        shown_dangers: The dangerous effects of the call that the user was asked about.
+
     Raises:
-        ToolDenied: A gate refuses the edited call.
+        ToolDenied: A gate refuses the edited call, or the edited call is dangerous in a way that
+            neither the user's arguments nor the question showed.
     """
     judged = await _judge(agent, call, tool)
     if judged.verdict.kind == "deny":
         reason = judged.verdict.reason or "The edited call was refused."
         raise ToolDenied(reason, code=judged.verdict.code)
+    if not judged.dangers <= shown_dangers:
+        raise ToolDenied(_CHANGED)
     names = (*rewritten_by, "the user", *judged.rewritten_by)
     return Judgement(judged.verdict, judged.call, names)
 
@@ -178,7 +201,13 @@ async def _judge(agent: Agent, call: ToolCall, tool: Tool) -> Judgement:
         if found is None:
             verdicts = [verdict for _, verdict in answers]
             verdict = _strictest(agent, call, tool, [*kept, *verdicts])
-            return Judgement(verdict, call, tuple(dict.fromkeys(rewritten_by)))
+            return Judgement(
+                verdict,
+                call,
+                tuple(dict.fromkeys(rewritten_by)),
+                effects=frozenset().union(*(each.effects for each in verdicts)),
+                dangers=frozenset().union(*(each.dangers for each in verdicts)),
+            )
         plugin, verdict, rewritten = found
         if isinstance(rewritten, Exception):
             fault = hooks.record_failure(plugin, "on_tool_call", rewritten)
@@ -253,8 +282,8 @@ def _strictest(agent: Agent, call: ToolCall, tool: Tool, verdicts: list[Verdict]
         is_settled = any(verdict.settled for verdict in verdicts)
         left += _session_questions(agent, tool, is_settled)
     strictest = max([allow(), *left], key=lambda verdict: verdict.rank)
-    # The new arguments are already part of the call.
-    return replace(strictest, arguments=None)
+    # The new arguments are already part of the call, and the effects of all verdicts count.
+    return replace(strictest, arguments=None, effects=frozenset(), dangers=frozenset())
 
 
 def _session_questions(agent: Agent, tool: Tool, is_settled: bool) -> Iterator[Verdict]:
@@ -307,6 +336,8 @@ def _find_answer(state: CallState, call: ToolCall, verdict: Verdict) -> Approval
     asked = state.asked
     # The answer counts only if the question is exactly the same.
     if asked is None or asked.call != call or asked.scope != verdict.scope:
+        return None
+    if asked.reason != verdict.reason:
         return None
     answer = state.answered
     # The log contains the edited arguments without their secrets, so the edited call cannot run

@@ -6,6 +6,7 @@ import json
 import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from html import escape
 from typing import TYPE_CHECKING
 
 from hilum.events import Event
@@ -30,6 +31,9 @@ from hilum_cli.terminal import line
 
 if TYPE_CHECKING:
     from hilum.store import SessionInfo
+
+# What Markdown or HTML would take for markup on one line. An underscore within a word is none.
+_MARKUP = re.compile(r"[\\`*\[\]<>&#|~$]|(?<![^\W_])_|_(?![^\W_])")
 
 
 def describe_session(info: SessionInfo) -> list[str]:
@@ -139,19 +143,19 @@ def markdown(info: SessionInfo, events: Sequence[Event]) -> str:
 def markdown_parts(info: SessionInfo, events: Iterable[Event]) -> Iterator[str]:
     """Yield the paragraphs of ``markdown`` while the events are read."""
     view = SessionView()
-    yield f"# {line(info.title or info.id, 200)}"
+    yield f"# {_escape(line(info.title or info.id, 200))}"
     yield " · ".join(f"`{part}`" for part in describe_session(info))
     yield from filter(None, map(_as_markdown, walk(view, events)))
     yield f"*{summary(view.totals)}*"
 
 
 def _as_markdown(entry: AnyEntry) -> str:
-    who = "" if entry.agent in ("", "main") else f" (agent {entry.agent})"
+    who = "" if entry.agent in ("", "main") else f" (agent {_escape(entry.agent)})"
     if isinstance(entry, Prompt):
         return "" if entry.retries else f"## User{who}\n\n" + _quote(entry.request)
     if isinstance(entry, Answer):
         text = str(entry.text).strip()
-        return f"## {entry.model or 'Model'}{who}\n\n{text}" if text else ""
+        return f"## {_escape(entry.model or 'Model')}{who}\n\n{text}" if text else ""
     if isinstance(entry, Card):
         return _details(entry)
     if isinstance(entry, Outcome):
@@ -165,6 +169,11 @@ def _as_remark(notice: Notice) -> str:
     return f"*{notice_line(notice)}*"
 
 
+def _escape(text: str) -> str:
+    """Return plain text as Markdown that shows it, on one line."""
+    return _MARKUP.sub(r"\\\g<0>", text)
+
+
 def _quote(text: str) -> str:
     return "> " + text.replace("\n", "\n> ")
 
@@ -173,7 +182,7 @@ def _details(card: Card) -> str:
     facts = f"{card.call.name} · {card.code or 'ok'} · {format_duration(card.seconds)}"
     arguments = _fence(_all_arguments(card), "json")
     body = f"{arguments}\n\n{_fence(card.text)}"
-    return f"<details><summary>{facts}</summary>\n\n{body}\n\n</details>"
+    return f"<details><summary>{escape(facts)}</summary>\n\n{body}\n\n</details>"
 
 
 def _fence(text: str, language: str = "") -> str:

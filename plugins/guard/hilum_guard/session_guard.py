@@ -20,6 +20,7 @@ from hilum import (
     ToolError,
     ToolResult,
     Verdict,
+    allow,
     config_folder,
     hookimpl,
 )
@@ -205,7 +206,12 @@ class Guard:
             command = str(judged.call.facts.arguments["command"])
             folder = str(judged.call.folder or self._session.workspace.root)
             self._used_secrets[key] = UsedSecrets(command, folder, judged.secrets)
-        return judged.verdict, judged.source
+        verdict = judged.verdict
+        if judged.effects:
+            verdict = msgspec.structs.replace(
+                verdict or allow(), effects=judged.effects, dangers=judged.dangers
+            )
+        return verdict, judged.source
 
     def _make_request(self, tool: Tool | None, arguments: str) -> JudgeRequest:
         is_network = tool is not None and tool.risk == "network"
@@ -222,6 +228,7 @@ class Guard:
             describe_tools=partial(describe_tools, dict(self._session.tools)),
             catalog=self._list_tools(),
             approve=self._session.approve,
+            grants=self._session.grants,
             kind=self._session.kind,
             enforced=self.sandbox.known,
             offline=self._settings.network == "none",

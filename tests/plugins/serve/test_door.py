@@ -38,7 +38,9 @@ async def log_in(served):
     assert answer.status_code == 303
     cookie = answer.headers["set-cookie"]
     assert answer.headers["referrer-policy"] == "no-referrer"
-    assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= {each.strip() for each in cookie.split(";")}
+    flags = {each.strip() for each in cookie.split(";")}
+    # A browser that is closed stays logged in.
+    assert {"HttpOnly", "SameSite=Strict", "Path=/", "Max-Age=2592000"} <= flags
     assert cookie.startswith(f"hilum-{served.port}=")
     assert served.token not in cookie
     return cookie.partition(";")[0]

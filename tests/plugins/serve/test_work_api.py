@@ -4,11 +4,11 @@ import base64
 
 import pytest
 import trio
-from api_calls import check, open_api, refusal
-from hilum import ModelError
+from api_calls import Api, check, open_api, refusal
+from hilum import Interpretation, ModelError, PromptCommand
 from hilum.events import RunStarted
 from hilum.messages import Image, ToolCall
-from hilum.testing import pause, say, use
+from hilum.testing import pause, plugin, say, use
 from hilum.testing.script import Answer
 from hilum_serve.tokens import add_token
 from served import serving
@@ -184,7 +184,7 @@ async def test_unknown_agents_and_models_without_access(project):
             assert refusal(response) == (404, "E_UNKNOWN"), path
         run = await api.run("Go.")
         assert (run["state"], run["code"]) == ("failed", "E_LLM_AUTH")
-        assert len([e for e in served.hub.list_hosted()[0].session.journal.since(0)
+        assert len([e for e in served.hub.find_hosted(api.session).session.journal.since(0)
                     if isinstance(e, RunStarted)]) == 1  # fmt: skip
 
 
@@ -225,3 +225,51 @@ async def test_an_empty_prompt_is_refused(project, text):
         assert (await api.get())["running"] is False
         run = await api.run(text, attached="a report")
         assert run["text"] == "Seen."
+
+
+async def test_commands_that_are_not_words_need_the_right_to_administer(project, tmp_path):
+    """Names with colons, dots and spaces, as those of MCP prompts, and names that are not listed."""
+    given = []
+
+    async def interpret(session, text):
+        if text.lstrip().startswith(("/srv:do", "/v1.go", "/two words", "/prefix:do")):
+            given.append(text)
+            return Interpretation(text, reply="done")
+        return None
+
+    names = ("srv:do", "v1.go", "two words")
+    commands = plugin(
+        "srv",
+        list_commands=lambda session: [PromptCommand(name) for name in names],
+        interpret_prompt=interpret,
+    )
+    tokens = tmp_path / "t.json"
+    token = add_token(tokens, "eva", "prompt")
+    plugins = ("rules", "store", commands)
+    async with (
+        serving(project, answers=["Read.", "Read."], plugins=plugins, tokens_file=tokens) as served,
+        open_api(served, project) as api,
+        served.client(token) as client,
+    ):
+        eva = Api(client, api.session)
+        for text in (
+            "/srv:do it",
+            " /SRV:do",
+            "/v1.go",
+            "/two words",
+            "/two words\nx",
+            "/srv:do.x",
+        ):
+            refused = await eva.call("POST", "/prompts", {"text": text})
+            assert refusal(refused) == (403, "E_RIGHTS"), text
+        # A command that is not listed is only text.
+        await eva.run("/prefix:do it")
+        assert given == []
+        assert served.model.requests[-1].messages[-1].request.endswith("/prefix:do it")
+        # The rules plugin's command only writes a prompt.
+        listed = {each["name"]: each["rights"] for each in (await eva.get("/commands"))["commands"]}
+        assert listed["init"] == "prompt"
+        await eva.run("/init")
+        assert "AGENTS.md" in served.model.requests[-1].messages[-1].request
+        await api.post("/prompts", {"text": "/srv:do it"})
+        assert given == ["/srv:do it"]

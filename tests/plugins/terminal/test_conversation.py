@@ -7,6 +7,7 @@ import trio
 from hilum import UsageError
 from hilum.events import Compacted, ModelAnswered
 from hilum.messages import AssistantMessage, Usage
+from hilum.unread_outputs import UnreadOutputs
 from hilum_terminal import conversation as module
 from hilum_terminal.approval_items import Answer, ShowWhole, WaitingCall, WaitingPlan
 from hilum_terminal.approval_texts import MAX_DESCRIPTION
@@ -104,14 +105,9 @@ def test_a_finished_todo_list_is_hidden_after_its_run(face, monkeypatch):
 
 async def test_a_rejected_prompt_returns_to_the_draft(face):
     face.conversation.session.rejects = ("prompt",)
-    face.conversation._attached = ["output of ls"]
     await face.conversation.prompt("Fix the test")
     assert draft(face) == "Fix the test"
     assert [error.message for error in face.errors] == ["No prompt."]
-    # What was to be read with the prompt is sent with the next one.
-    face.conversation.session.rejects = ()
-    await face.conversation.prompt("Again")
-    assert face.conversation.session.calls[-1] == ("prompt", "Again", "output of ls")
 
 
 async def test_a_stop_returns_messages_that_were_not_sent_yet(face, nursery):
@@ -167,6 +163,9 @@ async def test_a_stopped_prompt_without_an_answer_returns_to_the_draft(
 async def test_the_output_of_a_shell_line_is_read_only_in_its_own_session(
     face, monkeypatch, is_same
 ):
+    session = face.conversation.session
+    session.unread_outputs = UnreadOutputs()
+
     async def run(session, line, changed):
         line.output = "output"
         if not is_same:
@@ -176,7 +175,7 @@ async def test_the_output_of_a_shell_line_is_read_only_in_its_own_session(
     monkeypatch.setattr(module, "run_shell_line", run)
     monkeypatch.setattr(face.conversation.transcript, "write_shell_line", lambda *_: None)
     await face.conversation.run_shell("ls")
-    assert len(face.conversation._attached) == is_same
+    assert len(session.unread_outputs) == is_same
 
 
 # --- decisions about calls ------------------------------------------------------------------------
