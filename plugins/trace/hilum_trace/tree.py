@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hilum.messages import Usage
-from hilum_cli.terminal import cut, escape_terminal
+from hilum_cli.terminal import cells, cut, escape_terminal
 
 from hilum_trace.formatting import describe_details, format_seconds, make_title
 from hilum_trace.spans import Span, Trace
@@ -45,7 +45,7 @@ class Painter:
         rest = _one_line(" · ".join(details))
         if self.width:
             title = cut(title, max(self.width - len(start), 10))
-            left = self.width - len(start) - len(title) - 2
+            left = self.width - len(start) - cells(title) - 2
             rest = cut(rest, left) if left >= 8 else ""
         if not self.color:
             return f"{start}{title}  {rest}".rstrip()
