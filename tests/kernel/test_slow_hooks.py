@@ -60,6 +60,31 @@ async def test_a_hook_that_raised_is_written_with_the_class_of_its_error(bench):
     assert len(kit.of(PluginFault)) == 1
 
 
+class SpecialError(Exception):
+    """An error whose name is long enough to be searched for secrets."""
+
+
+async def test_a_slow_hook_is_written_without_a_search_for_secrets(bench):
+    """A search that is slow itself would write another event for each event."""
+    seen = []
+
+    def redact_texts(texts):
+        seen.extend(texts)
+        return texts
+
+    def remind():
+        raise SpecialError
+
+    redacting = plugin("redacting", redact_texts=redact_texts, gates=("redact_texts",))
+    answers = [use("write", path="a"), "ok"]
+    failing = plugin("failing", remind=remind)
+    kit = await bench(TOOLS, redacting, failing, answers=answers, settings=EVERY, faults=True)
+    await kit.run("x")
+    assert [event.error for event in slow(kit, "remind")] == ["SpecialError"]
+    assert seen
+    assert "SpecialError" not in seen
+
+
 async def test_a_slow_search_for_secrets_does_not_write_events_without_end(bench):
     redacting = plugin("redacting", redact_texts=lambda texts: [*texts], gates=("redact_texts",))
     kit = await bench(redacting, answers=["An answer of some words."], settings=EVERY)

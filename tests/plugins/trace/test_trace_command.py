@@ -103,7 +103,7 @@ def test_the_last_session_of_the_folder_is_shown_as_a_tree(folder, capfd):
     )
     assert [line[13:].split("  ·")[0] for line in lines if "Second" in line or "act" in line] == [
         "  queued Second prompt.",
-        "  run Second prompt.  1.0k in (50% cached), 10 out, $0.25",
+        "  run Second prompt.  1.0k in (50% cached), 10 out, $0.25 · waited: 500 ms for first chunks",
         "      act  {} · ran for 0 ms · E_X: no",
     ]
     assert "      model a/b  1.0k in (50% cached), 10 out, $0.25 · first chunk after 500 ms" in [
