@@ -2,7 +2,7 @@
 
 import pytest
 import trio
-from hilum import tool
+from hilum import Profile, tool
 from hilum.events import CallStarted, HookCalled, PluginFault, RunEnded
 from hilum.testing import open_bench, plugin, use
 
@@ -124,3 +124,17 @@ async def test_a_call_that_waited_for_another_one_says_how_long(bench, autojump_
     await kit.run("x")
     assert sorted(event.waited for event in kit.of(CallStarted)) == [0.0, 0.0, 3.0]
     assert kit.of(RunEnded)[0].state == "completed"
+
+
+async def test_a_call_that_waited_for_another_agent_s_call_says_how_long(bench, autojump_clock):
+    """Two agents write the same file at the same time."""
+    answers = {
+        "main": [use("write", path="a", seconds=3), "ok"],
+        "other": [use("write", path="a", seconds=3), "ok"],
+    }
+    kit = await bench(TOOLS, answers=[lambda request: answers[request.agent].pop(0)] * 4)
+    kit.session.add_agent(Profile("other"))
+    runs = [await kit.session.prompt("x", agent=name) for name in ("main", "other")]
+    for run in runs:
+        await run.wait()
+    assert sorted(event.waited for event in kit.of(CallStarted)) == [0.0, 3.0]
