@@ -28,6 +28,7 @@ from hilum import (
 from hilum.errors import unknown_name_error
 
 from hilum_agents.authoring import literal_prompts
+from hilum_agents.guest_models import MODEL_PROVIDER
 from hilum_agents.settings import AgentsSettings
 
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ class Agents:
             UsageError: There is no such plugin. The session's model must not work in its place.
         """
         providers = self.session.kernel.router.providers
-        if _load("definitions.runner").MODEL_PROVIDER not in providers:
+        if MODEL_PROVIDER not in providers:
             raise UsageError(
                 f"The agent {definition.name} is another program, and no plugin can run it.",
                 hint="Install hilum-acp.",

@@ -10,8 +10,9 @@ from hilum import Profile, ToolFilter
 from hilum.frontmatter import Problem
 
 from hilum_agents.answers import FORMS
-from hilum_agents.definitions.runner import MODEL_PROVIDER, Runner
+from hilum_agents.definitions.runner import Runner
 from hilum_agents.forms import Form, instructions, make_type
+from hilum_agents.guest_models import MODEL_PROVIDER
 
 Dialect = Literal["hilum", "claude", "gemini", "opencode", "copilot", "codex", "cursor"]
 Scope = Literal["project", "user", "builtin"]

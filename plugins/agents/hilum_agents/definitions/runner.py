@@ -8,8 +8,6 @@ from collections.abc import Mapping
 import attrs
 from hilum.errors import similar_names
 
-MODEL_PROVIDER = "guest"
-"""The provider whose models are programs; the plugin ``hilum-acp`` provides it."""
 DEFAULT_TURNS = 200
 """Turns of a run if the file sets no limit: each request that a program sends is a turn."""
 _KEYS = ("command", "env", "network")
@@ -49,11 +47,12 @@ def read_runner(value: object) -> Runner:
 
 
 def _read_network(value: object) -> bool:
+    if value is None or isinstance(value, bool):
+        return bool(value)
     # The reader of front matter returns every scalar as text.
-    network = {None: False, False: False, True: True, "false": False, "true": True}.get(value)
-    if network is None:
+    if value not in ("true", "false"):
         raise ValueError(f"needs true or false for network, not {value!r}")
-    return network
+    return value == "true"
 
 
 def _read_command(value: object) -> tuple[str, ...]:

@@ -44,7 +44,7 @@ def open_listener(join: Sequence[str], interpreter: str) -> socket.socket:
         argv = [*join, interpreter, "-I", "-S", "-c", _SCRIPT]
         ours.settimeout(_TIMEOUT)
         with subprocess.Popen(
-            argv, stdin=theirs, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+            argv, stdin=theirs.fileno(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
         ) as process:
             theirs.close()
             try:

@@ -75,6 +75,7 @@ class ExtraAccess(NamedTuple):
             environment.
         shown: Paths in temporary folders that the command may read, if the sandbox has its own
             temporary folders.
+        read_only: Whether the command may write only to the cache and to temporary folders.
     """
 
     network: bool = False
@@ -82,6 +83,7 @@ class ExtraAccess(NamedTuple):
     environment: tuple[str, ...] = ()
     off: bool = False
     shown: tuple[str, ...] = ()
+    read_only: bool = False
 
 
 class Sandbox:
@@ -253,6 +255,8 @@ class Sandbox:
     ) -> SandboxPolicy:
         """Return a command's current permissions."""
         policy = sandbox_policy.make_policy(self.workspace, self.settings, self.temp)
+        if extra.read_only:
+            policy = attrs.evolve(policy, writable=())
         if extra.cache:
             os.makedirs(extra.cache, mode=0o700, exist_ok=True)
             writable = (*policy.writable, os.path.realpath(extra.cache))
@@ -324,9 +328,9 @@ class Sandbox:
                 code="E_CMD_FAIL",
                 hint="Install bubblewrap and util-linux (nsenter), or allow the network.",
             )
-        loopback = (
-            () if uses_network else await trio.to_thread.run_sync(self._join_loopback, enforced)
-        )
+        loopback: tuple[str, ...] = ()
+        if not uses_network:
+            loopback = await trio.to_thread.run_sync(self._join_loopback, enforced)
         from hilum_guard.sandbox.bubblewrap import find_interpreter, join_loopback
         from hilum_guard.sandbox.loopback_listener import open_listener
 
