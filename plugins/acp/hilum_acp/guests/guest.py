@@ -257,7 +257,9 @@ class Guest:
         try:
             async with changes.recording(self.agent, what):
                 task_status.started()
-                await ending.wait()
+                # When the guest is stopped, the recording must outlast its process.
+                with trio.CancelScope(shield=True):
+                    await ending.wait()
         finally:
             ended.set()
 

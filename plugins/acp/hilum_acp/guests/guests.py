@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -77,8 +77,9 @@ class Guests:
             self._continue_conversation(guest, request.messages[guest.read :])
         guest.read = len(request.messages)
         parts: list[Text | Thinking] = []
-        async for chunk in self._listen(guest, parts):
-            yield chunk
+        async with aclosing(self._listen(guest, parts)) as chunks:
+            async for chunk in chunks:
+                yield chunk
 
     async def _listen(
         self, guest: Guest, parts: list[Text | Thinking]
