@@ -76,7 +76,9 @@ def open_guest(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
     @asynccontextmanager
-    async def make(program, front="", *, script=None, settings=None, plugins=(), **options):
+    async def make(
+        program, front="", *, script=None, models_url="", settings=None, plugins=(), **options
+    ):
         command = program
         if not isinstance(program, list):
             command = [sys.executable, str(PROGRAMS / f"{program}_guest.py")]
@@ -86,7 +88,7 @@ def open_guest(tmp_path, monkeypatch):
                 "HILUM_CONFIG": str(tmp_path / "config"),
                 "HOME": str(tmp_path / "home"),
                 "XDG_CACHE_HOME": str(tmp_path / "cache"),
-                "OPENAI_BASE_URL": f"{models.url}/v1",
+                "OPENAI_BASE_URL": f"{models_url or models.url}/v1",
                 "OPENAI_API_KEY": "sk-the-users-own-key-0123456789",
             }
             price = {"input": 1.0, "output": 1.0}

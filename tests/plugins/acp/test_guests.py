@@ -90,6 +90,14 @@ async def test_an_unknown_request_is_refused_and_the_guest_goes_on(open_guest):
         assert result["text"] == "unknown: -32601\nStill here."
 
 
+async def test_a_guest_whose_last_act_is_a_call_has_answered_before(open_guest):
+    async with open_guest("courteous", plugins=(hilum_plan,)) as guest:
+        result = await guest.run(["say", "All done."], ["plan", ["Read", "completed"]])
+        assert result["text"] == "All done."
+        result = await guest.run(["think", "Nothing to say."])
+        assert result["text"] == "The program has ended its work without an answer."
+
+
 # --- files ----------------------------------------------------------------------------------------
 
 
@@ -236,7 +244,8 @@ async def wait_until_undoable(history, run):
                 await history.undo("run", run)
                 return
             except UsageError as error:
-                assert error.code == "E_BUSY"
+                if error.code != "E_BUSY":
+                    raise
                 await trio.sleep(0.01)
 
 
@@ -267,9 +276,7 @@ while not os.path.exists("late.txt"):
 # --- trust ----------------------------------------------------------------------------------------
 
 
-async def test_a_runner_in_a_project_starts_nothing_before_the_user_trusts_it(
-    open_guest, tmp_path
-):
+async def test_a_runner_in_a_project_starts_nothing_before_the_user_trusts_it(open_guest, tmp_path):
     command = ["touch", str(tmp_path / "started")]
     text = (
         "---\nkind: agent\nname: theirs\ndescription: d\nrunner:\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -28,10 +28,12 @@ class Budget:
 
     Args:
         agent: The agent; its profile or the session's settings set the limits.
+        on_exhausted: Called when a limit is reached.
     """
 
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, agent: Agent, on_exhausted: Callable[[], None]) -> None:
         self._agent = agent
+        self._on_exhausted = on_exhausted
         self._reserved = 0
         self._released = trio.Event()
         self.exhausted = ""
@@ -79,6 +81,7 @@ class Budget:
         elif cost_limit is not None and (used.cost or 0.0) >= cost_limit:
             self.exhausted = f"The run may cost ${cost_limit:g}, which is used up."
         if self.exhausted:
+            self._on_exhausted()
             raise BudgetExhausted(self.exhausted)
 
     def _used(self) -> Usage:

@@ -100,6 +100,8 @@ class GuestClient:
         self._session = ""
         self._capabilities: dict[str, Any] = {}
         self._output: list[tuple[str, list[str]]] = []
+        # What the guest says after it has asked for a call belongs after that call.
+        self._later_output: list[tuple[str, list[str]]] = []
         self._size = 0
         self._updates = 0
         self._waiting: list[GuestRequest] = []
@@ -198,7 +200,8 @@ class GuestClient:
         except RpcError as error:
             self.failure = f"It failed: {_one_line(error.message)}"
         except ConnectionLost:
-            self.failure = self.failure or "It ended in the middle of its work."
+            # Who follows the process knows why, and reports it.
+            return
         self.interrupted.set()
         self.wake()
 
@@ -223,17 +226,21 @@ class GuestClient:
         """Report that there is something new."""
         self.changed.set()
 
+    def interrupt(self) -> None:
+        """End the calls that only wait for the guest."""
+        self.interrupted.set()
+        self.wake()
+
     def fail(self, reason: str) -> None:
         """Record why the guest cannot continue; the first reason counts."""
         self.failure = self.failure or reason
-        self.interrupted.set()
-        self.wake()
+        self.interrupt()
 
     def take_output(self) -> list[tuple[str, str]]:
         """Return and remove the guest's new text: ``text`` or ``thinking``, each with the text."""
         taken = [(kind, "".join(pieces)) for kind, pieces in self._output]
+        self._size -= sum(len(text) for _, text in taken)
         self._output = []
-        self._size = 0
         return taken
 
     def take_calls(self) -> list[ToolCall]:
@@ -246,6 +253,8 @@ class GuestClient:
                 continue
             action.shown = True
             taken.append(self._make_call(REPORT, action.to_report()))
+        self._output = self._later_output
+        self._later_output = []
         self.interrupted = trio.Event()
         return taken
 
@@ -333,10 +342,12 @@ class GuestClient:
         self._size += len(text)
         if self._size > MAX_TEXT:
             self.fail(f"It sent more than {MAX_TEXT:,} characters at once.")
-        elif self._output and self._output[-1][0] == kind:
-            self._output[-1][1].append(text)
+            return
+        output = self._later_output if self.has_calls() else self._output
+        if output and output[-1][0] == kind:
+            output[-1][1].append(text)
         else:
-            self._output.append((kind, [text]))
+            output.append((kind, [text]))
 
     def _update_action(self, update: Mapping[str, Any]) -> GuestAction | None:
         identity = update.get("toolCallId")

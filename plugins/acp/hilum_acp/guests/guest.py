@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 START_TIMEOUT = 120.0  # seconds until a guest has opened a session; some download themselves first
 STOP_TIMEOUT = 2.0  # seconds that a guest has to end its work before it is killed
 TERM_TIMEOUT = 1.0  # seconds between SIGTERM and SIGKILL
+EXIT_TIMEOUT = 1.0  # seconds between the end of a guest's output and its exit
 CHUNK = 1 << 16
 MAX_ERRORS = 4_000  # characters of standard error to keep for messages
 
@@ -41,6 +42,7 @@ class Guest:
         budget: The budget of its model calls.
         read: Number of messages of the agent's conversation that the guest has received.
         later: Texts of the user that the guest receives when it has ended its work on a prompt.
+        last_text: What the guest said last.
         is_prompting: Whether the guest works on a prompt.
         ended: Set when the process and everything else of the guest has ended.
     """
@@ -54,9 +56,10 @@ class Guest:
             files.read_text,
             [tool.name for tool in agent.tools()],
         )
-        self.budget = Budget(agent)
+        self.budget = Budget(agent, self.client.interrupt)
         self.read = 0
         self.later: list[str] = []
+        self.last_text = ""
         self.is_prompting = False
         self.ended = trio.Event()
         self._scope = trio.CancelScope()
@@ -158,8 +161,12 @@ class Guest:
             raise GuestFailed(f"It was not ready within {START_TIMEOUT:g} seconds.")
 
     async def _follow_connection(self, closed: trio.Event) -> None:
+        """End a guest that has closed its pipes, but does not exit."""
         await closed.wait()
-        self.client.wake()
+        # The exit code, which follows, says more.
+        await trio.sleep(EXIT_TIMEOUT)
+        self.client.fail("It closed the connection.")
+        self._scope.cancel()
 
     async def _wait_for_end(self, running: Process) -> None:
         code = await running.wait_exit()

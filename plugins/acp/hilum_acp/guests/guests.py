@@ -38,6 +38,7 @@ QUIET_TIMEOUT = 10.0
 IDLE_TIMEOUT = 300.0
 """Seconds without any sign of life after which a guest counts as hanging."""
 WAIT_TIMEOUT = 3_600.0  # seconds
+NO_ANSWER = "The program has ended its work without an answer."
 MAX_TRANSCRIPT = 40_000
 """Characters of an earlier conversation that a new process receives."""
 _STOPS = {"refusal": "refusal", "max_tokens": "length"}
@@ -91,6 +92,7 @@ class Guests:
             client.changed = trio.Event()
             for kind, text in client.take_output():
                 if kind == "text":
+                    guest.last_text = text if text.strip() else guest.last_text
                     yield TextChunk(text)
                     parts.append(Text(text, "model"))
                 else:
@@ -111,6 +113,9 @@ class Guests:
                 await guest.record_changes()
                 if not guest.later:
                     stop: Any = _STOPS.get(client.stop_reason, "end")
+                    if not any(isinstance(part, Text) and part.text.strip() for part in parts):
+                        # Its last act was a call, so its answer came before.
+                        parts.append(Text(guest.last_text or NO_ANSWER, "model"))
                     yield Done(AssistantMessage(tuple(parts), model, stop))
                     return
                 guest.start_prompt(_to_content(guest.later))

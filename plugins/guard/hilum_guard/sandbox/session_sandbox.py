@@ -256,7 +256,7 @@ class Sandbox:
         """Return a command's current permissions."""
         policy = sandbox_policy.make_policy(self.workspace, self.settings, self.temp)
         if extra.read_only:
-            policy = attrs.evolve(policy, writable=())
+            policy = attrs.evolve(policy, protected=(*policy.protected, *policy.writable))
         if extra.cache:
             os.makedirs(extra.cache, mode=0o700, exist_ok=True)
             writable = (*policy.writable, os.path.realpath(extra.cache))

@@ -17,7 +17,7 @@ from guest_wire import Client
 client = Client()
 
 
-def call_model(text, key=None, stream=False, path="/v1/chat/completions", model="theirs", **more):
+def call_model(text, key=None, stream=True, path="/v1/chat/completions", model="theirs", **more):
     """Call the model through the address that the environment names."""
     body = {"model": model, "messages": [{"role": "user", "content": text}], **more}
     if stream:

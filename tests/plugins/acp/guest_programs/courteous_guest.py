@@ -27,9 +27,7 @@ def do(kind, *values):
         return error["message"] if error else result["content"]
     elif kind == "write":
         path, content = values
-        _, error = client.request(
-            "fs/write_text_file", path=os.path.abspath(path), content=content
-        )
+        _, error = client.request("fs/write_text_file", path=os.path.abspath(path), content=content)
         return error["message"] if error else "written"
     elif kind == "disk":
         # What the guest does by itself, behind the back of its client.

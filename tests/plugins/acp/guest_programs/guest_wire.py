@@ -28,8 +28,8 @@ class Client:
             if message.get("method") == "session/cancel":
                 raise SystemExit(0)
 
-    def update(self, kind, **fields):
-        update = {"sessionUpdate": kind, **fields}
+    def update(self, session_update, **fields):
+        update = {"sessionUpdate": session_update, **fields}
         self.send(
             {
                 "method": "session/update",
@@ -48,7 +48,7 @@ class Client:
 
     def permission(self, identity, title, kind, **more):
         call = {"toolCallId": identity, "title": title, "kind": kind, "status": "pending", **more}
-        result, error = self.request(
+        result, _ = self.request(
             "session/request_permission",
             toolCall=call,
             options=[
