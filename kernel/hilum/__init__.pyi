@@ -87,9 +87,11 @@ from hilum.services import BackgroundCommands as BackgroundCommands
 from hilum.services import Confinement as Confinement
 from hilum.services import ContentPolicy as ContentPolicy
 from hilum.services import Danger as Danger
+from hilum.services import EditorFiles as EditorFiles
 from hilum.services import FileChanges as FileChanges
 from hilum.services import FileHistory as FileHistory
 from hilum.services import FileSaver as FileSaver
+from hilum.services import OfferedServers as OfferedServers
 from hilum.services import Plans as Plans
 from hilum.services import ReadingPolicy as ReadingPolicy
 from hilum.services import Redactor as Redactor

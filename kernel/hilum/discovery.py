@@ -21,6 +21,7 @@ from typing import NamedTuple
 STANDARD = frozenset(
     f"hilum-{name}"
     for name in (
+        "acp",
         "agents",
         "browser",
         "cli",

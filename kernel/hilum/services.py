@@ -696,6 +696,59 @@ class Confinement(Protocol):
         ...
 
 
+@runtime_checkable
+class EditorFiles(Protocol):
+    """The files of a session as the user's editor has them, with text that is not saved yet.
+
+    The face of an editor provides this service. A tool that reads or changes a file must use it:
+    what the agent reads is what the user sees, and no change may overwrite unsaved text that the
+    agent has not read.
+    """
+
+    @property
+    def can_write_in_editor(self) -> bool:
+        """Whether the editor also writes files."""
+        ...
+
+    async def read_in_editor(self, path: Path) -> str | None:
+        """Return the text of a file as the editor shows it; ``None`` if the editor has none.
+
+        The text may differ from the file in its newlines and in the newline at its end.
+
+        Args:
+            path: The file, as an absolute path in the workspace.
+
+        Raises:
+            ToolError: The editor does not respond.
+        """
+        ...
+
+    async def write_in_editor(self, path: Path, text: str) -> bool:
+        """Have the editor replace the text of a file and save it; return whether it did.
+
+        Args:
+            path: The file, as an absolute path in the workspace.
+            text: The new text.
+
+        Raises:
+            ToolError: The editor does not respond.
+        """
+        ...
+
+
+@runtime_checkable
+class OfferedServers(Protocol):
+    """The MCP servers that a face offers to its sessions, as an editor does.
+
+    The kernel instance of the face's plugin provides this service (``kernel.plugin``). Such a
+    server starts under the same conditions as a server that the project configures.
+    """
+
+    def offered_mcp_servers(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return the servers by name, each as in a file with ``mcpServers``."""
+        ...
+
+
 class PlanProposal(Protocol):
     """A plan that waits for the user's decision."""
 

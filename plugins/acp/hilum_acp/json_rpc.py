@@ -69,6 +69,20 @@ class ConnectionLost(Exception):
     """The other side has left before it responded."""
 
 
+class Response:
+    """What a handler returns if something must follow its response.
+
+    Args:
+        result: The result.
+        after: Function that is called once the response is queued, so that all messages that are
+            sent from then on follow it.
+    """
+
+    def __init__(self, result: Any, after: Callable[[], object]) -> None:
+        self.result = result
+        self.after = after
+
+
 class _PendingRequest:
     """A request that waits for its response."""
 
@@ -353,10 +367,12 @@ class Connection:
         if error is not None:
             await self._respond_error(request_id, error)
             return
+        response = result if isinstance(result, Response) else Response(result, lambda: None)
         try:
-            await self._put({"jsonrpc": "2.0", "id": request_id, "result": result})
+            await self._put({"jsonrpc": "2.0", "id": request_id, "result": response.result})
         except ConnectionLost:
-            pass
+            return
+        response.after()
 
     async def _respond_error(self, request_id: RequestId | None, error: RpcError | None) -> None:
         assert error is not None

@@ -117,7 +117,7 @@ def replace_file(
             since ``expected``.
     """
     with open_place(workspace, path, make=make) as place:
-        old = _check_replaceable(place, path, expected, force=mode is not None)
+        old = check_replaceable(place, path, expected, force=mode is not None)
         # The temporary file is in the same folder, because a file cannot be renamed to another file
         # system.
         temporary = os.path.join(os.path.dirname(place.name), f".hilum-{token_hex(8)}.tmp")
@@ -172,8 +172,8 @@ def _copy_permissions(descriptor: int, old: os.stat_result | None, mode: int | N
         os.fchmod(descriptor, mode)
 
 
-def _check_replaceable(
-    place: Place, path: str | Path, expected: os.stat_result | None, *, force: bool
+def check_replaceable(
+    place: Place, path: str | Path, expected: os.stat_result | None, *, force: bool = False
 ) -> os.stat_result | None:
     """Return the status of the file that a write would replace.
 

@@ -16,9 +16,10 @@ import msgspec
 import trio
 from hilum import Call, Output, ToolError, errors, tool
 
+from hilum_files.editor_texts import find_unsaved, open_content
 from hilum_files.journal.records import spell_path
 from hilum_files.journal.tracked_workspace import hash_file
-from hilum_files.paths import SKIPPED_FOLDERS, open_file, open_place
+from hilum_files.paths import SKIPPED_FOLDERS, open_place
 from hilum_files.settings import FilesSettings
 from hilum_files.text import BOM, check_text, encoding_error, show
 
@@ -60,8 +61,9 @@ async def read_file(
             hint="Line numbers start at 1.",
         )
     settings = call.session.settings(FilesSettings)
+    unsaved = await find_unsaved(call, path)
     page, hashed = await trio.to_thread.run_sync(
-        _read_with_hash, call.workspace, path, start, end, settings, abandon_on_cancel=True
+        _read_with_hash, call.workspace, path, start, end, settings, unsaved, abandon_on_cancel=True
     )
     data = {
         "path": show(path),
@@ -75,14 +77,19 @@ async def read_file(
 
 
 def _read_with_hash(
-    workspace: Workspace, path: str, start: int, end: int | None, settings: FilesSettings
+    workspace: Workspace,
+    path: str,
+    start: int,
+    end: int | None,
+    settings: FilesSettings,
+    unsaved: bytes | None,
 ) -> tuple[Page, str]:
     """Return a range of lines from a file, and the hash of the file's content.
 
     The hash is empty if the file was written to while it was being read, because it is then unknown
     which content the model read.
     """
-    with open_file(workspace, path) as file:
+    with open_content(workspace, path, unsaved) as file:
         hashed = hash_file(file)
         before = os.fstat(file.fileno())
         page = read_page(file, show(path), start, end, settings)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from io import BytesIO
 
 import trio
 from hilum import Call, ToolError, Workspace, errors
 
-from hilum_files.journal.changes import track_workspace
+from hilum_files.editor_texts import track_file, write_file
 from hilum_files.journal.tracked_workspace import TrackedWorkspace
-from hilum_files.paths import find_status, open_file, replace_file
+from hilum_files.paths import find_status, open_file
 from hilum_files.text import quote, show
 
 
@@ -32,7 +33,8 @@ async def save_file(call: Call, path: str, data: bytes, *, overwrite: bool = Fal
         ToolError: An existing file may not be replaced (``E_BAD_ARGS``), or the path is outside the
             workspace, cannot be written, or has changed in the meantime.
     """
-    return await trio.to_thread.run_sync(_save, track_workspace(call), path, data, overwrite)
+    workspace = await track_file(call, path)
+    return await trio.to_thread.run_sync(_save, workspace, path, data, overwrite)
 
 
 async def check_save(call: Call, path: str, *, overwrite: bool = False) -> None:
@@ -43,7 +45,8 @@ async def check_save(call: Call, path: str, *, overwrite: bool = False) -> None:
     Raises:
         ToolError: See ``save_file``.
     """
-    await trio.to_thread.run_sync(_check, track_workspace(call), path, overwrite)
+    workspace = await track_file(call, path)
+    await trio.to_thread.run_sync(_check, workspace, path, overwrite)
 
 
 def _save(workspace: TrackedWorkspace, path: str, data: bytes, overwrite: bool) -> str:
@@ -53,6 +56,12 @@ def _save(workspace: TrackedWorkspace, path: str, data: bytes, overwrite: bool) 
 
 def _check(workspace: TrackedWorkspace, path: str, overwrite: bool) -> os.stat_result | None:
     """Return the status of the file that would be replaced, if there is one."""
+    if workspace.resolve(path) in workspace.unsaved:
+        raise ToolError(
+            f"{quote(path)} has changes in the editor that are not saved; nothing was written.",
+            code=errors.E_STALE,
+            hint="Choose another name, or ask the user to save the file.",
+        )
     if find_file(workspace, path) is None:
         return None
     if not overwrite:
@@ -65,6 +74,12 @@ def _check(workspace: TrackedWorkspace, path: str, overwrite: bool) -> os.stat_r
         workspace.expect(workspace.resolve(path), file)
         # Return the status of the open file, even if another file has replaced it in the meantime.
         return os.fstat(file.fileno())
+
+
+def exists(workspace: TrackedWorkspace, path: str) -> bool:
+    """Return whether there is an entry at a path, on the disk or only in the editor."""
+    found = find_file(workspace, path)  # raises for a path outside the workspace
+    return found is not None or workspace.resolve(path) in workspace.unsaved
 
 
 def find_file(workspace: Workspace, path: str) -> os.stat_result | None:
@@ -80,8 +95,15 @@ def find_file(workspace: Workspace, path: str) -> os.stat_result | None:
 
 def read_file_for_change(
     workspace: TrackedWorkspace, path: str, limit: int
-) -> tuple[bytes, os.stat_result]:
-    """Return at most ``limit`` bytes of a file that will be changed, and its status."""
+) -> tuple[bytes, os.stat_result | None]:
+    """Return at most ``limit`` bytes of a file that will be changed, and its status.
+
+    The status is ``None`` for a file that only the editor has.
+    """
+    real = workspace.resolve(path)
+    unsaved = workspace.unsaved.get(real)
+    if unsaved is not None:
+        return workspace.read_for_change(real, BytesIO(unsaved), limit), find_file(workspace, path)
     with open_file(workspace, path) as file:
         data = workspace.read_for_change(workspace.resolve(path), file, limit)
         return data, os.fstat(file.fileno())
@@ -107,7 +129,7 @@ def write_verified(
     real = workspace.resolve(path)
     name = show(workspace.relative(real))
     with workspace.recording_change(real, data):
-        replace_file(workspace, real, data, expected=before)
+        write_file(workspace, real, data, before)
         with open_file(workspace, real) as file:
             # Reading one byte more than was written shows whether another program appended
             # something.

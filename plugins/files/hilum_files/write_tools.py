@@ -18,10 +18,10 @@ import trio
 from hilum import Call, Output, ToolError, errors, tool
 
 from hilum_files import text as texts
-from hilum_files.journal.changes import track_workspace
+from hilum_files.editor_texts import open_place_content, track_file
 from hilum_files.journal.tracked_workspace import TrackedWorkspace
 from hilum_files.paths import open_place, read_status
-from hilum_files.save import find_file, read_file_for_change, write_verified
+from hilum_files.save import exists, read_file_for_change, write_verified
 from hilum_files.text import BOM, quote, show
 
 if TYPE_CHECKING:
@@ -51,7 +51,8 @@ async def write_file(call: Call, path: str, content: str) -> Output:
         path: Relative to the workspace.
         content: The whole text.
     """
-    return await trio.to_thread.run_sync(_write, track_workspace(call), path, content)
+    workspace = await track_file(call, path)
+    return await trio.to_thread.run_sync(_write, workspace, path, content)
 
 
 @tool(
@@ -80,9 +81,8 @@ async def edit_file(
             changed=False,
         )
     edits = [(old_string, new_string)]
-    return await trio.to_thread.run_sync(
-        _edit, track_workspace(call), path, edits, create_if_missing
-    )
+    workspace = await track_file(call, path)
+    return await trio.to_thread.run_sync(_edit, workspace, path, edits, create_if_missing)
 
 
 class Replacement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -112,7 +112,8 @@ async def multi_edit(
         edits: Each one applies to the result of the previous ones.
     """
     pairs = [(edit.old_string, edit.new_string) for edit in edits]
-    return await trio.to_thread.run_sync(_edit, track_workspace(call), path, pairs, False)
+    workspace = await track_file(call, path)
+    return await trio.to_thread.run_sync(_edit, workspace, path, pairs, False)
 
 
 @tool(
@@ -128,7 +129,8 @@ async def delete_file(call: Call, path: str) -> Output:
     Args:
         path: Relative to the workspace.
     """
-    return await trio.to_thread.run_sync(_delete, track_workspace(call), path)
+    workspace = await track_file(call, path)
+    return await trio.to_thread.run_sync(_delete, workspace, path)
 
 
 async def _precheck(
@@ -139,8 +141,9 @@ async def _precheck(
     Nothing is written. The error must not quote a file that changed since the agent read it: the
     user may not want to show the new content.
     """
-    workspace = attrs.evolve(track_workspace(call), shows_differences=False)
     arguments = call.arguments
+    workspace = await track_file(call, arguments["path"])
+    workspace = attrs.evolve(workspace, shows_differences=False)
     # The thread only reads, so it may be abandoned.
     await trio.to_thread.run_sync(check, workspace, arguments, abandon_on_cancel=True)
 
@@ -197,7 +200,7 @@ def _check_is_no_folder(path: str) -> None:
 
 def _write(workspace: TrackedWorkspace, path: str, content: str) -> Output:
     _check_is_no_folder(path)
-    if find_file(workspace, path) is None:
+    if not exists(workspace, path):
         return _create(workspace, path, content, "content")
     data, status = read_file_for_change(workspace, path, MAX_EDIT_BYTES + 1)
     before = _decode_or_none(data, path)
@@ -210,7 +213,10 @@ def _write(workspace: TrackedWorkspace, path: str, content: str) -> Output:
             changed=False,
         )
     name = _write_text(workspace, path, after, "content", status)
-    size = f"{status.st_size:,} bytes" if before is None else _count_lines(before)
+    if before is not None:
+        size = _count_lines(before)
+    else:
+        size = f"{status.st_size if status else len(data):,} bytes"
     return Output(
         f"Overwrote {name}: {_count_lines(content)} written; it had {size}.",
         data={"path": name, "diff": _make_diff(name, before, after), "created": False},
@@ -260,7 +266,7 @@ def _creates_file(
     Raises:
         ToolError: They would create a file, which the model did not ask for.
     """
-    if pairs[0][0] or find_file(workspace, path) is not None:
+    if pairs[0][0] or exists(workspace, path):
         return False
     if not create:
         raise ToolError(
@@ -273,7 +279,7 @@ def _creates_file(
 
 def _find_edits(
     workspace: TrackedWorkspace, path: str, pairs: Sequence[tuple[str, str]]
-) -> tuple[str, Sequence[Edit], os.stat_result]:
+) -> tuple[str, Sequence[Edit], os.stat_result | None]:
     """Return a file's text, the edits in it, and the file's status.
 
     Raises:
@@ -348,7 +354,7 @@ def _check_deletable(workspace: TrackedWorkspace, place: Place) -> int:
     mode = read_status(place).st_mode
     if stat.S_ISREG(mode):
         # A file must also be read before it is deleted.
-        with place.open() as file:
+        with open_place_content(workspace, place) as file:
             workspace.read_for_change(place.path, file, MAX_EDIT_BYTES + 1)
     return mode
 
@@ -374,7 +380,7 @@ def _delete(workspace: TrackedWorkspace, path: str) -> Output:
 def _check_write(workspace: TrackedWorkspace, arguments: Mapping[str, Any]) -> None:
     path = arguments["path"]
     _check_is_no_folder(path)
-    if find_file(workspace, path) is not None:
+    if exists(workspace, path):
         read_file_for_change(workspace, path, MAX_EDIT_BYTES + 1)
 
 

@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hilum import Interpretation, PromptCommand, UsageError, hookimpl
+from hilum import Interpretation, OfferedServers, PromptCommand, UsageError, hookimpl
 
 from hilum_mcp import lazy, paths
 from hilum_mcp.serving.settings import McpServerSettings
@@ -81,17 +81,20 @@ def __getattr__(name: str) -> Any:
 async def open_session(session: Session) -> AsyncIterator[SessionServers | None]:
     """Yield the session's MCP servers, and stop them when the session closes."""
     root = session.workspace.root
-    if not paths.has_config_file(root):
+    offering = session.kernel.plugin(OfferedServers)
+    offered = offering.offered_mcp_servers() if offering is not None else {}
+    if not offered and not paths.has_config_file(root):
         yield None
         return
     fingerprint = lazy.session_cache.take_fingerprint(root)
-    summaries = lazy.session_cache.load_summaries(fingerprint)
+    # Offered servers are not in the cache, because no file contains them.
+    summaries = None if offered else lazy.session_cache.load_summaries(fingerprint)
     trusted: bool | None = None
     has_mistakes = False
     entries: dict[str, CatalogEntry] = {}
     if summaries is None:
         try:
-            catalog = lazy.catalog.load_catalog(Path(root))
+            catalog = lazy.catalog.load_catalog(Path(root), offered)
         except UsageError as error:
             session.note("mcp.unreadable", say=f"No MCP servers are started. {error}")
             yield None
@@ -109,7 +112,7 @@ async def open_session(session: Session) -> AsyncIterator[SessionServers | None]
     async with servers.open_servers(session, settings, summaries, entries) as mcp:
         yield mcp
     # Nothing is cached if a file has mistakes, so that the next session reports the mistakes again.
-    if entries and not has_mistakes:
+    if entries and not has_mistakes and not offered:
         lazy.session_cache.save_summaries(fingerprint, trusted, summaries)
 
 

@@ -9,9 +9,9 @@ such files.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 from hilum.trust import explain_distrust, is_trusted
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 # Far more servers than anyone configures; bounds the work that a repository can cause.
 MAX_SERVERS = 100
+# Stands for the file of a server that no file configures, in questions and messages.
+OFFERED = Path("Your editor")
 
 State = Literal["on", "off", "unapproved", "broken"]
 Scope = Literal["user", "project"]
@@ -125,20 +127,25 @@ def summarize(entry: CatalogEntry, prefix: str) -> ServerSummary:
     )
 
 
-def load_catalog(workspace: Path | None) -> ServerCatalog:
+def load_catalog(
+    workspace: Path | None, offered: Mapping[str, Mapping[str, Any]] | None = None
+) -> ServerCatalog:
     """Find all servers. Blocks.
 
     Args:
         workspace: The project; ``None`` if there is none.
+        offered: The servers that the user's editor offers (see ``hilum.OfferedServers``).
     """
     own = user_file()
     files = [own] if os.path.lexists(own) else []
     files += find_project_files(workspace)
-    if not files:
+    if not files and not offered:
         return ServerCatalog()
     loader = _CatalogLoader(os.path.realpath(workspace) if workspace else "")
     for file in files:
         loader.add_file(file, is_own=file == own)
+    for name, entry in (offered or {}).items():
+        loader.add_offered(name, entry)
     return ServerCatalog(
         tuple(loader.found.values()),
         tuple(loader.mistakes),
@@ -185,6 +192,18 @@ class _CatalogLoader:
         self.inputs[str(file)] = config.inputs
         for server in config.servers.values():
             self._add_server(self._judge(server, "" if is_own else self._root))
+
+    def add_offered(self, name: str, entry: Mapping[str, Any]) -> None:
+        """Add a server that the editor offers, under the same conditions as the project's."""
+        if self.trusted is None:
+            self.trusted = is_trusted(self._root)
+        try:
+            server = lazy.entries.EntryReader(OFFERED, name, entry).read()
+        except lazy.entries.InvalidServerError as error:
+            for finding in error.findings:
+                self.mistakes.append(ConfigMistake(OFFERED, name, str(finding), server=name))
+            return
+        self._add_server(self._judge(server, self._root))
 
     def _add_server(self, entry: CatalogEntry) -> None:
         server = entry.server

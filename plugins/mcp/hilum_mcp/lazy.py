@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hilum_mcp import connection as connection
     from hilum_mcp import connector as connector
     from hilum_mcp import discovery as discovery
+    from hilum_mcp import entries as entries
     from hilum_mcp import executed_files as executed_files
     from hilum_mcp import file_formats as file_formats
     from hilum_mcp import http_transport as http_transport

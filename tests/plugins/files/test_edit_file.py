@@ -213,6 +213,9 @@ class Crowded(Workspace):
     replacement.
     """
 
+    editor = None
+    unsaved: dict[Path, bytes] = {}
+
     @contextmanager
     def at(self, path, *, make=False, follow=True):
         with Workspace.at(self, path, make=make, follow=follow) as place:

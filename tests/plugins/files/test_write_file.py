@@ -102,6 +102,9 @@ class Meddled(Workspace):
     was there to write.
     """
 
+    editor = None
+    unsaved: dict[Path, bytes] = {}
+
     @contextmanager
     def at(self, path, *, make=False, follow=True):
         with Workspace.at(self, path, make=make, follow=follow) as place:

@@ -30,7 +30,7 @@ MAX_TEXT = 8_000_000
 """Characters of a guest's messages that wait for hilum; more is a flood."""
 MAX_UPDATES = 500_000
 """Updates in one prompt; more is a flood."""
-MAX_ACTIONS = 20_000
+MAX_ACTIONS = 5_000
 MAX_TERMINALS = 32
 MAX_WAITING = 256
 """Requests of a guest that wait for their calls."""

@@ -16,7 +16,7 @@ import hmac
 import secrets
 import socket
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -190,10 +190,11 @@ class ModelProxy:
                         await reply.send_end()
                         return
                     is_sent = True
-                    async for chunk in response.chunks():
-                        self._on_activity()
-                        meter.feed(chunk)
-                        await reply.send_data(chunk)
+                    async with aclosing(response.chunks()) as chunks:
+                        async for chunk in chunks:
+                            self._on_activity()
+                            meter.feed(chunk)
+                            await reply.send_data(chunk)
                 await reply.send_end()
             finally:
                 self.open_requests -= 1

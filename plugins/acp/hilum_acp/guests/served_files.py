@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import trio
-from hilum import ContentPolicy, HilumError
+from hilum import ContentPolicy, EditorFiles, HilumError
 
 from hilum_acp.json_rpc import RpcError
 
@@ -35,7 +35,7 @@ class FileServer:
         session = self._agent.session
         policy = session.plugin(ContentPolicy)
         try:
-            text = (await session.workspace.read_bytes(path, MAX_BYTES)).decode()
+            text = await self._read(path)
         except UnicodeDecodeError:
             raise RpcError(REFUSED, "The file is not UTF-8 text.") from None
         except (OSError, HilumError) as error:
@@ -44,3 +44,13 @@ class FileServer:
             return text
         # The same text as any agent would read: secrets in it are replaced.
         return await trio.to_thread.run_sync(policy.redact, text, path)
+
+    async def _read(self, path: str) -> str:
+        session = self._agent.session
+        editor = session.plugin(EditorFiles)
+        if editor is not None:
+            # What the user sees, with the changes that are not saved yet.
+            shown = await editor.read_in_editor(session.workspace.resolve(path))
+            if shown is not None:
+                return shown
+        return (await session.workspace.read_bytes(path, MAX_BYTES)).decode()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
@@ -30,6 +30,8 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
+    from hilum import EditorFiles
+
     from hilum_files.journal.changes import CallRecorder
 
 LOCK_TIMEOUT = 20.0
@@ -96,11 +98,17 @@ class TrackedWorkspace(Workspace):
         recorder: Records the changes.
         seen: The hash of each file's content as the agent last saw it, by spelled path.
         shows_differences: Whether an error about a changed file quotes the new content.
+        editor: The user's editor, through which files are changed, if the session has one.
+        unsaved: The unsaved texts of files in the editor, by resolved path.
+        is_quiet: Returns whether no command of the session runs.
     """
 
     recorder: CallRecorder
     seen: Mapping[str, str]
     shows_differences: bool = True
+    editor: EditorFiles | None = None
+    unsaved: Mapping[Path, bytes] = attrs.field(factory=dict)
+    is_quiet: Callable[[], bool] = bool
     # The hash of each file when it was read for a change. A file whose hash has changed is not
     # replaced.
     expected: dict[Path, str] = attrs.field(factory=dict, init=False)
@@ -238,6 +246,10 @@ class TrackedWorkspace(Workspace):
                     hint="If you must change it, use a command.",
                 )
         before = node_at(real, keep)
+        if real in self.unsaved:
+            # An undo restores what the user saw, and not the older text of the file.
+            mode = before.mode if before else 0o644
+            before = Node("file", mode, keep(self.unsaved[real]))
         expected = self.expected.get(real)
         if expected is not None and (before is None or before.hash != expected):
             raise _stale_error(real)

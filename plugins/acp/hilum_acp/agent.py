@@ -1,0 +1,464 @@
+"""The agent's side of the protocol: answers an editor's requests, and opens its sessions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import attrs
+import trio
+from hilum import (
+    HilumError,
+    ModelAccess,
+    NeedsUser,
+    StoreError,
+    UsageError,
+    __version__,
+    open_kernel,
+    open_standard_session,
+)
+from hilum.errors import E_BAD_ARGS, E_BUSY, E_UNKNOWN
+from hilum.settings import KernelSettings, load
+from hilum.store import SessionInfo, storage_plugins, unspell_folder
+
+from hilum_acp import messages
+from hilum_acp.client import Client
+from hilum_acp.editor_files import EditorPlugin
+from hilum_acp.editor_session import EditorSession
+from hilum_acp.json_rpc import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    Connection,
+    Response,
+    RpcError,
+)
+from hilum_acp.messages import (
+    AUTHENTICATION_REQUIRED,
+    PROTOCOL_VERSION,
+    RESOURCE_NOT_FOUND,
+    read,
+    read_abilities,
+)
+from hilum_acp.offered_servers import EditorServers, can_use_servers, read_servers
+
+PAGE = 100
+"""Number of sessions in one response of ``session/list``."""
+MAX_SESSIONS = 50
+"""Maximum number of sessions that one editor has open."""
+USE_KEY = "hilum-key"
+SET_UP = "hilum-setup"
+NO_SERVERS = (
+    "The MCP servers of the editor are not used: the package hilum-mcp is not installed. Install it"
+    " with: pip install 'hilum[mcp]'"
+)
+
+
+@attrs.define
+class _Opening:
+    """A session that is being opened, is open or is being closed."""
+
+    ready: trio.Event = attrs.field(factory=trio.Event)
+    close: trio.Event = attrs.field(factory=trio.Event)
+    stops: bool = True
+    closed: trio.Event = attrs.field(factory=trio.Event)
+    editor_session: EditorSession | None = None
+    error: HilumError | None = None
+
+
+class Agent:
+    """Answers one editor.
+
+    Args:
+        connection: The connection to the editor.
+        nursery: The nursery for the tasks of sessions.
+        options: Further arguments of ``open_standard_session`` for each session.
+    """
+
+    def __init__(
+        self, connection: Connection, nursery: trio.Nursery, options: Mapping[str, Any]
+    ) -> None:
+        self._client = Client(connection)
+        self._nursery = nursery
+        self._options = dict(options)
+        self._initialized = False
+        self._sessions: dict[str, _Opening] = {}
+        connection.requests.update(
+            {
+                "initialize": self._initialize,
+                "authenticate": self._require(self._authenticate),
+                "logout": self._require(self._logout),
+                "session/new": self._require(self._new),
+                "session/load": self._require(partial(self._open_existing, shows_history=True)),
+                "session/resume": self._require(partial(self._open_existing, shows_history=False)),
+                "session/list": self._require(self._list),
+                "session/close": self._require(self._close),
+                "session/delete": self._require(self._delete),
+                "session/set_mode": self._require(self._set_mode),
+                "session/set_config_option": self._require(self._set_config_option),
+                "session/prompt": self._require(self._prompt),
+            }
+        )
+        connection.notifications["session/cancel"] = self._cancel
+
+    def _require(self, handler: Any) -> Any:
+        """Return a handler that refuses requests before ``initialize``, and converts errors."""
+
+        def handle(params: dict[str, Any]) -> Any:
+            if not self._initialized:
+                raise RpcError(INVALID_REQUEST, "The first request must be initialize.")
+            return _convert_errors(handler(params))
+
+        return handle
+
+    async def close(self) -> None:
+        """Close all sessions, because the editor has left.
+
+        Their runs are interrupted and not stopped, so that the user can continue them, and is then
+        asked again about calls that waited for approval.
+        """
+        async with trio.open_nursery() as nursery:
+            for identity in list(self._sessions):
+                nursery.start_soon(partial(self._close_session, identity, stops=False))
+
+    # --- the connection ---------------------------------------------------------------------------
+
+    def _initialize(self, params: dict[str, Any]) -> Any:
+        # Read at once, so that a client need not wait for the response before its next request.
+        given = read(messages.Initialize, params)
+        self._client.abilities = read_abilities(given.client_capabilities)
+        self._initialized = True
+        return self._describe_agent()
+
+    async def _describe_agent(self) -> dict[str, Any]:
+        # The protocol: an agent that does not support the client's version responds with the latest
+        # one that it supports. hilum supports one version, whatever the client asks for.
+        uses_servers = can_use_servers()
+        return {
+            "protocolVersion": PROTOCOL_VERSION,
+            "agentInfo": {"name": "hilum", "title": "hilum", "version": __version__},
+            "agentCapabilities": {
+                "loadSession": True,
+                "promptCapabilities": {"image": True, "audio": False, "embeddedContext": True},
+                "mcpCapabilities": {"http": uses_servers, "sse": uses_servers},
+                "sessionCapabilities": {
+                    "list": {},
+                    "delete": {},
+                    "additionalDirectories": {},
+                    "resume": {},
+                    "close": {},
+                },
+                "auth": {"logout": {}},
+            },
+            "authMethods": self._list_auth_methods(),
+        }
+
+    def _list_auth_methods(self) -> list[dict[str, Any]]:
+        methods: list[dict[str, Any]] = []
+        if self._client.abilities.terminal_login:
+            methods.append(
+                {
+                    "type": "terminal",
+                    "id": SET_UP,
+                    "name": "Set up a model",
+                    "description": "Opens hilum in a terminal, which guides you.",
+                    "args": ["--setup"],
+                }
+            )
+        methods.append(
+            {
+                "id": USE_KEY,
+                "name": "Use a stored key",
+                "description": (
+                    "Uses the key of `hilum models key PROVIDER`, of an environment variable such"
+                    " as ANTHROPIC_API_KEY, or a model server on this machine."
+                ),
+            }
+        )
+        return methods
+
+    async def _authenticate(self, params: dict[str, Any]) -> dict[str, Any]:
+        method = read(messages.Authenticate, params).method_id
+        if method != USE_KEY:
+            raise RpcError(INVALID_PARAMS, f"There is no way to log in named {method!r}.")
+        async with open_kernel(**self._kernel_options()) as kernel:
+            try:
+                await kernel.router.default()
+            except UsageError as error:
+                raise RpcError(AUTHENTICATION_REQUIRED, str(error)) from None
+        return {}
+
+    async def _logout(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Remove the keys that hilum keeps. Keys in environment variables are not hilum's."""
+        async with open_kernel(**self._kernel_options()) as kernel:
+            access = kernel.plugin(ModelAccess)
+            if access is not None:
+                for status in await access.survey_models(kernel, known_only=True):
+                    # Plugins may have providers that use no keys.
+                    if status.key:
+                        await access.forget_key(kernel, status.name)
+        return {}
+
+    def _kernel_options(self) -> dict[str, Any]:
+        names = ("settings", "extra_plugins", "without", "environ")
+        return {name: self._options[name] for name in names if name in self._options}
+
+    # --- opening sessions -------------------------------------------------------------------------
+
+    async def _new(self, params: dict[str, Any]) -> Response:
+        given = read(messages.NewSession, params)
+        opened = await self._open(given, resume="", shows_history=True)
+        session = opened.session
+        try:
+            await session.kernel.router.default()
+        except UsageError as error:
+            if not session.model:
+                await self._close_session(session.id)
+                raise RpcError(AUTHENTICATION_REQUIRED, str(error)) from None
+        result = {"sessionId": session.id, **await opened.describe()}
+        return Response(result, partial(self._announce, opened))
+
+    async def _open_existing(self, params: dict[str, Any], *, shows_history: bool) -> Response:
+        given = read(messages.ExistingSession, params)
+        # An editor that lost track may load a session that it has open: it begins again.
+        await self._close_session(given.session_id)
+        opened = await self._open(given, resume=given.session_id, shows_history=shows_history)
+        return Response(await opened.describe(), partial(self._announce, opened))
+
+    def _announce(self, opened: EditorSession) -> None:
+        opened.announce()
+        self._nursery.start_soon(opened.send_commands)
+
+    async def _open(
+        self,
+        given: messages.NewSession | messages.ExistingSession,
+        *,
+        resume: str,
+        shows_history: bool,
+    ) -> EditorSession:
+        """Open a session in a task of its own, and wait until its history was sent.
+
+        Raises:
+            HilumError: The session cannot be opened.
+            RpcError: A folder is not an absolute path, or a server is malformed.
+        """
+        if len(self._sessions) >= MAX_SESSIONS:
+            raise UsageError(
+                f"{MAX_SESSIONS} sessions are open.", code=E_BUSY, hint="Close a session."
+            )
+        folder = await trio.to_thread.run_sync(_find_folder, given.cwd)
+        extra = []
+        for each in given.additional_directories or []:
+            extra.append(str(await trio.to_thread.run_sync(_find_folder, each)))
+        if resume:
+            await self._check_existing(resume, folder)
+        servers = read_servers(given.mcp_servers or [])
+        options = await self._make_options(extra, EditorServers(servers))
+        opening = _Opening()
+        arguments = {**options, "workspace": folder, "resume": resume}
+        self._nursery.start_soon(self._run_session, opening, arguments, shows_history)
+        await opening.ready.wait()
+        if opening.error is not None:
+            raise opening.error
+        assert opening.editor_session is not None
+        if servers and not can_use_servers():
+            opening.editor_session.session.note("acp.no_mcp", say=NO_SERVERS)
+        return opening.editor_session
+
+    async def _make_options(
+        self, extra_roots: Sequence[str], servers: EditorServers
+    ) -> dict[str, Any]:
+        options = dict(self._options)
+        plugin = EditorPlugin(self._client, servers)
+        options["extra_plugins"] = [*options.get("extra_plugins", ()), plugin]
+        settings = dict(options.get("settings") or {})
+        if extra_roots:
+            # The folders of the editor are added to those of the user.
+            environ = options.get("environ", os.environ)
+            read_settings = partial(
+                load, [KernelSettings], known=None, strict=False, environ=environ
+            )
+            known = (await trio.to_thread.run_sync(read_settings)).get(KernelSettings)
+            settings.setdefault("extra_roots", [*known.extra_roots, *extra_roots])
+        options["settings"] = settings
+        return {**options, "needs_model": False, "attended": True, "kind": "main"}
+
+    async def _run_session(
+        self, opening: _Opening, options: Mapping[str, Any], shows_history: bool
+    ) -> None:
+        """Keep a session open until it is closed or the editor leaves."""
+        identity = ""
+        try:
+            async with open_standard_session(**options) as session, trio.open_nursery() as nursery:
+                opened = EditorSession(self._client, session, shows_history=shows_history)
+                identity = session.id
+                self._sessions[identity] = opening
+                await nursery.start(opened.run)
+                opening.editor_session = opened
+                opening.ready.set()
+                await opening.close.wait()
+                if opening.stops:
+                    await opened.stop()
+                    # A session of an editor that leaves is kept: a client may create a session in
+                    # one process, and load it in another.
+                    opened.discard_unused()
+                nursery.cancel_scope.cancel()
+        except* HilumError as group:
+            error: BaseException = group
+            while isinstance(error, BaseExceptionGroup):
+                error = error.exceptions[0]
+            assert isinstance(error, HilumError)
+            opening.error = error
+        finally:
+            self._sessions.pop(identity, None)
+            opening.ready.set()
+            opening.closed.set()
+
+    async def _check_existing(self, session: str, folder: Path) -> None:
+        """Check that a session exists and belongs to a folder.
+
+        Raises:
+            RpcError: It does not.
+        """
+        info = await self._find_info(session)
+        if Path(unspell_folder(info.workspace)) != folder:
+            raise RpcError(
+                INVALID_PARAMS, f"The session belongs to {info.workspace}, not to {folder}."
+            )
+
+    async def _find_info(self, session: str) -> SessionInfo:
+        info = None
+        async with open_kernel(storage_plugins()) as kernel:
+            try:
+                info = await kernel.store.info(session)
+            except StoreError as error:
+                if error.code != E_UNKNOWN:
+                    raise
+        # The store also finds sessions by the beginning of their id.
+        if info is None or info.id != session:
+            raise RpcError(RESOURCE_NOT_FOUND, f"There is no session {session!r}.")
+        return info
+
+    # --- sessions ---------------------------------------------------------------------------------
+
+    def _find(self, session: str) -> EditorSession:
+        """Return an open session.
+
+        Raises:
+            RpcError: It is not open.
+        """
+        opening = self._sessions.get(session)
+        if opening is None or opening.editor_session is None or opening.close.is_set():
+            raise RpcError(
+                RESOURCE_NOT_FOUND,
+                f"The session {session!r} is not open. Open it with session/load or session/new.",
+            )
+        return opening.editor_session
+
+    async def _list(self, params: dict[str, Any]) -> dict[str, Any]:
+        given = read(messages.ListSessions, params)
+        folder = ""
+        if given.cwd is not None:
+            folder = str(await trio.to_thread.run_sync(_find_folder, given.cwd))
+        start = _read_cursor(given.cursor)
+        async with open_kernel(storage_plugins()) as kernel:
+            infos = [info for info in await kernel.store.list(folder) if info.title]
+        page = infos[start : start + PAGE]
+        result: dict[str, Any] = {"sessions": [_describe_session(info) for info in page]}
+        if start + PAGE < len(infos):
+            result["nextCursor"] = str(start + PAGE)
+        return result
+
+    async def _close(self, params: dict[str, Any]) -> dict[str, Any]:
+        session = read(messages.SessionOnly, params).session_id
+        self._find(session)
+        await self._close_session(session)
+        return {}
+
+    async def _close_session(self, session: str, *, stops: bool = True) -> None:
+        """Close a session, if it is open.
+
+        Args:
+            session: Its id.
+            stops: Whether its runs are stopped; otherwise, they are interrupted.
+        """
+        opening = self._sessions.get(session)
+        if opening is not None:
+            opening.stops = stops
+            opening.close.set()
+            await opening.closed.wait()
+
+    async def _delete(self, params: dict[str, Any]) -> dict[str, Any]:
+        session = read(messages.SessionOnly, params).session_id
+        await self._close_session(session)
+        info = await self._find_info(session)
+        async with open_kernel(storage_plugins()) as kernel:
+            await kernel.store.delete(info.id)
+        return {}
+
+    async def _set_mode(self, params: dict[str, Any]) -> dict[str, Any]:
+        given = read(messages.SetMode, params)
+        self._find(given.session_id).set_option("mode", given.mode_id)
+        return {}
+
+    async def _set_config_option(self, params: dict[str, Any]) -> dict[str, Any]:
+        given = read(messages.SetConfigOption, params)
+        opened = self._find(given.session_id)
+        opened.set_option(given.config_id, given.value)
+        return {"configOptions": await opened.describe_options()}
+
+    def _prompt(self, params: dict[str, Any]) -> Any:
+        given = read(messages.Prompt, params)
+        return self._find(given.session_id).prompt(given.prompt)
+
+    async def _cancel(self, params: dict[str, Any]) -> None:
+        # Not initialized or not open: a notification has no response, and there is nothing to stop.
+        session = read(messages.SessionOnly, params).session_id
+        self._find(session).cancel()
+
+
+async def _convert_errors(answer: Any) -> Any:
+    """Await an answer; errors of the request, and not of hilum, get the code for that."""
+    try:
+        return await answer
+    except NeedsUser as error:
+        code = AUTHENTICATION_REQUIRED
+        raise RpcError(code, str(error), {"code": error.code, "hint": error.hint}) from None
+    except HilumError as error:
+        code = INTERNAL_ERROR
+        if error.code == E_BAD_ARGS or isinstance(error, UsageError):
+            code = INVALID_PARAMS
+        raise RpcError(code, str(error), {"code": error.code, "hint": error.hint}) from None
+
+
+def _find_folder(folder: str) -> Path:
+    """Return the real path of a folder that the editor names.
+
+    Raises:
+        RpcError: It is not an absolute path, or not a folder.
+    """
+    if not os.path.isabs(folder):
+        raise RpcError(INVALID_PARAMS, f"{folder!r} is not an absolute path.")
+    real = Path(os.path.realpath(folder))
+    if not real.is_dir():
+        raise RpcError(INVALID_PARAMS, f"There is no folder {folder!r}.")
+    return real
+
+
+def _read_cursor(cursor: str | None) -> int:
+    if cursor is None:
+        return 0
+    if not cursor.isascii() or not cursor.isdigit() or len(cursor) > 9:
+        raise RpcError(INVALID_PARAMS, f"{cursor!r:.50} is not a cursor of a list of sessions.")
+    return int(cursor)
+
+
+def _describe_session(info: SessionInfo) -> dict[str, Any]:
+    described = {"sessionId": info.id, "cwd": unspell_folder(info.workspace), "title": info.title}
+    if info.updated:
+        described["updatedAt"] = datetime.fromtimestamp(info.updated, UTC).isoformat()
+    return described

@@ -1,0 +1,267 @@
+"""Asks the editor's user for approval of a call, with the choices that the terminal has.
+
+No problem approves anything: an editor that leaves has not answered, and an answer that cannot be
+understood rejects the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import attrs
+from hilum import Danger, HilumError, Session, ToolError, UsageError, find_approval_texts
+from hilum.events import ApprovalAsked
+from hilum.hooks import PLUGIN_EXCEPTIONS, describe_error
+from hilum.services import ApprovalTexts
+from hilum_view import Approval, Card, parse_arguments
+from trio.to_thread import run_sync as in_thread
+
+from hilum_acp.client import Client
+from hilum_acp.editor_files import read_for_preview
+from hilum_acp.json_rpc import ConnectionLost, RpcError
+from hilum_acp.tool_calls import (
+    fence,
+    find_kind,
+    find_locations,
+    make_text_content,
+    make_title,
+    name_call,
+    preview_change,
+)
+
+Remember = Literal["once", "session", "always"]
+MAX_NAME = 120
+"""Maximum number of characters of a choice, which editors show as a button."""
+
+
+@attrs.frozen
+class Choice:
+    """A choice of the user.
+
+    Attributes:
+        id: Its id in the protocol.
+        kind: Its kind in the protocol, by which editors choose an icon.
+        name: The text that the user sees.
+        accepted: Whether the call may run.
+        remember: How long the approval lasts.
+        asks_reason: Whether the user then writes why the call may not run.
+    """
+
+    id: str
+    kind: str
+    name: str
+    accepted: bool = False
+    remember: Remember = "once"
+    asks_reason: bool = False
+
+
+@attrs.frozen
+class ApprovalFacts:
+    """What the user must know of a call.
+
+    Attributes:
+        text: What the call does, with every argument in full.
+        covers: Which calls a lasting approval covers.
+        dangers: What is dangerous or notable.
+    """
+
+    text: str
+    covers: str
+    dangers: Sequence[Danger]
+
+    @property
+    def is_grave(self) -> bool:
+        """Whether only this call may be approved, and no lasting approval given."""
+        return any(danger.grave for danger in self.dangers)
+
+
+async def ask_approval(
+    client: Client, session: Session, approval: Approval, card: Card | None, agent: str
+) -> None:
+    """Ask for approval of a call, and give the session the answer.
+
+    Args:
+        client: The editor.
+        session: The session.
+        approval: The approval.
+        card: The call in the view of the session.
+        agent: Display name of the agent that made the call; empty for the user's main agent.
+    """
+    facts = await _find_facts(session, approval)
+    choices = list_choices(approval, facts, can_ask_reason=client.abilities.forms)
+    try:
+        # The clock begins when the user can see the question.
+        session.approval_shown(approval.id)
+    except UsageError:
+        return  # it has ended meanwhile
+    params = {
+        "sessionId": session.id,
+        "toolCall": await _describe(client, session, approval, card, agent, facts),
+        "options": [
+            {"optionId": choice.id, "name": choice.name, "kind": choice.kind} for choice in choices
+        ],
+    }
+    try:
+        result = await client.connection.request("session/request_permission", params)
+        await _give_answer(client, session, approval, card, choices, result)
+    except ConnectionLost:
+        # Nobody has answered: the call stays open in the log, and is asked about again if the
+        # session is continued.
+        return
+    except RpcError as error:
+        reason = f"The editor could not ask: {error.message}"
+        _answer(session, approval.id, accepted=False, reason=reason, by="headless")
+
+
+def list_choices(approval: Approval, facts: ApprovalFacts, *, can_ask_reason: bool) -> list[Choice]:
+    """Return the choices for a call.
+
+    Args:
+        approval: The approval.
+        facts: What the user must know.
+        can_ask_reason: Whether the editor can ask why the call may not run.
+    """
+    choices = [Choice("allow_once", "allow_once", "Allow once", accepted=True)]
+    if not facts.is_grave:
+        covers = facts.covers or approval.scope or f"all calls of {approval.call.name}"
+        name = _cut(f"Allow for this session: {covers}")
+        choices.append(Choice("allow_session", "allow_always", name, True, "session"))
+        if approval.scope:
+            name = _cut(f"Always allow: {approval.scope}")
+            choices.append(Choice("allow_always", "allow_always", name, True, "always"))
+    choices.append(Choice("reject_once", "reject_once", "Reject"))
+    if can_ask_reason:
+        name = "Reject, with a reason…"
+        choices.append(Choice("reject_reason", "reject_once", name, asks_reason=True))
+    return choices
+
+
+async def _find_facts(session: Session, approval: Approval) -> ApprovalFacts:
+    """Return what the user must know of a call; a call that cannot be judged is dangerous."""
+    asked = ApprovalAsked(
+        id=approval.id,
+        call=approval.call,
+        risk=approval.risk,
+        reason=approval.reason,
+        scope=approval.scope,
+        seconds=approval.seconds,
+        agent=approval.agent,
+    )
+    try:
+        texts: ApprovalTexts = find_approval_texts()
+        text = await in_thread(texts.describe_call, asked, session)
+        dangers = await in_thread(texts.find_dangers, asked, session)
+        return ApprovalFacts(text, texts.describe_scope(asked), dangers)
+    except (*PLUGIN_EXCEPTIONS, HilumError) as error:
+        problem = f"The call could not be described: {describe_error(error)}."
+        return ApprovalFacts(approval.call.arguments, "", [Danger(problem, grave=True)])
+
+
+async def _describe(
+    client: Client,
+    session: Session,
+    approval: Approval,
+    card: Card | None,
+    agent: str,
+    facts: ApprovalFacts,
+) -> dict[str, Any]:
+    """Return the call as the question shows it."""
+    root = session.workspace.root
+    arguments = parse_arguments(approval.call.arguments)
+    # The view may lack the call only in a damaged log.
+    shown = card or Card(id=0, call=approval.call, agent=approval.agent, risk=approval.risk)
+    # A plugin may have changed the arguments: the user decides on the call that will run.
+    shown = Card(id=shown.id, call=approval.call, agent=approval.agent, risk=approval.risk)
+    locations = find_locations(shown, root)
+    content: list[dict[str, Any]] = []
+    notes = [f"**{'⚠ ' if danger.grave else ''}{danger.text}**" for danger in facts.dangers]
+    if approval.reason:
+        notes.append(approval.reason)
+    if notes:
+        content.append(make_text_content("\n\n".join(notes)))
+    diffs: list[dict[str, Any]] = []
+    if locations and arguments is not None:
+        path = locations[0]["path"]
+        before = await _read_before(client, session, path)
+        diffs = preview_change(approval.call.name, arguments, path, before)
+    content += diffs or [make_text_content(fence(facts.text))]
+    return {
+        "toolCallId": name_call(shown),
+        "title": make_title(shown, agent),
+        "name": approval.call.name,
+        "kind": find_kind(approval.call.name, approval.risk),
+        "status": "pending",
+        "locations": locations,
+        "content": content,
+        "rawInput": approval.call.arguments if arguments is None else arguments,
+    }
+
+
+async def _read_before(client: Client, session: Session, path: str) -> str | None:
+    """Return the text of a file that a call would replace; ``None`` if it has none."""
+    try:
+        unsaved = await read_for_preview(session, path)
+        return unsaved if unsaved is not None else await session.workspace.read_text(path)
+    except ToolError:
+        return None
+
+
+async def _give_answer(
+    client: Client,
+    session: Session,
+    approval: Approval,
+    card: Card | None,
+    choices: Sequence[Choice],
+    result: object,
+) -> None:
+    outcome = result.get("outcome") if isinstance(result, dict) else None
+    if isinstance(outcome, dict) and outcome.get("outcome") == "cancelled":
+        # The protocol: the turn was cancelled before the user answered.
+        session.stop()
+        return
+    chosen = None
+    if isinstance(outcome, dict) and outcome.get("outcome") == "selected":
+        chosen = next((each for each in choices if each.id == outcome.get("optionId")), None)
+    if chosen is None:
+        reason = "The editor gave an answer that was not among the choices."
+        _answer(session, approval.id, accepted=False, reason=reason, by="headless")
+        return
+    reason = ""
+    if chosen.asks_reason:
+        reason = await _ask_reason(client, session, card)
+    _answer(session, approval.id, accepted=chosen.accepted, reason=reason, remember=chosen.remember)
+
+
+async def _ask_reason(client: Client, session: Session, card: Card | None) -> str:
+    """Return why the user rejects a call; empty if the user does not say."""
+    properties = {"reason": {"type": "string", "title": "Reason"}}
+    call = name_call(card) if card is not None else ""
+    try:
+        form = await client.fill_form(
+            session.id, "Why may this not run? The agent reads your answer.", properties, call=call
+        )
+    except RpcError:
+        return ""
+    reason = (form or {}).get("reason")
+    return reason if isinstance(reason, str) else ""
+
+
+def _answer(
+    session: Session,
+    approval: str,
+    *,
+    accepted: bool,
+    reason: str,
+    by: str = "user",
+    remember: Remember = "once",
+) -> None:
+    try:
+        session.answer(approval, accepted, reason=reason, by=by, remember=remember)
+    except UsageError:
+        pass  # it has expired, or its run has ended
+
+
+def _cut(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= MAX_NAME else f"{line[: MAX_NAME - 1]}…"

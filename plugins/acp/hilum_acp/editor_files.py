@@ -1,0 +1,114 @@
+"""The editor's files as a service of the session: unsaved text is read, and changes are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import trio
+from hilum import EditorFiles, Kernel, Session, ToolError, hookimpl
+from hilum.errors import E_INTERRUPTED, E_TIMEOUT
+
+from hilum_acp.client import Client
+from hilum_acp.json_rpc import ConnectionLost, RpcError
+from hilum_acp.offered_servers import EditorServers
+
+READ_SECONDS = 10.0
+WRITE_SECONDS = 30.0
+"""An editor may format a file before it saves it."""
+
+
+class OpenEditor:
+    """The files of one session in the editor. Implements ``hilum.EditorFiles``.
+
+    Args:
+        client: The editor.
+        session: Id of the session.
+    """
+
+    def __init__(self, client: Client, session: str) -> None:
+        self._client = client
+        self._session = session
+
+    @property
+    def can_write_in_editor(self) -> bool:
+        """Whether the editor also writes files."""
+        return self._client.abilities.fs.write_text_file
+
+    async def read_in_editor(self, path: Path) -> str | None:
+        """Return the text of a file as the editor shows it; ``None`` if the editor has none."""
+        params = {"sessionId": self._session, "path": str(path)}
+        result = await self._request("fs/read_text_file", params, READ_SECONDS)
+        content = result.get("content") if isinstance(result, dict) else None
+        return content if isinstance(content, str) else None
+
+    async def write_in_editor(self, path: Path, text: str) -> bool:
+        """Have the editor replace the text of a file and save it; return whether it did."""
+        params = {"sessionId": self._session, "path": str(path), "content": text}
+        # A write that has begun is not abandoned, so that its outcome is known.
+        with trio.CancelScope(shield=True):
+            result = await self._request("fs/write_text_file", params, WRITE_SECONDS)
+        return result is not _REFUSED
+
+    async def _request(self, method: str, params: Mapping[str, Any], seconds: float) -> Any:
+        """Send a request; an error response, as for a file that does not exist, is no error.
+
+        Raises:
+            ToolError: The editor does not respond.
+        """
+        try:
+            with trio.fail_after(seconds):
+                return await self._client.connection.request(method, params)
+        except RpcError:
+            return _REFUSED
+        except trio.TooSlowError:
+            raise ToolError(
+                f"The editor did not answer {method} within {seconds:g} seconds; nothing was"
+                " changed by hilum.",
+                code=E_TIMEOUT,
+                hint="Try again.",
+            ) from None
+        except ConnectionLost:
+            raise ToolError("The editor has closed the connection.", code=E_INTERRUPTED) from None
+
+
+_REFUSED = object()
+
+
+class EditorPlugin:
+    """A plugin object that gives a session the editor's files and MCP servers.
+
+    Args:
+        client: The editor.
+        servers: The editor's MCP servers for the session.
+    """
+
+    def __init__(self, client: Client, servers: EditorServers) -> None:
+        self._client = client
+        self._servers = servers
+
+    @hookimpl
+    def open_kernel(self, kernel: Kernel) -> EditorServers:
+        """Return the servers; the kernel has only this session."""
+        return self._servers
+
+    @hookimpl
+    def open_session(self, session: Session) -> OpenEditor | None:
+        """Return the session's access to the editor, if the editor gives any.
+
+        Without reading, hilum could not know whether a write would overwrite unsaved text.
+        """
+        if not self._client.abilities.fs.read_text_file:
+            return None
+        return OpenEditor(self._client, session.id)
+
+
+async def read_for_preview(session: Session, path: str) -> str | None:
+    """Return the text of a file as the editor shows it, for a diff; ``None`` if it shows none.
+
+    Raises:
+        ToolError: The path leads out of the workspace, or the editor does not respond.
+    """
+    editor = session.plugin(EditorFiles)
+    return await editor.read_in_editor(session.workspace.resolve(path)) if editor else None

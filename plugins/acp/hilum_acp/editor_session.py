@@ -1,0 +1,313 @@
+"""One session of an editor: sends its updates, runs its prompts and asks its user.
+
+One task follows the session's events, so that updates arrive in order and before the response to
+the prompt that they belong to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import trio
+from hilum import HilumError, Plans, Run, Session
+from hilum import events as ev
+from hilum.errors import (
+    E_CONTENT,
+    E_LLM_AUTH,
+    E_NO_MODEL,
+    E_NOT_CONFIGURED,
+    E_OUTPUT_LIMIT,
+    E_TURN_LIMIT,
+)
+from hilum_view import Approval, Card, Question
+
+from hilum_acp.approvals import ask_approval
+from hilum_acp.client import Client
+from hilum_acp.config_options import describe_modes, describe_options, list_models, set_option
+from hilum_acp.json_rpc import INTERNAL_ERROR, ConnectionLost, RpcError
+from hilum_acp.messages import AUTHENTICATION_REQUIRED
+from hilum_acp.prompts import read_prompt
+from hilum_acp.questions import ask_about_plan, ask_question
+from hilum_acp.tool_calls import name_call
+from hilum_acp.updates import UpdateMaker, make_chunk
+
+CONTINUE = "continue"
+STOP_SECONDS = 10.0
+"""How long the end of a session waits for its runs to end."""
+_LOGIN_CODES = (E_NO_MODEL, E_LLM_AUTH, E_NOT_CONFIGURED)
+_STOP_REASONS = {
+    "completed": "end_turn",
+    "partial_success": "end_turn",
+    "stopped": "cancelled",
+    "interrupted": "cancelled",
+}
+_STOP_REASONS_BY_CODE = {
+    E_TURN_LIMIT: "max_turn_requests",
+    E_OUTPUT_LIMIT: "max_tokens",
+    E_CONTENT: "refusal",
+}
+
+
+class EditorSession:
+    """A session that an editor has open.
+
+    Args:
+        client: The editor.
+        session: The session.
+        shows_history: Whether the editor gets the events before the session was opened.
+    """
+
+    def __init__(self, client: Client, session: Session, *, shows_history: bool) -> None:
+        self.session = session
+        self._client = client
+        self._shows_history = shows_history
+        self._maker = UpdateMaker(
+            session.workspace.root, client.abilities, trio.current_time, self._find_window
+        )
+        self._caught_up = trio.Event()
+        self._run_ends: dict[str, trio.Event] = {}
+        self._asking: dict[str, trio.CancelScope] = {}
+        # Open in the log of an earlier process: nothing waits for their answers.
+        self._stale: set[str] = set()
+        self._models: Sequence[str] = ()
+        self._cancels = 0
+        self._announced = trio.Event()
+        self._is_used = session.began_at > 0
+
+    # --- opening and closing ----------------------------------------------------------------------
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Send updates until the session closes or the editor leaves."""
+        self._models = await list_models(self.session)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._follow, nursery)
+            await self._caught_up.wait()
+            task_status.started()
+
+    def announce(self) -> None:
+        """Let live updates begin, because the editor now knows the session's id."""
+        self._announced.set()
+
+    def discard_unused(self) -> None:
+        """Have the session deleted when it closes, if it was never used."""
+        if not self._is_used:
+            self.session.discard()
+
+    async def stop(self) -> None:
+        """Stop all work, and wait for its end."""
+        runs = list(self.session.runs.values())
+        self.session.stop()
+        with trio.move_on_after(STOP_SECONDS):
+            for run in runs:
+                try:
+                    await run.wait()
+                except HilumError:
+                    pass
+
+    async def describe(self) -> dict[str, Any]:
+        """Return what the editor must know of a session that was opened."""
+        return {
+            "modes": describe_modes(self.session),
+            "configOptions": await self.describe_options(),
+        }
+
+    async def describe_options(self) -> list[dict[str, Any]]:
+        """Return the session's options with their values."""
+        return await describe_options(self.session, self._models)
+
+    def set_option(self, option: str, value: object) -> None:
+        """Change an option of the session.
+
+        Raises:
+            UsageError: The option or the value does not exist.
+        """
+        set_option(self.session, option, value)
+
+    # --- prompts ----------------------------------------------------------------------------------
+
+    def cancel(self) -> None:
+        """Stop all runs, also the one of a prompt that is still being read."""
+        self._cancels += 1
+        self.session.stop()
+
+    def prompt(self, blocks: Sequence[Mapping[str, Any]]) -> Any:
+        """Begin a prompt, and return a coroutine that ends with its run.
+
+        The order of prompts and cancellations is that of the messages.
+        """
+        return self._prompt(blocks, self._cancels)
+
+    async def _prompt(self, blocks: Sequence[Mapping[str, Any]], cancels: int) -> dict[str, Any]:
+        given = read_prompt(blocks, self.session.workspace)
+        self._is_used = True
+        self.announce()
+        if cancels != self._cancels:
+            return {"stopReason": "cancelled"}
+        try:
+            if given.text.strip() == f"/{CONTINUE}":
+                run = await self._continue()
+            else:
+                run = await self.session.prompt(
+                    given.text, state=given.state, attached=given.attached, images=given.images
+                )
+        except HilumError as error:
+            raise _to_rpc_error(error.code, error.message, error.hint) from None
+        if run.reply is not None:
+            await self._say(run.reply)
+            return {"stopReason": "end_turn"}
+        self._maker.own_runs.add(run.id)
+        try:
+            if cancels != self._cancels:
+                run.stop()
+            return await self._finish(run)
+        except trio.Cancelled:
+            # If the editor has left, the run is interrupted and can be continued.
+            if not self._client.connection.closed.is_set():
+                run.stop()
+            raise
+
+    async def _continue(self) -> Run:
+        """Continue the run that was interrupted or has failed."""
+        for run in self.session.resume():
+            if run.agent == self._maker.view.lead:
+                return run
+        return await self.session.retry()
+
+    async def _finish(self, run: Run) -> dict[str, Any]:
+        """Wait for the end of a run, and of those that follow if the user accepts its plan."""
+        while True:
+            ended = await run.wait()
+            # The response must follow all updates of the run.
+            await self._run_ends.setdefault(run.id, trio.Event()).wait()
+            del self._run_ends[run.id]
+            following = await self._ask_about_plan(ended)
+            if following is None:
+                return _make_response(ended)
+            run = following
+
+    async def _ask_about_plan(self, ended: ev.RunEnded) -> Run | None:
+        plans = self.session.plugin(Plans)
+        proposal = plans.proposal() if plans is not None else None
+        if proposal is None or ended.state != "completed":
+            return None
+        return await ask_about_plan(self._client, self.session, proposal)
+
+    async def _say(self, text: str) -> None:
+        message = f"reply-{self.session.journal.last}-{self._cancels}"
+        await self._client.update(self.session.id, make_chunk("agent_message_chunk", text, message))
+
+    # --- updates ----------------------------------------------------------------------------------
+
+    async def _follow(self, nursery: trio.Nursery) -> None:
+        """Send the updates of all events, and ask the user what the session waits for."""
+        began_at = self.session.began_at
+        self._maker.is_replaying = began_at > 0
+        if not self._maker.is_replaying:
+            self._caught_up.set()
+        try:
+            async for item in self.session.events(deltas=True):
+                event = item if isinstance(item, ev.Event) else None
+                if event is not None and event.seq > began_at:
+                    self._maker.is_replaying = False
+                    # Nothing may arrive before the response that names the session.
+                    if not self._announced.is_set():
+                        await self._announce_state()
+                for update in self._maker.make(item):
+                    if self._shows_history or not self._maker.is_replaying:
+                        await self._client.update(self.session.id, update)
+                if event is None:
+                    continue
+                if event.seq == began_at:
+                    self._stale = {item.id for item in self._maker.view.waiting}
+                    self._caught_up.set()
+                elif not self._maker.is_replaying:
+                    await self._react(event, nursery)
+        except ConnectionLost:
+            pass
+        nursery.cancel_scope.cancel()
+
+    async def _announce_state(self) -> None:
+        self._caught_up.set()
+        await self._announced.wait()
+
+    async def send_commands(self) -> None:
+        """Send the list of commands that a prompt can begin with."""
+        commands = []
+        for _, command in self.session.list_commands():
+            if command.mark == "/":
+                commands.append(_describe_command(command.name, command.summary, command.arguments))
+        summary = "Continue a run that was interrupted or has failed"
+        commands.append(_describe_command(CONTINUE, summary, ""))
+        update = {"sessionUpdate": "available_commands_update", "availableCommands": commands}
+        try:
+            await self._client.update(self.session.id, update)
+        except ConnectionLost:
+            pass
+
+    async def _react(self, event: ev.Event, nursery: trio.Nursery) -> None:
+        if isinstance(event, ev.SessionChanged):
+            await self._send_options()
+        if isinstance(event, ev.RunEnded):
+            self._run_ends.setdefault(event.run, trio.Event()).set()
+        waiting = {item.id: item for item in self._maker.view.waiting}
+        for identity in self._asking.keys() - waiting.keys():
+            self._asking.pop(identity).cancel()
+        for identity, item in waiting.items():
+            if identity not in self._asking and identity not in self._stale:
+                scope = self._asking[identity] = trio.CancelScope()
+                nursery.start_soon(self._ask, item, scope)
+
+    async def _send_options(self) -> None:
+        mode = {"sessionUpdate": "current_mode_update", "currentModeId": self.session.mode.name}
+        await self._client.update(self.session.id, mode)
+        options = await self.describe_options()
+        update = {"sessionUpdate": "config_option_update", "configOptions": options}
+        await self._client.update(self.session.id, update)
+
+    async def _ask(self, item: Approval | Question, scope: trio.CancelScope) -> None:
+        """Ask the user; the question ends early if something else ends it."""
+        with scope:
+            card = self._find_card(item)
+            if isinstance(item, Approval):
+                agent = self._maker.view.name_of(item.agent)
+                await ask_approval(self._client, self.session, item, card, agent)
+            else:
+                call = name_call(card) if card is not None else ""
+                await ask_question(self._client, self.session, item, call)
+
+    def _find_card(self, item: Approval | Question) -> Card | None:
+        for card in reversed(self._maker.view.cards):
+            if card.agent == item.agent and card.call.id == item.call_id:
+                return card
+        return None
+
+    def _find_window(self, model: str) -> int:
+        try:
+            return self.session.kernel.router.model(model).info.window
+        except HilumError:
+            return 0
+
+
+def _describe_command(name: str, summary: str, arguments: str) -> dict[str, Any]:
+    described: dict[str, Any] = {"name": name, "description": summary or name}
+    if arguments:
+        described["input"] = {"hint": arguments}
+    return described
+
+
+def _make_response(ended: ev.RunEnded) -> dict[str, Any]:
+    """Return the response to a prompt.
+
+    Raises:
+        RpcError: The run failed.
+    """
+    reason = _STOP_REASONS_BY_CODE.get(ended.code) or _STOP_REASONS.get(ended.state)
+    if reason is None:
+        raise _to_rpc_error(ended.code, ended.error or "The run failed.", ended.hint)
+    return {"stopReason": reason}
+
+
+def _to_rpc_error(code: str, message: str, hint: str) -> RpcError:
+    number = AUTHENTICATION_REQUIRED if code in _LOGIN_CODES else INTERNAL_ERROR
+    return RpcError(number, f"{message} {hint}".strip(), {"code": code, "hint": hint})

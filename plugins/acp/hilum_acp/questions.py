@@ -1,0 +1,156 @@
+"""Asks the editor's user the questions of agents, and what to do with a proposed plan."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hilum import HilumError, Plans, Run, Session, UserQuestions
+from hilum.services import PlanProposal
+from hilum_view import Question
+
+from hilum_acp.client import Client
+from hilum_acp.json_rpc import ConnectionLost, RpcError
+from hilum_acp.tool_calls import make_text_content
+
+LEAVE = "leave"
+ACCEPT = "accept"
+REVISE = "revise"
+LATER = "later"
+
+
+async def ask_question(client: Client, session: Session, question: Question, call: str) -> None:
+    """Ask a question of an agent, and give the session the answer.
+
+    Args:
+        client: The editor.
+        session: The session.
+        question: The question.
+        call: Id of the call that asks, in the protocol; empty if no call does.
+    """
+    questions = session.plugin(UserQuestions)
+    if questions is None:
+        return
+    answers: list[str] = []
+    try:
+        if client.abilities.forms:
+            answers = await _ask_with_form(client, session, question, call)
+        elif question.options and not question.multiple:
+            answers = await _ask_with_options(client, session, question, call)
+        # An editor without forms cannot ask for a text: the agent decides, or asks in its answer.
+    except ConnectionLost:
+        return
+    except RpcError:
+        answers = []
+    if questions.is_open(question.id):
+        try:
+            questions.answer(question.id, answers)
+        except HilumError:
+            # For example, too many or too long answers: the agent decides.
+            questions.answer(question.id, ())
+
+
+async def _ask_with_form(
+    client: Client, session: Session, question: Question, call: str
+) -> list[str]:
+    titled = [{"const": option, "title": option} for option in question.options]
+    properties: dict[str, Any] = {}
+    if question.multiple and titled:
+        properties["answers"] = {"type": "array", "title": "Answers", "items": {"anyOf": titled}}
+    elif titled:
+        properties["answer"] = {"type": "string", "title": "Answer", "oneOf": titled}
+    properties["other"] = {
+        "type": "string",
+        "title": "Another answer" if titled else "Answer",
+    }
+    form = await client.fill_form(session.id, question.question, properties, call=call)
+    if form is None:
+        return []
+    given = form.get("answers")
+    chosen = given if isinstance(given, list) else [form.get("answer")]
+    # An own answer replaces the choice, unless several may be given.
+    other = form.get("other")
+    if isinstance(other, str) and other.strip():
+        chosen = [*chosen, other] if question.multiple else [other]
+    return [text for text in chosen if isinstance(text, str) and text.strip()]
+
+
+async def _ask_with_options(
+    client: Client, session: Session, question: Question, call: str
+) -> list[str]:
+    """Ask with a request for permission, whose choices are the answers.
+
+    Every editor can show these; many agents ask questions in this way.
+    """
+    options = []
+    for index, text in enumerate(question.options):
+        options.append({"optionId": f"option-{index}", "name": text, "kind": "allow_once"})
+    options.append({"optionId": LEAVE, "name": "Let the agent decide", "kind": "reject_once"})
+    chosen = await _choose(
+        client, session, call or f"question-{question.id}", question.question, "", options
+    )
+    for index, text in enumerate(question.options):
+        if chosen == f"option-{index}":
+            return [text]
+    return []
+
+
+async def ask_about_plan(client: Client, session: Session, proposal: PlanProposal) -> Run | None:
+    """Ask whether a proposed plan is carried out, and return the run that follows, if any."""
+    plans = session.plugin(Plans)
+    if plans is None:
+        return None
+    options = [
+        {"optionId": ACCEPT, "name": "Carry out the plan", "kind": "allow_once"},
+        {"optionId": LATER, "name": "Decide later", "kind": "reject_once"},
+    ]
+    if client.abilities.forms:
+        revise = {"optionId": REVISE, "name": "Revise it…", "kind": "reject_once"}
+        options.insert(1, revise)
+    try:
+        title = "Carry out this plan?"
+        name = f"plan-{proposal.run}"
+        chosen = await _choose(client, session, name, title, proposal.text, options)
+        reason = ""
+        if chosen == REVISE:
+            properties = {"reason": {"type": "string", "title": "What should change?"}}
+            form = await client.fill_form(session.id, "What should change?", properties)
+            reason = str((form or {}).get("reason") or "")
+    except (ConnectionLost, RpcError):
+        return None
+    # Another face may have decided meanwhile.
+    waiting = plans.proposal()
+    if waiting is None or waiting.run != proposal.run:
+        return None
+    if chosen == ACCEPT:
+        return await plans.accept()
+    if reason.strip():
+        return await plans.reject(reason)
+    return None
+
+
+async def _choose(
+    client: Client,
+    session: Session,
+    call: str,
+    title: str,
+    text: str,
+    options: list[dict[str, Any]],
+) -> str:
+    """Return the id of the option that the user chose; empty if the user chose none."""
+    described: dict[str, Any] = {
+        "toolCallId": call,
+        "title": title,
+        "kind": "switch_mode" if text else "other",
+        "status": "pending",
+    }
+    if text:
+        described["content"] = [make_text_content(text)]
+    params = {"sessionId": session.id, "toolCall": described, "options": options}
+    result = await client.connection.request("session/request_permission", params)
+    outcome = result.get("outcome") if isinstance(result, dict) else None
+    if not isinstance(outcome, dict):
+        return ""
+    if outcome.get("outcome") == "cancelled":
+        session.stop()
+        return ""
+    return str(outcome.get("optionId", ""))

@@ -1,0 +1,213 @@
+"""Describes a tool call in the protocol's terms: kind, status, places, diffs and texts."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from hilum import Image
+from hilum_view import Card, parse_arguments
+
+MAX_TEXT = 20_000
+"""Maximum number of characters of a result that an editor gets; the log has the rest."""
+MAX_TITLE = 200
+MAX_DIFF_HUNKS = 200
+
+_KINDS = {
+    "read_file": "read",
+    "list_directory": "read",
+    "write_file": "edit",
+    "edit_file": "edit",
+    "multi_edit": "edit",
+    "generate_image": "edit",
+    "delete_file": "delete",
+    "search_files": "search",
+    "glob_search": "search",
+    "web_search": "search",
+    "web_fetch": "fetch",
+    "run_terminal_cmd": "execute",
+    "todo_write": "think",
+    "task": "other",
+    "handover": "other",
+    "ask_question": "other",
+}
+_KINDS_BY_RISK = {"read": "read", "write": "edit", "execute": "execute", "network": "fetch"}
+_STATUSES = {
+    "pending": "pending",
+    "waiting_for_approval": "pending",
+    "running": "in_progress",
+    "completed": "completed",
+    "failed": "failed",
+    "interrupted": "failed",
+}
+_PATHS = ("path", "file_path", "file")
+_HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+
+
+def name_call(card: Card) -> str:
+    """Return the id of a call, which is unique in the session and the same after a reload.
+
+    The model's own ids are unique only within one response.
+    """
+    return f"call-{card.id}"
+
+
+def find_kind(tool: str, risk: str) -> str:
+    """Return the kind of a call, by which editors choose an icon."""
+    return _KINDS.get(tool) or _KINDS_BY_RISK.get(risk, "other")
+
+
+def find_status(card: Card) -> str:
+    """Return the status of a call."""
+    return _STATUSES[card.state]
+
+
+def make_title(card: Card, agent: str) -> str:
+    """Return the title of a call, on one line.
+
+    Args:
+        card: The call.
+        agent: Display name of the agent that made it; empty for the agent that the user talks to.
+    """
+    arguments = parse_arguments(card.arguments) or {}
+    command = arguments.get("command")
+    title = card.title
+    # The category is known only once the call is about to run.
+    if find_kind(card.call.name, card.risk) == "execute" and isinstance(command, str):
+        title = " ".join(command.split())
+    if len(title) > MAX_TITLE:
+        title = f"{title[:MAX_TITLE]}…"
+    return f"{agent}: {title}" if agent else title or card.call.name
+
+
+def find_locations(card: Card, root: Path) -> list[dict[str, Any]]:
+    """Return the files that a call reads or changes, which editors follow."""
+    arguments = parse_arguments(card.arguments) or {}
+    path = next((arguments[name] for name in _PATHS if isinstance(arguments.get(name), str)), "")
+    if not path:
+        return []
+    location: dict[str, Any] = {"path": make_absolute(path, root)}
+    line = arguments.get("start_line") or arguments.get("offset") or find_first_line(card.diff)
+    if isinstance(line, int) and line > 0:
+        location["line"] = line
+    return [location]
+
+
+def make_absolute(path: str, root: Path) -> str:
+    """Return an absolute path; links are not resolved, because the editor knows the given name."""
+    return str(root / Path(path).expanduser())
+
+
+def find_first_line(diff: str) -> int:
+    """Return the first line that a unified diff shows; 0 if there is none."""
+    match = _HUNK.search(diff)
+    return int(match[1]) if match else 0
+
+
+def make_content(card: Card, root: Path) -> list[dict[str, Any]]:
+    """Return what an editor shows of a call: its diff, its output or its result."""
+    if not card.ended:
+        return [make_text_content(fence(card.output))] if card.output else []
+    content: list[dict[str, Any]] = []
+    locations = find_locations(card, root)
+    if card.diff and locations and not card.code:
+        content += make_diffs(
+            card.diff, locations[0]["path"], is_new=bool(card.data.get("created"))
+        )
+    if not content:
+        text = cut(card.text)
+        if text.strip():
+            is_plain = card.risk == "execute" or card.code or card.call.name == "read_file"
+            content.append(make_text_content(fence(text) if is_plain else text))
+    assert card.result is not None
+    for part in card.result.parts:
+        if isinstance(part, Image) and part.data:
+            data = base64.b64encode(part.data).decode()
+            image = {"type": "image", "mimeType": part.media_type, "data": data}
+            content.append({"type": "content", "content": image})
+    return content
+
+
+def make_text_content(text: str) -> dict[str, Any]:
+    """Return content with a text in Markdown."""
+    return {"type": "content", "content": {"type": "text", "text": text}}
+
+
+def fence(text: str) -> str:
+    """Return a text as a block of code, whatever backticks it contains."""
+    longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
+    marks = "`" * (longest + 1)
+    return f"{marks}text\n{text.rstrip()}\n{marks}"
+
+
+def cut(text: str) -> str:
+    """Return the beginning of a text that is too long for an editor."""
+    if len(text) <= MAX_TEXT:
+        return text
+    return f"{text[:MAX_TEXT]}\n[… {len(text) - MAX_TEXT:,} more characters]"
+
+
+def make_diffs(diff: str, path: str, *, is_new: bool = False) -> list[dict[str, Any]]:
+    """Return a unified diff of one file as the protocol's diffs, one for each hunk."""
+    found = []
+    for old, new in split_hunks(diff):
+        item: dict[str, Any] = {"type": "diff", "path": path, "newText": new}
+        if not is_new:
+            item["oldText"] = old
+        found.append(item)
+        if len(found) == MAX_DIFF_HUNKS:
+            break
+    return found
+
+
+def split_hunks(diff: str) -> Iterator[tuple[str, str]]:
+    """Yield the old and the new text of each hunk of a unified diff."""
+    old: list[str] = []
+    new: list[str] = []
+    is_inside = False
+    for line in diff.splitlines(keepends=True):
+        if _HUNK.match(line):
+            if is_inside:
+                yield "".join(old), "".join(new)
+            old, new, is_inside = [], [], True
+        elif is_inside and line[:1] in (" ", "-", "+"):
+            if line[0] != "+":
+                old.append(line[1:])
+            if line[0] != "-":
+                new.append(line[1:])
+    if is_inside:
+        yield "".join(old), "".join(new)
+
+
+def preview_change(
+    tool: str, arguments: Mapping[str, Any], path: str, before: str | None
+) -> list[dict[str, Any]]:
+    """Return the diffs of a change that has not been made, for the question whether it may be.
+
+    Args:
+        tool: The name of the tool.
+        arguments: The arguments of the call.
+        path: The absolute path of the file.
+        before: The text of the file; ``None`` if there is none.
+    """
+    if tool == "write_file" and isinstance(arguments.get("content"), str):
+        item: dict[str, Any] = {"type": "diff", "path": path, "newText": arguments["content"]}
+        if before is not None:
+            item["oldText"] = before
+        return [item]
+    edits: Iterable[Any] = ()
+    if tool == "edit_file":
+        edits = [arguments]
+    elif tool == "multi_edit" and isinstance(arguments.get("edits"), list):
+        edits = arguments["edits"]
+    found = []
+    for edit in edits:
+        if not isinstance(edit, Mapping):
+            continue
+        old, new = edit.get("old_string"), edit.get("new_string")
+        if isinstance(old, str) and isinstance(new, str):
+            found.append({"type": "diff", "path": path, "oldText": old, "newText": new})
+    return found[:MAX_DIFF_HUNKS]

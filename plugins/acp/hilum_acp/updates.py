@@ -1,0 +1,287 @@
+"""Turns the events of a session into the updates of the protocol.
+
+The same code serves the running session and the replay of its history, so an editor shows the same
+after a reload. Nothing here waits or sends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+from hilum import events as ev
+from hilum_view import Answer, Card, Changes, Notice, Outcome, Prompt, SessionView, parse_arguments
+
+from hilum_acp.messages import ClientAbilities
+from hilum_acp.tool_calls import (
+    find_kind,
+    find_locations,
+    find_status,
+    make_content,
+    make_title,
+    name_call,
+)
+
+Update = dict[str, Any]
+OUTPUT_SECONDS = 0.1
+"""Minimum time between two updates with the output of a running call."""
+MAX_TITLE = 80
+# Notices that matter to a user whose editor shows no notices.
+_SAID_IN_CHAT = ("error", "fallback", "plugin_failed", "said", "user_needed")
+_PLAN_STATUSES = {
+    "pending": "pending",
+    "blocked": "pending",
+    "in_progress": "in_progress",
+    "completed": "completed",
+    "failed": "completed",
+}
+
+
+@attrs.define
+class _SentAnswer:
+    """What was sent of an answer."""
+
+    message: str
+    pieces: list[str] = attrs.field(factory=list)
+    thoughts: list[str] = attrs.field(factory=list)
+
+    @property
+    def sent_text(self) -> str:
+        self.pieces = ["".join(self.pieces)]
+        return self.pieces[0]
+
+    @property
+    def sent_thinking(self) -> str:
+        self.thoughts = ["".join(self.thoughts)]
+        return self.thoughts[0]
+
+
+class UpdateMaker:
+    """Makes the updates of one session.
+
+    Args:
+        root: The session's folder.
+        abilities: What the client understands.
+        clock: Returns the time in seconds.
+        find_window: Returns the size of a model's context window in tokens; 0 if unknown.
+
+    Attributes:
+        view: The view of the session, which ``make`` keeps up to date.
+        own_runs: Ids of the runs that the client prompted, whose prompts it knows.
+        is_replaying: Whether the events are the session's history.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        abilities: ClientAbilities,
+        clock: Callable[[], float],
+        find_window: Callable[[str], int],
+    ) -> None:
+        self.view = SessionView()
+        self.own_runs: set[str] = set()
+        self.is_replaying = False
+        self._root = root
+        self._abilities = abilities
+        self._clock = clock
+        self._find_window = find_window
+        self._answers: dict[int, _SentAnswer] = {}
+        # What was sent of each call, by its id.
+        self._calls: dict[str, Update] = {}
+        self._output_sent: dict[str, float] = {}
+        self._has_title = False
+
+    def make(self, item: ev.AnyEvent | ev.Delta) -> list[Update]:
+        """Apply an event or a piece of output to the view, and return the updates for it."""
+        changes = self.view.apply(item)
+        if isinstance(item, ev.Delta):
+            return list(self._stream(item, changes))
+        updates: list[Update] = []
+        for entry in changes.entries:
+            if isinstance(entry, Prompt):
+                updates += self._prompt(entry)
+            elif isinstance(entry, Answer):
+                updates += self._answer(entry)
+            elif isinstance(entry, Card):
+                updates += self._card(entry)
+            elif isinstance(entry, Notice):
+                updates += self._notice(entry)
+            elif isinstance(entry, Outcome):
+                updates += self._outcome(entry)
+        if "todos" in changes.parts and item.agent == self.view.lead:
+            updates.append(self._plan())
+        if isinstance(item, ev.ModelAnswered) and item.agent == self.view.lead:
+            updates += self._usage(item)
+        if isinstance(item, ev.Compacted) and self._abilities.compaction:
+            updates.append(_make_compaction(item))
+        return updates
+
+    # --- messages ---------------------------------------------------------------------------------
+
+    def _prompt(self, entry: Prompt) -> Iterator[Update]:
+        if entry.agent != self.view.lead:
+            return
+        text = entry.typed or entry.text
+        is_known = entry.run in self.own_runs and not entry.steers
+        if text and not (is_known and not self.is_replaying):
+            yield make_chunk("user_message_chunk", text, f"user-{entry.id}")
+        if text and not self._has_title:
+            self._has_title = True
+            title = " ".join(text.split())[:MAX_TITLE]
+            yield {"sessionUpdate": "session_info_update", "title": title}
+
+    def _stream(self, delta: ev.Delta, changes: Changes) -> Iterator[Update]:
+        for entry in changes.entries:
+            if isinstance(entry, Card):
+                yield from self._output(entry)
+            elif isinstance(entry, Answer) and entry.agent == self.view.lead and delta.text:
+                sent = self._sent(entry)
+                if delta.kind == "text":
+                    sent.pieces.append(delta.text)
+                    yield make_chunk("agent_message_chunk", delta.text, sent.message)
+                elif delta.kind == "thinking":
+                    sent.thoughts.append(delta.text)
+                    yield make_chunk("agent_thought_chunk", delta.text, f"{sent.message}-thought")
+
+    def _sent(self, entry: Answer) -> _SentAnswer:
+        # A new attempt begins a new message, because what was sent cannot be taken back.
+        message = f"answer-{entry.id}-{entry.attempt}"
+        sent = self._answers.get(entry.id)
+        if sent is None or sent.message != message:
+            sent = self._answers[entry.id] = _SentAnswer(message)
+        return sent
+
+    def _answer(self, entry: Answer) -> Iterator[Update]:
+        if entry.state != "done" or entry.agent != self.view.lead:
+            return
+        sent = self._sent(entry)
+        del self._answers[entry.id]
+        thought = f"{sent.message}-thought"
+        yield from _rest("agent_thought_chunk", str(entry.thinking), sent.sent_thinking, thought)
+        yield from _rest("agent_message_chunk", str(entry.text), sent.sent_text, sent.message)
+
+    def _notice(self, entry: Notice) -> Iterator[Update]:
+        # The protocol: notices are live events and no part of the history.
+        if self.is_replaying or entry.about in ("compacted", "settings", "rejected"):
+            return
+        text = entry.text if not entry.hint else f"{entry.text} {entry.hint}"
+        if self._abilities.notices:
+            first, _, rest = text.strip().partition("\n")
+            notice = {"sessionUpdate": "notice", "severity": entry.level, "title": first or "hilum"}
+            if rest.strip():
+                notice["description"] = rest.strip()
+            yield notice
+        elif entry.about in _SAID_IN_CHAT:
+            quoted = "\n".join(f"> {line}" for line in text.splitlines())
+            yield make_chunk("agent_message_chunk", f"\n{quoted}\n\n", f"notice-{entry.id}")
+
+    def _outcome(self, entry: Outcome) -> Iterator[Update]:
+        if entry.agent != self.view.lead or entry.end.state in ("completed", "stopped"):
+            return
+        # Of a run that failed, the running client reads in the response to its prompt.
+        if entry.end.state == "partial_success" or self.is_replaying:
+            yield make_chunk("agent_message_chunk", f"\n[{entry.text}]\n", f"end-{entry.id}")
+
+    # --- calls ------------------------------------------------------------------------------------
+
+    def _card(self, card: Card) -> Iterator[Update]:
+        # The todo list is sent as a plan.
+        is_plan = card.call.name == "todo_write" and card.agent == self.view.lead
+        if is_plan and not card.code:
+            return
+        identity = name_call(card)
+        state = self.describe(card)
+        sent = self._calls.get(identity)
+        if sent is None:
+            arguments = parse_arguments(card.arguments)
+            state["rawInput"] = card.arguments if arguments is None else arguments
+            self._calls[identity] = state
+            yield {"sessionUpdate": "tool_call", "toolCallId": identity, **_without_empty(state)}
+            return
+        changed = {key: value for key, value in state.items() if sent.get(key) != value}
+        sent.update(changed)
+        if changed:
+            yield {"sessionUpdate": "tool_call_update", "toolCallId": identity, **changed}
+        if card.ended:
+            # The contents of thousands of calls are not kept.
+            self._calls[identity] = {}
+            self._output_sent.pop(identity, None)
+
+    def describe(self, card: Card) -> Update:
+        """Return the members that describe a call, without its id and arguments."""
+        return {
+            "title": make_title(card, self.view.name_of(card.agent)),
+            "name": card.call.name,
+            "kind": find_kind(card.call.name, card.risk),
+            "status": find_status(card),
+            "locations": find_locations(card, self._root),
+            "content": make_content(card, self._root),
+        }
+
+    def _output(self, card: Card) -> Iterator[Update]:
+        identity = name_call(card)
+        now = self._clock()
+        last = self._output_sent.get(identity)
+        if identity not in self._calls or (last is not None and now - last < OUTPUT_SECONDS):
+            return  # the next piece, or the result, contains this output, too
+        self._output_sent[identity] = now
+        content = make_content(card, self._root)
+        self._calls[identity]["content"] = content
+        yield {"sessionUpdate": "tool_call_update", "toolCallId": identity, "content": content}
+
+    # --- state ------------------------------------------------------------------------------------
+
+    def _plan(self) -> Update:
+        entries = []
+        for todo in self.view.lead_actor.todos.items:
+            status = _PLAN_STATUSES.get(todo.status)
+            if status is not None:
+                entry = {"content": todo.content, "priority": "medium", "status": status}
+                entries.append(entry)
+        return {"sessionUpdate": "plan", "entries": entries}
+
+    def _usage(self, event: ev.ModelAnswered) -> Iterator[Update]:
+        model = event.message.model or self.view.lead_actor.model
+        size = self._find_window(self.view.lead_actor.model or model)
+        # Some servers count no tokens.
+        if not size or not event.usage.total:
+            return
+        usage: Update = {"sessionUpdate": "usage_update", "used": event.usage.total, "size": size}
+        cost = self.view.totals.usage.cost
+        if cost is not None:
+            usage["cost"] = {"amount": cost, "currency": "USD"}
+        yield usage
+
+
+def make_chunk(kind: str, text: str, message: str) -> Update:
+    """Return an update with a piece of a message."""
+    content = {"type": "text", "text": text}
+    return {"sessionUpdate": kind, "content": content, "messageId": message}
+
+
+def _rest(kind: str, text: str, sent: str, message: str) -> Iterator[Update]:
+    """Yield the part of a complete text that was not streamed."""
+    if text == sent:
+        return
+    if text.startswith(sent):
+        yield make_chunk(kind, text[len(sent) :], message)
+        return
+    # Secrets were replaced in the complete text, so it differs from the pieces.
+    yield make_chunk(kind, text, f"{message}-complete")
+
+
+def _make_compaction(event: ev.Compacted) -> Update:
+    update: Update = {
+        "sessionUpdate": "compaction_update",
+        "compactionId": f"compaction-{event.seq}",
+        "status": "completed",
+    }
+    if event.summary:
+        update["summary"] = [{"type": "text", "text": event.summary}]
+    return update
+
+
+def _without_empty(state: Update) -> Update:
+    return {key: value for key, value in state.items() if value not in ([], None)}

@@ -1,0 +1,428 @@
+"""``hilum acp`` as a process, driven by an editor that validates every message."""
+
+import base64
+import json
+
+import pytest
+from acp_editor import EVERYTHING, Refused, open_editor
+
+WRITE_ONLY = {"fs": {"readTextFile": True, "writeTextFile": True}}
+
+
+@pytest.fixture
+def editor(cli):
+    """Return a function that starts ``hilum acp`` and an editor, with a session."""
+    return lambda *arguments: open_editor(cli, *arguments)
+
+
+async def open_session(editor, cli, **more):
+    opened = await editor.request("session/new", cwd=str(cli.workspace), mcpServers=[], **more)
+    return opened["sessionId"], opened
+
+
+async def test_a_prompt_is_answered_while_it_streams(cli, editor):
+    async with cli.model("Good day to you."), editor() as e:
+        about = await e.initialize(**EVERYTHING)
+        assert about["protocolVersion"] == 1
+        assert about["agentCapabilities"]["loadSession"] is True
+        session, opened = await open_session(e, cli)
+        assert opened["modes"]["currentModeId"] == "agent"
+        categories = [each["category"] for each in opened["configOptions"]]
+        assert categories == ["mode", "model", "_approval"]
+        assert (await e.prompt(session, "Hello"))["stopReason"] == "end_turn"
+        assert e.text() == "Good day to you."
+        assert not e.of("user_message_chunk")
+        [title] = e.of("session_info_update")
+        assert title["title"] == "Hello"
+        commands = e.of("available_commands_update")[0]["availableCommands"]
+        assert "continue" in [each["name"] for each in commands]
+
+
+async def test_an_edit_with_permission_and_its_undo_through_the_journal(cli, editor, asks):
+    (cli.workspace / "a.txt").write_text("one\ntwo\n")
+    read = asks("read_file", path="a.txt")
+    edit = asks("edit_file", path="a.txt", old_string="two", new_string="2")
+    async with cli.model(read, edit, "Done."), editor() as e:
+        await e.initialize(**EVERYTHING)
+        session, _ = await open_session(e, cli)
+        assert (await e.prompt(session, "Go"))["stopReason"] == "end_turn"
+        assert (cli.workspace / "a.txt").read_text() == "one\n2\n"
+        [asked] = [params for method, params in e.requests if method.endswith("permission")]
+        assert asked["toolCall"]["content"][-1] == {
+            "type": "diff",
+            "path": str(cli.workspace / "a.txt"),
+            "oldText": "two",
+            "newText": "2",
+        }
+        kinds = [each["kind"] for each in asked["options"]]
+        assert kinds == ["allow_once", "allow_always", "allow_always", "reject_once", "reject_once"]
+        reading, editing = e.calls()
+        assert (reading["kind"], reading["status"]) == ("read", "completed")
+        assert (editing["kind"], editing["status"]) == ("edit", "completed")
+        assert editing["toolCallId"] == asked["toolCall"]["toolCallId"]
+        assert editing["content"][0]["newText"] == "one\n2\n"
+        # The write went through the editor.
+        assert "fs/write_text_file" in [method for method, _ in e.requests]
+    undone = await cli("undo", "--yes")
+    if undone.code == 0:
+        assert (cli.workspace / "a.txt").read_text() == "one\ntwo\n"
+
+
+async def test_the_agent_reads_the_unsaved_buffer_and_its_edit_keeps_it(cli, editor, asks):
+    path = cli.workspace / "a.txt"
+    path.write_text("saved\n")
+    read = asks("read_file", path="a.txt")
+    edit = asks("edit_file", path="a.txt", old_string="typed", new_string="edited")
+    async with cli.model(read, edit, "Done.") as model, editor("--approve", "auto") as e:
+        await e.initialize(**EVERYTHING)
+        e.buffers[str(path)] = "saved\ntyped\n"
+        session, _ = await open_session(e, cli)
+        await e.prompt(session, "Go")
+        assert path.read_text() == "saved\nedited\n"
+        assert "2 | typed" in str(model.requests[1].body)
+
+
+async def test_a_write_does_not_overwrite_unsaved_text_that_the_agent_has_not_seen(
+    cli, editor, asks
+):
+    path = cli.workspace / "a.txt"
+    path.write_text("saved\n")
+    read = asks("read_file", path="a.txt")
+    write = asks("write_file", path="a.txt", content="new\n")
+
+    async with cli.model(read, write, "Done."), editor("--approve", "auto") as e:
+        await e.initialize(**EVERYTHING)
+        session, _ = await open_session(e, cli)
+        await e.wait_for(lambda: e.of("available_commands_update"))
+        number = await e.begin(
+            "session/prompt", sessionId=session, prompt=[{"type": "text", "text": "Go"}]
+        )
+        # The user types after the agent has read the file.
+        await e.wait_for(lambda: any(call["status"] == "completed" for call in e.calls()))
+        e.buffers[str(path)] = "saved\ntyped\n"
+        await e.end(number)
+        writing = e.calls()[-1]
+        assert writing["status"] == "failed"
+        assert "E_STALE" in json.dumps(writing["content"])
+        assert path.read_text() == "saved\n"
+        assert e.buffers[str(path)] == "saved\ntyped\n"
+
+
+@pytest.mark.parametrize("chosen", ["reject_once", "allow_session", "allow_always"])
+async def test_the_choices_of_an_approval(cli, editor, asks, chosen):
+    first = asks("write_file", path="a.txt", content="1")
+    second = asks("write_file", path="a.txt", content="2", id="c2")
+    async with cli.model(first, second, "Done."), editor() as e:
+        await e.initialize()
+        e.permit = lambda params: chosen
+        session, _ = await open_session(e, cli)
+        await e.prompt(session, "Go")
+        asked = [method for method, _ in e.requests]
+        if chosen == "reject_once":
+            assert not (cli.workspace / "a.txt").exists()
+            assert [call["status"] for call in e.calls()] == ["failed", "failed"]
+        else:
+            assert (cli.workspace / "a.txt").read_text() == "2"
+            assert asked == ["session/request_permission"]
+
+
+async def test_a_rejection_with_a_reason_reaches_the_agent(cli, editor, asks):
+    async with cli.model(asks("write_file", path="a.txt", content="1"), "I see."), editor() as e:
+        await e.initialize(elicitation={"form": {}})
+        e.permit = lambda params: "reject_reason"
+        e.fill = lambda params: {"action": "accept", "content": {"reason": "Use b.txt."}}
+        session, _ = await open_session(e, cli)
+        await e.prompt(session, "Go")
+        [call] = e.calls()
+        assert "Use b.txt." in json.dumps(call["content"])
+
+
+async def test_a_cancelled_prompt_ends_with_its_questions(cli, editor, asks):
+    async with cli.model(asks("write_file", path="a.txt", content="1"), "Never."), editor() as e:
+        await e.initialize()
+        e.permit = lambda params: None
+        session, _ = await open_session(e, cli)
+        number = await e.begin(
+            "session/prompt", sessionId=session, prompt=[{"type": "text", "text": "Go"}]
+        )
+        await e.wait_for(lambda: e.requests)
+        await e.notify("session/cancel", sessionId=session)
+        assert (await e.end(number))["stopReason"] == "cancelled"
+        await e.wait_for(lambda: e.cancelled)
+        assert not (cli.workspace / "a.txt").exists()
+
+
+async def test_a_prompt_and_its_cancellation_in_one_packet(cli, editor):
+    async with cli.model("Never."), editor() as e:
+        await e.initialize()
+        session, _ = await open_session(e, cli)
+        prompt = {"sessionId": session, "prompt": [{"type": "text", "text": "Go"}]}
+        lines = [
+            {"jsonrpc": "2.0", "id": 99, "method": "session/prompt", "params": prompt},
+            {"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": session}},
+        ]
+        e._methods[99] = "session/prompt"
+        await e.send_raw(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+        assert (await e.end(99))["stopReason"] == "cancelled"
+
+
+async def test_an_editor_that_dies_in_a_permission_request_approves_nothing(cli, editor, asks):
+    write = asks("write_file", path="new.txt", content="text")
+    async with cli.model(write, "Done."):
+        async with editor() as e:
+            await e.initialize()
+            e.permit = lambda params: None
+            session, _ = await open_session(e, cli)
+            await e.begin(
+                "session/prompt", sessionId=session, prompt=[{"type": "text", "text": "Go"}]
+            )
+            await e.wait_for(lambda: e.requests)
+            await e.stdin.aclose()
+            assert await e.process.wait() == 0
+        assert not (cli.workspace / "new.txt").exists()
+        # The next editor sees the history, and is asked again once the user continues.
+        async with editor() as e:
+            await e.initialize()
+            await e.request(
+                "session/load", sessionId=session, cwd=str(cli.workspace), mcpServers=[]
+            )
+            assert e.text("user_message_chunk") == "Go"
+            assert not e.requests
+            assert (await e.prompt(session, "/continue"))["stopReason"] == "end_turn"
+            assert [method for method, _ in e.requests] == ["session/request_permission"]
+            assert (cli.workspace / "new.txt").read_text() == "text"
+            assert e.text() == "Done."
+
+
+async def test_a_session_after_a_kill_shows_the_same_history(cli, editor, asks):
+    write = asks("write_file", path="a.txt", content="1", text="I write.")
+    async with cli.model(write, "Done.", "Again."):
+        async with editor("--approve", "auto") as e:
+            await e.initialize(**WRITE_ONLY)
+            session, _ = await open_session(e, cli)
+            await e.prompt(session, "Go")
+            text, calls = e.text(), e.calls()
+            e.process.kill()
+            await e.process.wait()
+        async with editor("--approve", "auto") as e:
+            await e.initialize(**WRITE_ONLY)
+            listed = await e.request("session/list", cwd=str(cli.workspace))
+            assert [each["sessionId"] for each in listed["sessions"]] == [session]
+            await e.request(
+                "session/load", sessionId=session, cwd=str(cli.workspace), mcpServers=[]
+            )
+            assert (e.text(), e.text("user_message_chunk")) == (text, "Go")
+            shown = ("toolCallId", "title", "status", "content", "rawInput")
+            assert [[call[key] for key in shown] for call in e.calls()] == [
+                [call[key] for key in shown] for call in calls
+            ]
+            assert (await e.prompt(session, "More"))["stopReason"] == "end_turn"
+            await e.request("session/close", sessionId=session)
+            with pytest.raises(Refused) as refused:
+                await e.prompt(session, "Closed")
+            assert refused.value.code == -32002
+            resumed_from = len(e.updates)
+            await e.request(
+                "session/resume", sessionId=session, cwd=str(cli.workspace), mcpServers=[]
+            )
+            kinds = {each["sessionUpdate"] for each in e.updates[resumed_from:]}
+            assert "user_message_chunk" not in kinds
+            await e.request("session/delete", sessionId=session)
+            assert (await e.request("session/list"))["sessions"] == []
+
+
+async def test_mode_model_and_policy_are_options(cli, editor):
+    async with cli.model("Hello."), editor() as e:
+        await e.initialize()
+        session, _ = await open_session(e, cli)
+        await e.request("session/set_mode", sessionId=session, modeId="ask")
+        await e.wait_for(lambda: e.of("current_mode_update"))
+        result = await e.request(
+            "session/set_config_option", sessionId=session, configId="approve", value="readonly"
+        )
+        values = {each["id"]: each["currentValue"] for each in result["configOptions"]}
+        assert (values["mode"], values["approve"]) == ("ask", "readonly")
+        assert values["model"] == "openai/scripted"
+        for bad in (("approve", "everything"), ("nothing", "x"), ("model", "openai/")):
+            with pytest.raises(Refused) as refused:
+                await e.request(
+                    "session/set_config_option", sessionId=session, configId=bad[0], value=bad[1]
+                )
+            assert refused.value.code == -32602
+        with pytest.raises(Refused):
+            await e.request("session/set_mode", sessionId=session, modeId="nothing")
+
+
+async def test_content_of_all_kinds_reaches_the_model(cli, editor):
+    (cli.workspace / "a.py").write_text("saved = 1\n")
+    png = base64.b64encode(
+        base64.b64decode(
+            "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+        )
+    ).decode()
+    uri = (cli.workspace / "a.py").as_uri()
+    async with cli.model("Seen.") as model, editor() as e:
+        await e.initialize()
+        session, _ = await open_session(e, cli)
+        blocks = [
+            {"type": "text", "text": "Explain "},
+            {"type": "resource", "resource": {"uri": uri, "text": "unsaved = 2\n"}},
+            {"type": "resource", "resource": {"uri": f"{uri}#L1:1", "text": "selected = 3"}},
+            {"type": "resource_link", "uri": "https://example.com/x", "name": "x"},
+            {"type": "image", "mimeType": "image/png", "data": png},
+        ]
+        await e.prompt(session, "", *blocks)
+        sent = str(model.requests[0].body)
+        for text in ("Explain `a.py`", "unsaved = 2", "selected = 3", "https://example.com/x"):
+            assert text in sent
+        with pytest.raises(Refused) as refused:
+            await e.prompt(session, "", {"type": "audio", "data": "", "mimeType": "audio/wav"})
+        assert refused.value.code == -32602
+
+
+async def test_a_question_of_the_agent(cli, editor, asks):
+    question = asks("ask_question", question="Which?", options=["A", "B"])
+    again = asks("ask_question", question="Which now?", options=["A", "B"], id="c2")
+    async with cli.model(question, again, "Thanks.") as model:
+        async with editor() as e:
+            await e.initialize(elicitation={"form": {}})
+            e.fill = lambda params: {"action": "accept", "content": {"answer": "B"}}
+            session, _ = await open_session(e, cli)
+            number = await e.begin(
+                "session/prompt", sessionId=session, prompt=[{"type": "text", "text": "Go"}]
+            )
+            await e.end(number)
+            methods = [method for method, _ in e.requests]
+            assert methods == ["elicitation/create"] * 2
+            assert "B" in str(model.requests[1].body)
+
+
+async def test_a_question_in_an_editor_without_forms(cli, editor, asks):
+    question = asks("ask_question", question="Which?", options=["A", "B"])
+    async with cli.model(question, "Thanks."), editor() as e:
+        await e.initialize()
+        e.permit = lambda params: "B"
+        session, _ = await open_session(e, cli)
+        await e.prompt(session, "Go")
+        [(method, params)] = e.requests
+        assert method == "session/request_permission"
+        assert params["toolCall"]["title"] == "Which?"
+        [call] = e.calls()
+        assert "B" in json.dumps(call["content"])
+
+
+async def test_a_todo_list_is_a_plan(cli, editor, asks):
+    items = [
+        {"id": "1", "content": "Read", "status": "in_progress"},
+        {"id": "2", "content": "Write", "status": "pending"},
+    ]
+    async with cli.model(asks("todo_write", todos=items), "Done."), editor() as e:
+        await e.initialize()
+        session, _ = await open_session(e, cli)
+        await e.prompt(session, "Go")
+        plan = e.of("plan")[0]["entries"]
+        assert [(each["content"], each["status"]) for each in plan] == [
+            ("Read", "in_progress"),
+            ("Write", "pending"),
+        ]
+        assert not e.calls()
+
+
+async def test_additional_directories_can_be_used(cli, editor, asks):
+    other = cli.folder / "other"
+    other.mkdir()
+    (other / "b.txt").write_text("elsewhere\n")
+    read = asks("read_file", path=str(other / "b.txt"))
+    async with cli.model(read, "Done.", read, "Done."), editor() as e:
+        await e.initialize()
+        session, _ = await open_session(e, cli, additionalDirectories=[str(other)])
+        await e.prompt(session, "Go")
+        assert e.calls()[-1]["status"] == "completed"
+        session, _ = await open_session(e, cli)
+        await e.prompt(session, "Go")
+        assert e.calls()[-1]["status"] == "failed"
+        for bad in ("relative", str(cli.folder / "missing")):
+            with pytest.raises(Refused) as refused:
+                await open_session(e, cli, additionalDirectories=[bad])
+            assert refused.value.code == -32602
+
+
+@pytest.mark.parametrize("version", [0, 2, 65535])
+async def test_other_versions_of_the_protocol_get_ours(cli, editor, version):
+    async with cli.model("Hello."), editor() as e:
+        assert (await e.initialize(version))["protocolVersion"] == 1
+
+
+async def test_requests_out_of_order_are_refused(cli, editor):
+    async with cli.model("Hello."), editor() as e:
+        with pytest.raises(Refused) as refused:
+            await open_session(e, cli)
+        assert refused.value.code == -32600
+        await e.notify("session/cancel", sessionId="none")
+        await e.initialize()
+        for method in ("session/prompt", "session/load", "session/close", "session/delete"):
+            params = {"sessionId": "none"}
+            if method == "session/prompt":
+                params["prompt"] = []
+            if method == "session/load":
+                params |= {"cwd": str(cli.workspace), "mcpServers": []}
+            with pytest.raises(Refused) as refused:
+                await e.request(method, **params)
+            assert refused.value.code == -32002
+        with pytest.raises(Refused) as refused:
+            await e.request("session/fork", sessionId="none")
+        assert refused.value.code == -32601
+        session, _ = await open_session(e, cli)
+        assert (await e.prompt(session, "Hello"))["stopReason"] == "end_turn"
+
+
+async def test_garbage_between_messages(cli, editor):
+    async with cli.model("Hello."), editor() as e:
+        await e.send_raw(b"garbage\n\xff\xfe\n[]\n{}\n\n")
+        e._methods[None] = "garbage"
+        await e.initialize()
+        errors = [each["error"]["code"] for each in e.raw if each.get("id") is None]
+        assert errors == [-32700, -32700, -32600, -32600]
+        session, _ = await open_session(e, cli)
+        assert (await e.prompt(session, "Hello"))["stopReason"] == "end_turn"
+
+
+async def test_without_a_model_the_editor_asks_for_a_login(cli, editor):
+    cli.env |= {"HILUM_MODEL": ""}
+    async with editor() as e:
+        about = await e.initialize(auth={"terminal": True})
+        assert [each["id"] for each in about["authMethods"]] == ["hilum-setup", "hilum-key"]
+        for request in (
+            open_session(e, cli),
+            e.request("authenticate", methodId="hilum-key"),
+        ):
+            with pytest.raises(Refused) as refused:
+                await request
+            assert refused.value.code == -32000
+        await e.request("logout")
+        # The session that could not be used is gone.
+        assert (await e.request("session/list"))["sessions"] == []
+
+
+async def test_a_command_runs_in_the_sandbox_and_its_output_is_shown(cli, editor, asks):
+    command = asks("run_terminal_cmd", command="echo one; echo two")
+    async with cli.model(command, "Done."), editor() as e:
+        await e.initialize(**EVERYTHING)
+        session, _ = await open_session(e, cli)
+        await e.prompt(session, "Go")
+        [call] = e.calls()
+        assert (call["kind"], call["title"]) == ("execute", "echo one; echo two")
+        assert "one\\ntwo" in json.dumps(call["content"])
+        assert not [method for method, _ in e.requests if method.startswith("terminal/")]
+
+
+async def test_a_plan_is_carried_out_after_the_users_decision(cli, editor):
+    async with cli.model("1. Do it.", "Carried out."), editor("--mode", "plan") as e:
+        await e.initialize()
+        session, _ = await open_session(e, cli)
+        assert (await e.prompt(session, "Plan it"))["stopReason"] == "end_turn"
+        [(method, params)] = e.requests
+        assert params["toolCall"]["title"] == "Carry out this plan?"
+        assert "Do it" in json.dumps(params["toolCall"]["content"])
+        assert e.text().endswith("Carried out.")
+        assert e.of("current_mode_update")[-1]["currentModeId"] == "agent"

@@ -1,0 +1,116 @@
+"""A client that is built with the Python SDK of the protocol; run as a script.
+
+Usage: acp_sdk_client.py WORKSPACE. It drives a whole session of ``hilum acp``: an edit of an unsaved
+buffer with permission, a command, a cancelled prompt, a kill, and a reload. It prints what it saw as
+JSON.
+"""
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+
+import acp
+from acp import schema
+
+
+class Editor(acp.Client):
+    """An editor that records what it gets and allows each call once."""
+
+    def __init__(self):
+        self.texts = []
+        self.users = []
+        self.calls = {}
+        self.asked = []
+        self.written = []
+        self.buffers = {}
+        self.waits = False
+        self.was_asked = asyncio.Event()
+
+    async def session_update(self, session_id, update, **more):
+        kind = update.session_update
+        if kind == "agent_message_chunk":
+            self.texts.append(update.content.text)
+        elif kind == "user_message_chunk":
+            self.users.append(update.content.text)
+        elif kind in ("tool_call", "tool_call_update"):
+            call = self.calls.setdefault(update.tool_call_id, {})
+            call.update(update.model_dump(exclude_none=True, include={"kind", "status", "title"}))
+
+    async def request_permission(self, session_id, tool_call, options, **more):
+        self.asked.append([option.name for option in options])
+        self.was_asked.set()
+        if self.waits:
+            await asyncio.sleep(3600)
+        [once] = [option for option in options if option.kind == "allow_once"]
+        outcome = schema.AllowedOutcome(outcome="selected", option_id=once.option_id)
+        return schema.RequestPermissionResponse(outcome=outcome)
+
+    async def read_text_file(self, session_id, path, line=None, limit=None, **more):
+        if path in self.buffers:
+            return schema.ReadTextFileResponse(content=self.buffers[path])
+        if not Path(path).is_file():
+            raise acp.RequestError.resource_not_found(path)
+        return schema.ReadTextFileResponse(content=Path(path).read_text())
+
+    async def write_text_file(self, session_id, path, content, **more):
+        self.written.append(path)
+        self.buffers.pop(path, None)
+        Path(path).write_text(content)
+
+    def on_connect(self, conn):
+        pass
+
+
+def spawn(editor):
+    # Without an environment, the SDK passes only a few variables on.
+    return acp.spawn_agent_process(
+        editor, sys.executable, "-m", "hilum", "acp", env=dict(os.environ)
+    )
+
+
+async def initialize(agent):
+    files = schema.FileSystemCapabilities(read_text_file=True, write_text_file=True)
+    abilities = schema.ClientCapabilities(fs=files, terminal=True)
+    await agent.initialize(protocol_version=acp.PROTOCOL_VERSION, client_capabilities=abilities)
+
+
+async def main(workspace):
+    editor = Editor()
+    path = str(Path(workspace) / "a.txt")
+    editor.buffers[path] = "saved\ntyped\n"
+    seen = {}
+    async with spawn(editor) as (agent, process):
+        await initialize(agent)
+        session = (await agent.new_session(cwd=workspace, mcp_servers=[])).session_id
+        ended = await agent.prompt(session_id=session, prompt=[acp.text_block("Edit it")])
+        seen["stop"] = ended.stop_reason
+        editor.waits = True
+        editor.was_asked.clear()
+        prompt = asyncio.ensure_future(
+            agent.prompt(session_id=session, prompt=[acp.text_block("Write more")])
+        )
+        await editor.was_asked.wait()
+        await agent.cancel(session_id=session)
+        seen["cancelled"] = (await prompt).stop_reason
+        seen["calls"] = list(editor.calls.values())
+        seen["texts"] = "".join(editor.texts)
+        seen["asked"] = editor.asked
+        seen["written"] = editor.written
+        process.kill()
+        await process.wait()
+    again = Editor()
+    async with spawn(again) as (agent, _):
+        await initialize(agent)
+        listed = await agent.list_sessions(cwd=workspace)
+        seen["listed"] = [each.session_id for each in listed.sessions] == [session]
+        await agent.load_session(cwd=workspace, session_id=session, mcp_servers=[])
+        seen["users"] = again.users
+        seen["reloaded"] = list(again.calls.values())
+        ended = await agent.prompt(session_id=session, prompt=[acp.text_block("Again")])
+        seen["again"] = ended.stop_reason
+    print(json.dumps(seen))
+
+
+asyncio.run(main(sys.argv[1]))
