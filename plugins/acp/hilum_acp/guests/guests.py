@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import trio
 from hilum import Agent, Call, HilumError, ModelError, Output, Tool, hookimpl, tool
-from hilum.events import RunEnded
+from hilum.events import CallDone, RunEnded
 from hilum.messages import (
     AssistantMessage,
     Image,
@@ -194,9 +194,14 @@ class Guests:
             guest.start_prompt([*_to_content(texts or ["Continue."]), *images])
 
     async def follow_events(self) -> None:
-        """End the process of each guest whose run has ended."""
+        """Answer guests as soon as a call has ended, and end the guests whose run has ended."""
         async for event in self.session.events(self.session.journal.last):
-            if isinstance(event, RunEnded):
+            if isinstance(event, CallDone):
+                # The round may contain calls that wait for the guest, so its end is too late.
+                guest = self._running.get(event.agent)
+                if guest is not None:
+                    guest.client.settle([event.result])
+            elif isinstance(event, RunEnded):
                 guest = self._running.pop(event.agent, None)
                 if guest is not None:
                     self._nursery.start_soon(guest.stop)
