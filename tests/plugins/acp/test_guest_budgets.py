@@ -70,7 +70,7 @@ async def test_a_call_that_the_guest_breaks_off_counts_all_the_same(open_guest):
         return answer("word " * 2_000, used=5_000)
 
     code = """
-address = os.environ["HILUM_MODEL_URL"].rpartition("/")[2].split(":")
+address = os.environ["GUEST_MODEL_URL"].rpartition("/")[2].split(":")
 connection = socket.create_connection((address[0], int(address[1])))
 body = json.dumps({"model": "m", "stream": True, "messages": [{"role": "user", "content": "Hi"}]})
 connection.sendall((
@@ -89,7 +89,7 @@ time.sleep(0.3)
 
 async def test_garbage_on_the_port_of_the_proxy_harms_nothing(open_guest):
     code = """
-address = os.environ["HILUM_MODEL_URL"].rpartition("/")[2].split(":")
+address = os.environ["GUEST_MODEL_URL"].rpartition("/")[2].split(":")
 for data in (b"", b"\\x00" * 100, b"GET", b"POST / HTTP/1.1\\r\\nContent-Length: x\\r\\n\\r\\n"):
     connection = socket.create_connection((address[0], int(address[1])))
     connection.sendall(data)

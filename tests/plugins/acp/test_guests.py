@@ -1,6 +1,7 @@
 """Other agents as workers: what they ask of their client goes through hilum's tools and rules."""
 
 import json
+import sys
 
 import hilum_plan
 import pytest
@@ -8,6 +9,7 @@ import trio
 from hilum import FileHistory, UsageError
 from hilum.events import ApprovalAsked, CallDone, CallStarted, ModelAnswered, PluginEvent
 from hilum.messages import Thinking
+from hilum.testing import say, use
 from hilum.trust import TrustedFolders
 from hilum_agents.runs import Runs
 from hilum_view import Card, SessionView
@@ -96,6 +98,40 @@ async def test_a_guest_whose_last_act_is_a_call_has_answered_before(open_guest):
         assert result["text"] == "All done."
         result = await guest.run(["think", "Nothing to say."])
         assert result["text"] == "The program has ended its work without an answer."
+
+
+async def test_a_guest_may_ask_for_files_while_its_own_tool_calls_run(open_guest):
+    code = """
+client.update("tool_call", toolCallId="1", title="Edit", kind="edit", status="in_progress")
+path = os.path.abspath("a.txt")
+for number in range(3):
+    text, _ = client.request("fs/read_text_file", path=path)
+    client.request("fs/write_text_file", path=path, content=f"{text['content']}{number}")
+client.update("tool_call_update", toolCallId="1", status="completed")
+print(client.permission("1", "Again", "edit", locations=[{"path": path}]))
+"""
+    async with open_guest("bypassing", files={"a.txt": "-"}) as guest:
+        result = await guest.execute(code)
+        assert result["text"] == "True\n"
+        assert (guest.bench.workspace / "a.txt").read_text() == "-012"
+
+
+async def test_hilum_itself_works_as_a_guest(open_guest):
+    command = [sys.executable, "-m", "hilum", "acp", "--model", "openai/priced"]
+    answers = [
+        use("read_file", path="a.txt"),
+        use("edit_file", path="a.txt", old_string="old", new_string="new"),
+        say("Done by another hilum."),
+    ]
+    async with open_guest(command, script=answers, files={"a.txt": "old\n"}) as guest:
+        result = await guest.prompt("Change old to new in a.txt.")
+        assert result["status"] == "completed", result["error"]
+        assert result["text"] == "Done by another hilum."
+        assert (guest.bench.workspace / "a.txt").read_text() == "new\n"
+        # The inner hilum wrote through the outer one, whose models it used.
+        assert "write_file" in tools(guest)
+        assert guest.models.count == 3
+        assert result["usage"]["total"] > 0
 
 
 # --- files ----------------------------------------------------------------------------------------
@@ -311,7 +347,3 @@ async def test_without_the_plugin_no_other_model_works_in_place_of_the_program(
         guest.bench.kernel.router.providers.pop("guest")
         with pytest.raises(UsageError, match="no plugin can run it"):
             await guest.run(["say", "x"])
-
-
-def notes(guest, name):
-    return [event.data for event in guest.bench.of(PluginEvent) if event.name == name]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hilum_agents.definitions.definition import Definition
     from hilum_guard import Guard
 
-KEY_VARIABLES = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "HILUM_MODEL_KEY")
+KEY_VARIABLES = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GUEST_MODEL_KEY")
 """Variables that look like secrets, but contain only what the proxy accepts in place of a key."""
 
 
@@ -54,7 +54,7 @@ def make_command(
     runner = definition.runner
     assert runner is not None
     url = f"http://127.0.0.1:{port}"
-    names = {"HILUM_MODEL_URL": url, "HILUM_MODEL_KEY": token, "HILUM_MODEL": model}
+    names = {"GUEST_MODEL_URL": url, "GUEST_MODEL_KEY": token, "GUEST_MODEL": model}
     home = find_home(definition)
     env = {
         **names,

@@ -23,7 +23,7 @@ def call_model(text, key=None, stream=True, path="/v1/chat/completions", model="
     if stream:
         body["stream"] = True
     request = urllib.request.Request(
-        os.environ["HILUM_MODEL_URL"] + path,
+        os.environ["GUEST_MODEL_URL"] + path,
         data=json.dumps(body).encode(),
         headers={
             "content-type": "application/json",
