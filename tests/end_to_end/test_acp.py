@@ -2,8 +2,10 @@
 
 import base64
 import json
+import sys
 
 import pytest
+import trio
 from acp_editor import EVERYTHING, Refused, open_editor
 
 WRITE_ONLY = {"fs": {"readTextFile": True, "writeTextFile": True}}
@@ -63,9 +65,9 @@ async def test_an_edit_with_permission_and_its_undo_through_the_journal(cli, edi
         assert editing["content"][0]["newText"] == "one\n2\n"
         # The write went through the editor.
         assert "fs/write_text_file" in [method for method, _ in e.requests]
-    undone = await cli("undo", "--yes")
-    if undone.code == 0:
-        assert (cli.workspace / "a.txt").read_text() == "one\ntwo\n"
+    undone = await cli("undo")
+    assert undone.code == 0, undone.err
+    assert (cli.workspace / "a.txt").read_text() == "one\ntwo\n"
 
 
 async def test_the_agent_reads_the_unsaved_buffer_and_its_edit_keeps_it(cli, editor, asks):
@@ -80,6 +82,10 @@ async def test_the_agent_reads_the_unsaved_buffer_and_its_edit_keeps_it(cli, edi
         await e.prompt(session, "Go")
         assert path.read_text() == "saved\nedited\n"
         assert "2 | typed" in str(model.requests[1].body)
+    # The undo restores what the user had typed, and not the older saved text.
+    undone = await cli("undo")
+    assert undone.code == 0, undone.err
+    assert path.read_text() == "saved\ntyped\n"
 
 
 async def test_a_write_does_not_overwrite_unsaved_text_that_the_agent_has_not_seen(
@@ -283,18 +289,13 @@ async def test_content_of_all_kinds_reaches_the_model(cli, editor):
 async def test_a_question_of_the_agent(cli, editor, asks):
     question = asks("ask_question", question="Which?", options=["A", "B"])
     again = asks("ask_question", question="Which now?", options=["A", "B"], id="c2")
-    async with cli.model(question, again, "Thanks.") as model:
-        async with editor() as e:
-            await e.initialize(elicitation={"form": {}})
-            e.fill = lambda params: {"action": "accept", "content": {"answer": "B"}}
-            session, _ = await open_session(e, cli)
-            number = await e.begin(
-                "session/prompt", sessionId=session, prompt=[{"type": "text", "text": "Go"}]
-            )
-            await e.end(number)
-            methods = [method for method, _ in e.requests]
-            assert methods == ["elicitation/create"] * 2
-            assert "B" in str(model.requests[1].body)
+    async with cli.model(question, again, "Thanks.") as model, editor() as e:
+        await e.initialize(elicitation={"form": {}})
+        e.fill = lambda params: {"action": "accept", "content": {"answer": "B"}}
+        session, _ = await open_session(e, cli)
+        await e.prompt(session, "Go")
+        assert [method for method, _ in e.requests] == ["elicitation/create"] * 2
+        assert "B" in str(model.requests[1].body)
 
 
 async def test_a_question_in_an_editor_without_forms(cli, editor, asks):
@@ -421,8 +422,81 @@ async def test_a_plan_is_carried_out_after_the_users_decision(cli, editor):
         await e.initialize()
         session, _ = await open_session(e, cli)
         assert (await e.prompt(session, "Plan it"))["stopReason"] == "end_turn"
-        [(method, params)] = e.requests
+        [(_, params)] = e.requests
         assert params["toolCall"]["title"] == "Carry out this plan?"
         assert "Do it" in json.dumps(params["toolCall"]["content"])
         assert e.text().endswith("Carried out.")
         assert e.of("current_mode_update")[-1]["currentModeId"] == "agent"
+
+
+SERVER = """
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    if message.get("method") == "initialize":
+        result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
+                  "serverInfo": {"name": "s", "version": "1"}}
+    elif message.get("method") == "tools/list":
+        tool = {"name": "work", "description": "Work.", "inputSchema": {"type": "object"}}
+        result = {"tools": [tool]}
+    elif message.get("method") == "tools/call":
+        result = {"content": [{"type": "text", "text": "worked for the editor"}]}
+    else:
+        continue
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+"""
+
+
+@pytest.mark.parametrize("is_trusted", [True, False])
+async def test_servers_of_the_editor_start_like_those_of_the_project(cli, editor, asks, is_trusted):
+    """Only in a trusted folder, and only once the user has approved them."""
+    (cli.workspace / "server.py").write_text(SERVER)
+    if is_trusted:
+        await cli("trust")
+    server = {"name": "s", "command": sys.executable, "args": ["server.py"], "env": []}
+    find = asks("find_tools", query="work")
+    work = asks("call_tool", name="s__work", arguments={}, id="c2")
+    decisions = cli.folder / "config" / "mcp.toml"
+
+    async def find_once_approved():
+        while is_trusted and not decisions.exists():  # noqa: ASYNC110  (another process writes it)
+            await trio.sleep(0.01)
+        # No event tells when the session has the approved server.
+        await trio.sleep(0.5)
+        return find
+
+    answers = ["Hello.", find_once_approved, work, "Done."]
+    async with cli.model(*answers), editor("--approve", "auto") as e:
+        await e.initialize(elicitation={"form": {}})
+        answered = []
+
+        def fill(params):
+            answered.append(params["message"])
+            return {"action": "accept", "content": {"answer": "Yes, start it"}}
+
+        e.fill = fill
+        opened = await e.request("session/new", cwd=str(cli.workspace), mcpServers=[server])
+        session = opened["sessionId"]
+        await e.prompt(session, "Hello")
+        if is_trusted:
+            await e.wait_for(lambda: answered)
+            assert answered[0].startswith("Your editor wants to start a program")
+        await e.prompt(session, "Work")
+        assert ("worked for the editor" in json.dumps(e.calls())) == is_trusted
+        assert bool(answered) == is_trusted
+        bad = {"name": "s", "command": "x", "args": [], "env": [{"name": "A", "value": 1}]}
+        await e.send_raw(
+            json.dumps(
+                {
+                    "jsonrpc": "2.0",
+                    "id": 77,
+                    "method": "session/new",
+                    "params": {"cwd": str(cli.workspace), "mcpServers": [bad]},
+                }
+            ).encode()
+            + b"\n"
+        )
+        e._methods[77] = "session/new"
+        with pytest.raises(Refused) as refused:
+            await e.end(77)
+        assert refused.value.code == -32602

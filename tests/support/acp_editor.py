@@ -256,7 +256,7 @@ class Editor:
             result = {"content": text}
         elif method == "fs/write_text_file":
             self.buffers.pop(params["path"], None)
-            Path(params["path"]).write_text(params["content"], newline="")
+            await trio.Path(params["path"]).write_text(params["content"], newline="")
             result = {}
         else:
             raise AssertionError(method)

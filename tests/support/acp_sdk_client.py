@@ -15,6 +15,14 @@ import acp
 from acp import schema
 
 
+def read(path):
+    return Path(path).read_text() if Path(path).is_file() else None
+
+
+def write(path, content):
+    Path(path).write_text(content)
+
+
 class Editor(acp.Client):
     """An editor that records what it gets and allows each call once."""
 
@@ -50,14 +58,15 @@ class Editor(acp.Client):
     async def read_text_file(self, session_id, path, line=None, limit=None, **more):
         if path in self.buffers:
             return schema.ReadTextFileResponse(content=self.buffers[path])
-        if not Path(path).is_file():
+        text = read(path)
+        if text is None:
             raise acp.RequestError.resource_not_found(path)
-        return schema.ReadTextFileResponse(content=Path(path).read_text())
+        return schema.ReadTextFileResponse(content=text)
 
     async def write_text_file(self, session_id, path, content, **more):
         self.written.append(path)
         self.buffers.pop(path, None)
-        Path(path).write_text(content)
+        write(path, content)
 
     def on_connect(self, conn):
         pass

@@ -7,7 +7,7 @@ import hilum_plan
 import pytest
 import trio
 from hilum import FileHistory, UsageError
-from hilum.events import ApprovalAsked, CallDone, CallStarted, ModelAnswered, PluginEvent
+from hilum.events import ApprovalAsked, CallDone, CallStarted, ModelAnswered
 from hilum.messages import Thinking
 from hilum.testing import say, use
 from hilum.trust import TrustedFolders
@@ -130,6 +130,7 @@ async def test_hilum_itself_works_as_a_guest(open_guest):
         assert (guest.bench.workspace / "a.txt").read_text() == "new\n"
         # The inner hilum wrote through the outer one, whose models it used.
         assert "write_file" in tools(guest)
+        assert not guest.bench.result("write_file").code
         assert guest.models.count == 3
         assert result["usage"]["total"] > 0
 

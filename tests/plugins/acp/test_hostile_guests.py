@@ -2,7 +2,6 @@
 
 import os
 import sys
-from pathlib import Path
 
 import pytest
 import trio
@@ -53,7 +52,7 @@ with contextlib.suppress(OSError):
         assert not (tmp_path / "outside").exists()
         assert not (tmp_path / "through").exists()
         assert not (tmp_path / "cache" / "hilum" / "guests" / "escaped").exists()
-        assert not Path("/etc/hilum-x").exists()
+        assert not await trio.Path("/etc/hilum-x").exists()
 
 
 async def test_a_guest_has_a_home_of_its_own_that_lasts(open_guest, tmp_path):
