@@ -110,9 +110,14 @@ class GuestAction:
         """Whether the guest says that the call is running or has ended."""
         return self.status != "pending"
 
-    def to_report(self) -> dict[str, Any]:
-        """Return the arguments of the call that shows this one."""
-        return {"action": self.id, "title": self.title or self.kind, "kind": self.kind}
+    def to_report(self, number: int) -> dict[str, Any]:
+        """Return the arguments of the call that shows this one.
+
+        Args:
+            number: A number that makes the call differ from others that show the same.
+        """
+        title = self.title or self.kind
+        return {"action": self.id, "title": title, "kind": self.kind, "number": number}
 
     def to_question(self, root: str) -> tuple[str, dict[str, Any]]:
         """Return the tool and the arguments of the call that asks whether this one may run.

@@ -252,7 +252,7 @@ class GuestClient:
             if action.shown or action.reported or not action.has_started:
                 continue
             action.shown = True
-            taken.append(self._make_call(REPORT, action.to_report()))
+            taken.append(self._make_call(REPORT, action.to_report(self._count)))
         self._output = self._later_output
         self._later_output = []
         self.interrupted = trio.Event()
@@ -260,7 +260,8 @@ class GuestClient:
 
     def make_wait(self) -> ToolCall:
         """Return a call that waits until the guest has something new."""
-        return self._make_call(WAIT, {})
+        # The number keeps the loop from taking the call for a repetition without progress.
+        return self._make_call(WAIT, {"number": self._count})
 
     def has_calls(self) -> bool:
         """Return whether hilum has to run calls for the guest."""

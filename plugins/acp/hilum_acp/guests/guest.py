@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hilum import Agent, Process
     from hilum_agents.definitions.definition import Definition
 
-START_TIMEOUT = 120.0  # seconds until a guest has opened a session; some download themselves first
+START_TIMEOUT = 100.0  # seconds until a guest has opened a session; some download themselves first
 STOP_TIMEOUT = 2.0  # seconds that a guest has to end its work before it is killed
 TERM_TIMEOUT = 1.0  # seconds between SIGTERM and SIGKILL
 EXIT_TIMEOUT = 1.0  # seconds between the end of a guest's output and its exit
@@ -92,11 +92,12 @@ class Guest:
                     is_started = True
                     task_status.started()
                     await self._wait_for_end(running)
-        except* (HilumError, GuestFailed) as group:
+        # Whatever a guest causes must end only this guest, and not the session's plugin.
+        except* Exception as group:
             error = _find_first(group)
             if not is_started:
                 raise self._start_error(error) from None
-            self.client.fail(str(error))
+            self.client.fail(f"{type(error).__name__}: {error}")
         finally:
             self.client.fail("It has ended.")
             self.ended.set()
@@ -226,6 +227,10 @@ class Guest:
         terminal.command = command
         terminal.started = True
         self._nursery.start_soon(terminal.run, self.agent.session.processes, folder)
+
+    def abort(self) -> None:
+        """End the guest's process without waiting."""
+        self._scope.cancel()
 
     async def stop(self) -> None:
         """Let the guest end its work, and then end its process with all child processes."""

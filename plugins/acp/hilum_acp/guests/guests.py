@@ -21,7 +21,7 @@ from hilum.messages import (
     ToolMessage,
     UserMessage,
 )
-from hilum.models import Chunk, Done, Request, TextChunk, ThinkingChunk
+from hilum.models import Chunk, Done, KeepAlive, Request, TextChunk, ThinkingChunk
 from hilum_agents import Agents
 from hilum_agents.guest_models import MODEL_PROVIDER
 
@@ -38,6 +38,9 @@ QUIET_TIMEOUT = 10.0
 IDLE_TIMEOUT = 300.0
 """Seconds without any sign of life after which a guest counts as hanging."""
 WAIT_TIMEOUT = 3_600.0  # seconds
+SIGN_SECONDS = 2.0
+MAX_ANSWER = 3_000_000
+"""Characters that a guest may say without a pause; the loop ends longer answers of any model."""
 NO_ANSWER = "The program has ended its work without an answer."
 MAX_TRANSCRIPT = 40_000
 """Characters of an earlier conversation that a new process receives."""
@@ -69,10 +72,17 @@ class Guests:
         Raises:
             ModelError: The guest cannot start or cannot continue.
         """
-        agent = self.session.agents[request.agent]
+        agent = self.session.agents.get(request.agent)
+        if agent is None:
+            raise ModelError(
+                "Another program can work only as an agent of a session.", kind="request"
+            )
         guest = self._running.get(agent.name)
         if guest is None or guest.ended.is_set():
-            guest = await self._start(agent)
+            guest = await self._create(agent)
+            async with aclosing(self._start(guest)) as signs:
+                async for sign in signs:
+                    yield sign
             self._begin_conversation(guest, request.messages)
         else:
             self._continue_conversation(guest, request.messages[guest.read :])
@@ -88,9 +98,15 @@ class Guests:
         """Yield what the guest says, until hilum has to do something or the guest is done."""
         client = guest.client
         model = f"{MODEL_PROVIDER}/{guest.definition.name}"
+        quiet_timeout = min(QUIET_TIMEOUT, self.session.options.silence / 2)
+        size = 0
         while True:
             client.changed = trio.Event()
             for kind, text in client.take_output():
+                size += len(text)
+                if size > MAX_ANSWER:
+                    client.fail(f"It said more than {MAX_ANSWER:,} characters without a pause.")
+                    break
                 if kind == "text":
                     guest.last_text = text if text.strip() else guest.last_text
                     yield TextChunk(text)
@@ -121,27 +137,47 @@ class Guests:
                 guest.start_prompt(_to_content(guest.later))
                 guest.later = []
                 continue
-            with trio.move_on_after(QUIET_TIMEOUT) as quiet:
+            with trio.move_on_after(quiet_timeout) as quiet:
                 await client.changed.wait()
             if quiet.cancelled_caught:
                 yield Done(AssistantMessage((*parts, client.make_wait()), model, "calls"))
                 return
 
-    async def _start(self, agent: Agent) -> Guest:
-        """Start the guest of an agent.
+    async def _create(self, agent: Agent) -> Guest:
+        from hilum_acp.guests.guest import Guest  # with the first guest, for a fast start of hilum
+
+        return Guest(agent, await self._find_definition(agent))
+
+    async def _start(self, guest: Guest) -> AsyncGenerator[Chunk, None]:
+        """Start a guest, and yield signs of life until it is ready.
 
         Raises:
             ModelError: The guest cannot start.
         """
-        from hilum_acp.guests.guest import Guest  # with the first guest, for a fast start of hilum
+        is_ready = trio.Event()
+        problems: list[HilumError] = []
 
-        guest = Guest(agent, await self._find_definition(agent))
+        async def start() -> None:
+            try:
+                await self._nursery.start(guest.run)
+            except HilumError as error:
+                problems.append(error)
+            is_ready.set()
+
+        self._nursery.start_soon(start)
         try:
-            await self._nursery.start(guest.run)
-        except HilumError as error:
+            while not is_ready.is_set():
+                with trio.move_on_after(SIGN_SECONDS):
+                    await is_ready.wait()
+                # Some programs download themselves first, and a model must not seem silent.
+                yield KeepAlive()
+        finally:
+            if not is_ready.is_set():
+                guest.abort()
+        if problems:
+            error = problems[0]
             raise ModelError(error.message, kind="request", hint=error.hint) from error
-        self._running[agent.name] = guest
-        return guest
+        self._running[guest.agent.name] = guest
 
     async def _find_definition(self, agent: Agent) -> Definition:
         """Return the file of an agent, as the user trusted it when the run began."""
@@ -225,20 +261,20 @@ class Guests:
 
     @tool(risk="read", effect="idempotent", timeout=WAIT_TIMEOUT)
     async def guest_report(
-        self, call: Call, action: str, title: str, kind: str = "other"
+        self, call: Call, action: str, title: str, kind: str = "other", number: int = 0
     ) -> Output:
         """Show what the program does by itself, as far as it reports it."""
         return await self._show(call, action)
 
     @tool(risk="read", effect="idempotent", timeout=WAIT_TIMEOUT)
-    async def guest_wait(self, call: Call) -> Output:
+    async def guest_wait(self, call: Call, number: int = 0) -> Output:
         """Wait until the program says or does something."""
         client = self._find(call).client
         while True:
             with trio.move_on_after(QUIET_TIMEOUT) as quiet:
                 await client.changed.wait()
             if not quiet.cancelled_caught:
-                return Output("The program continues.", changed=True)
+                return Output("The program continues.")
             self._check_idle(call)
 
     @tool(risk="execute", effect="once", timeout=WAIT_TIMEOUT)

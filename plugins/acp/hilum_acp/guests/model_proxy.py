@@ -13,6 +13,7 @@ whatever it reports about itself.
 from __future__ import annotations
 
 import hmac
+import logging
 import secrets
 import socket
 from collections.abc import Callable, Mapping
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from hilum import Agent
     from hilum_models.answer_builder import Reader
 
+_logger = logging.getLogger("hilum.acp")
 MAX_CONNECTIONS = 32
 MAX_BODY = 64 << 20  # bytes; requests contain images and whole conversations
 MAX_ERROR = 1 << 20  # bytes of an error of the provider
@@ -103,9 +105,10 @@ class ModelProxy:
             try:
                 async with stream:
                     await _Connection(self, stream).run()
-            except (trio.BrokenResourceError, trio.ClosedResourceError, h11.ProtocolError):
-                # The program closed the connection, or does not speak HTTP.
-                pass
+            except Exception as error:
+                # The program closed the connection, does not read or does not speak HTTP. Nothing
+                # that it does may end the proxy.
+                _logger.debug("A connection of a guest ended: %r", error)
             finally:
                 limiter.release()
 
