@@ -49,15 +49,15 @@ class GuestBench:
         """Everything that the guest said, also between calls."""
         return "".join(event.message.text for event in self.bench.of(ModelAnswered))
 
-    async def prompt(self, text, agent="guest"):
-        identity = await self.start(text, agent)
+    async def prompt(self, text, agent="guest", **options):
+        identity = await self.start(text, agent, **options)
         return await self.bench.session.plugin(Runs).wait(identity)
 
-    async def start(self, text, agent="guest"):
+    async def start(self, text, agent="guest", **options):
         """Start the agent without waiting; return the id of its job."""
         found = self.bench.session.plugin(Runs)
         definition, profile = await found.prepare(agent)
-        return found.begin(profile, text, definition=definition)
+        return found.begin(profile, text, definition=definition, **options)
 
 
 def write_agent(folder, command, front="", name="guest", model="openai/priced"):

@@ -6,7 +6,7 @@ import sys
 import hilum_plan
 import pytest
 import trio
-from hilum import FileHistory, UsageError
+from hilum import FileHistory, UsageError, hookimpl
 from hilum.events import ApprovalAsked, CallDone, CallStarted, ModelAnswered
 from hilum.messages import Thinking
 from hilum.testing import say, use
@@ -133,6 +133,72 @@ async def test_hilum_itself_works_as_a_guest(open_guest):
         assert not guest.bench.result("write_file").code
         assert guest.models.count == 3
         assert result["usage"]["total"] > 0
+
+
+async def test_a_new_process_receives_the_conversation_so_far(open_guest):
+    async with open_guest("bypassing") as guest:
+        await guest.prompt("My name is Ada.", keep=True)
+        result = await guest.prompt("#begin\nprint('Ada' in prompt)", keep=True)
+        assert result["text"] == "True\n"
+
+
+async def test_what_the_user_sends_meanwhile_reaches_the_guest_after_its_work(open_guest):
+    code = """#begin
+client.say("begun")
+while not os.path.exists("go"):
+    time.sleep(0.01)
+"""
+    async with open_guest("bypassing") as guest:
+        job = await guest.start(code, keep=True)
+        await wait_for_text(guest, "begun")
+        await guest.bench.session.steer("Stop there.", agent="guest")
+        (guest.bench.workspace / "go").write_text("")
+        await guest.bench.session.plugin(Runs).wait(job)
+        assert guest.said.endswith("I was told: Stop there.")
+
+
+async def wait_for_text(guest, text):
+    with trio.fail_after(20):
+        async for item in guest.bench.session.events(0, deltas=True):
+            if getattr(item, "text", "") == text:
+                return
+
+
+class Editor:
+    """An editor with a buffer that is not saved, as a plugin object of a session."""
+
+    can_write_in_editor = True
+
+    def __init__(self):
+        self.buffers = {}
+
+    async def read_in_editor(self, path):
+        return self.buffers.get(path.name)
+
+    async def write_in_editor(self, path, text):
+        self.buffers[path.name] = text
+        path.write_text(text)
+        return True
+
+    @hookimpl
+    def open_session(self, session):
+        return self
+
+
+async def test_a_guest_reads_text_that_is_not_saved_and_never_overwrites_it_unread(open_guest):
+    editor = Editor()
+    editor.buffers["a.txt"] = "unsaved\n"
+    async with open_guest("courteous", plugins=(editor,), files={"a.txt": "saved\n"}) as guest:
+        await guest.run(["read", "a.txt"], ["say", "|"])
+        assert guest.said.startswith("read: unsaved\n")
+        code = json.dumps([["read", "a.txt"], ["wait", "go"], ["write", "a.txt", "mine\n"]])
+        job = await guest.start(code)
+        await guest.bench.wait_for(CallDone, lambda done: done.agent.endswith(job))
+        editor.buffers["a.txt"] = "typed meanwhile\n"
+        (guest.bench.workspace / "go").write_text("")
+        await guest.bench.session.plugin(Runs).wait(job)
+        assert "write: E_STALE" in guest.said
+        assert editor.buffers["a.txt"] == "typed meanwhile\n"
 
 
 # --- files ----------------------------------------------------------------------------------------

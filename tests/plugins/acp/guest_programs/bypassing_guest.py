@@ -39,10 +39,14 @@ def call_model(text, key=None, stream=True, path="/v1/chat/completions", model="
 
 
 def work(text):
-    code = text[text.index("#begin") :]
+    if "#begin" not in text:
+        client.say(f"I was told: {text}")
+        return
+    code = text[text.rindex("#begin") :]
     printed = io.StringIO()
     names = {
         "client": client,
+        "prompt": text,
         "call_model": call_model,
         "json": json,
         "os": os,

@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 
 from guest_wire import Client
 
@@ -29,6 +30,9 @@ def do(kind, *values):
         path, content = values
         _, error = client.request("fs/write_text_file", path=os.path.abspath(path), content=content)
         return error["message"] if error else "written"
+    elif kind == "wait":
+        while not os.path.exists(values[0]):
+            time.sleep(0.01)
     elif kind == "disk":
         # What the guest does by itself, behind the back of its client.
         with open(values[0], "w") as file:
