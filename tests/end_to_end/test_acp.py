@@ -3,6 +3,7 @@
 import base64
 import json
 import sys
+from functools import partial
 
 import pytest
 import trio
@@ -500,3 +501,75 @@ async def test_servers_of_the_editor_start_like_those_of_the_project(cli, editor
         with pytest.raises(Refused) as refused:
             await e.end(77)
         assert refused.value.code == -32602
+
+
+async def test_logout_removes_the_stored_keys(cli, editor):
+    key = "sk-test-0123456789abcdef0123456789"
+    assert (await cli("models", "key", "groq", stdin=key.encode() + b"\n")).code == 0
+    assert key in find_texts(cli.folder)
+    async with editor() as e:
+        await e.initialize()
+        await e.request("logout")
+    assert key not in find_texts(cli.folder)
+
+
+def find_texts(folder):
+    """The content of all files in a folder."""
+    return "".join(path.read_text(errors="replace") for path in folder.rglob("*") if path.is_file())
+
+
+async def test_the_set_up_of_an_editor_is_that_of_the_terminal(cli):
+    async with cli.on_screen("acp", "--setup") as screen:
+        await screen.wait_for("model")
+
+
+async def test_a_key_that_the_provider_refuses_asks_for_a_login(cli, editor):
+    async def refuse(stream):
+        await stream.receive_some(65536)
+        body = b'{"error": {"message": "bad key"}}'
+        head = f"HTTP/1.1 401 Unauthorized\r\ncontent-type: application/json\r\ncontent-length: {len(body)}"
+        await stream.send_all(head.encode() + b"\r\nconnection: close\r\n\r\n" + body)
+
+    async with trio.open_nursery() as nursery:
+        [listener] = await nursery.start(partial(trio.serve_tcp, refuse, 0, host="127.0.0.1"))
+        port = listener.socket.getsockname()[1]
+        cli.env |= {"OPENAI_BASE_URL": f"http://127.0.0.1:{port}/v1", "HILUM_MODEL": "openai/x"}
+        async with editor() as e:
+            await e.initialize()
+            session, _ = await open_session(e, cli)
+            with pytest.raises(Refused) as refused:
+                await e.prompt(session, "Hello")
+            assert refused.value.code == -32000
+            assert refused.value.data["code"] == "E_LLM_AUTH"
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_run_that_reaches_the_turn_limit_says_so(cli, editor, asks):
+    listing = asks("list_directory")
+    async with cli.model(listing, "Never."), editor("--set", "turns=1") as e:
+        await e.initialize()
+        session, _ = await open_session(e, cli)
+        assert (await e.prompt(session, "Go"))["stopReason"] == "max_turn_requests"
+
+
+async def test_empty_sessions_are_kept_for_a_while(cli, editor):
+    """A client may create a session in one process, and load it in another."""
+    async with cli.model("Hello."):
+        async with editor() as e:
+            await e.initialize()
+            session, _ = await open_session(e, cli)
+        async with editor() as e:
+            await e.initialize()
+            assert (await e.request("session/list"))["sessions"] == []
+            await e.request(
+                "session/load", sessionId=session, cwd=str(cli.workspace), mcpServers=[]
+            )
+            assert (await e.prompt(session, "Hello"))["stopReason"] == "end_turn"
+            with pytest.raises(Refused):
+                await e.request(
+                    "session/load", sessionId=session[:12], cwd=str(cli.workspace), mcpServers=[]
+                )
+            with pytest.raises(Refused):
+                await e.request(
+                    "session/load", sessionId=session, cwd=str(cli.folder), mcpServers=[]
+                )

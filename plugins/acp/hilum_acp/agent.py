@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -23,7 +26,7 @@ from hilum import (
 )
 from hilum.errors import E_BAD_ARGS, E_BUSY, E_UNKNOWN
 from hilum.settings import KernelSettings, load
-from hilum.store import SessionInfo, storage_plugins, unspell_folder
+from hilum.store import SessionInfo, Store, storage_plugins, unspell_folder
 
 from hilum_acp import messages
 from hilum_acp.client import Client
@@ -50,12 +53,19 @@ PAGE = 100
 """Number of sessions in one response of ``session/list``."""
 MAX_SESSIONS = 50
 """Maximum number of sessions that one editor has open."""
+UNUSED_SECONDS = 86_400.0
+"""Age at which a session without a prompt is deleted; a client may load it until then."""
+UNUSED_EVENTS = 3
+"""Number of events of a session in which nothing happened."""
 USE_KEY = "hilum-key"
 SET_UP = "hilum-setup"
 NO_SERVERS = (
     "The MCP servers of the editor are not used: the package hilum-mcp is not installed. Install it"
     " with: pip install 'hilum[mcp]'"
 )
+
+
+_logger = logging.getLogger("hilum.acp")
 
 
 @attrs.define
@@ -313,6 +323,10 @@ class Agent:
                 error = error.exceptions[0]
             assert isinstance(error, HilumError)
             opening.error = error
+        except* Exception as group:
+            # A mistake in one session must not end the others.
+            _logger.error("A session has failed.", exc_info=group)
+            opening.error = HilumError("The session has failed; hilum's log says why.")
         finally:
             self._sessions.pop(identity, None)
             opening.ready.set()
@@ -366,7 +380,9 @@ class Agent:
             folder = str(await trio.to_thread.run_sync(_find_folder, given.cwd))
         start = _read_cursor(given.cursor)
         async with open_kernel(storage_plugins()) as kernel:
-            infos = [info for info in await kernel.store.list(folder) if info.title]
+            listed = await kernel.store.list(folder)
+            await _delete_unused(kernel.store, listed)
+        infos = [info for info in listed if info.title]
         page = infos[start : start + PAGE]
         result: dict[str, Any] = {"sessions": [_describe_session(info) for info in page]}
         if start + PAGE < len(infos):
@@ -455,6 +471,15 @@ def _read_cursor(cursor: str | None) -> int:
     if not cursor.isascii() or not cursor.isdigit() or len(cursor) > 9:
         raise RpcError(INVALID_PARAMS, f"{cursor!r:.50} is not a cursor of a list of sessions.")
     return int(cursor)
+
+
+async def _delete_unused(store: Store, infos: Sequence[SessionInfo]) -> None:
+    """Delete old sessions without a prompt, which editors create whenever they open a panel."""
+    for info in infos:
+        is_old = info.updated < time.time() - UNUSED_SECONDS
+        if not info.title and info.events <= UNUSED_EVENTS and is_old:
+            with suppress(StoreError):  # a process has it open
+                await store.delete(info.id)
 
 
 def _describe_session(info: SessionInfo) -> dict[str, Any]:

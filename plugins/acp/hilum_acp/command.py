@@ -12,7 +12,7 @@ from pathlib import Path
 
 import trio
 from hilum import UsageError, load_command, parse_pair
-from hilum.command import Names, Parser
+from hilum.command import Names, Parser, say
 from hilum.errors import E_NOT_INSTALLED
 from hilum.listening import receive_stop_signals
 
@@ -86,6 +86,11 @@ def main(argv: Sequence[str]) -> int:
         return int(error.code or 0)
     if options.setup:
         return _set_up()
+    if sys.stdin.isatty():
+        say(
+            "hilum acp waits for the messages of an editor, which starts it (--help).",
+            to=sys.stderr,
+        )
     program = AcpProgram(options)
     # Standard output carries the protocol, which would break if a plugin printed to it.
     with redirect_stdout(sys.stderr):

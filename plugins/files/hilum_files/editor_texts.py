@@ -174,6 +174,9 @@ def _complete_write(
 
 
 async def _find_unsaved(editor: EditorFiles, workspace: Workspace, real: Path) -> bytes | None:
+    # An editor would load a large file only to answer.
+    if await trio.to_thread.run_sync(_measure, workspace, real) > MAX_COMPARED_BYTES:
+        return None
     text = await editor.read_in_editor(real)
     if text is None:
         return None
@@ -181,9 +184,19 @@ async def _find_unsaved(editor: EditorFiles, workspace: Workspace, real: Path) -
     if saved is None:
         # A new file that was never saved; an empty text may be the editor's answer for no file.
         return text.encode("utf-8", "replace") if text else None
-    if len(saved) > MAX_COMPARED_BYTES or _decode(saved) is None or _is_same_text(text, saved):
+    if _decode(saved) is None or _is_same_text(text, saved):
         return None
     return _encode_like(saved, text)
+
+
+def _measure(workspace: Workspace, real: Path) -> int:
+    """Return the size of a file in bytes; 0 if there is none."""
+    try:
+        with workspace.at(real) as place:
+            status = find_status(place)
+    except ToolError:
+        return 0
+    return status.st_size if status is not None else 0
 
 
 def _read_disk(workspace: Workspace, real: Path) -> bytes | None:
