@@ -11,7 +11,7 @@ for example, loads such a service, no matter which plugins the session has.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, runtime_checkable
 
@@ -390,6 +390,17 @@ class FileChanges(Protocol):
 
     def sharing(self, agent: str, name: str) -> AbstractContextManager[None]:
         """Count files that ``agent`` reads in the block as also read by agents called ``name``."""
+        ...
+
+    def recording(self, agent: Agent, what: str) -> AbstractAsyncContextManager[None]:
+        """Record as the agent's own what any program changes in the workspace during the block.
+
+        Changes that calls make in this time are recorded as the changes of these calls.
+
+        Args:
+            agent: The agent for which a program runs.
+            what: The program, as the journal shows it.
+        """
         ...
 
     def mark_as_read(self, agent: Agent, files: Mapping[str, str]) -> None:

@@ -28,6 +28,7 @@ from hilum import (
 from hilum.errors import unknown_name_error
 
 from hilum_agents.authoring import literal_prompts
+from hilum_agents.guest_models import MODEL_PROVIDER
 from hilum_agents.settings import AgentsSettings
 
 if TYPE_CHECKING:
@@ -152,6 +153,8 @@ class Agents:
             UsageError: The agent cannot be called, or its tool filter excludes every tool.
         """
         definition = self._with_known_model(await self.find(name))
+        if definition.runner is not None:
+            self._check_runner(definition)
         profile = definition.profile()
         # An empty list of tools is a valid choice: an agent without tools can still answer.
         wants_tools = profile.tools.allow is None or bool(profile.tools.allow)
@@ -163,6 +166,19 @@ class Agents:
                 hint=f"Change `tools` in {definition.path}; [] means no tools.",
             )
         return definition, profile
+
+    def _check_runner(self, definition: Definition) -> None:
+        """Check that a plugin can run the program of an agent.
+
+        Raises:
+            UsageError: There is no such plugin. The session's model must not work in its place.
+        """
+        providers = self.session.kernel.router.providers
+        if MODEL_PROVIDER not in providers:
+            raise UsageError(
+                f"The agent {definition.name} is another program, and no plugin can run it.",
+                hint="Install hilum-acp.",
+            )
 
     def _with_known_model(self, definition: Definition) -> Definition:
         """Return the definition, without its model if the session does not provide that model."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -162,6 +163,7 @@ def entry_page(entry: CatalogEntry, tools: Tools, *, prompt: bool = False) -> st
         "description": definition.description,
         "state": _state(entry),
         "replaces": ", ".join(entry.hides),
+        "program": shlex.join(definition.runner.command) if definition.runner else "",
         "model": _model(definition),
         "scope": f"{definition.scope}, {entry.source}",
         "version": definition.version,

@@ -142,7 +142,8 @@ def write_file(
         return
     with open_place(workspace, real, make=True) as place:
         check_replaceable(place, real, before)
-    written = trio.from_thread.run(editor.write_in_editor, real, text)
+    with workspace.unlocked():
+        written = trio.from_thread.run(editor.write_in_editor, real, text)
     if not written and unsaved is not None:
         raise ToolError(
             f"The editor did not write {name}, which has changes that are not saved.",

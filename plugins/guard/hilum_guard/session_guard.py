@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import (
     AsyncIterator,
     Callable,
@@ -485,6 +486,20 @@ class Guard:
             yield
         finally:
             self.sandbox.extra_access.pop((*argv,), None)
+
+    async def open_listener(self, *, network: bool = False) -> socket.socket:
+        """Return a socket on which hilum listens at 127.0.0.1 for the commands of this session.
+
+        The arguments and errors are those of ``Sandbox.open_listener``.
+        """
+        return await self.sandbox.open_listener(network=network)
+
+    async def find_missing_protection(self) -> tuple[str, ...]:
+        """Return why commands are not fully sandboxed, one sentence each; empty if they are."""
+        enforced = await self.sandbox.enforced()
+        if enforced.whole:
+            return ()
+        return enforced.reasons or ("The sandbox does not enforce everything.",)
 
     @hookimpl(trylast=True)
     async def wrap_process(self, command: Command) -> Command:

@@ -10,7 +10,9 @@ from hilum import Profile, ToolFilter
 from hilum.frontmatter import Problem
 
 from hilum_agents.answers import FORMS
+from hilum_agents.definitions.runner import Runner
 from hilum_agents.forms import Form, instructions, make_type
+from hilum_agents.guest_models import MODEL_PROVIDER
 
 Dialect = Literal["hilum", "claude", "gemini", "opencode", "copilot", "codex", "cursor"]
 Scope = Literal["project", "user", "builtin"]
@@ -71,6 +73,7 @@ class Definition:
         turns: Maximum number of model calls per run.
         timeout: Time limit per run in seconds; ``None`` for the session's setting.
         token_limit: Maximum number of tokens per run; ``None`` for the session's setting.
+        runner: The program that does the agent's work; ``None`` if hilum does it.
         fields: All fields in the file's front matter.
         problems: All problems found in the file, with line numbers.
         error: The reason why the file cannot be loaded; empty if it can.
@@ -97,16 +100,20 @@ class Definition:
     turns: int = DEFAULT_TURNS
     timeout: float | None = None
     token_limit: int | None = None
+    runner: Runner | None = None
     fields: dict[str, object] = attrs.field(factory=dict, repr=False)
     problems: tuple[Problem, ...] = ()
     error: str = ""
 
     def profile(self) -> Profile:
         """Return the profile that the kernel uses to run the agent."""
+        # A program takes the place of the model; `model` then names the model that the program
+        # calls.
+        model = self.model if self.runner is None else f"{MODEL_PROVIDER}/{self.name}"
         return Profile(
             self.name,
             self.instructions,
-            self.model,
+            model,
             self.tools,
             self.turns,
             self.timeout,

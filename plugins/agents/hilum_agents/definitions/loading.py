@@ -14,6 +14,7 @@ from hilum.frontmatter import Document, Problem, flag, read, text
 from hilum_agents.definitions.definition import DEFAULT_TURNS, Definition, Dialect, Scope
 from hilum_agents.definitions.dialects import detect_dialect
 from hilum_agents.definitions.fitting import DENY_KEYS, READ_ONLY_KEYS, TOOL_KEYS, fit_tools
+from hilum_agents.definitions.runner import DEFAULT_TURNS as DEFAULT_RUNNER_TURNS
 from hilum_agents.definitions.schema import FIELDS, AgentFields, WrongField, structure_fields
 from hilum_agents.definitions.toml import read_toml
 
@@ -148,7 +149,7 @@ class _Loader:
         fitted = fit_tools(self._document, self._dialect, fields.permissions, self._report)
         self._report_ignored()
         servers, own_servers = self._servers()
-        error = _fatal_error(self._document)
+        error = _fatal_error(self._document) or self._runner_error(fields)
         if error and not any(each.message == error for each in self._problems):
             self._problems.append(Problem(1, error, True))
         return Definition(
@@ -170,9 +171,10 @@ class _Loader:
             permissions=fitted.permissions,
             answer=fields.answer.name,
             form=fields.answer.form,
-            turns=fields.limits.turns or self._default_turns(),
+            turns=fields.limits.turns or self._default_turns(fields),
             timeout=self._timeout(fields),
             token_limit=fields.limits.token_limit,
+            runner=fields.runner,
             fields=self._document.fields,
             problems=tuple(sorted(self._problems, key=lambda each: each.line)),
             error=error,
@@ -233,7 +235,22 @@ class _Loader:
             top = shown = keys[rest[0]]
         self._report(top, f"{shown} {wrong.message}; it is ignored.")
 
-    def _default_turns(self) -> int:
+    def _runner_error(self, fields: AgentFields) -> str:
+        """Return why the runner of a file cannot be used; empty if it can, or if there is none.
+
+        Without its runner, the agent would be another one, so such a file is not loaded.
+        """
+        if self._document.fields.get("runner") is None:
+            return ""
+        if fields.runner is None:
+            return "The key runner is not valid, so the agent cannot run."
+        if self._dialect != "hilum":
+            return "Only hilum's own agent files may contain the key runner."
+        return ""
+
+    def _default_turns(self, fields: AgentFields) -> int:
+        if fields.runner is not None:
+            return DEFAULT_RUNNER_TURNS
         return _GEMINI_TURNS if self._dialect == "gemini" else DEFAULT_TURNS
 
     def _timeout(self, fields: AgentFields) -> float | None:
@@ -391,7 +408,11 @@ def _fatal_error(document: Document) -> str:
         return fatal[0] if fatal else missing
     if not fields:
         return "The front matter has no fields; an agent needs at least a description."
-    if not document.body.strip() and not text(document, "prompt"):
+    if (
+        not document.body.strip()
+        and not text(document, "prompt")
+        and document.fields.get("runner") is None
+    ):
         if "developer_instructions" in fields:
             return "The field developer_instructions is empty."
         return "The file has no prompt below its front matter."

@@ -17,6 +17,7 @@ from hilum.errors import similar_names
 from hilum.frontmatter import Document, number, text
 
 from hilum_agents.answers import FORMS
+from hilum_agents.definitions.runner import Runner, read_runner
 from hilum_agents.forms import Form, FormError, read_form
 
 Table = TypeVar("Table")
@@ -74,6 +75,7 @@ class AgentFields:
     limits: Limits = Limits()
     permissions: PermissionRules = PermissionRules()
     answer: AnswerForm = AnswerForm()
+    runner: Runner | None = None
 
 
 FIELDS = tuple(field.name for field in attrs.fields(AgentFields))
@@ -207,6 +209,10 @@ def _answer(value: object, _: object) -> AnswerForm:
     return AnswerForm(name)
 
 
+def _runner(value: object, _: object) -> Runner | None:
+    return None if value is None else read_runner(value)
+
+
 def _make_converter() -> Converter:
     converter = Converter(forbid_extra_keys=True, detailed_validation=True)
     hooks: dict[Any, Callable[[Any, Any], Any]] = {
@@ -217,6 +223,7 @@ def _make_converter() -> Converter:
         Rules: _rules,
         Refused: _refuse,
         AnswerForm: _answer,
+        Runner | None: _runner,
     }
     for kind, hook in hooks.items():
         converter.register_structure_hook(kind, hook)

@@ -294,6 +294,43 @@ class Changes:
             )
             self._session.emit(record.to_event(COMMAND))
 
+    @asynccontextmanager
+    async def recording(self, agent: Agent, what: str) -> AsyncIterator[None]:
+        """Record as the agent's own what any program changes in the workspace during the block.
+
+        Changes that calls make in this time are recorded as the changes of these calls.
+
+        Args:
+            agent: The agent for which a program runs.
+            what: The program, as the journal shows it.
+        """
+        async with self._lock:
+            if not self._running:
+                await self._take_snapshot()
+            turn, run = _turn_and_run(agent)
+            identity = os.urandom(6).hex()
+            record = Record(
+                id=identity,
+                tool="",
+                what=what[:MAX_DESCRIPTION],
+                # There is no call, but the changes can be undone like those of a call.
+                call=f"program-{identity}",
+                turn=turn,
+                unprotected=self._problem,
+                agent=agent.name,
+                run=run,
+            )
+            running = RunningCommand(record, started=True, began=time.time())
+            self._running[agent.name, record.call] = running
+            self._session.emit(record.to_event(COMMAND))
+        try:
+            yield
+        finally:
+            # The changes must be recorded even if the session is being closed.
+            with trio.CancelScope(shield=True):
+                async with self._lock:
+                    await self._record_changes(running)
+
     @hookimpl
     async def wrap_process(self, command: Command) -> None:
         """Take another snapshot if a command had to wait, for example until it was approved.

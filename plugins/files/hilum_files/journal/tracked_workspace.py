@@ -43,26 +43,29 @@ _CHUNK_BYTES = 1 << 20
 
 
 @contextmanager
-def lock_workspace(root: Path) -> Iterator[None]:
+def lock_workspace(root: Path) -> Iterator[int | None]:
     """Hold the lock shared by all hilum processes in a workspace.
 
     On operating systems and file systems without such locks, this function does nothing.
+
+    Yields:
+        The descriptor that holds the lock; ``None`` without a lock.
 
     Raises:
         ToolError: ``E_BUSY`` if another process holds the lock for twenty seconds.
     """
     if fcntl is None:
-        yield
+        yield None
         return
     try:
         # The folder itself is locked, so no lock file appears in the workspace.
         descriptor = os.open(root, os.O_RDONLY)
     except OSError:
-        yield
+        yield None
         return
     try:
         _wait_for_lock(root, descriptor)
-        yield
+        yield descriptor
     finally:
         os.close(descriptor)  # this releases the lock
 
@@ -112,6 +115,8 @@ class TrackedWorkspace(Workspace):
     # The hash of each file when it was read for a change. A file whose hash has changed is not
     # replaced.
     expected: dict[Path, str] = attrs.field(factory=dict, init=False)
+    # The descriptor that holds the lock of the workspace, while a change is recorded.
+    _held: list[int] = attrs.field(factory=list, init=False)
 
     @classmethod
     def wrap(
@@ -196,7 +201,7 @@ class TrackedWorkspace(Workspace):
             data: The new content; ``None`` to delete it.
         """
         # All code takes both locks in this order, so that two threads never wait for each other.
-        with self.recorder.tree_lock, lock_workspace(self.root):
+        with self.recorder.tree_lock, lock_workspace(self.root) as held, self._holding(held):
             # The file is compared under the lock, so that no other hilum process can change it
             # between the comparison and the write.
             before, contents = self._read_before(real)
@@ -229,6 +234,29 @@ class TrackedWorkspace(Workspace):
                 # was replaced.
                 made = find_made_changes(self.root, changes, include_doubtful=was_written)
                 self.recorder.end(made)
+
+    @contextmanager
+    def _holding(self, descriptor: int | None) -> Iterator[None]:
+        if descriptor is not None:
+            self._held.append(descriptor)
+        try:
+            yield
+        finally:
+            self._held.clear()
+
+    @contextmanager
+    def unlocked(self) -> Iterator[None]:
+        """Release the lock of the workspace while another program changes a file for hilum.
+
+        The editor of a session may be another hilum, which takes the same lock.
+        """
+        for descriptor in self._held:
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+        try:
+            yield
+        finally:
+            for descriptor in self._held:
+                _wait_for_lock(self.root, descriptor)
 
     def _read_before(self, real: Path) -> tuple[Node | None, list[bytes]]:
         """Return the node at a path, and the contents to keep."""

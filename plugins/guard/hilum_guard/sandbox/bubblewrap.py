@@ -151,7 +151,7 @@ def try_bubblewrap(loopback: tuple[str, ...] = ()) -> str:
     if not program:
         return "bubblewrap (bwrap) is not installed"
     network = () if loopback else ("--unshare-net",)
-    argv = [*_join_loopback(loopback), program, *_ROOT, *network, *_BASE, "--"]
+    argv = [*join_loopback(loopback), program, *_ROOT, *network, *_BASE, "--"]
     argv += ["/bin/sh", "-c", ":"]
     try:
         done = subprocess.run(argv, capture_output=True, timeout=_TRIAL_TIMEOUT)
@@ -184,7 +184,7 @@ def wrap(
     # code. `-S` skips the import of `site`, which makes Python start faster.
     first = (find_interpreter(), "-I", "-S", "-c", _START, _FOLDER)
     limits = (str(policy.processes), str(policy.file_size))
-    argv = [*_join_loopback(policy.loopback), find_bubblewrap(), *_make_options(policy)]
+    argv = [*join_loopback(policy.loopback), find_bubblewrap(), *_make_options(policy)]
     argv += ["--chdir", command.cwd, "--", *first, *limits]
     argv += [added.encode(errors="surrogateescape").hex(), *command.argv]
     unwanted = [shlex.quote(path) for path in policy.unwanted]
@@ -201,7 +201,7 @@ def find_interpreter() -> str:
     return os.path.realpath(sys.executable)
 
 
-def _join_loopback(loopback: tuple[str, ...]) -> list[str]:
+def join_loopback(loopback: tuple[str, ...]) -> list[str]:
     """Return the command prefix that joins a loopback; empty without a loopback."""
     if not loopback:
         return []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import shutil
+import socket
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import ExitStack, asynccontextmanager, suppress
@@ -74,6 +75,7 @@ class ExtraAccess(NamedTuple):
             environment.
         shown: Paths in temporary folders that the command may read, if the sandbox has its own
             temporary folders.
+        read_only: Whether the command may write only to the cache and to temporary folders.
     """
 
     network: bool = False
@@ -81,6 +83,7 @@ class ExtraAccess(NamedTuple):
     environment: tuple[str, ...] = ()
     off: bool = False
     shown: tuple[str, ...] = ()
+    read_only: bool = False
 
 
 class Sandbox:
@@ -252,6 +255,8 @@ class Sandbox:
     ) -> SandboxPolicy:
         """Return a command's current permissions."""
         policy = sandbox_policy.make_policy(self.workspace, self.settings, self.temp)
+        if extra.read_only:
+            policy = attrs.evolve(policy, protected=(*policy.protected, *policy.writable))
         if extra.cache:
             os.makedirs(extra.cache, mode=0o700, exist_ok=True)
             writable = (*policy.writable, os.path.realpath(extra.cache))
@@ -302,6 +307,40 @@ class Sandbox:
         except OSError as error:
             message = f"The sandbox's network could not be created: {error}."
             raise ToolError(message, code="E_CMD_FAIL", hint="Run the command again.") from error
+
+    async def open_listener(self, *, network: bool = False) -> socket.socket:
+        """Return a socket on which hilum listens at 127.0.0.1 for the commands of this session.
+
+        Args:
+            network: Whether the commands that connect use the machine's network (see
+                ``ExtraAccess``). By default, they use the session's loopback, and nothing else can
+                connect.
+
+        Raises:
+            ToolError: Commands of this session cannot connect to hilum.
+        """
+        enforced = await self.enforced()
+        uses_network = network or self.settings.network == "full" or not enforced.network
+        if not uses_network and not (enforced.shared and enforced.network == "namespace"):
+            raise ToolError(
+                "On this system, sandboxed programs cannot connect to hilum: commands do not share"
+                " a loopback.",
+                code="E_CMD_FAIL",
+                hint="Install bubblewrap and util-linux (nsenter), or allow the network.",
+            )
+        loopback: tuple[str, ...] = ()
+        if not uses_network:
+            loopback = await trio.to_thread.run_sync(self._join_loopback, enforced)
+        from hilum_guard.sandbox.bubblewrap import find_interpreter, join_loopback
+        from hilum_guard.sandbox.loopback_listener import open_listener
+
+        try:
+            return await trio.to_thread.run_sync(
+                open_listener, join_loopback(loopback), find_interpreter()
+            )
+        except OSError as error:
+            message = f"hilum cannot listen in the sandbox's network: {error}."
+            raise ToolError(message, code="E_CMD_FAIL", hint="Try again.") from error
 
     def _write_filter(self) -> str:
         """Write the system call filter to a file, and return its path.
