@@ -56,6 +56,7 @@ _HOMES = {
         "hookimpl",
         "hookspec",
     ),
+    "identifiers": ("make_id", "use_ids"),
     "images": ("find_media_type", "identify_image", "measure_image", "read_image"),
     "kernel": ("Kernel", "open_kernel"),
     "messages": (

@@ -215,7 +215,13 @@ async def attempt(agent: Agent) -> ModelFailed | None:
         size = encode_conversation(agent, model).total
         expected = agent.conversation.calibrator(name).total(size)
         started = ModelStarted(
-            attempt=number, model=name, turn=run.turn + 1, estimate=expected, size=size
+            attempt=number,
+            model=name,
+            turn=run.turn + 1,
+            estimate=expected,
+            size=size,
+            window=model.info.window,
+            max_output=model.info.max_output,
         )
         seq = agent.emit(started)
         done, first = await _listen(agent, model, sent, seq)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -24,6 +23,7 @@ from hilum import (
     ToolResult,
     UsageError,
     hookimpl,
+    make_id,
     tool,
 )
 from hilum.errors import E_BAD_ARGS, unknown_name_error
@@ -325,7 +325,7 @@ class Plan:
         return Question(
             # The id of the call is not used, because two agents may share it, and a resumed call
             # asks again with the same id.
-            id=os.urandom(6).hex(),
+            id=make_id("question"),
             agent=agent.name,
             call=call,
             question=question.strip(),
