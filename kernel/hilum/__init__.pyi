@@ -44,6 +44,8 @@ from hilum.hookspecs import ask as ask
 from hilum.hookspecs import deny as deny
 from hilum.hookspecs import hookimpl as hookimpl
 from hilum.hookspecs import hookspec as hookspec
+from hilum.identifiers import make_id as make_id
+from hilum.identifiers import use_ids as use_ids
 from hilum.images import find_media_type as find_media_type
 from hilum.images import identify_image as identify_image
 from hilum.images import measure_image as measure_image

@@ -760,7 +760,7 @@ class Session:
                 workspace=spell_folder(self.workspace.root),
                 kind=self.kind,
                 version=__version__,
-                plugins=tuple(sorted(_describe_plugins(self.kernel))),
+                plugins=tuple(_describe_plugins(self.kernel)),
                 mode=self._mode,
                 model=self.model,
                 approve=self.approve,

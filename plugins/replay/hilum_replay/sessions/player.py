@@ -1,0 +1,339 @@
+"""Plays a recorded session again, through the real loop and the real tools."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import attrs
+import msgspec
+import trio
+from hilum import Kernel, UsageError, make_redactor, open_kernel, use_ids
+from hilum.discovery import entry_points
+from hilum.errors import E_NOT_INSTALLED, E_TIMEOUT
+from hilum.events import AnyEvent, CallStarted, SessionOpened
+from hilum.store import MemoryStore
+
+from hilum_replay.cassette import Cassette
+from hilum_replay.placeholders import PathPlaceholders
+from hilum_replay.sessions.recorded_calls import RecordedCalls
+from hilum_replay.sessions.recorded_log import RecordedLog
+from hilum_replay.sessions.recorded_models import RecordedAnswers, RecordedProvider
+from hilum_replay.sessions.recording import Recording, place_events
+from hilum_replay.sessions.user_actions import UserActions
+
+# Seconds that a replay may take. Recorded sessions take longer, but their models do not answer here.
+MAX_SECONDS = 600.0
+# Plugins that a replay does not need: faces, and the gateways to models.
+_NOT_REPLAYED = frozenset({"cli", "models", "replay", "serve", "store", "terminal"})
+_KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "VIRTUAL_ENV", "SYSTEMROOT")
+
+
+@attrs.frozen
+class Changes:
+    """What a replay changes.
+
+    Attributes:
+        at: Sequence number of the last event of the recording that is repeated unchanged.
+        model: The model that answers instead of the recorded one.
+        plugins: Further plugins: names, files, modules or objects.
+        without: Names of plugins to leave out.
+        rules: Permission rules, each beginning with ``allow``, ``ask`` or ``deny``.
+        settings: Settings by dotted key.
+    """
+
+    at: int = 0
+    model: str = ""
+    plugins: tuple[object, ...] = ()
+    without: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+    settings: Mapping[str, object] = attrs.field(factory=dict)
+
+    @property
+    def judged_anew(self) -> bool:
+        """Whether calls are judged by the rules and plugins of the replay."""
+        return bool(self.plugins or self.without or self.rules or self.settings or self.model)
+
+
+@attrs.define
+class Replayed:
+    """The outcome of a replay.
+
+    Attributes:
+        log: The recorded log, with the paths of the replay.
+        events: The events of the replay.
+        placeholders: The paths of the replay.
+        changed: The recorded calls that had another result, by ``agent/call``.
+        answered: The calls that were answered from the log, by ``agent/call``.
+        other_versions: Plugins with another version than in the recording.
+    """
+
+    log: RecordedLog
+    events: list[AnyEvent]
+    placeholders: PathPlaceholders
+    changed: list[str]
+    answered: list[str]
+    other_versions: list[str]
+
+
+@attrs.define
+class _Stage:
+    """Everything that both parts of a replay share, before and after its change."""
+
+    recording: Recording
+    workspace: Path
+    environ: dict[str, str]
+    log: RecordedLog
+    placeholders: PathPlaceholders
+    actions: UserActions
+    calls: RecordedCalls
+    store: MemoryStore = attrs.field(factory=MemoryStore)
+    session: str = ""
+
+
+async def replay(
+    recording: Recording,
+    workspace: Path,
+    *,
+    changes: Changes | None = None,
+    cassette: Cassette | None = None,
+    plugins: Sequence[object] = (),
+) -> Replayed:
+    """Replay a recorded session in a folder, which must be empty.
+
+    Args:
+        recording: The recorded session.
+        workspace: The folder, in which the files of the recording are created.
+        changes: What to change, and from which event on.
+        cassette: The answers of the model; by default, those in the recording.
+        plugins: Modules and objects that were plugins of the recorded session.
+
+    Raises:
+        UsageError: The recorded session needs plugins that are not installed
+            (``E_NOT_INSTALLED``), or the replay does not end (``E_TIMEOUT``).
+    """
+    changed = changes or Changes()
+    with TemporaryDirectory(prefix="hilum-replay-", ignore_cleanup_errors=True) as made:
+        base = Path(os.path.realpath(made))
+        await trio.to_thread.run_sync(write_files, recording, workspace)
+        stage = _prepare(recording, workspace, base, changed)
+        names, other_versions = find_plugins(recording.events, plugins)
+        ids = {kind: iter(found) for kind, found in stage.log.ids.items()}
+        with use_ids(lambda kind: next(ids.get(kind, iter(())), None)):
+            with trio.move_on_after(MAX_SECONDS) as scope:
+                unchanged = Changes() if changed.at else changed
+                is_over = await _play(stage, [*names, *plugins], unchanged, cassette, changed.at)
+                if not is_over:
+                    later = attrs.evolve(changed, at=0)
+                    await _play(stage, [*names, *plugins], later, cassette, 0)
+            if scope.cancelled_caught:
+                raise UsageError(
+                    f"The replay did not end within {MAX_SECONDS:g} seconds.",
+                    code=E_TIMEOUT,
+                    hint="A call may wait for something that the recording does not contain.",
+                )
+        events: list[AnyEvent] = []
+        while page := await stage.store.read(stage.session, len(events)):
+            events += page
+    return Replayed(
+        stage.log,
+        events,
+        stage.placeholders,
+        [call.key for call in stage.calls.changed],
+        [call.key for call in stage.calls.answered],
+        other_versions,
+    )
+
+
+def write_files(recording: Recording, workspace: Path) -> None:
+    """Create the files of a workspace as they were before the recorded session."""
+    workspace.mkdir(parents=True, exist_ok=True)
+    now = time.time()
+    for path, data in recording.before.items():
+        place = workspace / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(data)
+        known = recording.header.files.get(path)
+        if known is not None:
+            place.chmod(known.mode)
+            # The order of the changes is part of what an agent reads, for example in the list of
+            # recently edited files.
+            os.utime(place, (now - known.age, now - known.age))
+
+
+def find_plugins(
+    events: Sequence[AnyEvent], given: Sequence[object] = ()
+) -> tuple[list[str], list[str]]:
+    """Return the plugins to load for a recorded session, and those with another version.
+
+    Args:
+        events: The events of the recorded session.
+        given: Plugins that are loaded in any case.
+
+    Raises:
+        UsageError: A plugin whose tools the session used is not installed (``E_NOT_INSTALLED``).
+    """
+    opened = events[0]
+    assert isinstance(opened, SessionOpened)
+    installed = entry_points("hilum")
+    versions = dict(_split_version(text) for text in opened.plugins)
+    if not versions:  # the log was written by an earlier version
+        versions = dict.fromkeys(installed, "")
+    known = {getattr(plugin, "name", getattr(plugin, "__name__", "")) for plugin in given}
+    used = {event.plugin for event in events if isinstance(event, CallStarted) and event.plugin}
+    missing = sorted((used & set(versions)) - set(installed) - known)
+    if missing:
+        raise UsageError(
+            f"The recorded session used plugins that are not installed: {', '.join(missing)}.",
+            code=E_NOT_INSTALLED,
+            hint="Install them, or pass them to the replay: --plugin FILE.",
+        )
+    wanted = [name for name in versions if name in installed and name not in _NOT_REPLAYED]
+    others = []
+    for name in wanted:
+        version = installed[name].version
+        if versions[name] and versions[name] != version:
+            others.append(f"{name} {version} instead of {versions[name]}")
+    return wanted, others
+
+
+def _split_version(text: str) -> tuple[str, str]:
+    name, _, version = text.partition(" ")
+    return name, version
+
+
+def _prepare(recording: Recording, workspace: Path, base: Path, changes: Changes) -> _Stage:
+    environ = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
+    if changes.model:
+        # A live model needs the user's keys and settings.
+        environ = dict(os.environ)
+    else:
+        environ["HOME"] = str(base / "home")
+        environ["HILUM_CONFIG"] = str(base / "config")
+    environ["HILUM_DATA"] = str(base / "data")
+    for name in ("home", "config", "data"):
+        (base / name).mkdir()
+    workspace = workspace.resolve()
+    placeholders = PathPlaceholders(workspace, environ["HOME"])
+    events = place_events(recording.events, placeholders)
+    log = RecordedLog(events, recording.header.edits)
+    actions = UserActions(log, workspace, recording.objects)
+    calls = RecordedCalls(
+        log,
+        actions.wait,
+        workspace,
+        recording.header.from_log,
+        recording.header.effects,
+        recording.objects,
+        impose=not changes.judged_anew,
+    )
+    return _Stage(recording, workspace, environ, log, placeholders, actions, calls)
+
+
+async def _play(
+    stage: _Stage, plugins: Sequence[object], changes: Changes, cassette: Cassette | None, at: int
+) -> bool:
+    """Play a part of a session: from its beginning, or from where the first part ended.
+
+    Args:
+        stage: The replay.
+        plugins: The plugins of the recorded session.
+        changes: What this part changes.
+        cassette: The answers of the model.
+        at: Sequence number of the event after which the part ends; 0 for no end.
+
+    Returns:
+        Whether the session is over.
+    """
+    reached = trio.Event()
+    begins = stage.log.begins_with()
+    redactor = make_redactor(stage.environ)
+    stage.calls.impose = not changes.judged_anew
+
+    async def wait(seq: int) -> None:
+        if at and seq > at:
+            reached.set()
+            await trio.sleep_forever()
+        await stage.actions.wait(seq)
+
+    answers = RecordedAnswers(stage.log, stage.placeholders, redactor, wait, cassette)
+    settings: dict[str, object] = {"model": changes.model or begins.model or _first_model(stage)}
+    settings.update(changes.settings)
+    names = [name for name in plugins if name not in changes.without]
+    if changes.model:
+        names.append("models")
+    _write_rules(stage.environ, changes.rules)
+    async with _open(stage, names, changes, settings) as kernel:
+        if not changes.model:
+            for provider in {name.partition("/")[0] for name in _model_names(stage)}:
+                kernel.router.replace(RecordedProvider(provider, answers))
+        kernel.run_tool = stage.calls.run_tool
+        async with kernel.open_session(
+            stage.workspace,
+            resume=stage.session,
+            kind=stage.log.opened.kind,
+            mode=None if stage.session else begins.mode,
+            approve=None if stage.session else begins.approve,
+            model=changes.model or None,
+        ) as session:
+            is_resumed = bool(stage.session)
+            stage.session = session.id
+            stage.calls.add_missing_tools(session)
+            if is_resumed:
+                session.resume()
+            over = trio.Event()
+            async with trio.open_nursery() as nursery:
+
+                async def repeat() -> None:
+                    await stage.actions.repeat(session, stage.calls)
+                    over.set()
+                    nursery.cancel_scope.cancel()
+
+                async def stop_at_event() -> None:
+                    await reached.wait()
+                    nursery.cancel_scope.cancel()
+
+                nursery.start_soon(repeat)
+                nursery.start_soon(stop_at_event)
+    return over.is_set()
+
+
+@asynccontextmanager
+async def _open(
+    stage: _Stage, names: Sequence[object], changes: Changes, settings: Mapping[str, object]
+) -> AsyncIterator[Kernel]:
+    """Open a kernel that is isolated from this machine, except for its programs."""
+    async with open_kernel(
+        [*names, stage.calls, *changes.plugins],
+        settings=settings,
+        workspace=stage.workspace,
+        store=stage.store,
+        environ=stage.environ,
+    ) as kernel:
+        yield kernel
+
+
+def _model_names(stage: _Stage) -> list[str]:
+    begins = stage.log.begins_with().model
+    return [*stage.log.models, *([begins] if begins else []), _first_model(stage)]
+
+
+def _first_model(stage: _Stage) -> str:
+    return next(iter(stage.log.models), "recorded/model")
+
+
+def _write_rules(environ: Mapping[str, str], rules: Sequence[str]) -> None:
+    """Write permission rules into the configuration of the replay."""
+    if not rules:
+        return
+    lists: dict[str, list[str]] = {}
+    for rule in rules:
+        kind, _, text = rule.partition(" ")
+        lists.setdefault(kind, []).append(text.strip())
+    lines = [f"{kind} = {msgspec.json.encode(texts).decode()}" for kind, texts in lists.items()]
+    folder = Path(environ["HILUM_CONFIG"])
+    (folder / "permissions.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
