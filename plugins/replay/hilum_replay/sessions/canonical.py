@@ -19,6 +19,7 @@ from hilum.events import (
     ApprovalShown,
     CallDone,
     CallStarted,
+    Compacted,
     ModelAnswered,
     ModelFailed,
     ModelStarted,
@@ -38,7 +39,7 @@ _FIELDS = (
 ).split()
 _RANDOM_ID = re.compile(r"\b[0-9a-f]{12}\b")
 # Durations in the data of plugins and tools.
-_DURATIONS = frozenset({"ms", "seconds", "duration", "elapsed"})
+_DURATIONS = frozenset({"ms", "seconds", "duration", "elapsed", "spent"})
 # Unix times in the data of plugins.
 _EARLIEST_TIME = 1_000_000_000
 
@@ -98,8 +99,17 @@ def _drop_retries(events: Sequence[AnyEvent]) -> list[AnyEvent]:
                     del kept[index]
                     break
             continue
+        if isinstance(event, PluginEvent) and event.name == "files.changed":
+            # A command without changes, and caches that programs create.
+            if not any(map(_is_kept, event.data.get("changes", ()))):
+                continue
         kept.append(event)
     return kept
+
+
+def _is_kept(change: Any) -> bool:
+    """Return whether a change in a record of the file journal is a change of a file."""
+    return any(isinstance(node, list | tuple) and node[0] != "skipped" for node in change[1:])
 
 
 def find_call(event: AnyEvent) -> str:
@@ -158,6 +168,11 @@ def _make_step(event: AnyEvent, placeholders: PathPlaceholders) -> Step:
     agent = data.pop("agent", "")
     for field in _FIELDS:
         data.pop(field, None)
+    if isinstance(event, Compacted):
+        data.pop("before", None)  # an estimate
+    changes = data.get("data", {}).get("changes")
+    if changes and kind.startswith("files."):
+        data["data"]["changes"] = [change for change in changes if _is_kept(change)]
     data = _without_times(data)
     return Step(event.seq, agent, kind, find_call(event), data)
 

@@ -117,6 +117,7 @@ def make_recording(
     header = Header(
         title=redact(title),
         files=files.files,
+        folders=tuple(files.folders),
         deleted=tuple(files.deleted),
         edits=tuple(files.edits),
         effects={key: tuple(edits) for key, edits in files.effects.items()},

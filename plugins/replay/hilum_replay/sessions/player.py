@@ -15,7 +15,7 @@ import trio
 from hilum import Kernel, UsageError, make_redactor, open_kernel, use_ids
 from hilum.discovery import entry_points
 from hilum.errors import E_NOT_INSTALLED, E_TIMEOUT
-from hilum.events import AnyEvent, CallStarted, SessionOpened
+from hilum.events import AnyEvent, CallStarted, SessionChanged, SessionOpened
 from hilum.store import MemoryStore
 
 from hilum_replay.cassette import Cassette
@@ -152,6 +152,8 @@ async def replay(
 def write_files(recording: Recording, workspace: Path) -> None:
     """Create the files of a workspace as they were before the recorded session."""
     workspace.mkdir(parents=True, exist_ok=True)
+    for path in recording.header.folders:
+        (workspace / path).mkdir(parents=True, exist_ok=True)
     now = time.time()
     for path, data in recording.before.items():
         place = workspace / path
@@ -250,7 +252,6 @@ async def _play(
         Whether the session is over.
     """
     reached = trio.Event()
-    begins = stage.log.begins_with()
     redactor = make_redactor(stage.environ)
     stage.calls.impose = not changes.judged_anew
 
@@ -261,7 +262,9 @@ async def _play(
         await stage.actions.wait(seq)
 
     answers = RecordedAnswers(stage.log, stage.placeholders, redactor, wait, cassette)
-    settings: dict[str, object] = {"model": changes.model or begins.model or _first_model(stage)}
+    opened = stage.log.opened
+    settings: dict[str, object] = {"model": changes.model or opened.model or _first_model(stage)}
+    settings |= {name: value for name in ("mode", "approve") if (value := getattr(opened, name))}
     settings.update(changes.settings)
     names = [name for name in plugins if name not in changes.without]
     if changes.model:
@@ -276,8 +279,6 @@ async def _play(
             stage.workspace,
             resume=stage.session,
             kind=stage.log.opened.kind,
-            mode=None if stage.session else begins.mode,
-            approve=None if stage.session else begins.approve,
             model=changes.model or None,
         ) as session:
             is_resumed = bool(stage.session)
@@ -318,8 +319,11 @@ async def _open(
 
 
 def _model_names(stage: _Stage) -> list[str]:
-    begins = stage.log.begins_with().model
-    return [*stage.log.models, *([begins] if begins else []), _first_model(stage)]
+    names = [*stage.log.models, stage.log.opened.model, _first_model(stage)]
+    for event in stage.log.events:
+        if isinstance(event, SessionChanged) and event.model:
+            names.append(event.model)
+    return [name for name in names if name]
 
 
 def _first_model(stage: _Stage) -> str:

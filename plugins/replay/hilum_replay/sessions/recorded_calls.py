@@ -35,6 +35,8 @@ from hilum_replay.sessions.recording import FileEdit
 OUTSIDE_PLUGINS = frozenset({"web", "mcp", "browser", "image"})
 # Codes of calls that a person, a rule or a policy refused.
 _REFUSED = frozenset({"E_DENIED", "E_BLOCKED", "E_REJECTED", "E_APPROVAL_TIMEOUT"})
+# Precedes the output of a call that the user stopped.
+_OUTPUT_SO_FAR = "Its output so far:\n"
 _NOT_RECORDED = "The recorded session has no such call, and a replay does not reach outside."
 
 
@@ -137,6 +139,11 @@ class RecordedCalls:
         code = recorded.done.result.code
         if code == E_STOPPED:
             # The replay of the user's action ends the call.
+            await trio.to_thread.run_sync(self._apply_effects, recorded.key)
+            _, _, printed = recorded.done.result.text.partition(_OUTPUT_SO_FAR)
+            if printed:
+                call.output_so_far = lambda: printed
+            self.answered.append(recorded)
             await trio.sleep_forever()
         if not self._is_from_log(tool, recorded):
             try:

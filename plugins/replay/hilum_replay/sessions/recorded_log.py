@@ -172,11 +172,6 @@ class RecordedLog:
             self._read(event)
         self.actions += [UserAction(edit.seq, edit, self._last) for edit in waiting]
 
-    @property
-    def session_ids(self) -> list[str]:
-        """Ids of the agents that started jobs, in order."""
-        return self.ids.get("job", [])
-
     def call(self, agent: str, call: str, number: int) -> RecordedCall | None:
         """Return the n-th call of an agent with an id, starting at 0."""
         found = self.calls.get((agent, call), [])
@@ -211,6 +206,9 @@ class RecordedLog:
                 call = self._open_call(event.agent, event.result.call_id)
                 if call is not None:
                     call.done = event
+            case PluginEvent(name="files.changing") if event.data.get("tool") == "undo":
+                self._read_action(event)
+                self._id("undo", str(event.data.get("id", "")))
             case PluginEvent():
                 self._read_plugin_event(event)
             case _ if isinstance(event, _ACTIONS):
@@ -247,9 +245,6 @@ class RecordedLog:
     def _read_plugin_event(self, event: PluginEvent) -> None:
         if event.name in _ID_EVENTS:
             kind, field = _ID_EVENTS[event.name]
-            # An undo writes the same event as a change of a tool.
-            if event.data.get("tool") == "undo":
-                kind = "undo"
             self._id(kind, str(event.data.get(field, "")))
         if event.name == QUESTION_ASKED:
             call = self._open_call(event.agent, str(event.data.get("call", "")))
@@ -287,8 +282,6 @@ class RecordedLog:
                 reason = str(decision.data.get("reason", ""))
         elif isinstance(event, SteeringQueued):
             self._id("steering", event.id)
-        elif isinstance(event, SessionChanged) and self._last is None and not self.actions:
-            return  # the session began with it
         self.actions.append(UserAction(event.seq, event, self._last, decides, reason))
 
     def _drop_mode_change(self) -> None:
@@ -296,24 +289,6 @@ class RecordedLog:
         last = self.actions[-1].event if self.actions else None
         if isinstance(last, SessionChanged) and last.mode is not None and last.model is None:
             self.actions.pop()
-
-    def begins_with(self) -> SessionChanged:
-        """Return the mode, model and policy that were set before the first run."""
-        settled = SessionChanged(
-            mode=self.opened.mode or None,
-            model=self.opened.model or None,
-            approve=self.opened.approve or None,
-        )
-        for event in self.events:
-            if isinstance(event, PromptQueued):
-                break
-            if isinstance(event, SessionChanged):
-                settled = SessionChanged(
-                    mode=event.mode or settled.mode,
-                    model=event.model or settled.model,
-                    approve=event.approve or settled.approve,
-                )
-        return settled
 
 
 def is_retry(event: Event) -> bool:

@@ -63,6 +63,7 @@ class Header(msgspec.Struct, frozen=True):
         hilum: Version of hilum that wrote the recording.
         title: Title of the session.
         files: The files in ``before``, by path.
+        folders: Folders that existed before the session although ``before`` has no file in them.
         deleted: Paths of files that the session deleted.
         edits: Changes of files that the session did not make, in order.
         effects: What a call that is answered from the log does to files, by ``agent/call``.
@@ -75,6 +76,7 @@ class Header(msgspec.Struct, frozen=True):
     hilum: str = __version__
     title: str = ""
     files: dict[str, RecordedFile] = {}
+    folders: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
     edits: tuple[FileEdit, ...] = ()
     effects: dict[str, tuple[FileEdit, ...]] = {}
@@ -192,7 +194,12 @@ def _read_header(file: Path, line: bytes) -> Header:
         header = msgspec.json.decode(line, type=Header)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _damaged_error(file, 1, str(error)) from None
-    listed = [*header.files, *header.deleted, *(edit.path for edit in header.edits)]
+    listed = [
+        *header.files,
+        *header.folders,
+        *header.deleted,
+        *(edit.path for edit in header.edits),
+    ]
     for edits in header.effects.values():
         listed += [edit.path for edit in edits]
     for path in listed:

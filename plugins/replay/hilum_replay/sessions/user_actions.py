@@ -8,7 +8,7 @@ from pathlib import Path
 
 import trio
 import trio.testing
-from hilum import Plans, Session, UsageError, UserQuestions
+from hilum import FileHistory, Plans, Session, ToolError, UsageError, UserQuestions
 from hilum.events import (
     AnyEvent,
     ApprovalAsked,
@@ -37,6 +37,7 @@ from hilum_replay.sessions.recorded_log import (
 )
 from hilum_replay.sessions.recording import FileEdit
 
+_SCOPES = ("call", "turn", "run", "session", "undo", "since")
 # Seconds that a model or a tool waits for an action of the user. The wait is only this long if the
 # replay has departed from the recording, so that the action cannot come.
 MAX_WAIT = 5.0
@@ -81,7 +82,7 @@ class UserActions:
                 await self._reach(session, action.after)
                 # An action that is not possible any more is a consequence of an earlier
                 # difference, which the comparison of both logs shows.
-                with suppress(UsageError):
+                with suppress(UsageError, ToolError):
                     await self._carry_out(session, action)
                 self._left.pop(0)
                 self._wake()
@@ -180,6 +181,13 @@ class UserActions:
         )
         self._runs[event.run] = run.id
 
+    async def _undo(self, session: Session, event: PluginEvent) -> None:
+        """Undo the changes that the user undid; the ids of their runs are the same."""
+        history = session.plugin(FileHistory)
+        scope, _, name = str(event.data.get("what", "")).removeprefix("undo ").partition(" ")
+        if history is not None and scope in _SCOPES:
+            await history.undo(scope, name, keep_going=True)  # type: ignore[arg-type]
+
     async def _act(self, session: Session, event: AnyEvent) -> None:
         match event:
             case SteeringQueued():
@@ -193,6 +201,8 @@ class UserActions:
                 session.compact(event.agent, focus=event.focus)
             case GrantRevoked():
                 session.revoke(event.scope)
+            case PluginEvent():
+                await self._undo(session, event)
             case SessionChanged():
                 session.set(mode=event.mode, model=event.model, approve=event.approve)
             case StopAsked() | RunEnded():

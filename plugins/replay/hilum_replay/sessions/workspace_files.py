@@ -22,6 +22,11 @@ FILE_LIMIT = 1_000_000
 TOTAL_LIMIT = 20_000_000
 MAX_FILES = 2_000
 MAX_LISTED = 20
+# What plugins read when a session is opened: rules, skills, agents and settings.
+_INSTRUCTIONS = (
+    "AGENTS.md CLAUDE.md GEMINI.md README.md pyproject.toml setup.cfg package.json .hilum .agents"
+    " .claude .cursor .github/copilot-instructions.md"
+).split()
 GetContent = Callable[[str], bytes | None]
 
 
@@ -33,6 +38,7 @@ class WorkspaceFiles:
     after: dict[str, bytes] = attrs.field(factory=dict)
     objects: dict[str, bytes] = attrs.field(factory=dict)
     files: dict[str, RecordedFile] = attrs.field(factory=dict)
+    folders: list[str] = attrs.field(factory=list)
     deleted: list[str] = attrs.field(factory=list)
     edits: list[FileEdit] = attrs.field(factory=list)
     effects: dict[str, list[FileEdit]] = attrs.field(factory=dict)
@@ -59,6 +65,7 @@ class FileCollector:
         self._redact = redact
         self._size = 0
         self._found = WorkspaceFiles()
+        self._made: set[str] = set()
         opened = events[0]
         assert isinstance(opened, SessionOpened)
         self._began = opened.at
@@ -74,6 +81,7 @@ class FileCollector:
                 self._follow(record, change, states)
         for path, node in states.items():
             self._keep_end(path, node)
+            self._keep_folders(path)
         for path in self._find_read_paths():
             if path not in states:
                 self._keep_unchanged(path)
@@ -84,14 +92,15 @@ class FileCollector:
         path = unspell_path(change.path)
         if path not in states:
             self._keep_beginning(path, change.before)
+            if change.before is None and change.after is not None and change.after.kind == "folder":
+                self._made.add(path)
         elif change.before != states[path] and _is_file(change.before, states[path]):
             # Somebody else changed the file between two changes of the session.
             self._found.edits.append(self._make_edit(record.seq, path, change.before))
         states[path] = change.after
         edit = self._make_edit(record.seq, path, change.after)
-        if record.is_undo:
-            self._found.edits.append(edit)
-        else:
+        # A replay repeats an undo itself.
+        if not record.is_undo:
             self._found.effects.setdefault(f"{record.agent}/{record.call}", []).append(edit)
 
     def _make_edit(self, seq: int, path: str, node: Node | None) -> FileEdit:
@@ -143,6 +152,13 @@ class FileCollector:
             if data is not None:
                 self._found.after[path] = data
 
+    def _keep_folders(self, path: str) -> None:
+        """Keep the folders above a changed file that the session did not create."""
+        for folder in Path(path).parents:
+            name = folder.as_posix()
+            if name != "." and name not in self._made and name not in self._found.folders:
+                self._found.folders.append(name)
+
     def _keep_unchanged(self, path: str) -> None:
         """Keep a file that the session did not change."""
         place = self._root / path
@@ -188,7 +204,7 @@ class FileCollector:
             for path in paths:
                 files.update(dict.fromkeys(self._expand(path)))
         # The agent reads the project's rules and settings as part of its instructions.
-        for name in ("AGENTS.md", "CLAUDE.md", "README.md", "pyproject.toml", HILUM_FOLDER):
+        for name in _INSTRUCTIONS:
             files.update(dict.fromkeys(self._expand(name)))
         return list(files)
 
