@@ -192,10 +192,10 @@ def service(rng: random.Random) -> Scene:
         "Start a service.",
         [
             use("run_terminal_cmd", command="echo ready; cat", background=True),
-            use("read_service", service="svc-1", wait_for="ready", timeout=10),
-            use("write_service", service="svc-1", text="hello", wait_for="hello", timeout=10),
+            use("read_service", service="s1", wait_for="ready", timeout=10),
+            use("write_service", service="s1", text="hello", wait_for="hello", timeout=10),
             use("list_services"),
-            use("stop_service", service="svc-1"),
+            use("stop_service", service="s1"),
             "It ran.",
         ],
     )
@@ -252,6 +252,15 @@ def background_agent(rng: random.Random) -> Scene:
 
 def outside(rng: random.Random) -> Scene:
     place = rng.choice(["Oslo", "Rome", "Quito"])
+
+    async def act(bench: Bench) -> None:
+        start = _start(bench)
+        async for event in bench.session.events(start):
+            if isinstance(event, ApprovalAsked):
+                bench.session.answer(event.id, accepted=True)
+            elif isinstance(event, RunEnded):
+                return
+
     return Scene(
         f"How is the weather in {place}?",
         [
@@ -259,6 +268,7 @@ def outside(rng: random.Random) -> Scene:
             use("web_fetch", url="https://shop.invalid/prices"),
             "It is not certain.",
         ],
+        act=act,
     )
 
 

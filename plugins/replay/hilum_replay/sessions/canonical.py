@@ -99,12 +99,16 @@ def _drop_retries(events: Sequence[AnyEvent]) -> list[AnyEvent]:
                     del kept[index]
                     break
             continue
-        if isinstance(event, PluginEvent) and event.name == "files.changed":
-            # A command without changes, and caches that programs create.
-            if not any(map(_is_kept, event.data.get("changes", ()))):
-                continue
+        if isinstance(event, PluginEvent) and _changed_nothing(event):
+            continue
         kept.append(event)
     return kept
+
+
+def _changed_nothing(event: PluginEvent) -> bool:
+    """Return whether an event records a command without changes, except for caches."""
+    changes = event.data.get("changes", ())
+    return event.name == "files.changed" and not any(map(_is_kept, changes))
 
 
 def _is_kept(change: Any) -> bool:
@@ -168,6 +172,8 @@ def _make_step(event: AnyEvent, placeholders: PathPlaceholders) -> Step:
     agent = data.pop("agent", "")
     for field in _FIELDS:
         data.pop(field, None)
+    if isinstance(event, CallStarted):
+        data.pop("plugin", None)  # a replay itself provides the tools of servers
     if isinstance(event, Compacted):
         data.pop("before", None)  # an estimate
     changes = data.get("data", {}).get("changes")

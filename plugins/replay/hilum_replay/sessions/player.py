@@ -20,7 +20,7 @@ from hilum.store import MemoryStore
 
 from hilum_replay.cassette import Cassette
 from hilum_replay.placeholders import PathPlaceholders
-from hilum_replay.sessions.recorded_calls import RecordedCalls
+from hilum_replay.sessions.recorded_calls import OUTSIDE_PLUGINS, RecordedCalls
 from hilum_replay.sessions.recorded_log import RecordedLog
 from hilum_replay.sessions.recorded_models import RecordedAnswers, RecordedProvider
 from hilum_replay.sessions.recording import Recording, place_events
@@ -118,7 +118,7 @@ async def replay(
     """
     changed = changes or Changes()
     with TemporaryDirectory(prefix="hilum-replay-", ignore_cleanup_errors=True) as made:
-        base = Path(os.path.realpath(made))
+        base = await trio.to_thread.run_sync(_real, made)
         await trio.to_thread.run_sync(write_files, recording, workspace)
         stage = _prepare(recording, workspace, base, changed)
         names, other_versions = find_plugins(recording.events, plugins)
@@ -147,6 +147,10 @@ async def replay(
         [call.key for call in stage.calls.answered],
         other_versions,
     )
+
+
+def _real(folder: str) -> Path:
+    return Path(folder).resolve()
 
 
 def write_files(recording: Recording, workspace: Path) -> None:
@@ -186,7 +190,12 @@ def find_plugins(
     if not versions:  # the log was written by an earlier version
         versions = dict.fromkeys(installed, "")
     known = {getattr(plugin, "name", getattr(plugin, "__name__", "")) for plugin in given}
-    used = {event.plugin for event in events if isinstance(event, CallStarted) and event.plugin}
+    # Calls that reach outside are answered from the log, which also describes their tools.
+    used = {
+        event.plugin
+        for event in events
+        if isinstance(event, CallStarted) and event.risk != "network"
+    } - OUTSIDE_PLUGINS
     missing = sorted((used & set(versions)) - set(installed) - known)
     if missing:
         raise UsageError(

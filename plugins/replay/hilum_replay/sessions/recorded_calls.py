@@ -16,6 +16,7 @@ from hilum import (
     ToolCall,
     ToolError,
     ToolResult,
+    ToolSpec,
     Verdict,
     allow,
     ask,
@@ -23,7 +24,7 @@ from hilum import (
     hookimpl,
 )
 from hilum.errors import E_FAILED, E_STOPPED
-from hilum.events import PromptFrozen
+from hilum.events import CallStarted, PromptFrozen
 from hilum.messages import Image, Text
 
 from hilum_replay.rules import RULES, apply_rules
@@ -33,6 +34,7 @@ from hilum_replay.sessions.recording import FileEdit
 # The plugins whose tools reach outside of the workspace, so that another run may have another
 # result, or an effect that must not be repeated.
 OUTSIDE_PLUGINS = frozenset({"web", "mcp", "browser", "image"})
+_KERNEL_TOOLS = frozenset({"find_tools", "call_tool"})
 # Codes of calls that a person, a rule or a policy refused.
 _REFUSED = frozenset({"E_DENIED", "E_BLOCKED", "E_REJECTED", "E_APPROVAL_TIMEOUT"})
 # Precedes the output of a call that the user stopped.
@@ -93,30 +95,18 @@ class RecordedCalls:
     # --- tools ------------------------------------------------------------------------------------
 
     def add_missing_tools(self, session: Session) -> None:
-        """Add the tools that the recorded session called and that this session lacks."""
+        """Add the tools that the recorded session had and that this session lacks."""
         specs = {}
         for event in self._log.events:
             if isinstance(event, PromptFrozen):
                 specs.update({spec.name: spec for spec in event.tools})
+        started = {}
         for calls in self._log.calls.values():
-            for call in calls:
-                started = call.started
-                known = {*session.tools, *(tool.name for tool in self._tools)}
-                if started is None or call.name in known or call.name == "find_tools":
-                    continue
-                spec = specs.get(call.name)
-                self._tools.append(
-                    Tool(
-                        call.name,
-                        spec.description if spec is not None else "A recorded tool.",
-                        _refuse,
-                        risk=started.risk,  # type: ignore[arg-type]
-                        effect=started.effect,  # type: ignore[arg-type]
-                        schema=spec.parameters if spec is not None else {"type": "object"},
-                        deferred=spec is None,
-                        queues="recorded",
-                    )
-                )
+            started.update({call.name: call.started for call in calls if call.started is not None})
+        known = {*session.tools, *_KERNEL_TOOLS}
+        for name in dict.fromkeys([*specs, *started]):
+            if name not in known:
+                self._tools.append(_make_tool(name, specs.get(name), started.get(name)))
         if self._tools:
             session.tools_changed()
 
@@ -145,7 +135,8 @@ class RecordedCalls:
                 call.output_so_far = lambda: printed
             self.answered.append(recorded)
             await trio.sleep_forever()
-        if not self._is_from_log(tool, recorded):
+        # A service must run, because later calls use it.
+        if not self._is_from_log(tool, recorded) or call.arguments.get("background"):
             try:
                 return await tool.run(call)
             finally:
@@ -192,14 +183,32 @@ class RecordedCalls:
         The next request is then the same as in the recording, to the byte.
         """
         recorded = self.find(agent.name, call.id)
+        if result.code == E_STOPPED:
+            return None  # only the output of a stopped call is checked; the loop adds the rest
         key = (agent.name, call.id)
         self._ended[key] = self._ended.get(key, 0) + 1
         if recorded is None or recorded.done is None:
             return None
-        if recorded in self.answered or is_same_result(recorded.done.result, result):
+        is_answered = recorded in self.answered or recorded.key in self._from_log
+        if is_answered or is_same_result(recorded.done.result, result):
             return recorded.done.result
         self.changed.append(recorded)
         return None
+
+
+def _make_tool(name: str, spec: ToolSpec | None, started: CallStarted | None) -> Tool:
+    """Return a tool of the recorded session, which only the log can answer."""
+    return Tool(
+        name,
+        spec.description if spec is not None else "A recorded tool.",
+        _refuse,
+        risk=started.risk if started is not None else "network",  # type: ignore[arg-type]
+        effect=started.effect if started is not None else "once",  # type: ignore[arg-type]
+        schema=spec.parameters if spec is not None else {"type": "object"},
+        # The list of tools did not contain a tool that was deferred.
+        deferred=spec is None,
+        queues="recorded",
+    )
 
 
 def _refuse(call: Call, **arguments: Any) -> str:
