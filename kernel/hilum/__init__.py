@@ -126,6 +126,7 @@ _HOMES = {
     "temporary": ("make_temporary_folder", "sweep_temporary_folders"),
     "tools": ("EVERYTHING", "Call", "Output", "Tool", "tool"),
     "verdicts": ("judge_call",),
+    "wall_clock": ("read_clock", "use_clock"),
     "window": ("measure_window",),
     "workspace": ("Place", "Workspace"),
 }

@@ -122,6 +122,8 @@ from hilum.tools import Output as Output
 from hilum.tools import Tool as Tool
 from hilum.tools import tool as tool
 from hilum.verdicts import judge_call as judge_call
+from hilum.wall_clock import read_clock as read_clock
+from hilum.wall_clock import use_clock as use_clock
 from hilum.window import measure_window as measure_window
 from hilum.workspace import Place as Place
 from hilum.workspace import Workspace as Workspace

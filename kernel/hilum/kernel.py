@@ -23,6 +23,7 @@ from hilum.events import AnyEvent, PluginEvent, PromptQueued, RunEnded, RunStart
 from hilum.fork_restrictions import ForkRestrictions
 from hilum.hooks import Lifespans, Observer, PluginFailure, open_nursery, split_failure
 from hilum.hookspecs import HOOKS, PROJECT
+from hilum.messages import UserMessage
 from hilum.plugin_objects import tools_plugin
 from hilum.plugins import Host
 from hilum.processes import Warden
@@ -54,6 +55,9 @@ class Kernel:
         workspace: The folder whose project settings apply; ``None`` for no project.
         run_tool: The function that runs a tool for a call that may run. A replay sets another one,
             which answers some of the calls from the recorded log.
+        adapt_prompt: The function that returns the message with which a run begins, given the id of
+            the run and the message with its gathered context. A replay sets one that returns the
+            recorded context.
     """
 
     host: Host
@@ -69,6 +73,7 @@ class Kernel:
     store: Store = attrs.field(factory=MemoryStore)
     sessions: dict[str, Session] = attrs.field(factory=dict)
     run_tool: Callable[[Tool, Call], Awaitable[Output]] = Tool.run
+    adapt_prompt: Callable[[str, UserMessage], UserMessage] = lambda _, message: message
     _lifespans: Lifespans = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:

@@ -40,6 +40,7 @@ FLOORS = [
         "temporary",
         "copy_titles",
         "identifiers",
+        "wall_clock",
     ],
     [
         "messages",

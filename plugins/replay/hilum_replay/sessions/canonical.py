@@ -32,7 +32,15 @@ from hilum_replay.placeholders import PathPlaceholders
 
 # Events that follow from others, or whose number depends on timing.
 _LEFT_OUT = (StateChanged, ApprovalShown)
-_LEFT_OUT_NAMES = ("agents.status", "agents.log", "agents.output", "lint.", "shell.")
+_LEFT_OUT_NAMES = (
+    "agents.status",
+    "agents.log",
+    "agents.output",
+    "context.",
+    "lint.",
+    "shell.",
+    "files.shown",
+)
 _FIELDS = (
     "seq at seconds first deadline estimate size window max_output attempt session forked version"
     " plugins workspace"
@@ -144,7 +152,7 @@ def _in_call_order(events: Sequence[AnyEvent]) -> list[AnyEvent]:
             approvals[event.id] = call
         elif isinstance(event, ApprovalAnswered):
             call = approvals.get(event.id, "")
-        if call in waiting:
+        if call and call in waiting:
             waiting[call].append(event)
             continue
         if isinstance(event, ModelAnswered):

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 import attrs
 import msgspec
 import trio
-from hilum import Kernel, UsageError, make_redactor, open_kernel, use_ids
+from hilum import Kernel, UsageError, make_redactor, open_kernel, use_clock, use_ids
 from hilum.discovery import entry_points
 from hilum.errors import E_NOT_INSTALLED, E_TIMEOUT
 from hilum.events import AnyEvent, CallStarted, SessionChanged, SessionOpened
@@ -123,7 +123,10 @@ async def replay(
         stage = _prepare(recording, workspace, base, changed)
         names, other_versions = find_plugins(recording.events, plugins)
         ids = {kind: iter(found) for kind, found in stage.log.ids.items()}
-        with use_ids(lambda kind: next(ids.get(kind, iter(())), None)):
+        with (
+            use_ids(lambda kind: next(ids.get(kind, iter(())), None)),
+            use_clock(stage.actions.read_clock),
+        ):
             with trio.move_on_after(MAX_SECONDS) as scope:
                 unchanged = Changes() if changed.at else changed
                 is_over = await _play(stage, [*names, *plugins], unchanged, cassette, changed.at)
@@ -284,6 +287,8 @@ async def _play(
             for provider in {name.partition("/")[0] for name in _model_names(stage)}:
                 kernel.router.replace(RecordedProvider(provider, answers))
         kernel.run_tool = stage.calls.run_tool
+        if not changes.judged_anew:
+            kernel.adapt_prompt = stage.log.restore_context
         async with kernel.open_session(
             stage.workspace,
             resume=stage.session,

@@ -135,8 +135,7 @@ class RecordedCalls:
                 call.output_so_far = lambda: printed
             self.answered.append(recorded)
             await trio.sleep_forever()
-        # A service must run, because later calls use it.
-        if not self._is_from_log(tool, recorded) or call.arguments.get("background"):
+        if not self._is_from_log(tool, recorded) or _starts_something(tool, call):
             try:
                 return await tool.run(call)
             finally:
@@ -194,6 +193,11 @@ class RecordedCalls:
             return recorded.done.result
         self.changed.append(recorded)
         return None
+
+
+def _starts_something(tool: Tool, call: Call) -> bool:
+    """Return whether later calls use what a call starts: a service or an agent."""
+    return bool(call.arguments.get("background")) or tool.plugin == "scheduler"
 
 
 def _make_tool(name: str, spec: ToolSpec | None, started: CallStarted | None) -> Tool:

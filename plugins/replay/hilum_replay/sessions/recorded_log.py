@@ -32,7 +32,7 @@ from hilum.events import (
     SteeringWithdrawn,
     StopAsked,
 )
-from hilum.messages import ToolCall
+from hilum.messages import Text, ToolCall, UserMessage
 
 from hilum_replay.sessions.recording import FileEdit
 
@@ -142,6 +142,7 @@ class RecordedLog:
         actions: The actions of the user, in order.
         models: The names of all models.
         ids: The ids of each kind, in order.
+        prompts: The messages with which runs began, by the id of the run.
     """
 
     def __init__(self, events: Sequence[AnyEvent], edits: Sequence[FileEdit] = ()) -> None:
@@ -154,6 +155,7 @@ class RecordedLog:
         self.actions: list[UserAction] = []
         self.models: dict[str, ModelStarted] = {}
         self.ids: dict[str, list[str]] = {}
+        self.prompts: dict[str, UserMessage] = {}
         self._questions: dict[str, RecordedCall] = {}
         self._parents: dict[str, str] = {}
         self._automatic: list[tuple[str, str]] = []
@@ -177,12 +179,25 @@ class RecordedLog:
         found = self.calls.get((agent, call), [])
         return found[number] if number < len(found) else None
 
+    def restore_context(self, run: str, message: UserMessage) -> UserMessage:
+        """Return the message of a run with the context that was gathered for it in the recording.
+
+        Gathering depends on the machine, and on how busy it is.
+        """
+        recorded = self.prompts.get(run)
+        if recorded is None:
+            return message
+        own = [part for part in message.parts if not _is_context(part)]
+        return UserMessage((*own, *filter(_is_context, recorded.parts)))
+
     def _read(self, event: AnyEvent) -> None:
         match event:
             case AgentStarted():
                 self._parents[event.agent] = event.parent
             case PromptQueued() | SessionChanged():
                 self._read_action(event)
+            case RunStarted():
+                self.prompts[event.run] = event.message
             case ModelStarted():
                 self.models.setdefault(event.model, event)
             case ModelAnswered():
@@ -289,6 +304,10 @@ class RecordedLog:
         last = self.actions[-1].event if self.actions else None
         if isinstance(last, SessionChanged) and last.mode is not None and last.model is None:
             self.actions.pop()
+
+
+def _is_context(part: object) -> bool:
+    return isinstance(part, Text) and part.source.startswith("context:")
 
 
 def is_retry(event: Event) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -41,6 +42,8 @@ _SCOPES = ("call", "turn", "run", "session", "undo", "since")
 # Seconds that a model or a tool waits for an action of the user. The wait is only this long if the
 # replay has departed from the recording, so that the action cannot come.
 MAX_WAIT = 5.0
+# The same for an action of the user, while no agent works.
+MAX_IDLE = 0.5
 
 
 class UserActions:
@@ -61,6 +64,16 @@ class UserActions:
         self._progress = trio.Event()
         self._runs: dict[str, str] = {}
         self._calls: RecordedCalls | None = None
+        self._clock = log.opened.at
+        self._clock_set = time.monotonic()
+
+    def read_clock(self) -> float:
+        """Return the time of day: that of the user's last action, and the time since then."""
+        return self._clock + time.monotonic() - self._clock_set
+
+    def _set_clock(self, at: float) -> None:
+        self._clock = max(at, self.read_clock())
+        self._clock_set = time.monotonic()
 
     async def wait(self, seq: int) -> None:
         """Wait until all actions before an event of the recorded log have been repeated."""
@@ -94,8 +107,12 @@ class UserActions:
         if milestone is None:
             return
         key = (milestone.agent, milestone.kind)
-        while self._counts.get(key, 0) < milestone.count and session.runs:
-            await self._progress.wait()
+        while self._counts.get(key, 0) < milestone.count:
+            # Without a run, only a compaction or a plugin's prompt can still come.
+            with trio.move_on_after(MAX_WAIT if session.runs else MAX_IDLE) as scope:
+                await self._progress.wait()
+            if scope.cancelled_caught and not session.runs:
+                return
 
     async def _idle(self, session: Session) -> None:
         while session.runs:
@@ -151,6 +168,8 @@ class UserActions:
 
     async def _carry_out(self, session: Session, action: UserAction) -> None:
         event = action.event
+        if not isinstance(event, FileEdit):
+            self._set_clock(event.at)
         if isinstance(event, FileEdit):
             await trio.to_thread.run_sync(apply_edit, event, self._root, self._objects)
         elif isinstance(event, PromptQueued):
