@@ -80,8 +80,16 @@ def make_steps(events: Sequence[AnyEvent], placeholders: PathPlaceholders) -> li
     steps = []
     # The agents join in an order that depends on timing.
     for agent in sorted(by_agent):
-        steps += [_make_step(event, placeholders) for event in _in_call_order(by_agent[agent])]
+        made = [_make_step(event, placeholders) for event in _in_call_order(by_agent[agent])]
+        if not agent:
+            # The events of the session itself come from tasks that run at the same time.
+            made.sort(key=_sorting_key)
+        steps += made
     return _rename_ids(steps)
+
+
+def _sorting_key(step: Step) -> tuple[str, bytes]:
+    return step.kind, msgspec.json.encode(step.data, order="deterministic")
 
 
 def encode_steps(steps: Sequence[Step]) -> bytes:
@@ -102,15 +110,27 @@ def _drop_retries(events: Sequence[AnyEvent]) -> list[AnyEvent]:
         if isinstance(event, PluginEvent) and event.name.startswith(_LEFT_OUT_NAMES):
             continue
         if isinstance(event, ModelFailed) and event.action in ("retry", "fallback"):
-            for index in range(len(kept) - 1, -1, -1):
-                if isinstance(kept[index], ModelStarted) and kept[index].agent == event.agent:
-                    del kept[index]
-                    break
+            _drop_open_request(kept, event.agent)
             continue
+        if isinstance(event, ModelStarted):
+            # A request that was interrupted has no answer.
+            _drop_open_request(kept, event.agent)
         if isinstance(event, PluginEvent) and _changed_nothing(event):
             continue
         kept.append(event)
     return kept
+
+
+def _drop_open_request(events: list[AnyEvent], agent: str) -> None:
+    """Remove the last request of an agent if it has neither an answer nor a failure."""
+    for index in range(len(events) - 1, -1, -1):
+        if events[index].agent != agent:
+            continue
+        if isinstance(events[index], ModelAnswered | ModelFailed):
+            return
+        if isinstance(events[index], ModelStarted):
+            del events[index]
+            return
 
 
 def _changed_nothing(event: PluginEvent) -> bool:

@@ -82,7 +82,12 @@ class Replayed:
 
 @attrs.define
 class _Stage:
-    """Everything that both parts of a replay share, before and after its change."""
+    """Everything that both parts of a replay share, before and after its change.
+
+    Attributes:
+        at: Sequence number of the event after which the first part ends; 0 for no end.
+        reached: Set when the first part has reached its end.
+    """
 
     recording: Recording
     workspace: Path
@@ -91,8 +96,17 @@ class _Stage:
     placeholders: PathPlaceholders
     actions: UserActions
     calls: RecordedCalls
+    at: int
+    reached: trio.Event = attrs.field(factory=trio.Event)
     store: MemoryStore = attrs.field(factory=MemoryStore)
     session: str = ""
+
+    async def wait(self, seq: int) -> None:
+        """Wait until the replay may receive an answer of the recorded log."""
+        if self.at and seq > self.at:
+            self.reached.set()
+            await trio.sleep_forever()
+        await self.actions.wait(seq)
 
 
 async def replay(
@@ -122,6 +136,8 @@ async def replay(
         await trio.to_thread.run_sync(write_files, recording, workspace)
         stage = _prepare(recording, workspace, base, changed)
         names, other_versions = find_plugins(recording.events, plugins)
+        redactor = make_redactor(stage.environ)
+        answers = RecordedAnswers(stage.log, stage.placeholders, redactor, stage.wait, cassette)
         ids = {kind: iter(found) for kind, found in stage.log.ids.items()}
         with (
             use_ids(lambda kind: next(ids.get(kind, iter(())), None)),
@@ -129,10 +145,11 @@ async def replay(
         ):
             with trio.move_on_after(MAX_SECONDS) as scope:
                 unchanged = Changes() if changed.at else changed
-                is_over = await _play(stage, [*names, *plugins], unchanged, cassette, changed.at)
+                is_over = await _play(stage, [*names, *plugins], unchanged, answers)
                 if not is_over:
-                    later = attrs.evolve(changed, at=0)
-                    await _play(stage, [*names, *plugins], later, cassette, 0)
+                    stage.at = 0
+                    stage.reached = trio.Event()
+                    await _play(stage, [*names, *plugins], changed, answers)
             if scope.cancelled_caught:
                 raise UsageError(
                     f"The replay did not end within {MAX_SECONDS:g} seconds.",
@@ -245,11 +262,11 @@ def _prepare(recording: Recording, workspace: Path, base: Path, changes: Changes
         recording.objects,
         impose=not changes.judged_anew,
     )
-    return _Stage(recording, workspace, environ, log, placeholders, actions, calls)
+    return _Stage(recording, workspace, environ, log, placeholders, actions, calls, changes.at)
 
 
 async def _play(
-    stage: _Stage, plugins: Sequence[object], changes: Changes, cassette: Cassette | None, at: int
+    stage: _Stage, plugins: Sequence[object], changes: Changes, answers: RecordedAnswers
 ) -> bool:
     """Play a part of a session: from its beginning, or from where the first part ended.
 
@@ -257,23 +274,12 @@ async def _play(
         stage: The replay.
         plugins: The plugins of the recorded session.
         changes: What this part changes.
-        cassette: The answers of the model.
-        at: Sequence number of the event after which the part ends; 0 for no end.
+        answers: The answers of the recorded models.
 
     Returns:
         Whether the session is over.
     """
-    reached = trio.Event()
-    redactor = make_redactor(stage.environ)
     stage.calls.impose = not changes.judged_anew
-
-    async def wait(seq: int) -> None:
-        if at and seq > at:
-            reached.set()
-            await trio.sleep_forever()
-        await stage.actions.wait(seq)
-
-    answers = RecordedAnswers(stage.log, stage.placeholders, redactor, wait, cassette)
     opened = stage.log.opened
     settings: dict[str, object] = {"model": changes.model or opened.model or _first_model(stage)}
     settings |= {name: value for name in ("mode", "approve") if (value := getattr(opened, name))}
@@ -309,7 +315,7 @@ async def _play(
                     nursery.cancel_scope.cancel()
 
                 async def stop_at_event() -> None:
-                    await reached.wait()
+                    await stage.reached.wait()
                     nursery.cancel_scope.cancel()
 
                 nursery.start_soon(repeat)

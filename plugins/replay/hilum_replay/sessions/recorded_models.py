@@ -81,8 +81,8 @@ class RecordedAnswers:
         outcomes = self._outcomes.get(request.agent, [])
         failure = outcomes[0].failure if outcomes else None
         if failure is not None:
-            outcomes.pop(0)
             await self._wait(failure.seq)
+            outcomes.pop(0)
             raise ModelError(failure.message, kind=failure.kind)
         delta = read_delta(request, self._placeholders, self._redactor)
         index = self._playback.take(delta, request.agent)
