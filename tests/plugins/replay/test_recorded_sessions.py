@@ -186,7 +186,7 @@ def test_a_missing_line_is_refused(copy):
 
 
 def test_a_path_outside_of_the_workspace_is_refused(copy):
-    rewrite(copy, 0, '"folders":[', '"folders":["../../made",')
+    rewrite(copy, 0, '"folders":[', '"folders":["../../made"],"other":[')
     check_refused(copy, E_STORE, "leads out of the workspace")
     assert not (copy.parent.parent / "made").exists()
 
