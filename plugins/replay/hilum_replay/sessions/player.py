@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from importlib.metadata import entry_points
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -13,7 +14,6 @@ import attrs
 import msgspec
 import trio
 from hilum import Kernel, UsageError, make_redactor, open_kernel, use_clock, use_ids
-from hilum.discovery import entry_points
 from hilum.errors import E_NOT_INSTALLED, E_TIMEOUT
 from hilum.events import AnyEvent, CallStarted, SessionChanged, SessionOpened
 from hilum.store import MemoryStore
@@ -205,7 +205,10 @@ def find_plugins(
     """
     opened = events[0]
     assert isinstance(opened, SessionOpened)
-    installed = entry_points("hilum")
+    installed = {
+        point.name: point.dist.version if point.dist is not None else ""
+        for point in entry_points(group="hilum")
+    }
     versions = dict(_split_version(text) for text in opened.plugins)
     if not versions:  # the log was written by an earlier version
         versions = dict.fromkeys(installed, "")
@@ -226,7 +229,7 @@ def find_plugins(
     wanted = [name for name in versions if name in installed and name not in _NOT_REPLAYED]
     others = []
     for name in wanted:
-        version = installed[name].version
+        version = installed[name]
         if versions[name] and versions[name] != version:
             others.append(f"{name} {version} instead of {versions[name]}")
     return wanted, others
@@ -281,14 +284,16 @@ async def _play(
     """
     stage.calls.impose = not changes.judged_anew
     opened = stage.log.opened
-    settings: dict[str, object] = {"model": changes.model or opened.model or _first_model(stage)}
-    settings |= {name: value for name in ("mode", "approve") if (value := getattr(opened, name))}
+    settings: dict[str, object] = {}
+    first = {"mode": opened.mode, "approve": opened.approve, "model": changes.model or opened.model}
+    settings.update({name: value for name, value in first.items() if value})
     settings.update(changes.settings)
     names = [name for name in plugins if name not in changes.without]
     if changes.model:
         names.append("models")
     _write_rules(stage.environ, changes.rules)
     async with _open(stage, names, changes, settings) as kernel:
+        kernel.router.roles.setdefault("default", changes.model or _first_model(stage))
         if not changes.model:
             for provider in {name.partition("/")[0] for name in _model_names(stage)}:
                 kernel.router.replace(RecordedProvider(provider, answers))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import attrs
 from hilum import Redactor
-from hilum.events import AnyEvent, CallStarted, PluginEvent, SessionOpened
+from hilum.events import AnyEvent, CallStarted, PluginEvent, PromptQueued, SessionOpened
 from hilum_files.journal.records import CHANGED, Change, Record, read_record, unspell_path
 from hilum_files.journal.tree import HILUM_FOLDER, LEFT_OUT, Node
 
@@ -66,6 +66,10 @@ class FileCollector:
         self._size = 0
         self._found = WorkspaceFiles()
         self._made: set[str] = set()
+        self._last_runs: dict[str, str] = {}
+        self._prompts = {
+            event.run: event.seq for event in events if isinstance(event, PromptQueued)
+        }
         opened = events[0]
         assert isinstance(opened, SessionOpened)
         self._began = opened.at
@@ -85,6 +89,7 @@ class FileCollector:
         for path in self._find_read_paths():
             if path not in states:
                 self._keep_unchanged(path)
+        self._found.edits.sort(key=lambda edit: edit.seq)
         return self._found
 
     def _follow(self, record: Record, change: Change, states: dict[str, Node | None]) -> None:
@@ -95,9 +100,14 @@ class FileCollector:
             if change.before is None and change.after is not None and change.after.kind == "folder":
                 self._made.add(path)
         elif change.before != states[path] and _is_file(change.before, states[path]):
-            # Somebody else changed the file between two changes of the session.
-            self._found.edits.append(self._make_edit(record.seq, path, change.before))
+            # Somebody else changed the file between two changes of the session: usually the user,
+            # before the prompt of the run that found the change.
+            seq = record.seq
+            if self._last_runs.get(path) != record.run:
+                seq = self._prompts.get(record.run, seq)
+            self._found.edits.append(self._make_edit(seq, path, change.before))
         states[path] = change.after
+        self._last_runs[path] = record.run
         edit = self._make_edit(record.seq, path, change.after)
         # A replay repeats an undo itself.
         if not record.is_undo:
