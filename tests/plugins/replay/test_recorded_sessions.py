@@ -13,7 +13,9 @@ import pytest
 import trio
 from hilum import UsageError
 from hilum.errors import E_NOT_INSTALLED, E_STORE
-from hilum.events import CallStarted, ModelAnswered
+from hilum.events import CallStarted, ModelAnswered, RunEnded
+from hilum.testing import use
+from hilum_replay import serve
 from hilum_replay.sessions.comparison import describe
 from hilum_replay.sessions.exporting import export_test, make_recording, settle
 from hilum_replay.sessions.player import Changes
@@ -133,6 +135,33 @@ async def test_a_change_begins_at_an_event(tmp_path):
     # Everything up to the event is the same, although the rule denies an earlier call as well.
     assert min(each.recorded for each in failures if each.recorded) > at
     assert any(each.title.endswith("result differs") for each in failures)
+
+
+async def test_another_model_answers_after_an_event(tmp_path, monkeypatch):
+    recording = await record_and_settle(5, tmp_path, "write_and_edit")
+    config = tmp_path / "config"
+    await trio.Path(config).mkdir()
+    monkeypatch.setenv("HILUM_CONFIG", str(config))
+    answers = [
+        use("write_file", path="by_another.txt", content="x\n"),
+        use("weather", place="Oslo"),
+        "I am another model.",
+    ]
+    second = [event.seq for event in recording.events if isinstance(event, ModelAnswered)][1]
+    async with serve(answers) as server:
+        for name, value in server.environ.items():
+            monkeypatch.setenv(name, value)
+        changes = Changes(at=second - 1, model="openai/other", rules=("ask delete_file",))
+        outcome = await run_recording(recording, tmp_path / "work", changes=changes)
+        assert not server.failures
+    ended = outcome.replayed.events[-1]
+    ends = [event for event in outcome.replayed.events if isinstance(event, RunEnded)]
+    assert ends[-1].text == "I am another model.", ended
+    failures = outcome.comparison.failures
+    assert min(each.recorded for each in failures if each.recorded) >= second - 1
+    assert await trio.Path(tmp_path / "work" / "by_another.txt").exists()
+    # The user's configuration stays as it was.
+    assert await trio.to_thread.run_sync(lambda: list(config.iterdir())) == []
 
 
 # --- bad recordings -------------------------------------------------------------------------------

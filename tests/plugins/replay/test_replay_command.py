@@ -69,6 +69,7 @@ def test_a_rule_departs_and_the_difference_is_readable_and_json(stored, capsys):
     ("arguments", "message"),
     [
         (["--rule", "edit_file"], "is not a permission rule"),
+        (["--rule", "deny edit_file(("], "is invalid"),
         (["--at", "-1"], "must not be negative"),
         (["--at", "5"], "needs a change"),
     ],

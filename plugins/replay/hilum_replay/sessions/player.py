@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import sys
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -11,10 +13,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import attrs
-import msgspec
 import trio
-from hilum import Kernel, UsageError, make_redactor, open_kernel, use_clock, use_ids
-from hilum.errors import E_NOT_INSTALLED, E_TIMEOUT
+from hilum import Kernel, UsageError, config_folder, make_redactor, open_kernel, use_clock, use_ids
+from hilum.errors import E_BAD_ARGS, E_NOT_INSTALLED, E_TIMEOUT
 from hilum.events import AnyEvent, CallStarted, SessionChanged, SessionOpened
 from hilum.store import MemoryStore
 
@@ -30,6 +31,7 @@ from hilum_replay.sessions.user_actions import UserActions
 MAX_SECONDS = 600.0
 # Plugins that a replay does not need: faces, and the gateways to models.
 _NOT_REPLAYED = frozenset({"cli", "models", "replay", "serve", "store", "terminal"})
+_CONFIGURATION = ("settings.toml", "keys.toml", "permissions.toml")
 _KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "VIRTUAL_ENV", "SYSTEMROOT")
 
 
@@ -242,15 +244,19 @@ def _split_version(text: str) -> tuple[str, str]:
 
 def _prepare(recording: Recording, workspace: Path, base: Path, changes: Changes) -> _Stage:
     environ = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
-    if changes.model:
-        # A live model needs the user's keys and settings.
-        environ = dict(os.environ)
-    else:
-        environ["HOME"] = str(base / "home")
-        environ["HILUM_CONFIG"] = str(base / "config")
-    environ["HILUM_DATA"] = str(base / "data")
     for name in ("home", "config", "data"):
         (base / name).mkdir()
+    if changes.model:
+        # A live model needs the user's keys and settings, and its calls need the user's rules.
+        environ = dict(os.environ)
+        for name in _CONFIGURATION:
+            if (config_folder() / name).is_file():
+                shutil.copy2(config_folder() / name, base / "config")
+    else:
+        environ["HOME"] = str(base / "home")
+    # The user's own files are never changed.
+    environ["HILUM_CONFIG"] = str(base / "config")
+    environ["HILUM_DATA"] = str(base / "data")
     workspace = workspace.resolve()
     placeholders = PathPlaceholders(workspace, environ["HOME"])
     events = place_events(recording.events, placeholders)
@@ -283,15 +289,16 @@ async def _play(
         Whether the session is over.
     """
     stage.calls.impose = not changes.judged_anew
+    stage.actions.changes_model = not changes.model
     opened = stage.log.opened
     settings: dict[str, object] = {}
-    first = {"mode": opened.mode, "approve": opened.approve, "model": changes.model or opened.model}
+    first = {"mode": opened.mode, "approve": opened.approve, "model": opened.model}
     settings.update({name: value for name, value in first.items() if value})
     settings.update(changes.settings)
     names = [name for name in plugins if name not in changes.without]
     if changes.model:
         names.append("models")
-    _write_rules(stage.environ, changes.rules)
+    await _add_rules(stage.environ, changes.rules)
     async with _open(stage, names, changes, settings) as kernel:
         kernel.router.roles.setdefault("default", changes.model or _first_model(stage))
         if not changes.model:
@@ -355,14 +362,23 @@ def _first_model(stage: _Stage) -> str:
     return next(iter(stage.log.models), "recorded/model")
 
 
-def _write_rules(environ: Mapping[str, str], rules: Sequence[str]) -> None:
-    """Write permission rules into the configuration of the replay."""
-    if not rules:
-        return
-    lists: dict[str, list[str]] = {}
+async def _add_rules(environ: Mapping[str, str], rules: Sequence[str]) -> None:
+    """Add permission rules to the configuration of the replay.
+
+    Raises:
+        UsageError: A rule is invalid.
+    """
     for rule in rules:
         kind, _, text = rule.partition(" ")
-        lists.setdefault(kind, []).append(text.strip())
-    lines = [f"{kind} = {msgspec.json.encode(texts).decode()}" for kind, texts in lists.items()]
-    folder = Path(environ["HILUM_CONFIG"])
-    (folder / "permissions.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        # The command checks the rule, and keeps the other rules.
+        command = [sys.executable, "-m", "hilum", "permissions", kind, text.strip()]
+        done = await trio.run_process(
+            command, env=dict(environ), capture_stdout=True, capture_stderr=True, check=False
+        )
+        if done.returncode:
+            problem = done.stderr.decode(errors="replace").strip().removeprefix("hilum: ")
+            raise UsageError(
+                f"The rule {rule!r} is invalid: {problem}",
+                code=E_BAD_ARGS,
+                hint="`hilum permissions --help` shows the form of rules.",
+            )

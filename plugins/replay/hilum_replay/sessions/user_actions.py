@@ -53,6 +53,9 @@ class UserActions:
         log: The recorded log.
         root: The workspace of the replay.
         objects: The contents of files that others changed.
+
+    Attributes:
+        changes_model: Whether to repeat the user's changes of the model.
     """
 
     def __init__(self, log: RecordedLog, root: Path, objects: Mapping[str, bytes]) -> None:
@@ -64,6 +67,7 @@ class UserActions:
         self._progress = trio.Event()
         self._runs: dict[str, str] = {}
         self._calls: RecordedCalls | None = None
+        self.changes_model = True
         self._clock = log.opened.at
         self._clock_set = time.monotonic()
 
@@ -223,6 +227,7 @@ class UserActions:
             case PluginEvent():
                 await self._undo(session, event)
             case SessionChanged():
-                session.set(mode=event.mode, model=event.model, approve=event.approve)
+                model = event.model if self.changes_model else None
+                session.set(mode=event.mode, model=model, approve=event.approve)
             case StopAsked() | RunEnded():
                 session.stop(event.agent, run=self._runs.get(event.run, ""))
