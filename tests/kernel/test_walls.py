@@ -41,6 +41,7 @@ FLOORS = [
         "copy_titles",
         "identifiers",
         "wall_clock",
+        "unread_outputs",
     ],
     [
         "messages",
