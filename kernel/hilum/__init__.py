@@ -56,6 +56,7 @@ _HOMES = {
         "hookimpl",
         "hookspec",
     ),
+    "identifiers": ("make_id", "use_ids"),
     "images": ("find_media_type", "identify_image", "measure_image", "read_image"),
     "kernel": ("Kernel", "open_kernel"),
     "messages": (
@@ -128,6 +129,7 @@ _HOMES = {
     "temporary": ("make_temporary_folder", "sweep_temporary_folders"),
     "tools": ("EVERYTHING", "Call", "Output", "Tool", "tool"),
     "verdicts": ("judge_call",),
+    "wall_clock": ("read_clock", "use_clock"),
     "window": ("measure_window",),
     "workspace": ("Place", "Workspace"),
 }

@@ -44,6 +44,8 @@ from hilum.hookspecs import ask as ask
 from hilum.hookspecs import deny as deny
 from hilum.hookspecs import hookimpl as hookimpl
 from hilum.hookspecs import hookspec as hookspec
+from hilum.identifiers import make_id as make_id
+from hilum.identifiers import use_ids as use_ids
 from hilum.images import find_media_type as find_media_type
 from hilum.images import identify_image as identify_image
 from hilum.images import measure_image as measure_image
@@ -124,6 +126,8 @@ from hilum.tools import Output as Output
 from hilum.tools import Tool as Tool
 from hilum.tools import tool as tool
 from hilum.verdicts import judge_call as judge_call
+from hilum.wall_clock import read_clock as read_clock
+from hilum.wall_clock import use_clock as use_clock
 from hilum.window import measure_window as measure_window
 from hilum.workspace import Place as Place
 from hilum.workspace import Workspace as Workspace

@@ -467,7 +467,7 @@ async def _run(
     )
     try:
         with session._calls_in_flight.call(timed), running_plugin(tool.plugin):
-            await timed.run(lambda: tool.run(running))
+            await timed.run(lambda: session.kernel.run_tool(tool, running))
     except trio.Cancelled:
         state.printed = _output_so_far(session, tool, running)
         raise

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from msgspec.structs import replace
@@ -14,6 +13,7 @@ from hilum.messages import replace_surrogates
 from hilum.redaction import Redaction
 from hilum.repetition import may_have_changed
 from hilum.runs import Run
+from hilum.wall_clock import read_clock
 
 
 class EventWriter:
@@ -46,7 +46,7 @@ class EventWriter:
         # event of its own first.
         redacted = self._redaction.event(event, by_model=by_model)
         seq = self._journal.last + 1
-        at = time.time()
+        at = read_clock()
         whose: dict[str, Any] = {}
         if agent is not None:
             current = agent.conversation.run

@@ -59,7 +59,9 @@ class Event(Data, frozen=True, tag=_tag, kw_only=True):
 class SessionOpened(Event, frozen=True):
     """The first event of a session.
 
-    ``forked`` is the id of the session that this one was forked from.
+    ``forked`` is the id of the session that this one was forked from. ``plugins`` lists the plugins
+    that work, each with the version of its distribution; ``mode``, ``model`` and ``approve`` are
+    the settings with which the session begins. Logs of earlier versions lack these four.
     """
 
     session: str
@@ -67,6 +69,10 @@ class SessionOpened(Event, frozen=True):
     kind: str = "main"
     version: str = ""
     forked: str = ""
+    plugins: tuple[str, ...] = ()
+    mode: str = ""
+    model: str = ""
+    approve: str = ""
 
 
 class SessionChanged(Event, frozen=True):
@@ -218,7 +224,8 @@ class Compacted(Event, frozen=True):
 class ModelStarted(Event, frozen=True):
     """Phase event: a request with about ``estimate`` tokens is sent.
 
-    ``size`` is the uncorrected estimate, by kind of text. When a new attempt begins, faces drop the
+    ``size`` is the uncorrected estimate, by kind of text. ``window`` and ``max_output`` are the
+    limits of the model in tokens; they are 0 in logs of earlier versions. When a new attempt begins, faces drop the
     output of the previous one.
     """
 
@@ -227,6 +234,8 @@ class ModelStarted(Event, frozen=True):
     turn: int = 1
     estimate: int = 0
     size: TextStats = NOTHING
+    window: int = 0
+    max_output: int = 0
 
 
 class ModelFailed(Event, frozen=True):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from hilum.events import AnyEvent, PluginEvent, PromptQueued, RunEnded, RunStart
 from hilum.fork_restrictions import ForkRestrictions
 from hilum.hooks import Lifespans, Observer, PluginFailure, open_nursery, split_failure
 from hilum.hookspecs import HOOKS, PROJECT
+from hilum.messages import UserMessage
 from hilum.plugin_objects import tools_plugin
 from hilum.plugins import Host
 from hilum.processes import Warden
@@ -30,7 +31,7 @@ from hilum.routing import Router
 from hilum.session import Session, check_kind
 from hilum.settings import FILE, KernelSettings, Settings, load, use_environment
 from hilum.store import Log, MemoryStore, SessionInfo, Store, spell_folder, unspell_folder
-from hilum.tools import Tool
+from hilum.tools import Call, Output, Tool
 
 T = TypeVar("T")
 MAX_FAULTS_KEPT = 200
@@ -54,6 +55,11 @@ class Kernel:
         sessions: The sessions that are open or opening, by id.
         environ: The environment that the plugins see, and that determines the user's folders.
         workspace: The folder whose project settings apply; ``None`` for no project.
+        run_tool: The function that runs a tool for a call that may run. A replay sets another one,
+            which answers some of the calls from the recorded log.
+        adapt_prompt: The function that returns the message with which a run begins, given the id of
+            the run and the message with its gathered context. A replay sets one that returns the
+            recorded context.
     """
 
     host: Host
@@ -68,6 +74,8 @@ class Kernel:
     workspace: Path | None
     store: Store = attrs.field(factory=MemoryStore)
     sessions: dict[str, Session] = attrs.field(factory=dict)
+    run_tool: Callable[[Tool, Call], Awaitable[Output]] = Tool.run
+    adapt_prompt: Callable[[str, UserMessage], UserMessage] = lambda _, message: message
     _lifespans: Lifespans = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:

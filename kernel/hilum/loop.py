@@ -317,6 +317,7 @@ async def _begin(agent: Agent) -> None:
     fitting = fit(blocks, request.budget)
     context = [Text(render(block), f"context:{block.type}") for block in fitting]
     message = UserMessage((*_prompt_parts(prompt), *context))
+    message = session.kernel.adapt_prompt(prompt.run, message)
     # The log already contains the images in the event of the prompt.
     message = message.without_image_data()
     started = RunStarted(

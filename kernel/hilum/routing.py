@@ -223,7 +223,13 @@ async def attempt(agent: Agent) -> ModelFailed | None:
             raise
         return _failed(agent, error, name, number)
     started = ModelStarted(
-        attempt=number, model=name, turn=run.turn + 1, estimate=expected, size=size
+        attempt=number,
+        model=name,
+        turn=run.turn + 1,
+        estimate=expected,
+        size=size,
+        window=model.info.window,
+        max_output=model.info.max_output,
     )
     call = ModelCall(
         model=name,

@@ -6,9 +6,8 @@ The session owns the event log, the agents and the plugin instances. Faces send 
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -35,6 +34,7 @@ from hilum.errors import (
 from hilum.event_writer import EventWriter
 from hilum.hooks import PluginFailure
 from hilum.hookspecs import Interpretation, PromptCommand
+from hilum.identifiers import make_id
 from hilum.images import check_images
 from hilum.instances import PluginInstances
 from hilum.journal import Journal, Reader
@@ -286,7 +286,7 @@ class Session:
         return self.agents[name]
 
     def _new_run(self, agent: str, state: Mapping[str, object] | None = None) -> Run:
-        identity = os.urandom(6).hex()
+        identity = make_id("run")
         # The id is random, so that new runs in a fork and in the original session have different
         # ids.
         run = Run(identity, agent, self, state or {}, after=self.journal.last)
@@ -405,7 +405,7 @@ class Session:
         """
         self._check_log()
         found = await find_call(self, call)
-        repeated = found.copy_call(os.urandom(6).hex())
+        repeated = found.copy_call(make_id("call"))
         actor = self._find_agent(found.agent)
         if actor.parent:
             raise UsageError(
@@ -478,7 +478,7 @@ class Session:
         actor = self._find_agent(agent)
         # Prompts and steering messages are read in the order in which they were given.
         with self._prompts.turn(f"steering {agent}") as earlier:
-            message = await self.redaction.steering(os.urandom(6).hex(), replace_surrogates(text))
+            message = await self.redaction.steering(make_id("steering"), replace_surrogates(text))
             for before in earlier:
                 await before.wait()
             self._check_log()
@@ -771,6 +771,10 @@ class Session:
                 workspace=spell_folder(self.workspace.root),
                 kind=self.kind,
                 version=__version__,
+                plugins=tuple(_describe_plugins(self.kernel)),
+                mode=self._mode,
+                model=self.model,
+                approve=self.approve,
             )
             self.emit(opened)
         # The instances are opened before the replay, because they fold the plugins' events.
@@ -856,6 +860,14 @@ def check_kind(kind: str) -> None:
     """
     if kind and kind not in KINDS:
         raise unknown_name_error("session kind", kind, KINDS)
+
+
+def _describe_plugins(kernel: Kernel) -> Iterator[str]:
+    """Yield the plugins that work, each as its name and the version of its distribution."""
+    for plugin in kernel.host.plugins.values():
+        if plugin.state == "ready":
+            version = plugin.point.version if plugin.point is not None else ""
+            yield f"{plugin.name} {version}".strip()
 
 
 def _empty_error(what: str) -> UsageError:

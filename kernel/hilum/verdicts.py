@@ -8,7 +8,6 @@ run.
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -27,6 +26,7 @@ from hilum.errors import (
 from hilum.events import ApprovalAnswered, ApprovalAsked
 from hilum.hooks import PluginFailure
 from hilum.hookspecs import Verdict, allow, ask, deny
+from hilum.identifiers import make_id
 from hilum.messages import ToolCall
 from hilum.state import CallState
 from hilum.tools import Tool
@@ -170,7 +170,7 @@ async def judge_call(agent: Agent, name: str, arguments: str) -> Verdict:
     tool = agent.session.tools.get(name)
     if tool is None:
         raise unknown_name_error("tool", name, agent.session.tools)
-    judged = await _judge(agent, ToolCall(os.urandom(6).hex(), name, arguments), tool)
+    judged = await _judge(agent, ToolCall(make_id("judged"), name, arguments), tool)
     return judged.verdict
 
 
@@ -364,7 +364,7 @@ async def _ask(agent: Agent, state: CallState, judged: Judgement, tool: Tool) ->
     await trio.lowlevel.checkpoint_if_cancelled()
     # The id is random, because an answer to a question from before a resume must not match a new
     # question.
-    identity = os.urandom(6).hex()
+    identity = make_id("approval")
     seconds = session.options.approval_timeout
     with session._calls_in_flight.approval(agent, identity, seconds) as opened:
         question = ApprovalAsked(

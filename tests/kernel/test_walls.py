@@ -39,6 +39,8 @@ FLOORS = [
         "network",
         "temporary",
         "copy_titles",
+        "identifiers",
+        "wall_clock",
         "unread_outputs",
     ],
     [

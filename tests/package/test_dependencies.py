@@ -28,6 +28,8 @@ def read_imports(project: Path) -> set[str]:
     package = next(folder for folder in project.parent.glob("hilum*") if folder.is_dir())
     tops = set()
     for path in package.rglob("*.py"):
+        if "corpus" in path.parts:  # the files of recorded sessions
+            continue
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Import):
                 tops |= {alias.name.split(".")[0] for alias in node.names}

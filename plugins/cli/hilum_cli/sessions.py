@@ -33,12 +33,15 @@ if TYPE_CHECKING:
 
 LISTED = 20
 """Default number of sessions to list."""
+TEST_FOLDER = "tests/sessions"
+"""Default folder for sessions that are exported as tests."""
 EPILOG = """\
 A session is identified by its id or by any unambiguous beginning of the id.
 
   hilum sessions list --all
   hilum sessions show 20260131-1504
   hilum sessions export 20260131-1504 --format markdown -o work.md
+  hilum sessions export 20260131-1504 --test wrong_total
 """
 
 
@@ -149,9 +152,17 @@ def make_parser() -> Parser:
         "--output",
         default="",
         metavar="FILE",
-        help="file to write (default: standard output)",
+        help="file to write (default: standard output); with --test, the folder (default:"
+        f" {TEST_FOLDER})",
     )
     add("--force", action="store_true", help="overwrite the file")
+    add(
+        "--test",
+        default="",
+        metavar="NAME",
+        help="write a test that replays the session: a recording, and a pytest file that compares"
+        " results and files",
+    )
     return parser
 
 
@@ -314,6 +325,9 @@ async def _delete(kernel: Kernel, options: Namespace) -> int:
 
 async def _export(kernel: Kernel, options: Namespace) -> None:
     info = await kernel.store.info(options.session)
+    if options.test:
+        await _export_test(kernel, options, info)
+        return
     data = _exported(info, await read_all(kernel, info.id), options.format)
     # An export may leave this machine. Logs that were written by earlier versions, or without the
     # plugin `guard`, may contain keys.
@@ -335,6 +349,21 @@ async def _export(kernel: Kernel, options: Namespace) -> None:
             hint = "Free some space; an earlier file is unchanged."
             raise StoreError(message, hint=hint) from None
         raise UsageError(message, code=E_BAD_ARGS, hint="Choose another name.") from None
+
+
+async def _export_test(kernel: Kernel, options: Namespace, info: SessionInfo) -> None:
+    """Write a session as a test, and report what it contains."""
+    from hilum_replay.sessions.exporting import export_test  # no other export needs it
+
+    exported = await export_test(
+        await read_all(kernel, info.id),
+        options.test,
+        Path(options.output or TEST_FOLDER),
+        title=info.title,
+        session=info.id,
+        overwrite=options.force,
+    )
+    options.out.say(escape_terminal(exported.describe()))
 
 
 def _write_whole(path: Path, data: bytes, overwrite: bool) -> None:

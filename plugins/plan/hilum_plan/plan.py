@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from math import inf
@@ -24,6 +22,8 @@ from hilum import (
     ToolResult,
     UsageError,
     hookimpl,
+    make_id,
+    read_clock,
     tool,
 )
 from hilum.errors import E_BAD_ARGS, unknown_name_error
@@ -229,7 +229,7 @@ class Plan:
         return Output(text, data={"progress": progress(changed.items)})
 
     def _clock(self) -> Clock:
-        return Clock(time.time(), self._settings.blocked_timeout)
+        return Clock(read_clock(), self._settings.blocked_timeout)
 
     @hookimpl
     def remind(self, agent: Agent, results: Sequence[ToolResult]) -> str | None:
@@ -325,13 +325,13 @@ class Plan:
         return Question(
             # The id of the call is not used, because two agents may share it, and a resumed call
             # asks again with the same id.
-            id=os.urandom(6).hex(),
+            id=make_id("question"),
             agent=agent.name,
             call=call,
             question=question.strip(),
             options=questions.clean_options(options),
             multiple=multiple,
-            deadline=time.time() + self._settings.question_timeout,
+            deadline=read_clock() + self._settings.question_timeout,
         )
 
     async def _ask(self, agent: Agent, asked: Question) -> Answer:
@@ -443,7 +443,7 @@ class Plan:
             self._emit(REJECTED, actor, proposal.run, plan=proposal.run, reason="")
             plan = self._plan(agent)
             if plan.open:
-                items = cancel_open(plan.items, time.time())
+                items = cancel_open(plan.items, read_clock())
                 self._write_list(actor, items, "rejected", proposal.run)
             return None
 

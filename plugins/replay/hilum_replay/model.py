@@ -130,13 +130,13 @@ class CassetteModel:
         # As with a real model, other tasks can run before the answer begins.
         await trio.lowlevel.checkpoint()
         playback = self.playback(request.session)
-        delta = _read_delta(request, playback.placeholders, self._redactor)
+        delta = read_delta(request, playback.placeholders, self._redactor)
         exchange = playback.exchange(playback.take(delta, request.agent))
         message = msgspec.structs.replace(exchange.answer, model=self.info.name)
-        yield _PacedChunks(exchange, Done(message, exchange.usage), self._pace)
+        yield PacedChunks(exchange, Done(message, exchange.usage), self._pace)
 
 
-class _PacedChunks:
+class PacedChunks:
     """The chunks of an answer, spread over its recorded time.
 
     The class is not an async generator, because an abandoned generator would never be closed.
@@ -148,7 +148,7 @@ class _PacedChunks:
         self._delay = exchange.first * pace
         self._step = max(0.0, exchange.seconds - exchange.first) * pace / len(chunks)
 
-    def __aiter__(self) -> _PacedChunks:
+    def __aiter__(self) -> PacedChunks:
         return self
 
     async def __anext__(self) -> Chunk:
@@ -184,7 +184,7 @@ def _split_message(message: AssistantMessage) -> Iterator[Chunk]:
                 name = ""  # only the first piece names the tool
 
 
-def _read_delta(
+def read_delta(
     request: Request, placeholders: PathPlaceholders, redactor: Redactor
 ) -> RequestDelta:
     """Return the new part of an in-process request."""

@@ -26,6 +26,7 @@ from hilum.events import (
     RoundEnded,
     RunStarted,
     SessionOpened,
+    SteeringQueued,
 )
 from hilum.messages import (
     AssistantMessage,
@@ -38,6 +39,7 @@ from hilum.messages import (
     ToolCall,
     ToolMessage,
     ToolResult,
+    UserMessage,
 )
 
 from hilum_replay.cassette import (
@@ -68,6 +70,7 @@ class _Conversation:
         has_summary: Whether the conversation begins with a summary.
         frozen: The prompt's layers and tools, if they have changed since the last answer.
         images: The images of prompts whose runs have not started, by the id of the run.
+        steering: The user's messages that the agent has not read, by id.
     """
 
     messages: list[Message] = attrs.field(factory=list)
@@ -78,6 +81,7 @@ class _Conversation:
     has_summary: bool = False
     frozen: PromptFrozen | None = None
     images: dict[str, tuple[Image, ...]] = attrs.field(factory=dict)
+    steering: dict[str, str] = attrs.field(factory=dict)
 
     @property
     def has_open_calls(self) -> bool:
@@ -100,10 +104,13 @@ class _Conversation:
         self.messages.append(message)
 
     def end_round(self, event: RoundEnded) -> None:
-        """Add the results of a round, and its notes."""
+        """Add the results of a round, its notes, and the user's messages."""
         self.add_results(event.shortened)
         if event.notes:
             self.messages.append(NoteMessage("\n\n".join(event.notes)))
+        read = [self.steering.pop(each) for each in event.steering if each in self.steering]
+        if read:
+            self.messages.append(UserMessage(tuple(Text(text, "user") for text in read)))
 
     def add_results(self, shortened: Mapping[str, str] = _NO_TEXTS) -> None:
         """Add the results in the order of their calls, as the agent loop does."""
@@ -206,6 +213,8 @@ class Recorder:
                 conversation.results[event.result.call_id] = event.result
             case RoundEnded():
                 conversation.end_round(event)
+            case SteeringQueued():
+                conversation.steering[event.id] = event.text
             case ModelAnswered():
                 return self._record_answer(conversation, event)
             case ModelUsed():

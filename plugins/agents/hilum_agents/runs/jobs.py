@@ -18,6 +18,7 @@ from hilum.messages import replace_surrogates
 QUEUED = "agents.queued"
 STATUS = "agents.status"
 LOG = "agents.log"
+PROMPTED = "agents.prompted"
 OUTPUT = "agents.output"
 TOOL_CALL = "agents.tool_call"
 RESULT = "agents.result"

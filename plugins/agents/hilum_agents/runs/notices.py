@@ -12,7 +12,7 @@ import trio
 from hilum import Session
 from hilum.hooks import PLUGIN_EXCEPTIONS, PluginFailure
 
-from hilum_agents.runs.jobs import Job, JobTable
+from hilum_agents.runs.jobs import PROMPTED, Job, JobTable
 from hilum_agents.runs.pool import AgentPool
 
 
@@ -89,6 +89,8 @@ class EndNotices:
         text = self.take(name)
         if not text:
             return
+        # A replay must not repeat this prompt as one of the user's.
+        self._session.note(PROMPTED, to=name, text=text)
         try:
             with self._pool.literal(text):
                 await self._session.prompt(text, agent=name)

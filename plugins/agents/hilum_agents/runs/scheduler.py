@@ -11,11 +11,10 @@ is persistent: then all jobs of the agent have the same actor, so they run one a
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
 import trio
-from hilum import HilumError, Session, StoreError
+from hilum import HilumError, Session, StoreError, make_id
 from hilum import events as ev
 from hilum.errors import E_INTERRUPTED, E_STOPPED
 from hilum.hooks import PLUGIN_EXCEPTIONS, PluginFailure
@@ -491,7 +490,7 @@ class Scheduler:
 def new_id() -> str:
     """Return an id for a new job."""
     # An id is short enough to type, and long enough to be unique among a user's jobs.
-    return os.urandom(6).hex()
+    return make_id("job")
 
 
 def _failed(code: str, error: str, hint: str = "") -> ev.RunEnded:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
+from hilum import read_clock
+
 from hilum_context.gathered_context import ContextSource, GatheredContext
 from hilum_context.git import GitStatus
 from hilum_context.pieces import ContextPiece
@@ -28,7 +30,7 @@ class Environment(ContextSource[str]):
     async def find(self, context: GatheredContext) -> str:
         """Return the text."""
         # Use the user's time zone: "today" in a prompt means the user's day.
-        today = datetime.now().astimezone()
+        today = datetime.fromtimestamp(read_clock()).astimezone()
         lines = [f"Date: {today:%A, %Y-%m-%d}"]
         status = await context.git.status()
         if status is not None:

@@ -7,7 +7,6 @@ commands' own changes, and the plugin reports this.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import trio
-from hilum import Block, HilumError, UsageError, errors, events, hookimpl
+from hilum import Block, HilumError, UsageError, errors, events, hookimpl, make_id
 
 from hilum_files.journal.content_store import DAY_SECONDS, ContentStore, hash_content
 from hilum_files.journal.journal import Journal, contents_folder
@@ -280,7 +279,7 @@ class Changes:
             # command was running.
             turn, run = _turn_and_run(agent)
             record = Record(
-                id=os.urandom(6).hex(),
+                id=make_id("command"),
                 tool=tool.name,
                 what=_describe_call(call),
                 call=call.id,
@@ -533,7 +532,7 @@ class CallRecorder:
 
     def begin(self, changes: tuple[Change, ...]) -> None:
         """Record that changes begin."""
-        name = os.urandom(6).hex()
+        name = make_id("change")
         self._record = msgspec.structs.replace(self._record, id=name, changes=changes)
         self._journal.emit(self._record.to_event(CHANGING))
 

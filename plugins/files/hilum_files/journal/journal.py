@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
-from hilum import StoreError, ToolError, Workspace, data_folder, errors, events
+from hilum import StoreError, ToolError, Workspace, data_folder, errors, events, make_id
 
 from hilum_files.journal.content_store import ContentStore
 from hilum_files.journal.ledger import Ledger
@@ -151,7 +151,7 @@ class Journal:
             if not plan.steps and not plan.undoes:
                 return plan
             record = Record(
-                id=os.urandom(6).hex(),
+                id=make_id("undo"),
                 changes=plan.steps,
                 tool="undo",
                 what=f"undo {scope} {name}".strip(),

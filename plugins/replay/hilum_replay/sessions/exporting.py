@@ -1,0 +1,227 @@
+"""Turns a finished session into a test: a recording, a cassette and a pytest file."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import attrs
+import msgspec
+import trio
+from hilum import UsageError, data_folder, make_redactor
+from hilum.errors import E_BAD_ARGS, E_FAILED
+from hilum.events import AnyEvent, SessionOpened
+from hilum.store import unspell_folder
+from hilum_files.journal.content_store import ContentStore
+
+from hilum_replay.cassette_writer import save
+from hilum_replay.placeholders import PathPlaceholders
+from hilum_replay.recorder import record
+from hilum_replay.sessions.comparison import describe
+from hilum_replay.sessions.recording import (
+    Header,
+    Recording,
+    check_ended,
+    clean_events,
+    save_recording,
+)
+from hilum_replay.sessions.session_test import Outcome, run_recording
+from hilum_replay.sessions.workspace_files import GetContent, collect_files
+
+CASSETTE_FILE = "cassette.toml"
+MAX_ATTEMPTS = 3
+_TEST = '''\
+"""Replays a recorded session: {title}"""
+
+from pathlib import Path
+
+from hilum_replay.sessions.session_test import check_session
+
+RECORDING = Path(__file__).parent / "{name}"
+
+
+def test_{identifier}(tmp_path: Path) -> None:
+    check_session(RECORDING, tmp_path / "workspace")
+'''
+
+
+@attrs.frozen
+class Export:
+    """An exported session.
+
+    Attributes:
+        test: The pytest file.
+        folder: The recording.
+        recording: Its content.
+        outcome: The outcome of the replay that checked the export.
+    """
+
+    test: Path
+    folder: Path
+    recording: Recording
+    outcome: Outcome
+
+    def describe(self) -> str:
+        """Return a report for the user: what was written, and what was left out."""
+        header = self.recording.header
+        lines = [
+            f"Wrote {self.test} and {self.folder} ({len(self.recording.events)} events,"
+            f" {len(self.recording.before)} files). The test passes: pytest {self.test}"
+        ]
+        for key, why in header.from_log.items():
+            lines.append(f"Answered from the log: {key}: {why}.")
+        for path, why in header.left_out.items():
+            lines.append(f"Left out: {path}: {why}.")
+        for path, file in header.files.items():
+            if file.redacted:
+                lines.append(f"Secrets were replaced in {path}.")
+        if header.redacted:
+            lines.append(f"Secrets were replaced in the log: {', '.join(header.redacted)}.")
+        for difference in self.outcome.comparison.differences:
+            if difference.kind == "environment":
+                lines.append(f"Not compared: {difference.title}.")
+        return "\n".join(dict.fromkeys(lines))
+
+
+def open_contents() -> GetContent:
+    """Return a function that reads the contents that the file journal keeps."""
+    store = ContentStore(data_folder() / "objects")
+    return store.get
+
+
+def make_recording(
+    events: Sequence[AnyEvent], get_content: GetContent, *, title: str = "", session: str = ""
+) -> Recording:
+    """Create a recording of a finished session. This function blocks.
+
+    Args:
+        events: All events of the session.
+        get_content: A function that returns a content of the file journal by its hash.
+        title: Title of the session.
+        session: Id of the session, for messages.
+
+    Raises:
+        UsageError: The session has no finished run.
+    """
+    check_ended(events, session)
+    opened = events[0]
+    assert isinstance(opened, SessionOpened)
+    root = Path(unspell_folder(opened.workspace))
+    redact = make_redactor()
+    placeholders = PathPlaceholders(root, Path.home())
+    cleaned, redacted = clean_events(events, placeholders)
+    files = collect_files(events, root, get_content, redact)
+    header = Header(
+        title=redact(title),
+        files=files.files,
+        folders=tuple(files.folders),
+        deleted=tuple(files.deleted),
+        edits=tuple(files.edits),
+        effects={key: tuple(edits) for key, edits in files.effects.items()},
+        left_out=files.left_out,
+        redacted=redacted,
+    )
+    return Recording(header, cleaned, files.before, files.after, files.objects)
+
+
+async def settle(recording: Recording, plugins: Sequence[object] = ()) -> tuple[Recording, Outcome]:
+    """Replay a recording until all its calls either run again or are answered from the log.
+
+    A call whose result is another one when it runs again is answered from the log.
+
+    Returns:
+        The recording with only the contents that it needs, and the outcome of the last replay.
+    """
+    for _ in range(MAX_ATTEMPTS):
+        outcome = await _try(recording, plugins)
+        if not outcome.replayed.changed:
+            break
+        from_log = dict(recording.header.from_log)
+        for key in outcome.replayed.changed:
+            from_log.setdefault(key, "its result is another one when it runs again")
+        header = msgspec.structs.replace(recording.header, from_log=from_log)
+        recording = msgspec.structs.replace(recording, header=header)
+    answered = {*recording.header.from_log, *outcome.replayed.answered}
+    effects = {key: found for key, found in recording.header.effects.items() if key in answered}
+    header = msgspec.structs.replace(recording.header, effects=effects)
+    used = {edit.content for edit in header.edits}
+    for edits in effects.values():
+        used.update(edit.content for edit in edits)
+    objects = {name: data for name, data in recording.objects.items() if name in used}
+    return msgspec.structs.replace(recording, header=header, objects=objects), outcome
+
+
+async def _try(recording: Recording, plugins: Sequence[object]) -> Outcome:
+    with TemporaryDirectory(prefix="hilum-export-", ignore_cleanup_errors=True) as folder:
+        return await run_recording(recording, Path(folder) / "workspace", plugins=plugins)
+
+
+async def export_test(
+    events: Sequence[AnyEvent],
+    name: str,
+    folder: Path,
+    *,
+    title: str = "",
+    session: str = "",
+    overwrite: bool = False,
+    plugins: Sequence[object] = (),
+) -> Export:
+    """Write a session as a test, which passes as it is written.
+
+    Args:
+        events: All events of the session.
+        name: Name of the test.
+        folder: The folder for the pytest file and the recording.
+        title: Title of the session.
+        session: Id of the session, for messages.
+        overwrite: Whether to replace an earlier test of the same name.
+        plugins: Modules and objects that were plugins of the session.
+
+    Raises:
+        UsageError: The session has no finished run, the test exists, or the session cannot be
+            replayed (``E_FAILED``); the message shows where the replay departs.
+    """
+    if not re.fullmatch(r"[A-Za-z0-9][\w-]*", name):
+        raise UsageError(
+            f"{name!r} is not the name of a test.",
+            code=E_BAD_ARGS,
+            hint="Use letters, digits, - and _.",
+        )
+    identifier = name.replace("-", "_")
+    test = folder / f"test_{identifier}.py"
+    target = folder / name
+    if not overwrite and (test.exists() or target.exists()):
+        raise UsageError(
+            f"{test if test.exists() else target} exists.",
+            code=E_BAD_ARGS,
+            hint="Choose another name, or replace the test with --force.",
+        )
+
+    def make() -> Recording:
+        return make_recording(events, open_contents(), title=title, session=session)
+
+    recording, outcome = await settle(await trio.to_thread.run_sync(make), plugins)
+    if outcome.comparison.failures:
+        raise UsageError(
+            f"Session {session} does not replay, so no test was written.\n"
+            + describe(outcome.comparison, environment=False),
+            code=E_FAILED,
+            hint="`hilum replay ID` shows all differences.",
+        )
+
+    def write() -> None:
+        if target.exists():
+            shutil.rmtree(target)
+        save_recording(recording, target)
+        save(record(recording.events, title=recording.header.title), target / CASSETTE_FILE)
+        heading = " ".join((recording.header.title or name).split())[:80]
+        # The title comes from a prompt, and must not end the docstring.
+        heading = heading.replace("\\", "/").replace('"', "'")
+        text = _TEST.format(title=heading, name=name, identifier=identifier)
+        test.write_text(text, encoding="utf-8")
+
+    await trio.to_thread.run_sync(write)
+    return Export(test, target, recording, outcome)

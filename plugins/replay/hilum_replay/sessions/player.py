@@ -1,0 +1,384 @@
+"""Plays a recorded session again, through the real loop and the real tools."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from importlib.metadata import entry_points
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import attrs
+import trio
+from hilum import Kernel, UsageError, config_folder, make_redactor, open_kernel, use_clock, use_ids
+from hilum.errors import E_BAD_ARGS, E_NOT_INSTALLED, E_TIMEOUT
+from hilum.events import AnyEvent, CallStarted, SessionChanged, SessionOpened
+from hilum.store import MemoryStore
+
+from hilum_replay.cassette import Cassette
+from hilum_replay.placeholders import PathPlaceholders
+from hilum_replay.sessions.recorded_calls import OUTSIDE_PLUGINS, RecordedCalls
+from hilum_replay.sessions.recorded_log import RecordedLog
+from hilum_replay.sessions.recorded_models import RecordedAnswers, RecordedProvider
+from hilum_replay.sessions.recording import Recording, place_events
+from hilum_replay.sessions.user_actions import UserActions
+
+# Seconds that a replay may take. Recorded sessions take longer, but their models do not answer here.
+MAX_SECONDS = 600.0
+# Plugins that a replay does not need: faces, and the gateways to models.
+_NOT_REPLAYED = frozenset({"cli", "models", "replay", "serve", "store", "terminal"})
+_CONFIGURATION = ("settings.toml", "keys.toml", "permissions.toml")
+_KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "VIRTUAL_ENV", "SYSTEMROOT")
+
+
+@attrs.frozen
+class Changes:
+    """What a replay changes.
+
+    Attributes:
+        at: Sequence number of the last event of the recording that is repeated unchanged.
+        model: The model that answers instead of the recorded one.
+        plugins: Further plugins: names, files, modules or objects.
+        without: Names of plugins to leave out.
+        rules: Permission rules, each beginning with ``allow``, ``ask`` or ``deny``.
+        settings: Settings by dotted key.
+    """
+
+    at: int = 0
+    model: str = ""
+    plugins: tuple[object, ...] = ()
+    without: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+    settings: Mapping[str, object] = attrs.field(factory=dict)
+
+    @property
+    def judged_anew(self) -> bool:
+        """Whether calls are judged by the rules and plugins of the replay."""
+        return bool(self.plugins or self.without or self.rules or self.settings or self.model)
+
+
+@attrs.define
+class Replayed:
+    """The outcome of a replay.
+
+    Attributes:
+        log: The recorded log, with the paths of the replay.
+        events: The events of the replay.
+        placeholders: The paths of the replay.
+        changed: The recorded calls that had another result, by ``agent/call``.
+        answered: The calls that were answered from the log, by ``agent/call``.
+        other_versions: Plugins with another version than in the recording.
+    """
+
+    log: RecordedLog
+    events: list[AnyEvent]
+    placeholders: PathPlaceholders
+    changed: list[str]
+    answered: list[str]
+    other_versions: list[str]
+
+
+@attrs.define
+class _Stage:
+    """Everything that both parts of a replay share, before and after its change.
+
+    Attributes:
+        at: Sequence number of the event after which the first part ends; 0 for no end.
+        reached: Set when the first part has reached its end.
+    """
+
+    recording: Recording
+    workspace: Path
+    environ: dict[str, str]
+    log: RecordedLog
+    placeholders: PathPlaceholders
+    actions: UserActions
+    calls: RecordedCalls
+    at: int
+    reached: trio.Event = attrs.field(factory=trio.Event)
+    store: MemoryStore = attrs.field(factory=MemoryStore)
+    session: str = ""
+
+    async def wait(self, seq: int) -> None:
+        """Wait until the replay may receive an answer of the recorded log."""
+        if self.at and seq > self.at:
+            self.reached.set()
+            await trio.sleep_forever()
+        await self.actions.wait(seq)
+
+
+async def replay(
+    recording: Recording,
+    workspace: Path,
+    *,
+    changes: Changes | None = None,
+    cassette: Cassette | None = None,
+    plugins: Sequence[object] = (),
+) -> Replayed:
+    """Replay a recorded session in a folder, which must be empty.
+
+    Args:
+        recording: The recorded session.
+        workspace: The folder, in which the files of the recording are created.
+        changes: What to change, and from which event on.
+        cassette: The answers of the model; by default, those in the recording.
+        plugins: Modules and objects that were plugins of the recorded session.
+
+    Raises:
+        UsageError: The recorded session needs plugins that are not installed
+            (``E_NOT_INSTALLED``), or the replay does not end (``E_TIMEOUT``).
+    """
+    changed = changes or Changes()
+    with TemporaryDirectory(prefix="hilum-replay-", ignore_cleanup_errors=True) as made:
+        base = await trio.to_thread.run_sync(_real, made)
+        await trio.to_thread.run_sync(write_files, recording, workspace)
+        stage = _prepare(recording, workspace, base, changed)
+        names, other_versions = find_plugins(recording.events, plugins)
+        redactor = make_redactor(stage.environ)
+        answers = RecordedAnswers(stage.log, stage.placeholders, redactor, stage.wait, cassette)
+        ids = {kind: iter(found) for kind, found in stage.log.ids.items()}
+        with (
+            use_ids(lambda kind: next(ids.get(kind, iter(())), None)),
+            use_clock(stage.actions.read_clock),
+        ):
+            with trio.move_on_after(MAX_SECONDS) as scope:
+                unchanged = Changes() if changed.at else changed
+                is_over = await _play(stage, [*names, *plugins], unchanged, answers)
+                if not is_over:
+                    stage.at = 0
+                    stage.reached = trio.Event()
+                    await _play(stage, [*names, *plugins], changed, answers)
+            if scope.cancelled_caught:
+                raise UsageError(
+                    f"The replay did not end within {MAX_SECONDS:g} seconds.",
+                    code=E_TIMEOUT,
+                    hint="A call may wait for something that the recording does not contain.",
+                )
+        events: list[AnyEvent] = []
+        while page := await stage.store.read(stage.session, len(events)):
+            events += page
+    return Replayed(
+        stage.log,
+        events,
+        stage.placeholders,
+        [call.key for call in stage.calls.changed],
+        [call.key for call in stage.calls.answered],
+        other_versions,
+    )
+
+
+def _real(folder: str) -> Path:
+    return Path(folder).resolve()
+
+
+def write_files(recording: Recording, workspace: Path) -> None:
+    """Create the files of a workspace as they were before the recorded session."""
+    workspace.mkdir(parents=True, exist_ok=True)
+    for path in recording.header.folders:
+        (workspace / path).mkdir(parents=True, exist_ok=True)
+    now = time.time()
+    for path, data in recording.before.items():
+        place = workspace / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(data)
+        known = recording.header.files.get(path)
+        if known is not None:
+            place.chmod(known.mode)
+            # The order of the changes is part of what an agent reads, for example in the list of
+            # recently edited files.
+            os.utime(place, (now - known.age, now - known.age))
+
+
+def find_plugins(
+    events: Sequence[AnyEvent], given: Sequence[object] = ()
+) -> tuple[list[str], list[str]]:
+    """Return the plugins to load for a recorded session, and those with another version.
+
+    Args:
+        events: The events of the recorded session.
+        given: Plugins that are loaded in any case.
+
+    Raises:
+        UsageError: A plugin whose tools the session used is not installed (``E_NOT_INSTALLED``).
+    """
+    opened = events[0]
+    assert isinstance(opened, SessionOpened)
+    installed = {
+        point.name: point.dist.version if point.dist is not None else ""
+        for point in entry_points(group="hilum")
+    }
+    versions = dict(_split_version(text) for text in opened.plugins)
+    if not versions:  # the log was written by an earlier version
+        versions = dict.fromkeys(installed, "")
+    known = {getattr(plugin, "name", getattr(plugin, "__name__", "")) for plugin in given}
+    # Calls that reach outside are answered from the log, which also describes their tools.
+    used = {
+        event.plugin
+        for event in events
+        if isinstance(event, CallStarted) and event.risk != "network"
+    } - OUTSIDE_PLUGINS
+    missing = sorted((used & set(versions)) - set(installed) - known)
+    if missing:
+        raise UsageError(
+            f"The recorded session used plugins that are not installed: {', '.join(missing)}.",
+            code=E_NOT_INSTALLED,
+            hint="Install them, or pass them to the replay: --plugin FILE.",
+        )
+    wanted = [name for name in versions if name in installed and name not in _NOT_REPLAYED]
+    others = []
+    for name in wanted:
+        version = installed[name]
+        if versions[name] and versions[name] != version:
+            others.append(f"{name} {version} instead of {versions[name]}")
+    return wanted, others
+
+
+def _split_version(text: str) -> tuple[str, str]:
+    name, _, version = text.partition(" ")
+    return name, version
+
+
+def _prepare(recording: Recording, workspace: Path, base: Path, changes: Changes) -> _Stage:
+    environ = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
+    for name in ("home", "config", "data"):
+        (base / name).mkdir()
+    if changes.model:
+        # A live model needs the user's keys and settings, and its calls need the user's rules.
+        environ = dict(os.environ)
+        for name in _CONFIGURATION:
+            if (config_folder() / name).is_file():
+                shutil.copy2(config_folder() / name, base / "config")
+    else:
+        environ["HOME"] = str(base / "home")
+    # The user's own files are never changed.
+    environ["HILUM_CONFIG"] = str(base / "config")
+    environ["HILUM_DATA"] = str(base / "data")
+    workspace = workspace.resolve()
+    placeholders = PathPlaceholders(workspace, environ["HOME"])
+    events = place_events(recording.events, placeholders)
+    log = RecordedLog(events, recording.header.edits)
+    actions = UserActions(log, workspace, recording.objects)
+    calls = RecordedCalls(
+        log,
+        actions.wait,
+        workspace,
+        recording.header.from_log,
+        recording.header.effects,
+        recording.objects,
+        impose=not changes.judged_anew,
+    )
+    return _Stage(recording, workspace, environ, log, placeholders, actions, calls, changes.at)
+
+
+async def _play(
+    stage: _Stage, plugins: Sequence[object], changes: Changes, answers: RecordedAnswers
+) -> bool:
+    """Play a part of a session: from its beginning, or from where the first part ended.
+
+    Args:
+        stage: The replay.
+        plugins: The plugins of the recorded session.
+        changes: What this part changes.
+        answers: The answers of the recorded models.
+
+    Returns:
+        Whether the session is over.
+    """
+    stage.calls.impose = not changes.judged_anew
+    stage.actions.changes_model = not changes.model
+    opened = stage.log.opened
+    settings: dict[str, object] = {}
+    first = {"mode": opened.mode, "approve": opened.approve, "model": opened.model}
+    settings.update({name: value for name, value in first.items() if value})
+    settings.update(changes.settings)
+    names = [name for name in plugins if name not in changes.without]
+    if changes.model:
+        names.append("models")
+    await _add_rules(stage.environ, changes.rules)
+    async with _open(stage, names, changes, settings) as kernel:
+        kernel.router.roles.setdefault("default", changes.model or _first_model(stage))
+        if not changes.model:
+            for provider in {name.partition("/")[0] for name in _model_names(stage)}:
+                kernel.router.replace(RecordedProvider(provider, answers))
+        kernel.run_tool = stage.calls.run_tool
+        if not changes.judged_anew:
+            kernel.adapt_prompt = stage.log.restore_context
+        async with kernel.open_session(
+            stage.workspace,
+            resume=stage.session,
+            kind=stage.log.opened.kind,
+            model=changes.model or None,
+        ) as session:
+            is_resumed = bool(stage.session)
+            stage.session = session.id
+            stage.calls.add_missing_tools(session)
+            if is_resumed:
+                session.resume()
+            over = trio.Event()
+            async with trio.open_nursery() as nursery:
+
+                async def repeat() -> None:
+                    await stage.actions.repeat(session, stage.calls)
+                    over.set()
+                    nursery.cancel_scope.cancel()
+
+                async def stop_at_event() -> None:
+                    await stage.reached.wait()
+                    nursery.cancel_scope.cancel()
+
+                nursery.start_soon(repeat)
+                nursery.start_soon(stop_at_event)
+    return over.is_set()
+
+
+@asynccontextmanager
+async def _open(
+    stage: _Stage, names: Sequence[object], changes: Changes, settings: Mapping[str, object]
+) -> AsyncIterator[Kernel]:
+    """Open a kernel that is isolated from this machine, except for its programs."""
+    async with open_kernel(
+        [*names, stage.calls, *changes.plugins],
+        settings=settings,
+        workspace=stage.workspace,
+        store=stage.store,
+        environ=stage.environ,
+    ) as kernel:
+        yield kernel
+
+
+def _model_names(stage: _Stage) -> list[str]:
+    names = [*stage.log.models, stage.log.opened.model, _first_model(stage)]
+    for event in stage.log.events:
+        if isinstance(event, SessionChanged) and event.model:
+            names.append(event.model)
+    return [name for name in names if name]
+
+
+def _first_model(stage: _Stage) -> str:
+    return next(iter(stage.log.models), "recorded/model")
+
+
+async def _add_rules(environ: Mapping[str, str], rules: Sequence[str]) -> None:
+    """Add permission rules to the configuration of the replay.
+
+    Raises:
+        UsageError: A rule is invalid.
+    """
+    for rule in rules:
+        kind, _, text = rule.partition(" ")
+        # The command checks the rule, and keeps the other rules.
+        command = [sys.executable, "-m", "hilum", "permissions", kind, text.strip()]
+        done = await trio.run_process(
+            command, env=dict(environ), capture_stdout=True, capture_stderr=True, check=False
+        )
+        if done.returncode:
+            problem = done.stderr.decode(errors="replace").strip().removeprefix("hilum: ")
+            raise UsageError(
+                f"The rule {rule!r} is invalid: {problem}",
+                code=E_BAD_ARGS,
+                hint="`hilum permissions --help` shows the form of rules.",
+            )

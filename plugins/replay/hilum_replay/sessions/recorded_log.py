@@ -1,0 +1,326 @@
+"""The recorded log of a session, by calls, answers of models, and actions of the user."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import attrs
+import msgspec
+from hilum.events import (
+    AgentStarted,
+    AnyEvent,
+    ApprovalAnswered,
+    ApprovalAsked,
+    CallDone,
+    CallStarted,
+    Compacted,
+    CompactionRequested,
+    Event,
+    GrantRevoked,
+    ModelAnswered,
+    ModelFailed,
+    ModelStarted,
+    PluginEvent,
+    PromptQueued,
+    RunEnded,
+    RunRetried,
+    RunStarted,
+    SessionChanged,
+    SessionOpened,
+    SteeringQueued,
+    SteeringWithdrawn,
+    StopAsked,
+)
+from hilum.messages import Text, ToolCall, UserMessage
+
+from hilum_replay.sessions.recording import FileEdit
+
+QUESTION_ASKED = "plan.question_asked"
+QUESTION_ANSWERED = "plan.question_answered"
+PLAN_DECIDED = ("plan.accepted", "plan.rejected")
+AUTOMATIC_PROMPT = "agents.prompted"
+# The events that show how far a session has come.
+MILESTONES = (RunStarted, ModelStarted, CallStarted, ApprovalAsked, CallDone, Compacted, RunEnded)
+# The events that record an action of the user.
+_ACTIONS = (
+    SteeringQueued,
+    SteeringWithdrawn,
+    RunRetried,
+    CompactionRequested,
+    GrantRevoked,
+    StopAsked,
+    SessionChanged,
+)
+# Kinds of ids, by the name of the plugin's event that contains them.
+_ID_EVENTS = {
+    QUESTION_ASKED: ("question", "id"),
+    "files.changing": ("change", "id"),
+    "files.command": ("command", "id"),
+    "agents.queued": ("job", "agent_id"),
+}
+CallKey = tuple[str, str]
+
+
+@attrs.define
+class RecordedCall:
+    """One call in the recorded log.
+
+    Attributes:
+        agent: The agent that made the call.
+        call: The call as the model wrote it.
+        name: Name of the tool that runs, also if it was called through ``call_tool``.
+        asked: The request for approval.
+        answer: The answer to the request.
+        started: The start of the call; ``None`` if it did not run.
+        done: The end of the call; ``None`` if the log has no result.
+        questions: The answers to the questions that the call asked.
+    """
+
+    agent: str
+    call: ToolCall
+    name: str
+    asked: ApprovalAsked | None = None
+    answer: ApprovalAnswered | None = None
+    started: CallStarted | None = None
+    done: CallDone | None = None
+    questions: list[PluginEvent] = attrs.field(factory=list)
+
+    @property
+    def key(self) -> str:
+        """The name of the call in a recording."""
+        return f"{self.agent}/{self.call.id}"
+
+
+@attrs.frozen
+class Outcome:
+    """How a request to a model ended: with an answer or with a failure that was not retried."""
+
+    seq: int
+    failure: ModelFailed | None = None
+
+
+@attrs.frozen
+class Milestone:
+    """A count of events of one type and agent, which a session reaches."""
+
+    agent: str
+    kind: type[Event]
+    count: int
+
+
+@attrs.frozen
+class UserAction:
+    """Something that happened from outside of the session.
+
+    Attributes:
+        seq: Sequence number of its event.
+        event: The event, or the edit of a file.
+        after: What the session had reached before.
+        decides: For a prompt that carries out or revises a plan: ``accepted`` or ``rejected``.
+        reason: The reason why a plan was rejected.
+    """
+
+    seq: int
+    event: AnyEvent | FileEdit
+    after: Milestone | None
+    decides: Literal["", "accepted", "rejected", "edited"] = ""
+    reason: str = ""
+
+
+class RecordedLog:
+    """A recorded log.
+
+    Args:
+        events: All events, in order, with the paths of this machine.
+        edits: Changes of files that the session did not make.
+
+    Attributes:
+        opened: The first event.
+        calls: The calls of each agent and id, in order.
+        outcomes: The outcomes of each agent's requests, in order.
+        actions: The actions of the user, in order.
+        models: The names of all models.
+        ids: The ids of each kind, in order.
+        prompts: The messages with which runs began, by the id of the run.
+    """
+
+    def __init__(self, events: Sequence[AnyEvent], edits: Sequence[FileEdit] = ()) -> None:
+        self.events = tuple(events)
+        first = self.events[0]
+        assert isinstance(first, SessionOpened)
+        self.opened = first
+        self.calls: dict[CallKey, list[RecordedCall]] = {}
+        self.outcomes: dict[str, list[Outcome]] = {}
+        self.actions: list[UserAction] = []
+        self.models: dict[str, ModelStarted] = {}
+        self.ids: dict[str, list[str]] = {}
+        self.prompts: dict[str, UserMessage] = {}
+        self._questions: dict[str, RecordedCall] = {}
+        self._parents: dict[str, str] = {}
+        self._automatic: list[tuple[str, str]] = []
+        self._counts: dict[tuple[str, type[Event]], int] = {}
+        self._last: Milestone | None = None
+        self._decisions = {
+            event.run: event
+            for event in self.events
+            if isinstance(event, PluginEvent) and event.name in PLAN_DECIDED
+        }
+        waiting = list(edits)
+        for event in self.events:
+            while waiting and waiting[0].seq <= event.seq:
+                edit = waiting.pop(0)
+                self.actions.append(UserAction(edit.seq, edit, self._last))
+            self._read(event)
+        self.actions += [UserAction(edit.seq, edit, self._last) for edit in waiting]
+
+    def call(self, agent: str, call: str, number: int) -> RecordedCall | None:
+        """Return the n-th call of an agent with an id, starting at 0."""
+        found = self.calls.get((agent, call), [])
+        return found[number] if number < len(found) else None
+
+    def restore_context(self, run: str, message: UserMessage) -> UserMessage:
+        """Return the message of a run with the context that was gathered for it in the recording.
+
+        Gathering depends on the machine, and on how busy it is.
+        """
+        recorded = self.prompts.get(run)
+        if recorded is None:
+            return message
+        own = [part for part in message.parts if not _is_context(part)]
+        return UserMessage((*own, *filter(_is_context, recorded.parts)))
+
+    def _read(self, event: AnyEvent) -> None:
+        match event:
+            case AgentStarted():
+                self._parents[event.agent] = event.parent
+            case PromptQueued() | SessionChanged():
+                self._read_action(event)
+            case RunStarted():
+                self.prompts[event.run] = event.message
+            case ModelStarted():
+                self.models.setdefault(event.model, event)
+            case ModelAnswered():
+                self._read_answer(event)
+            case ModelFailed(action="compact" | "give_up"):
+                self._outcome(event, event)
+            case ApprovalAsked():
+                self._id("approval", event.id)
+                call = self._open_call(event.agent, event.call.id)
+                if call is not None:
+                    call.asked = event
+            case ApprovalAnswered():
+                for call in self._all_calls():
+                    if call.asked is not None and call.asked.id == event.id:
+                        call.answer = event
+            case CallStarted():
+                call = self._open_call(event.agent, event.call.id)
+                if call is not None:
+                    call.started = event
+            case CallDone():
+                call = self._open_call(event.agent, event.result.call_id)
+                if call is not None:
+                    call.done = event
+            case PluginEvent(name="files.changing") if event.data.get("tool") == "undo":
+                self._read_action(event)
+                self._id("undo", str(event.data.get("id", "")))
+            case PluginEvent():
+                self._read_plugin_event(event)
+            case _ if isinstance(event, _ACTIONS):
+                self._read_action(event)
+        if isinstance(event, RunRetried):
+            self._id("run", event.run)
+        if isinstance(event, MILESTONES) and not is_retry(event):
+            key = (event.agent, type(event))
+            self._counts[key] = self._counts.get(key, 0) + 1
+            self._last = Milestone(*key, self._counts[key])
+
+    def _all_calls(self) -> list[RecordedCall]:
+        return [call for calls in self.calls.values() for call in calls]
+
+    def _open_call(self, agent: str, identity: str) -> RecordedCall | None:
+        """Return the last call with an id if it has no result yet."""
+        found = self.calls.get((agent, identity), [])
+        if found and found[-1].done is None:
+            return found[-1]
+        return None
+
+    def _id(self, kind: str, identity: str) -> None:
+        self.ids.setdefault(kind, []).append(identity)
+
+    def _read_answer(self, event: ModelAnswered) -> None:
+        self._outcome(event)
+        for call in event.message.calls:
+            made = RecordedCall(event.agent, call, find_tool_name(call))
+            self.calls.setdefault((event.agent, call.id), []).append(made)
+
+    def _outcome(self, event: AnyEvent, failure: ModelFailed | None = None) -> None:
+        self.outcomes.setdefault(event.agent, []).append(Outcome(event.seq, failure))
+
+    def _read_plugin_event(self, event: PluginEvent) -> None:
+        if event.name in _ID_EVENTS:
+            kind, field = _ID_EVENTS[event.name]
+            self._id(kind, str(event.data.get(field, "")))
+        if event.name == QUESTION_ASKED:
+            call = self._open_call(event.agent, str(event.data.get("call", "")))
+            if call is not None:
+                self._questions[str(event.data.get("id"))] = call
+        elif event.name == QUESTION_ANSWERED:
+            asking = self._questions.get(str(event.data.get("id")))
+            if asking is not None:
+                asking.questions.append(event)
+        elif event.name == AUTOMATIC_PROMPT:
+            self._automatic.append((str(event.data.get("to")), str(event.data.get("text"))))
+
+    def _read_action(self, event: AnyEvent) -> None:
+        decides: Literal["", "accepted", "rejected", "edited"] = ""
+        reason = ""
+        if isinstance(event, PromptQueued):
+            self._id("run", event.run)
+            if event.repeats is not None:
+                self._id("call", event.repeats.call.id)
+                made = RecordedCall(
+                    event.agent, event.repeats.call, find_tool_name(event.repeats.call)
+                )
+                self.calls.setdefault((event.agent, event.repeats.call.id), []).append(made)
+            if self._parents.get(event.agent):
+                return  # another agent prompted it
+            if (event.agent, event.text) in self._automatic:
+                self._automatic.remove((event.agent, event.text))
+                return
+            decision = self._decisions.get(event.run)
+            if decision is not None and decision.name == "plan.accepted":
+                decides = "edited" if decision.data.get("edited") else "accepted"
+                self._drop_mode_change()
+            elif decision is not None:
+                decides = "rejected"
+                reason = str(decision.data.get("reason", ""))
+        elif isinstance(event, SteeringQueued):
+            self._id("steering", event.id)
+        self.actions.append(UserAction(event.seq, event, self._last, decides, reason))
+
+    def _drop_mode_change(self) -> None:
+        """Drop the change of the mode that belongs to the acceptance of a plan."""
+        last = self.actions[-1].event if self.actions else None
+        if isinstance(last, SessionChanged) and last.mode is not None and last.model is None:
+            self.actions.pop()
+
+
+def _is_context(part: object) -> bool:
+    return isinstance(part, Text) and part.source.startswith("context:")
+
+
+def is_retry(event: Event) -> bool:
+    """Return whether an event is another attempt of the same request."""
+    return isinstance(event, ModelStarted) and event.attempt > 1
+
+
+def find_tool_name(call: ToolCall) -> str:
+    """Return the name of the tool that a call runs, also if it is made through ``call_tool``."""
+    if call.name != "call_tool":
+        return call.name
+    try:
+        name = msgspec.json.decode(call.arguments).get("name")
+    except (msgspec.DecodeError, AttributeError):
+        return call.name
+    return name if isinstance(name, str) else call.name

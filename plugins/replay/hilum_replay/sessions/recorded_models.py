@@ -1,0 +1,139 @@
+"""The models of a recorded session, which answer from its cassette."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import trio
+from hilum import ModelError, Redactor, UsageError
+from hilum.errors import E_STORE
+from hilum.models import Chunk, Done, ModelInfo, Request
+
+from hilum_replay.cassette import Cassette
+from hilum_replay.model import PacedChunks, PlainWire, read_delta
+from hilum_replay.placeholders import PathPlaceholders
+from hilum_replay.playback import Playback
+from hilum_replay.recorder import Recorder
+from hilum_replay.sessions.recorded_log import Outcome, RecordedLog
+
+# For logs of earlier versions, which do not contain the limits of models.
+_WINDOW = 10_000_000
+_MAX_OUTPUT = 100_000
+
+
+class RecordedAnswers:
+    """The answers of all models in a recorded session.
+
+    Args:
+        log: The recorded log.
+        placeholders: The paths in the log.
+        redactor: The redactor that removes secrets from requests.
+        wait: A function that waits until the session may receive the answer that has a sequence
+            number in the recorded log.
+        cassette: The answers; by default, those in the log.
+    """
+
+    def __init__(
+        self,
+        log: RecordedLog,
+        placeholders: PathPlaceholders,
+        redactor: Redactor,
+        wait: Callable[[int], Awaitable[None]],
+        cassette: Cassette | None = None,
+    ) -> None:
+        recorder = Recorder(workspace=placeholders.workspace, redactor=redactor)
+        self._seqs = [event.seq for event in log.events if recorder.feed(event) is not None]
+        if cassette is None:
+            cassette = recorder.cassette
+        elif len(cassette.exchanges) != len(self._seqs):
+            raise UsageError(
+                f"The cassette has {len(cassette.exchanges)} exchanges, but the log of its session"
+                f" has {len(self._seqs)}.",
+                code=E_STORE,
+                hint="Export the session again.",
+            )
+        # Only the order and the roles are compared: the comparison of both logs finds all other
+        # differences, and does not end at the first one.
+        self._playback = Playback(
+            cassette, placeholders=placeholders, mode="shape", redactor=redactor
+        )
+        self._placeholders = placeholders
+        self._redactor = redactor
+        self._wait = wait
+        self._outcomes = {agent: list(found) for agent, found in log.outcomes.items()}
+        self._log = log
+
+    def info(self, name: str) -> ModelInfo:
+        """Return the description of a model."""
+        started = self._log.models.get(name)
+        window = started.window if started is not None else 0
+        max_output = started.max_output if started is not None else 0
+        return ModelInfo(name, window or _WINDOW, max_output or _MAX_OUTPUT, images=True)
+
+    async def answer(self, request: Request) -> PacedChunks:
+        """Return the recorded answer to a request.
+
+        Raises:
+            ModelError: The request failed in the recording, or the recording has no such request.
+        """
+        await trio.lowlevel.checkpoint()
+        outcomes = self._outcomes.get(request.agent, [])
+        failure = outcomes[0].failure if outcomes else None
+        if failure is not None:
+            await self._wait(failure.seq)
+            outcomes.pop(0)
+            raise ModelError(failure.message, kind=failure.kind)
+        delta = read_delta(request, self._placeholders, self._redactor)
+        index = self._playback.take(delta, request.agent)
+        seq = self._seqs[index]
+        if outcomes and outcomes[0] == Outcome(seq):
+            outcomes.pop(0)
+        await self._wait(seq)
+        exchange = self._playback.exchange(index)
+        return PacedChunks(exchange, Done(exchange.answer, exchange.usage), 0.0)
+
+
+class RecordedModel:
+    """One of the models of a recorded session. Implements ``Model``.
+
+    Args:
+        name: ``provider/name``.
+        answers: The answers of all models.
+    """
+
+    def __init__(self, name: str, answers: RecordedAnswers) -> None:
+        self.info = answers.info(name)
+        self.wire = PlainWire()
+        self._answers = answers
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[Chunk]]:
+        """Answer a request with the recorded answer."""
+        chunks = await self._answers.answer(request)
+        yield chunks
+
+
+class RecordedProvider:
+    """A provider whose models answer from a recorded session. Implements ``Provider``.
+
+    Args:
+        name: The part of the models' names before the slash.
+        answers: The answers of all models.
+    """
+
+    def __init__(self, name: str, answers: RecordedAnswers) -> None:
+        self.name = name
+        self._answers = answers
+
+    def model(self, name: str) -> RecordedModel:
+        """Return a model; every name exists."""
+        return RecordedModel(f"{self.name}/{name}", self._answers)
+
+    async def suggest(self) -> str | None:
+        """Return nothing: a replay names its models."""
+        return None
+
+    async def names(self) -> list[str]:
+        """Return nothing: a replay names its models."""
+        return []

@@ -1,0 +1,179 @@
+"""``hilum replay``: replays a session, with or without changes, and shows where it departs."""
+
+from __future__ import annotations
+
+import shutil
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import mkdtemp
+
+import hilum
+import msgspec
+import trio
+from hilum import Kernel, UsageError
+from hilum.command import Parser, check_text, escape_terminal, say, say_json
+from hilum.errors import E_BAD_ARGS
+from hilum.events import AnyEvent
+from hilum.store import storage_plugins
+
+from hilum_replay.sessions.comparison import describe
+from hilum_replay.sessions.exporting import make_recording, open_contents, settle
+from hilum_replay.sessions.player import Changes
+from hilum_replay.sessions.recording import SESSION_FILE, Recording, load_recording
+from hilum_replay.sessions.session_test import Outcome, run_recording
+
+SAME = 0
+DEPARTED = 1
+EPILOG = """\
+SESSION is the id of a session, the beginning of its id, or the folder of a recording. The replay works
+in a copy of the files; your files stay unchanged. The exit code is 0 if the replay goes as recorded,
+and 1 if it departs.
+
+  hilum replay 20260131-1504                                         as it was
+  hilum replay 20260131-1504 --rule "deny run_terminal_cmd(rm *)"    with another rule
+  hilum replay 20260131-1504 --at 120 --model openai/gpt-5           with another model after event 120
+  hilum replay 20260131-1504 --plugin my_plugin.py                   with a plugin
+"""
+
+
+def main(argv: list[str]) -> int:
+    """Replay a session, and show where and why it departs from the recording.
+
+    Returns:
+        The exit code: 0 if the replay goes as recorded, 1 if it departs.
+    """
+    check_text(argv)
+    options = make_parser().parse_args(argv)
+    return trio.run(_replay, options)
+
+
+def make_parser() -> Parser:
+    """Declare the options."""
+    parser = Parser(
+        "hilum replay",
+        "Replay a session in a copy of its files, and show where it departs from the recording.",
+        EPILOG,
+    )
+    add = parser.add_argument
+    add("session", metavar="SESSION", help="id of a session, or folder of a recording")
+    add("--at", type=int, default=0, metavar="SEQ", help="change nothing up to this event")
+    add("--model", default="", metavar="NAME", help="a model that answers instead of the recorded")
+    add(
+        "--plugin",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a further plugin: a name or a file",
+    )
+    add(
+        "--no-plugin",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a plugin to leave out",
+    )
+    add(
+        "--rule",
+        action="append",
+        default=[],
+        metavar="RULE",
+        help="a permission rule that begins with allow, ask or deny",
+    )
+    add("--set", action="append", default=[], metavar="KEY=VALUE", help="another setting")
+    add("--keep", action="store_true", help="keep the folder of the replay, and print its path")
+    add("--json", action="store_true", help="print the differences as JSON")
+    return parser
+
+
+def read_changes(options: Namespace) -> Changes:
+    """Return what the options change.
+
+    Raises:
+        UsageError: An option is invalid.
+    """
+    for rule in options.rule:
+        kind, _, text = rule.partition(" ")
+        if kind not in ("allow", "ask", "deny") or not text.strip():
+            raise UsageError(
+                f"{rule!r} is not a permission rule.",
+                code=E_BAD_ARGS,
+                hint='For example: --rule "deny run_terminal_cmd(rm *)".',
+            )
+    if options.at < 0:
+        hint = "`hilum sessions show ID --events` shows the numbers of the events."
+        raise UsageError("--at must not be negative.", code=E_BAD_ARGS, hint=hint)
+    changes = Changes(
+        at=options.at,
+        model=options.model,
+        plugins=tuple(options.plugin),
+        without=tuple(options.no_plugin),
+        rules=tuple(options.rule),
+        settings=dict(hilum.parse_pair(pair) for pair in options.set),
+    )
+    if changes.at and not changes.judged_anew:
+        raise UsageError(
+            "--at needs a change that begins there.",
+            code=E_BAD_ARGS,
+            hint="Add --model, --plugin, --no-plugin, --rule or --set.",
+        )
+    return changes
+
+
+async def _replay(options: Namespace) -> int:
+    changes = read_changes(options)
+    recording = await _find_recording(options.session)
+    if not changes.judged_anew:
+        recording, _ = await settle(recording)
+    folder = Path(await trio.to_thread.run_sync(mkdtemp, None, "hilum-replay-"))
+    try:
+        outcome = await run_recording(recording, folder / "workspace", changes=changes)
+    finally:
+        if not options.keep:
+            await trio.to_thread.run_sync(lambda: shutil.rmtree(folder, ignore_errors=True))
+    _show(options, recording, outcome, folder)
+    return DEPARTED if outcome.comparison.failures else SAME
+
+
+async def _find_recording(session: str) -> Recording:
+    """Return the recording in a folder, or of a session in the user's store."""
+    folder = Path(session)
+    if await trio.Path(folder / SESSION_FILE).exists():
+        return await trio.to_thread.run_sync(load_recording, folder)
+    async with hilum.open_kernel(storage_plugins()) as kernel:
+        info = await kernel.store.info(session)
+        events = await read_all(kernel, info.id)
+    return await trio.to_thread.run_sync(
+        lambda: make_recording(events, open_contents(), title=info.title, session=info.id)
+    )
+
+
+async def read_all(kernel: Kernel, session: str) -> Sequence[AnyEvent]:
+    """Read all events in a session."""
+    events: list[AnyEvent] = []
+    while page := await kernel.store.read(session, events[-1].seq if events else 0):
+        events += page
+    return events
+
+
+def _show(options: Namespace, recording: Recording, outcome: Outcome, folder: Path) -> None:
+    comparison = outcome.comparison
+    if options.json:
+        shown = {
+            "identical": comparison.identical,
+            "departed": bool(comparison.failures),
+            "events": {"recorded": comparison.events[0], "replayed": comparison.events[1]},
+            "from_log": recording.header.from_log,
+            "left_out": recording.header.left_out,
+            "differences": [msgspec.to_builtins(each) for each in comparison.differences],
+        }
+        say_json(shown)
+    else:
+        lines = [describe(comparison)]
+        for key, why in recording.header.from_log.items():
+            lines.append(f"Answered from the log: {key}: {why}.")
+        for path, why in recording.header.left_out.items():
+            lines.append(f"Not in the copy: {path}: {why}.")
+        say(escape_terminal("\n".join(lines)))
+    if options.keep and not options.json:
+        say(f"The files of the replay are in {folder / 'workspace'}")

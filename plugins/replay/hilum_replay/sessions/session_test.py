@@ -1,0 +1,106 @@
+"""Checks that a recorded session can be replayed, in a test or on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import attrs
+import trio
+from hilum.events import AnyEvent
+from hilum.store import unspell_folder
+
+from hilum_replay.cassette_reader import load
+from hilum_replay.placeholders import PathPlaceholders
+from hilum_replay.sessions.comparison import Comparison, compare_sessions, describe
+from hilum_replay.sessions.player import Changes, Replayed, replay
+from hilum_replay.sessions.recording import Recording, load_recording
+from hilum_replay.sessions.workspace_files import compare_files
+
+
+@attrs.frozen
+class Outcome:
+    """The outcome of a replay: its session, and how it compares with the recorded one."""
+
+    replayed: Replayed
+    comparison: Comparison
+
+
+async def run_recording(
+    recording: Recording,
+    workspace: Path,
+    *,
+    changes: Changes | None = None,
+    plugins: Sequence[object] = (),
+    cassette: Path | None = None,
+) -> Outcome:
+    """Replay a recording in an empty folder, and compare the results and the files.
+
+    Args:
+        recording: The recorded session.
+        workspace: The folder.
+        changes: What the replay changes.
+        plugins: Modules and objects that were plugins of the recorded session.
+        cassette: A file with the answers of the model; by default, those in the recording.
+
+    Raises:
+        UsageError: See ``replay``.
+    """
+    answers = load(cassette) if cassette is not None else None
+    replayed = await replay(
+        recording, workspace, changes=changes, plugins=plugins, cassette=answers
+    )
+    header = recording.header
+    unknown = [*header.left_out, *(path for path, file in header.files.items() if file.redacted)]
+
+    def compare() -> Comparison:
+        found = compare_files(
+            workspace.resolve(), recording.before, recording.after, header.deleted, unknown
+        )
+        # The recorded events were placed in the same folder.
+        places = (replayed.placeholders, replayed.placeholders)
+        return compare_sessions(replayed.log.events, replayed.events, places, found)
+
+    return Outcome(replayed, await trio.to_thread.run_sync(compare))
+
+
+def check_session(
+    folder: Path, workspace: Path, *, strict: bool = False, plugins: Sequence[object] = ()
+) -> Outcome:
+    """Replay the recording in a folder, and check that it goes as recorded.
+
+    Args:
+        folder: The recording, as ``hilum sessions export --test`` writes it.
+        workspace: An empty folder in which to work.
+        strict: Whether the instructions, the context and the settings must also be the same.
+        plugins: Further plugins, which are loaded as well.
+
+    Raises:
+        AssertionError: The replay differs; the message shows where.
+        UsageError: The recording is damaged, was written by a newer version, or needs plugins that
+            are not installed.
+    """
+    recording = load_recording(folder)
+    file = folder / "cassette.toml"
+
+    async def check() -> Outcome:
+        return await run_recording(
+            recording,
+            workspace,
+            plugins=plugins,
+            cassette=file if file.exists() else None,
+        )
+
+    outcome = trio.run(check)
+    comparison = outcome.comparison
+    differences = list(comparison.differences) if strict else comparison.failures
+    if differences:
+        text = describe(comparison, environment=strict)
+        raise AssertionError(f"The replay of {folder.name} departs from the recording:\n{text}")
+    return outcome
+
+
+def placeholders_for(events: Sequence[AnyEvent], home: str | Path = "") -> PathPlaceholders:
+    """Return the placeholders for the workspace of a session."""
+    opened = events[0]
+    return PathPlaceholders(unspell_folder(opened.workspace), home)  # type: ignore[attr-defined]

@@ -1,0 +1,233 @@
+"""Repeats what the user did in a recorded session, at the same points of the replayed one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import trio
+import trio.testing
+from hilum import FileHistory, Plans, Session, ToolError, UsageError, UserQuestions
+from hilum.events import (
+    AnyEvent,
+    ApprovalAsked,
+    CompactionRequested,
+    Event,
+    GrantRevoked,
+    PluginEvent,
+    PromptQueued,
+    RunEnded,
+    RunRetried,
+    SessionChanged,
+    SteeringQueued,
+    SteeringWithdrawn,
+    StopAsked,
+)
+
+from hilum_replay.sessions.recorded_calls import RecordedCalls, apply_edit
+from hilum_replay.sessions.recorded_log import (
+    MILESTONES,
+    QUESTION_ASKED,
+    Milestone,
+    RecordedCall,
+    RecordedLog,
+    UserAction,
+    is_retry,
+)
+from hilum_replay.sessions.recording import FileEdit
+
+_SCOPES = ("call", "turn", "run", "session", "undo", "since")
+# Seconds that a model or a tool waits for an action of the user. The wait is only this long if the
+# replay has departed from the recording, so that the action cannot come.
+MAX_WAIT = 5.0
+# The same for an action of the user, while no agent works.
+MAX_IDLE = 0.5
+
+
+class UserActions:
+    """The actions of the user, and how far the replay has come.
+
+    Args:
+        log: The recorded log.
+        root: The workspace of the replay.
+        objects: The contents of files that others changed.
+
+    Attributes:
+        changes_model: Whether to repeat the user's changes of the model.
+    """
+
+    def __init__(self, log: RecordedLog, root: Path, objects: Mapping[str, bytes]) -> None:
+        self._log = log
+        self._root = root
+        self._objects = objects
+        self._left = list(log.actions)
+        self._counts: dict[tuple[str, type[Event]], int] = {}
+        self._progress = trio.Event()
+        self._runs: dict[str, str] = {}
+        self._calls: RecordedCalls | None = None
+        self.changes_model = True
+        self._clock = log.opened.at
+        self._clock_set = time.monotonic()
+
+    def read_clock(self) -> float:
+        """Return the time of day: that of the user's last action, and the time since then."""
+        return self._clock + time.monotonic() - self._clock_set
+
+    def _set_clock(self, at: float) -> None:
+        self._clock = max(at, self.read_clock())
+        self._clock_set = time.monotonic()
+
+    async def wait(self, seq: int) -> None:
+        """Wait until all actions before an event of the recorded log have been repeated."""
+        with trio.move_on_after(MAX_WAIT):
+            while self._left and self._left[0].seq < seq:
+                await self._progress.wait()
+
+    def _wake(self) -> None:
+        self._progress.set()
+        self._progress = trio.Event()
+
+    async def repeat(self, session: Session, calls: RecordedCalls) -> None:
+        """Repeat all actions, and wait until all runs have ended."""
+        self._calls = calls
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._watch, session)
+            while self._left:
+                action = self._left[0]
+                await self._reach(session, action.after)
+                # An action that is not possible any more is a consequence of an earlier
+                # difference, which the comparison of both logs shows.
+                with suppress(UsageError, ToolError):
+                    await self._carry_out(session, action)
+                self._left.pop(0)
+                self._wake()
+            await self._idle(session)
+            nursery.cancel_scope.cancel()
+
+    async def _reach(self, session: Session, milestone: Milestone | None) -> None:
+        """Wait until the replay has come as far as the recording, or does nothing any more."""
+        if milestone is None:
+            return
+        key = (milestone.agent, milestone.kind)
+        while self._counts.get(key, 0) < milestone.count:
+            # Without a run, only a compaction or a plugin's prompt can still come.
+            with trio.move_on_after(MAX_WAIT if session.runs else MAX_IDLE) as scope:
+                await self._progress.wait()
+            if scope.cancelled_caught and not session.runs:
+                return
+
+    async def _idle(self, session: Session) -> None:
+        while session.runs:
+            await self._progress.wait()
+        # The plugins react to the end of the last run, for example with a notice.
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        if session.runs:
+            await self._idle(session)
+
+    async def _watch(self, session: Session) -> None:
+        """Count the events of the replay, and answer its questions."""
+        async for event in session.events():
+            if isinstance(event, MILESTONES) and not is_retry(event):
+                key = (event.agent, type(event))
+                self._counts[key] = self._counts.get(key, 0) + 1
+            if isinstance(event, ApprovalAsked):
+                self._answer_approval(session, event)
+            elif isinstance(event, PluginEvent) and event.name == QUESTION_ASKED:
+                self._answer_question(session, event)
+            self._wake()
+
+    def _find(self, agent: str, call: str) -> RecordedCall | None:
+        return self._calls.find(agent, call) if self._calls is not None else None
+
+    def _answer_approval(self, session: Session, event: ApprovalAsked) -> None:
+        recorded = self._find(event.agent, event.call.id)
+        answer = recorded.answer if recorded is not None else None
+        with suppress(UsageError):  # nobody is present, or the run was stopped
+            if answer is None:
+                ran = recorded is not None and recorded.started is not None
+                reason = "" if ran else "The recorded session has no answer to this."
+                session.answer(event.id, ran, reason=reason)
+            elif answer.by != "stop":
+                session.answer(
+                    event.id,
+                    answer.accepted,
+                    reason=answer.reason,
+                    remember=answer.remember,
+                    by=answer.by,
+                    arguments=answer.arguments,
+                    user=answer.user,
+                )
+
+    def _answer_question(self, session: Session, event: PluginEvent) -> None:
+        recorded = self._find(event.agent, str(event.data.get("call", "")))
+        service = session.plugin(UserQuestions)
+        if recorded is None or not recorded.questions or service is None:
+            return
+        answer = recorded.questions.pop(0)
+        if answer.data.get("by") == "user":
+            with suppress(UsageError):
+                service.answer(str(event.data["id"]), tuple(answer.data.get("answers", ())))
+
+    async def _carry_out(self, session: Session, action: UserAction) -> None:
+        event = action.event
+        if not isinstance(event, FileEdit):
+            self._set_clock(event.at)
+        if isinstance(event, FileEdit):
+            await trio.to_thread.run_sync(apply_edit, event, self._root, self._objects)
+        elif isinstance(event, PromptQueued):
+            await self._prompt(session, action, event)
+        else:
+            await self._act(session, event)
+
+    async def _prompt(self, session: Session, action: UserAction, event: PromptQueued) -> None:
+        if event.repeats is not None:
+            run = await session.repeat_call(event.repeats.previous)
+            self._runs[event.run] = run.id
+            return
+        plans = session.plugin(Plans)
+        if action.decides in ("accepted", "rejected") and plans is not None:
+            if action.decides == "accepted":
+                await plans.accept(agent=event.agent)
+            else:
+                await plans.reject(action.reason, agent=event.agent)
+            return
+        if action.decides == "edited":
+            session.set(mode="agent")
+        run = await session.prompt(
+            event.typed or event.text,
+            agent=event.agent,
+            piped=event.piped,
+            attached=event.attached,
+            images=event.images,
+        )
+        self._runs[event.run] = run.id
+
+    async def _undo(self, session: Session, event: PluginEvent) -> None:
+        """Undo the changes that the user undid; the ids of their runs are the same."""
+        history = session.plugin(FileHistory)
+        scope, _, name = str(event.data.get("what", "")).removeprefix("undo ").partition(" ")
+        if history is not None and scope in _SCOPES:
+            await history.undo(scope, name, keep_going=True)  # type: ignore[arg-type]
+
+    async def _act(self, session: Session, event: AnyEvent) -> None:
+        match event:
+            case SteeringQueued():
+                await session.steer(event.text, agent=event.agent)
+            case SteeringWithdrawn():
+                session.withdraw(event.id, agent=event.agent)
+            case RunRetried():
+                run = await session.retry(event.agent)
+                self._runs[event.run] = run.id
+            case CompactionRequested():
+                session.compact(event.agent, focus=event.focus)
+            case GrantRevoked():
+                session.revoke(event.scope)
+            case PluginEvent():
+                await self._undo(session, event)
+            case SessionChanged():
+                model = event.model if self.changes_model else None
+                session.set(mode=event.mode, model=model, approve=event.approve)
+            case StopAsked() | RunEnded():
+                session.stop(event.agent, run=self._runs.get(event.run, ""))

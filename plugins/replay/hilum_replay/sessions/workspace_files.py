@@ -1,0 +1,356 @@
+"""The files that a session needs, as they were before it, and those that it changed."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+import attrs
+from hilum import Redactor
+from hilum.events import AnyEvent, CallStarted, PluginEvent, PromptQueued, SessionOpened
+from hilum_files.journal.records import CHANGED, Change, Record, read_record, unspell_path
+from hilum_files.journal.tree import HILUM_FOLDER, LEFT_OUT, Node
+
+from hilum_replay.sessions.comparison import Difference
+from hilum_replay.sessions.recording import FileEdit, RecordedFile
+from hilum_replay.text_diff import diff_texts
+
+FILE_LIMIT = 1_000_000
+TOTAL_LIMIT = 20_000_000
+MAX_FILES = 2_000
+MAX_LISTED = 20
+# What plugins read when a session is opened: rules, skills, agents and settings.
+_INSTRUCTIONS = (
+    "AGENTS.md CLAUDE.md GEMINI.md README.md pyproject.toml setup.cfg package.json .hilum .agents"
+    " .claude .cursor .github/copilot-instructions.md"
+).split()
+GetContent = Callable[[str], bytes | None]
+
+
+@attrs.define
+class WorkspaceFiles:
+    """The files of a recorded session; the attributes are those of ``Header`` and ``Recording``."""
+
+    before: dict[str, bytes] = attrs.field(factory=dict)
+    after: dict[str, bytes] = attrs.field(factory=dict)
+    objects: dict[str, bytes] = attrs.field(factory=dict)
+    files: dict[str, RecordedFile] = attrs.field(factory=dict)
+    folders: list[str] = attrs.field(factory=list)
+    deleted: list[str] = attrs.field(factory=list)
+    edits: list[FileEdit] = attrs.field(factory=list)
+    effects: dict[str, list[FileEdit]] = attrs.field(factory=dict)
+    left_out: dict[str, str] = attrs.field(factory=dict)
+    redacted: set[str] = attrs.field(factory=set)
+
+
+class FileCollector:
+    """A collector of the files of one session. Its methods block.
+
+    Args:
+        events: The events of the session.
+        root: The workspace.
+        get_content: A function that returns a content of the journal by its hash.
+        redact: A function that removes secrets from a text.
+    """
+
+    def __init__(
+        self, events: Sequence[AnyEvent], root: Path, get_content: GetContent, redact: Redactor
+    ) -> None:
+        self._events = events
+        self._root = root
+        self._get_content = get_content
+        self._redact = redact
+        self._size = 0
+        self._found = WorkspaceFiles()
+        self._made: set[str] = set()
+        self._last_runs: dict[str, str] = {}
+        self._prompts = {
+            event.run: event.seq for event in events if isinstance(event, PromptQueued)
+        }
+        opened = events[0]
+        assert isinstance(opened, SessionOpened)
+        self._began = opened.at
+        self._ended = events[-1].at
+        self._records = _read_records(events)
+        self._git = _GitHistory(root, opened.at)
+
+    def collect(self) -> WorkspaceFiles:
+        """Collect the files."""
+        states: dict[str, Node | None] = {}
+        for record in self._records:
+            for change in record.changes:
+                self._follow(record, change, states)
+        for path, node in states.items():
+            self._keep_end(path, node)
+            self._keep_folders(path)
+        for path in self._find_read_paths():
+            if path not in states:
+                self._keep_unchanged(path)
+        self._found.edits.sort(key=lambda edit: edit.seq)
+        return self._found
+
+    def _follow(self, record: Record, change: Change, states: dict[str, Node | None]) -> None:
+        """Keep the state before a change, and its effect."""
+        path = unspell_path(change.path)
+        if path not in states:
+            self._keep_beginning(path, change.before)
+            if change.before is None and change.after is not None and change.after.kind == "folder":
+                self._made.add(path)
+        elif change.before != states[path] and _is_file(change.before, states[path]):
+            # Somebody else changed the file between two changes of the session: usually the user,
+            # before the prompt of the run that found the change.
+            seq = record.seq
+            if self._last_runs.get(path) != record.run:
+                seq = self._prompts.get(record.run, seq)
+            self._found.edits.append(self._make_edit(seq, path, change.before))
+        states[path] = change.after
+        self._last_runs[path] = record.run
+        edit = self._make_edit(record.seq, path, change.after)
+        # A replay repeats an undo itself.
+        if not record.is_undo:
+            self._found.effects.setdefault(f"{record.agent}/{record.call}", []).append(edit)
+
+    def _make_edit(self, seq: int, path: str, node: Node | None) -> FileEdit:
+        if node is None or node.kind != "file":
+            return FileEdit(seq, path)
+        data = self._read_node(path, node)
+        if data is None:
+            return FileEdit(seq, path)
+        self._found.objects[node.hash] = data
+        return FileEdit(seq, path, node.hash)
+
+    def _read_node(self, path: str, node: Node) -> bytes | None:
+        """Return the content of a node without secrets, or ``None`` if it is not kept."""
+        data = self._get_content(node.hash) if node.kept else None
+        if data is None:
+            self._found.left_out[path] = "the journal does not have its content"
+            return None
+        return self._clean(path, data)
+
+    def _clean(self, path: str, data: bytes) -> bytes | None:
+        """Return a content without secrets, or ``None`` if it is too large."""
+        if len(data) > FILE_LIMIT or self._size + len(data) > TOTAL_LIMIT:
+            self._found.left_out[path] = f"it is too large ({len(data):,} bytes)"
+            return None
+        self._size += len(data)
+        try:
+            text = data.decode()
+        except UnicodeDecodeError:
+            return data
+        clean = self._redact(text, guess=False)
+        if clean == text:
+            return data
+        self._found.redacted.add(path)
+        return clean.encode()
+
+    def _keep_beginning(self, path: str, node: Node | None) -> None:
+        if node is None or node.kind != "file":
+            return
+        data = self._read_node(path, node)
+        if data is not None:
+            self._add(path, data, node.mode, 0.0)
+
+    def _keep_end(self, path: str, node: Node | None) -> None:
+        if node is None:
+            if path in self._found.before:
+                self._found.deleted.append(path)
+        elif node.kind == "file":
+            data = self._read_node(path, node)
+            if data is not None:
+                self._found.after[path] = data
+
+    def _keep_folders(self, path: str) -> None:
+        """Keep the folders above a changed file that the session did not create."""
+        for folder in Path(path).parents:
+            name = folder.as_posix()
+            if name != "." and name not in self._made and name not in self._found.folders:
+                self._found.folders.append(name)
+
+    def _keep_unchanged(self, path: str) -> None:
+        """Keep a file that the session did not change."""
+        place = self._root / path
+        try:
+            status = place.lstat()
+            if not stat.S_ISREG(status.st_mode):
+                return
+            data = place.read_bytes() if status.st_size <= FILE_LIMIT else b""
+        except (FileNotFoundError, NotADirectoryError):
+            return  # the call failed in the recorded session, and fails again
+        except OSError as error:
+            self._found.left_out[path] = error.strerror or "it cannot be read"
+            return
+        if status.st_size > FILE_LIMIT:
+            self._found.left_out[path] = f"it is too large ({status.st_size:,} bytes)"
+            return
+        if status.st_mtime > self._ended:
+            # The content has changed since; git may know the one that the session read.
+            known = self._git.read(path)
+            if known is None:
+                self._found.left_out[path] = "it was changed after the session"
+                return
+            data = known
+        clean = self._clean(path, data)
+        if clean is not None:
+            self._add(path, clean, status.st_mode, self._began - status.st_mtime)
+
+    def _add(self, path: str, data: bytes, mode: int, age: float) -> None:
+        self._found.before[path] = data
+        self._found.files[path] = RecordedFile(
+            stat.S_IMODE(mode) or 0o644, round(max(age, 0.0), 3), path in self._found.redacted
+        )
+
+    def _find_read_paths(self) -> list[str]:
+        """Return the files that calls read, and those in folders that calls searched."""
+        files: dict[str, None] = {}
+        for event in self._events:
+            if not isinstance(event, CallStarted):
+                continue
+            paths = event.paths
+            if event.risk == "execute" or not paths:
+                paths = (".",) if event.risk in ("execute", "read") else ()
+            for path in paths:
+                files.update(dict.fromkeys(self._expand(path)))
+        # The agent reads the project's rules and settings as part of its instructions.
+        for name in _INSTRUCTIONS:
+            files.update(dict.fromkeys(self._expand(name)))
+        return list(files)
+
+    def _expand(self, path: str) -> Iterable[str]:
+        """Yield the files at a path, relative to the workspace; none if it is outside."""
+        place = Path(os.path.normpath(self._root / path))
+        if not place.is_relative_to(self._root):
+            if path != "/":
+                return
+            place = self._root
+        if not place.is_dir():
+            yield place.relative_to(self._root).as_posix()
+            return
+        tracked = self._git.list_files()
+        count = 0
+        for folder, names, found in os.walk(place):
+            names[:] = sorted(name for name in names if name not in LEFT_OUT)
+            for name in sorted(found):
+                relative = (Path(folder) / name).relative_to(self._root).as_posix()
+                if tracked is not None and relative not in tracked:
+                    continue
+                count += 1
+                if count > MAX_FILES:
+                    reason = f"the session may have read more than {MAX_FILES:,} files in it"
+                    self._found.left_out[path] = reason
+                    return
+                yield relative
+
+
+class _GitHistory:
+    """The history of the workspace, if it is in a git repository.
+
+    Args:
+        root: The workspace.
+        at: Unix time of the beginning of the session.
+    """
+
+    def __init__(self, root: Path, at: float) -> None:
+        self._root = root
+        self._at = at
+        self._tracked: set[str] | None = None
+        self._has_listed = False
+
+    def read(self, path: str) -> bytes | None:
+        """Return the content of a file in the last commit before the session."""
+        commit = self._run("rev-list", "-1", f"--before={int(self._at)}", "HEAD")
+        if not commit:
+            return None
+        return self._run("show", f"{commit.decode().strip()}:./{path}")
+
+    def list_files(self) -> set[str] | None:
+        """Return the files that git does not ignore; ``None`` outside of a repository."""
+        if not self._has_listed:
+            self._has_listed = True
+            listed = self._run("ls-files", "-z", "--cached", "--others", "--exclude-standard")
+            if listed is not None:
+                self._tracked = {os.fsdecode(name) for name in listed.split(b"\0") if name}
+        return self._tracked
+
+    def _run(self, *arguments: str) -> bytes | None:
+        command = ["git", "-C", str(self._root), "-c", "core.fsmonitor=false", *arguments]
+        try:
+            done = subprocess.run(command, capture_output=True, timeout=30, check=False)
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        return done.stdout if done.returncode == 0 else None
+
+
+def _read_records(events: Sequence[AnyEvent]) -> list[Record]:
+    records = []
+    for event in events:
+        if isinstance(event, PluginEvent) and event.name == CHANGED:
+            record = read_record(event)
+            if record is not None:
+                records.append(record)
+    return records
+
+
+def _is_file(*nodes: Node | None) -> bool:
+    return any(node is not None and node.kind == "file" for node in nodes)
+
+
+def collect_files(
+    events: Sequence[AnyEvent], root: Path, get_content: GetContent, redact: Redactor
+) -> WorkspaceFiles:
+    """Collect the files of a session; see ``FileCollector``."""
+    return FileCollector(events, root, get_content, redact).collect()
+
+
+def read_workspace(root: Path) -> dict[str, bytes]:
+    """Return the contents of all files of a workspace that a session may have changed."""
+    found = {}
+    for folder, names, files in os.walk(root):
+        names[:] = [name for name in names if name not in (*LEFT_OUT, HILUM_FOLDER)]
+        for name in files:
+            place = Path(folder) / name
+            if not place.is_symlink() and place.is_file():
+                found[place.relative_to(root).as_posix()] = place.read_bytes()
+    return found
+
+
+def compare_files(
+    root: Path,
+    before: Mapping[str, bytes],
+    after: Mapping[str, bytes],
+    deleted: Iterable[str],
+    unknown: Iterable[str] = (),
+) -> list[Difference]:
+    """Compare the files of a replay with those at the end of the recorded session.
+
+    Args:
+        root: The workspace of the replay.
+        before: The files before the session.
+        after: The changed files at the end.
+        deleted: Paths of deleted files.
+        unknown: Paths of files whose content at the end is not known.
+    """
+    expected = {**before, **after}
+    for path in deleted:
+        expected.pop(path, None)
+    found = read_workspace(root)
+    skipped = set(unknown)
+    differences = []
+    for path in sorted({*expected, *found} - skipped):
+        if path.startswith(f"{HILUM_FOLDER}/"):
+            continue
+        if path not in found:
+            differences.append(Difference("files", f"{path} is missing after the replay"))
+        elif path not in expected:
+            differences.append(Difference("files", f"{path} was created only in the replay"))
+        elif expected[path] != found[path]:
+            lines = diff_texts(
+                expected[path].decode(errors="replace"),
+                found[path].decode(errors="replace"),
+                str,
+            )
+            title = f"{path} has another content"
+            differences.append(Difference("files", title, lines=tuple(lines)))
+    return differences[:MAX_LISTED]

@@ -1,0 +1,114 @@
+"""``hilum replay`` and ``hilum sessions export --test`` with sessions of the user's store."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+import trio
+from hilum import UsageError
+from hilum.errors import E_BAD_ARGS
+from hilum.testing import open_bench, use
+from hilum_cli import sessions
+from hilum_replay.sessions import replay_command
+from hilum_replay.sessions.workspace_files import read_workspace
+
+FILES = {
+    "a.py": "x = 1\n",
+    "secret.txt": "key = sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD\n",
+}
+ANSWERS = [
+    use("read_file", path="a.py") + use("read_file", path="secret.txt"),
+    use("edit_file", path="a.py", old_string="x = 1", new_string="x = 2"),
+    use("run_terminal_cmd", command="cat a.py"),
+    "Done.",
+]
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> str:
+    """Record a session in the user's store, and return its id."""
+
+    async def record() -> str:
+        async with open_bench(
+            "files", "shell", "guard", "store", answers=ANSWERS, files=FILES, folder=tmp_path / "b"
+        ) as bench:
+            ended = await bench.run("Change x.")
+            assert ended.state == "completed"
+            return bench.session.id
+
+    session = trio.run(record)
+    os.environ["HILUM_DATA"] = str(tmp_path / "b" / "data")
+    return session
+
+
+def test_an_unchanged_replay_is_identical_and_leaves_the_files_alone(stored, tmp_path, capsys):
+    workspace = tmp_path / "b" / "workspace"
+    (workspace / "a.py").write_text("the user goes on\n")
+    before = read_workspace(workspace)
+    assert replay_command.main([stored]) == replay_command.SAME
+    assert capsys.readouterr().out.startswith("Identical: ")
+    assert read_workspace(workspace) == before
+
+
+def test_a_rule_departs_and_the_difference_is_readable_and_json(stored, capsys):
+    arguments = [stored, "--rule", "deny edit_file"]
+    assert replay_command.main(arguments) == replay_command.DEPARTED
+    shown = capsys.readouterr().out
+    assert "[behaviour] call started (call-3): only in the recorded session" in shown
+    assert "[files] a.py has another content" in shown
+    assert replay_command.main([*arguments, "--json"]) == replay_command.DEPARTED
+    data = json.loads(capsys.readouterr().out)
+    assert data["departed"]
+    assert not data["identical"]
+    kinds = {difference["kind"] for difference in data["differences"]}
+    assert {"behaviour", "files"} <= kinds
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--rule", "edit_file"], "is not a permission rule"),
+        (["--rule", "deny edit_file(("], "is invalid"),
+        (["--at", "-1"], "must not be negative"),
+        (["--at", "5"], "needs a change"),
+    ],
+)
+def test_wrong_options_are_explained(stored, arguments, message):
+    with pytest.raises(UsageError, match=message) as refused:
+        replay_command.main([stored, *arguments])
+    assert refused.value.code == E_BAD_ARGS
+    assert refused.value.hint
+
+
+def test_a_stored_session_becomes_a_test(stored, tmp_path, capfd):
+    folder = tmp_path / "tests"
+    assert sessions.main(["export", stored, "--test", "change_x", "-o", str(folder)]) == 0
+    report = capfd.readouterr().out
+    assert f"Wrote {folder}/test_change_x.py" in report
+    assert "Secrets were replaced in secret.txt." in report
+    written = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+    assert b"sk-proj-abcdefghijklmnop" not in written
+    assert str(tmp_path).encode() not in written
+    assert (folder / "change_x" / "before" / "a.py").read_text() == "x = 1\n"
+    assert (folder / "change_x" / "after" / "a.py").read_text() == "x = 2\n"
+    # The folder of a recording can be replayed as well, and its cassette can be played on its own.
+    assert replay_command.main([str(folder / "change_x")]) == replay_command.SAME
+    assert "[[exchange]]" in (folder / "change_x" / "cassette.toml").read_text()
+    with pytest.raises(UsageError, match="exists"):
+        sessions.main(["export", stored, "--test", "change_x", "-o", str(folder)])
+    arguments = ["export", stored, "--test", "change_x", "-o", str(folder), "--force"]
+    assert sessions.main(arguments) == 0
+
+
+def test_a_session_without_a_finished_run_is_refused(tmp_path, capsys):
+    async def record() -> str:
+        async with open_bench(
+            "files", "guard", "store", answers=[], files=FILES, folder=tmp_path / "b"
+        ) as bench:
+            return bench.session.id
+
+    session = trio.run(record)
+    os.environ["HILUM_DATA"] = str(tmp_path / "b" / "data")
+    with pytest.raises(UsageError, match="no run that could be replayed"):
+        sessions.main(["export", session, "--test", "x", "-o", str(tmp_path / "tests")])
