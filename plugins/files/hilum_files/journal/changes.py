@@ -307,7 +307,7 @@ class Changes:
             if not self._running:
                 await self._take_snapshot()
             turn, run = _turn_and_run(agent)
-            identity = os.urandom(6).hex()
+            identity = make_id("program")
             record = Record(
                 id=identity,
                 tool="",
