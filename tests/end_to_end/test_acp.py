@@ -573,3 +573,18 @@ async def test_empty_sessions_are_kept_for_a_while(cli, editor):
                 await e.request(
                     "session/load", sessionId=session, cwd=str(cli.folder), mcpServers=[]
                 )
+
+
+async def test_an_editor_that_no_longer_reads_ends_hilum(cli, editor, asks):
+    write = asks("write_file", path="new.txt", content="text")
+    async with cli.model(write, "Done."):
+        with pytest.RaisesGroup(trio.ClosedResourceError, flatten_subgroups=True):
+            async with editor() as e:
+                await e.initialize()
+                session, _ = await open_session(e, cli)
+                await e.stdout.aclose()
+                await e.begin(
+                    "session/prompt", sessionId=session, prompt=[{"type": "text", "text": "Go"}]
+                )
+                assert await e.process.wait() == 0
+    assert not (cli.workspace / "new.txt").exists()
