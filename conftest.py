@@ -13,7 +13,7 @@ import hypothesis
 import pytest
 from warm_start import WarmStarter, python_environment
 
-pytest_plugins = ["hilum.testing"]
+pytest_plugins = ["hilum.testing", "span_check"]
 
 # Under nohup, and in the background of a script, these signals are ignored, and child processes
 # inherit that.

@@ -7,6 +7,7 @@ run.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -108,10 +109,10 @@ async def permit(
             # The precheck comes after the gates, because its error may tell the model about a file
             # that a gate does not let it see. It comes before the wait for earlier calls, because
             # the questions must be asked in the order of the calls.
-            if agent.session.attended and _find_answer(state, judged.call, verdict) is None:
+            if agent.session.attended and _find_answer(state, judged) is None:
                 await precheck(judged.call)
             await before_asking(judged.call)
-            await _approve(agent, state, judged.call, tool, verdict)
+            await _approve(agent, state, judged, tool)
             approved = verdict
             shown = judged.effects
             if state.edited is not None:
@@ -301,23 +302,22 @@ def _session_questions(agent: Agent, tool: Tool, is_settled: bool) -> Iterator[V
         yield ask("Calls that change something need approval (approve = ask_first).")
 
 
-async def _approve(
-    agent: Agent, state: CallState, call: ToolCall, tool: Tool, verdict: Verdict
-) -> None:
+async def _approve(agent: Agent, state: CallState, judged: Judgement, tool: Tool) -> None:
     """Wait for the user's answer.
 
     Raises:
         ToolDenied: The user refused, did not answer in time, or is not present.
     """
     session = agent.session
-    answer = _find_answer(state, call, verdict)
+    verdict = judged.verdict
+    answer = _find_answer(state, judged)
     if answer is None:
         # The call is denied immediately, because nobody would answer within the time limit.
         if not session.attended:
             denied = ToolDenied(f"{UNATTENDED}: {verdict.reason}")
             denied.rule = verdict.rule
             raise denied
-        answer = await _ask(agent, state, call, tool, verdict)
+        answer = await _ask(agent, state, judged, tool)
     if answer.accepted:
         return
     if answer.by == "timeout":
@@ -331,13 +331,14 @@ async def _approve(
     raise ToolDenied(f"{who} the call: {reason}", code="E_REJECTED", hint="Change your plan.")
 
 
-def _find_answer(state: CallState, call: ToolCall, verdict: Verdict) -> ApprovalAnswered | None:
+def _find_answer(state: CallState, judged: Judgement) -> ApprovalAnswered | None:
     """Return the user's answer from before a resume, if there is one."""
     asked = state.asked
+    verdict = judged.verdict
     # The answer counts only if the question is exactly the same.
-    if asked is None or asked.call != call or asked.scope != verdict.scope:
+    if asked is None or asked.call != judged.call or asked.scope != verdict.scope:
         return None
-    if asked.reason != verdict.reason:
+    if asked.reason != verdict.reason or asked.effects != _hash_effects(judged.effects):
         return None
     answer = state.answered
     # The log contains the edited arguments without their secrets, so the edited call cannot run
@@ -347,9 +348,15 @@ def _find_answer(state: CallState, call: ToolCall, verdict: Verdict) -> Approval
     return answer
 
 
-async def _ask(
-    agent: Agent, state: CallState, call: ToolCall, tool: Tool, verdict: Verdict
-) -> ApprovalAnswered:
+def _hash_effects(effects: frozenset[str]) -> str:
+    """Return a hash of effects, which tells nothing about them; empty if there are none."""
+    if not effects:
+        return ""
+    text = "\0".join(sorted(effects))
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+
+
+async def _ask(agent: Agent, state: CallState, judged: Judgement, tool: Tool) -> ApprovalAnswered:
     """Request the user's approval. If the user does not answer in time, a refusal is logged."""
     session = agent.session
     # A stop may arrive after the gates have decided, and the user must not be asked about a call
@@ -362,11 +369,12 @@ async def _ask(
     with session._calls_in_flight.approval(agent, identity, seconds) as opened:
         question = ApprovalAsked(
             id=identity,
-            call=call,
+            call=judged.call,
             risk=tool.risk,
-            reason=verdict.reason,
-            scope=verdict.scope,
+            reason=judged.verdict.reason,
+            scope=judged.verdict.scope,
             seconds=seconds,
+            effects=_hash_effects(judged.effects),
         )
         agent.emit(question)
         session._calls_in_flight.start_oldest()

@@ -53,7 +53,7 @@ def walk(view: SessionView, events: Iterable[Event]) -> Iterator[AnyEntry]:
             # An entry changes several times; it is shown once, in its final state.
             if isinstance(entry, Card) and (entry is not changes.card or not entry.ended):
                 continue
-            if isinstance(entry, Answer) and entry.state != "done":
+            if isinstance(entry, Answer) and entry.state not in ("done", "cut_off"):
                 continue
             yield entry
 
@@ -81,12 +81,18 @@ def _as_text(entry: AnyEntry, *, full: bool) -> str:
     if isinstance(entry, Prompt):
         return "" if entry.retries else _quote(entry.request)
     if isinstance(entry, Answer):
-        return str(entry.text).strip()
+        return format_answer(entry)
     if isinstance(entry, Outcome):
         return f"── {describe_outcome(entry)}"
     if isinstance(entry, Card):
         return _unfolded(entry) if full else _folded(entry)
     return notice_line(entry)
+
+
+def format_answer(answer: Answer) -> str:
+    """Return the text of an answer, and whether its end is missing."""
+    end = "\n(cut off here)" if answer.state == "cut_off" else ""
+    return str(answer.text).strip() + end
 
 
 def summary(totals: Totals) -> str:
@@ -154,7 +160,7 @@ def _as_markdown(entry: AnyEntry) -> str:
     if isinstance(entry, Prompt):
         return "" if entry.retries else f"## User{who}\n\n" + _quote(entry.request)
     if isinstance(entry, Answer):
-        text = str(entry.text).strip()
+        text = format_answer(entry)
         return f"## {_escape(entry.model or 'Model')}{who}\n\n{text}" if text else ""
     if isinstance(entry, Card):
         return _details(entry)

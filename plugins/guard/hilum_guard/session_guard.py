@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -325,6 +333,14 @@ class Guard:
     def redact(self, text: str, path: str = "") -> str:
         """Return text without secrets (see ``hilum.ContentPolicy``). Threads may call it."""
         return self._redactor.redact(text, path)
+
+    def find_stored_approvals(self, scopes: Collection[str]) -> list[str]:
+        """Return which scopes are stored as rules (see ``hilum.services.StoredApprovals``)."""
+        return self.approvals.find_stored(scopes)
+
+    def remove_stored_approval(self, scope: str) -> bool:
+        """Remove the rule for a scope (see ``hilum.services.StoredApprovals``)."""
+        return self.approvals.remove_stored(scope)
 
     # The services of ``hilum.ContentPolicy`` that do not depend on the session.
     make_redactor = staticmethod(content_policy.make_redactor)

@@ -199,9 +199,10 @@ class App:
             result = await operation.handler(call)
             if hosted is not None and operation.changes:
                 await hosted.catch_up()
+        headers = {"hilum-last": str(hosted.last)} if hosted is not None else {}
         if isinstance(result, Response):
+            result.headers.update(headers)
             return result
-        headers = {"hilum-last": str(hosted.last)} if hosted is not None else None
         if operation.returns is None:
             return Response(status_code=operation.status, headers=headers)
         # Surrogates cannot be encoded; no text of a session contains any.

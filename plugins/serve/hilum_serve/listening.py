@@ -68,6 +68,13 @@ def read_server_file(port: int) -> ServerFile | None:
     return _read(server_file_path(port))
 
 
+def find_running_servers() -> list[ServerFile]:
+    """Return what the servers of this user that are running wrote about themselves."""
+    folder = Path(data_folder()) / FOLDER
+    found = [_read(path) for path in sorted(folder.glob("*.json"))]
+    return [about for about in found if about is not None and _is_alive(about.pid)]
+
+
 def remove_server_file(path: Path) -> None:
     """Remove the file about this server, unless another one has written it since."""
     about = _read(path)

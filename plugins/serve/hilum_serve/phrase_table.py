@@ -186,6 +186,10 @@ PHRASES: tuple[tuple[str, str], ...] = (
     ),
     ("do_without_this_host_if_it_is", "Do without this host; if it is needed, tell the user."),
     ("do_without_this_tool", "Do without this tool."),
+    (
+        "does_not_accept_images",
+        "{model} does not accept images; it reads only that an image was sent.",
+    ),
     ("does_not_name_its_host_plainly", "{address} does not name its host plainly."),
     ("does_the_whole_task_with_all_tools", "Does the whole task, with all tools."),
     ("ends_processes_by_name", "ends processes by name ({names})"),
@@ -430,6 +434,10 @@ PHRASES: tuple[tuple[str, str], ...] = (
     ),
     ("may_run_something_that_cannot_be_read", "may run something that cannot be read ({names})"),
     ("may_send_secrets_over_the_network", "may send secrets over the network: {names}"),
+    (
+        "memory_asking_what_to_remember",
+        "memory: asking {model} what to remember of this run (setting longterm.write)",
+    ),
     ("mode", "mode: {mode}"),
     ("mode_approval_policy", "mode: {mode}, approval policy: {policy} ({meaning?})"),
     ("mode_model", "mode: {mode}, model: {model}"),
@@ -451,6 +459,7 @@ PHRASES: tuple[tuple[str, str], ...] = (
     ("no_files_have_been_changed_since_then", "No files have been changed since then."),
     ("no_prompt_follows_event", "No prompt follows event {n}."),
     ("no_reason_given", "no reason given"),
+    ("no_reason_given_2", "no reason given."),
     ("no_rule_can_describe_this_call", "No rule can describe this call."),
     (
         "no_sandbox_confines_it_and_you_allow",

@@ -111,7 +111,7 @@ class SessionTable:
 
     def read_raw(self, session: str, after: int, limit: int) -> builtins.list[tuple[int, bytes]]:
         """Return events in a session as they are in the file."""
-        number, _ = self.find(session)
+        number, _ = self.find(session, damaged=True)
         with self._database.side() as side:
             return read_raw_events(side, number, after, limit)
 

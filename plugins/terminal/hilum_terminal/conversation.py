@@ -31,6 +31,7 @@ from hilum.shell_lines import ShellLine, attach_output, run_shell_line
 from hilum.store import MemoryStore
 from hilum_view import AgentView, Answer, Card, Changes, Notice, Outcome, Prompt, SessionView
 
+from hilum_terminal.approval_rules import inline
 from hilum_terminal.call_descriptions import describe_action
 from hilum_terminal.ended_items import describe_place, is_answered_elsewhere
 from hilum_terminal.face_protocol import FaceProtocol
@@ -160,6 +161,8 @@ class Conversation:
         self._sent: list[str] = []
         # The messages that were sent in another terminal.
         self._foreign_texts: set[str] = set()
+        # What a lasting approval of each call that needed approval covers.
+        self._asked_scopes: dict[str, str] = {}
         # The ids of the agents that were open when an earlier process ended.
         self._cut_off_agents: frozenset[str] = frozenset()
         self._opening: trio.CancelScope | None = None
@@ -298,6 +301,7 @@ class Conversation:
         self._unsent = []
         self._sent = []
         self._foreign_texts = set()
+        self._asked_scopes = {}
         self._cut_off_agents = frozenset()
         self.transcript = self._face.make_transcript(self.view)
         self.transcript.turn_times_from = session.settings(TerminalSettings).turn_times_from
@@ -500,9 +504,11 @@ class Conversation:
     def _react(self, item: Event | Delta, changes: Changes) -> None:
         """Track state that the view does not contain, and notify the user."""
         if isinstance(item, ApprovalAnswered) and not self._is_own(item.id):
-            place = describe_place(item.id, self.session)
-            self.transcript.note(_describe_foreign_answer(item, changes, place), "dim")
+            place = describe_place(item.id, self.session, item.user)
+            text = _describe_foreign_answer(item, changes, place)
+            self.transcript.note(text + self._describe_lasting(item), "dim")
         if isinstance(item, ApprovalAsked):
+            self._asked_scopes[item.id] = item.scope or f"all calls of {item.call.name}"
             self._face.call_attention("hilum is waiting for your approval")
         if isinstance(item, Delta) or item.agent != self.view.lead:
             return
@@ -522,6 +528,16 @@ class Conversation:
             case RunEnded():
                 self.retry = None
                 self._end_run(item, changes)
+
+    def _describe_lasting(self, answer: ApprovalAnswered) -> str:
+        """Return what a lasting approval that was given elsewhere covers, and for how long."""
+        if not answer.accepted or answer.remember == "once":
+            return ""
+        scope = inline(self._asked_scopes.get(answer.id, "all calls like this one"))
+        how_long = "until this session ends"
+        if answer.remember == "always":
+            how_long = "in later sessions"
+        return f"\nAlso allowed {how_long}: {scope} (/permissions shows it)"
 
     def _is_own(self, identity: str) -> bool:
         """Return whether a prompt, message or answer was not given elsewhere."""

@@ -239,3 +239,19 @@ async def test_a_slow_reader_of_an_export_keeps_no_slot(project, monkeypatch):
                     await trio.sleep(0.01)
             second = await api.call("GET", "/export", format="markdown")
             assert await response.aread() == second.content
+
+
+@pytest.mark.parametrize("format", ["markdown", "html", "json"])
+async def test_exports_contain_no_secrets(project, format):
+    """Not even of a log that was written without the guard."""
+    key = "sk-ant-" + "api03-" + "a1B2c3D4" * 11
+    plugins = ("files", "store")
+    async with (
+        serving(project, answers=[f"It is {key}."], plugins=plugins) as served,
+        open_api(served, project) as api,
+    ):
+        await api.run("Which key?")
+        assert key in (await api.call("GET", "/entries")).text
+        exported = await api.call("GET", "/export", format=format)
+        assert "It is " in exported.text
+        assert key not in exported.text

@@ -270,3 +270,20 @@ def test_a_code_logs_in_once_and_within_a_minute(monkeypatch):
     # Without a token of the start, there is nobody whom a code could log in.
     nobody = Tokens(None, "")
     assert nobody.find_login_user(nobody.make_code()) is None
+
+
+def test_the_address_for_a_new_token_is_that_of_the_only_running_server(project, capsys):
+    run_token_command(["add", "eva"])
+    assert "http://127.0.0.1:8722/login" in capsys.readouterr().err
+    file = write_server_file(1234, "http://x", "t", [])
+    run_token_command(["add", "max"])
+    assert "http://127.0.0.1:1234/login" in capsys.readouterr().err
+    about = read_server_file(1234)
+    # With two of them, or none that is alive, nobody knows which one is meant.
+    other = write_server_file(1235, "http://x", "t", [])
+    run_token_command(["add", "ida"])
+    assert "http://127.0.0.1:8722/login" in capsys.readouterr().err
+    other.unlink()
+    file.write_bytes(msgspec.json.encode(msgspec.structs.replace(about, pid=2**22 + 1)))
+    run_token_command(["add", "tom"])
+    assert "http://127.0.0.1:8722/login" in capsys.readouterr().err

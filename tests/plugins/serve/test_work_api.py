@@ -8,7 +8,7 @@ from api_calls import Api, check, open_api, refusal
 from hilum import Interpretation, ModelError, PromptCommand
 from hilum.events import RunStarted
 from hilum.messages import Image, ToolCall
-from hilum.testing import pause, plugin, say, use
+from hilum.testing import ScriptedModel, pause, plugin, say, use
 from hilum.testing.script import Answer
 from hilum_serve.tokens import add_token
 from served import serving
@@ -273,3 +273,35 @@ async def test_commands_that_are_not_words_need_the_right_to_administer(project,
         assert "AGENTS.md" in served.model.requests[-1].messages[-1].request
         await api.post("/prompts", {"text": "/srv:do it"})
         assert given == ["/srv:do it"]
+
+
+async def test_the_text_of_a_stopped_answer_stays_after_the_session_was_closed(project):
+    answers = [say("Half of an answer") + pause(1000)]
+    async with (
+        serving(project, answers=answers) as served,
+        open_api(served, project) as api,
+    ):
+        await api.post("/prompts", {"text": "Go."})
+        await api.wait_until("/entries", lambda page: "Half" in str(page["entries"]))
+        await api.post("/stop", {})
+        await api.wait_until("", lambda state: not state["running"])
+        await api.post("/close")
+        entries = (await api.get("/entries"))["entries"]
+        kinds = [each["kind"] for each in entries]
+        assert kinds == ["prompt", "answer", "outcome"]
+        assert (entries[1]["state"], entries[1]["text"]) == ("cut_off", "Half of an answer")
+        export = await api.call("GET", "/export", format="markdown")
+        assert "Half of an answer\n(cut off here)" in export.text
+
+
+@pytest.mark.parametrize("accepts", [False, True])
+async def test_the_user_reads_that_the_model_accepts_no_images(project, accepts):
+    model = ScriptedModel(["A dot."], images=accepts)
+    async with serving(project, model=model) as served, open_api(served, project) as api:
+        image = {"media_type": "image/png", "data": base64.b64encode(PNG).decode()}
+        await api.run("What is it?", images=[image])
+        notices = [
+            e["text"] for e in (await api.get("/entries"))["entries"] if e["kind"] == "notice"
+        ]
+        told = "scripted/model does not accept images; it reads only that an image was sent."
+        assert notices == ([] if accepts else [told])

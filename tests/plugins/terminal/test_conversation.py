@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 import trio
 from hilum import UsageError
-from hilum.events import Compacted, ModelAnswered
-from hilum.messages import AssistantMessage, Usage
+from hilum.events import ApprovalAnswered, ApprovalAsked, Compacted, ModelAnswered
+from hilum.messages import AssistantMessage, ToolCall, Usage
 from hilum.unread_outputs import UnreadOutputs
 from hilum_terminal import conversation as module
 from hilum_terminal.approval_items import Answer, ShowWhole, WaitingCall, WaitingPlan
@@ -15,7 +15,7 @@ from hilum_terminal.diff_rows import diff_rows
 from hilum_terminal.face import Face
 from hilum_terminal.options import ChatOptions
 from hilum_terminal.styles import PLAIN
-from hilum_view import TodoList
+from hilum_view import Changes, TodoList
 
 
 class Session:
@@ -32,7 +32,7 @@ class Session:
         self.journal = SimpleNamespace(broken=None)
 
     def settings(self, kind):
-        return SimpleNamespace(notify_after=1e9)
+        return SimpleNamespace(notify_after=1e9, notify="off")
 
     def record(self, name, *values):
         self.calls.append((name, *values))
@@ -264,3 +264,41 @@ async def test_the_text_of_a_second_step_is_shown(face):
     face.commands._find = lambda identity: WaitingCall(id="a1")
     face.commands.decide(ShowWhole("a1", text="1. git push\n2. git pull"))
     assert blocks[0].make(80, PLAIN) == ["1. git push", "2. git pull"]
+
+
+@pytest.mark.parametrize(
+    ("remember", "scope", "expected"),
+    [
+        ("once", "run_terminal_cmd(touch *)", "Allowed by ada on the page."),
+        (
+            "session",
+            "run_terminal_cmd(=touch a\nmake)",
+            "Allowed by ada on the page.\nAlso allowed until this session ends:"
+            " run_terminal_cmd(=touch a\\nmake) (/permissions shows it)",
+        ),
+        (
+            "always",
+            "",
+            "Allowed by ada on the page.\nAlso allowed in later sessions:"
+            " all calls of write_file (/permissions shows it)",
+        ),
+    ],
+)
+@pytest.mark.parametrize("is_here", [True, False])
+async def test_a_lasting_approval_on_the_page_is_shown(face, remember, scope, expected, is_here):
+    """The page may belong to this process, or to a server that has joined the session."""
+    conversation = face.conversation
+    notes = []
+    conversation.transcript.note = lambda text, *style: notes.append(text)
+    call = ToolCall("c1", "write_file" if not scope else "run_terminal_cmd", "{}")
+    asked = ApprovalAsked(agent="main", run="r1", id="q1", call=call, risk="execute", scope=scope)
+    conversation._react(asked, Changes())
+    if is_here:
+        conversation.session.answered_on_page = {"q1": "ada"}
+    else:
+        conversation.session.sent_elsewhere = {"q1"}
+    answer = ApprovalAnswered(
+        agent="main", run="r1", id="q1", accepted=True, remember=remember, user="ada"
+    )
+    conversation._react(answer, Changes())
+    assert notes == [expected]

@@ -189,7 +189,7 @@ export class SessionApi {
   answer(question, body) { return this.change('POST', `/questions/${id(question)}`, body); }
   decidePlan(plan, body) { return this.change('POST', `/plans/${id(plan)}`, body); }
   grants() { return this.get('/grants'); }
-  removeGrant(scope) { return this.change('DELETE', `/grants?scope=${id(scope)}`); }
+  removeGrant(scope) { return this.change('DELETE', `/grants?scope=${id(scope)}&stored=true`); }
   approvals() { return this.get('/approvals'); }
   files() { return this.get('/files'); }
   timeline(run) { return this.get('/timeline', { run }); }

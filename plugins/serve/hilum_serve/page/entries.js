@@ -172,7 +172,7 @@ export class EntryRows {
     const calls = Object.entries(entry.arguments ?? {});
     return html`
       ${thinking ? this._thinking(entry, thinking, streaming && !text) : nothing}
-      ${text.trim() ? html`<div class="answer-text" dir="auto">${this._markdown(entry.id, text, !streaming)}</div>` : nothing}
+      ${text.trim() ? html`<div class="answer-text ${entry.state === 'cut_off' ? 'cut-off' : ''}" dir="auto">${this._markdown(entry.id, text, !streaming)}</div>` : nothing}
       ${entry.cut?.text && !choices.wholeText ? html`<p class="quiet">${t('text_cut', { n: formatTokens(entry.cut.text) })}
         <button type="button" class="text-button" ?disabled=${choices.loading} @click=${() => this.loadAnswer(entry)}>${t('whole_answer')}</button></p>` : nothing}
       ${streaming && !text && !thinking && calls.length === 0 ? html`<p class="waiting-dots" role="status"><span class="visually-hidden">${t('thinking')}</span><i></i><i></i><i></i></p>` : nothing}

@@ -621,7 +621,7 @@ export class SessionPage {
       redo: () => this._redo(),
       rewind: (entry) => this._rewind(entry),
       grants: () => grantsDialog({
-        read: async () => (await attempt(() => this.api.grants()))?.grants ?? null,
+        read: async () => (await attempt(() => this.api.grants())) ?? null,
         revoke: app.may('approve') ? (scope) => run(() => this.api.removeGrant(scope)) : null,
       }),
       reconnect: () => this.connection?.reconnect(),
