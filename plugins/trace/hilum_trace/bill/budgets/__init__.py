@@ -24,4 +24,6 @@ gates = ("on_model_call",)
 async def open_session(session: Session) -> AsyncIterator[SessionBudgets]:
     """Yield the session plugin while the session is open."""
     async with trio.open_nursery() as nursery:
-        yield SessionBudgets(session, session.settings(BudgetSettings), nursery)
+        budgets = SessionBudgets(session, session.settings(BudgetSettings), nursery)
+        yield budgets
+        budgets.close()
