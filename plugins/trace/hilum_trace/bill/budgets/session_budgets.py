@@ -72,17 +72,12 @@ class SessionBudgets:
 
     def __init__(self, session: Session, settings: BudgetSettings, nursery: trio.Nursery) -> None:
         self._nursery = nursery
-        self._closed = False
         self._session = session
         self._settings = settings
         self._fold = SpendingFold(self._find_price)
         self._in_flight: dict[int, _InFlight] = {}
         self._released = trio.Event()
         self._day_budget: DayBudget | None = None
-
-    def close(self) -> None:
-        """Start no more tasks, because the session closes."""
-        self._closed = True
 
     # --- hooks ------------------------------------------------------------------------------------
 
@@ -308,9 +303,6 @@ class SessionBudgets:
 
     def _release_day(self, number: int, call: ModelCall) -> None:
         """Remove the reservation that other processes see."""
-        # Plugins that close later may still ask a model. Their reservations expire.
-        if self._closed:
-            return
         # The file is written in a thread, for which the end of a request cannot wait.
         self._nursery.start_soon(self._day.forget, number)
 
