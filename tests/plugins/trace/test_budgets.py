@@ -10,7 +10,7 @@ from hilum.events import PluginEvent
 from hilum.messages import Price, Usage
 from hilum.settings import load
 from hilum.store import MemoryStore
-from hilum.testing import ScriptedModel, pause, plugin, say, use
+from hilum.testing import ScriptedModel, open_bench, pause, plugin, say, use
 from hilum_trace.bill.budgets import BudgetSettings
 from hilum_trace.bill.budgets.amounts import Amount, Estimate
 from hilum_trace.bill.budgets.reservation_file import ReservationFile
@@ -245,6 +245,26 @@ async def test_a_request_that_waits_for_room_can_be_stopped(bench, autojump_cloc
     assert len(kit.requests) == 2
     run.stop()
     assert (await run.wait()).state == "stopped"
+
+
+async def test_a_plugin_may_ask_a_model_when_it_closes(bench):
+    """Budgets close after it, so that they still apply."""
+    asked = []
+
+    async def open_session(session):
+        yield object()
+        agent = session.agents["main"]
+        asked.append(await models.ask_model(agent, "", "Learn.", "?", purpose="learn"))
+
+    model = scripted("Learned.")
+    async with open_bench(
+        plugin("late", open_session=open_session),
+        "budgets",
+        model=model,
+        settings={"budgets.day.dollars": 1.0},
+    ):
+        pass
+    assert [message.text for message in asked] == ["Learned."]
 
 
 class Reserved:

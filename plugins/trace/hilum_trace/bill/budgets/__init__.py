@@ -24,4 +24,5 @@ gates = ("on_model_call",)
 async def open_session(session: Session) -> AsyncIterator[SessionBudgets]:
     """Yield the session plugin while the session is open."""
     async with trio.open_nursery() as nursery:
+        # Plugins with gates open first and close last, so no request begins after this one ends.
         yield SessionBudgets(session, session.settings(BudgetSettings), nursery)
