@@ -202,6 +202,8 @@ def _make_step(event: AnyEvent, placeholders: PathPlaceholders) -> Step:
         data.pop(field, None)
     if isinstance(event, CallStarted):
         data.pop("plugin", None)  # a replay itself provides the tools of servers
+    if isinstance(event, ApprovalAsked):
+        data.pop("effects", None)  # a digest that contains the path of the workspace
     if isinstance(event, Compacted):
         data.pop("before", None)  # an estimate
     changes = data.get("data", {}).get("changes")
