@@ -20,6 +20,7 @@ from hilum.events import (
     CallDone,
     CallStarted,
     Compacted,
+    HookCalled,
     ModelAnswered,
     ModelFailed,
     ModelStarted,
@@ -30,8 +31,8 @@ from hilum.events import (
 
 from hilum_replay.placeholders import PathPlaceholders
 
-# Events that follow from others, or whose number depends on timing.
-_LEFT_OUT = (StateChanged, ApprovalShown)
+# Events that follow from others, or whose number depends on timing, such as those of slow hooks.
+_LEFT_OUT = (StateChanged, ApprovalShown, HookCalled)
 _LEFT_OUT_NAMES = (
     "agents.status",
     "agents.log",
@@ -43,7 +44,7 @@ _LEFT_OUT_NAMES = (
 )
 _FIELDS = (
     "seq at seconds first deadline estimate size window max_output attempt session forked version"
-    " plugins workspace"
+    " plugins workspace waited sources gathered_by noted_by price"
 ).split()
 _RANDOM_ID = re.compile(r"\b[0-9a-f]{12}\b")
 # Durations in the data of plugins and tools.
