@@ -1,13 +1,13 @@
 """The SDK of OpenTelemetry. This is the only module that imports it, which takes 0.2 seconds.
 
-No method waits for the network except ``close``: the SDK queues what it is given, and threads of
-the SDK export it. A full queue drops the oldest.
+No method waits for the network: the SDK queues what it is given, and threads of the SDK export it.
+A full queue drops the oldest.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from hilum import __version__
 from opentelemetry._logs import LogRecord, SeverityNumber
@@ -67,17 +67,22 @@ class _GivenIds(IdGenerator):
 class _FailureHandler(logging.Handler):
     """Keeps the SDK's last message about a failed export.
 
-    Without a handler, Python would print the messages into the user's terminal.
+    Without a handler, Python would print the messages into the user's terminal. The handler is never
+    removed, because threads that were abandoned when hilum closed may still fail.
     """
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self.failure = ""
+        self._attempt = ""
 
     def emit(self, record: logging.LogRecord) -> None:
-        # Warnings are about attempts that the SDK repeats.
-        if record.levelno >= logging.ERROR:
-            self.failure = " ".join(record.getMessage().split())[:_MAX_FAILURE]
+        text = " ".join(record.getMessage().split())
+        # Warnings are about attempts that the SDK repeats; only they contain the cause.
+        if record.levelno < logging.ERROR:
+            self._attempt = text
+        else:
+            self.failure = f"{text} {self._attempt}".strip()[:_MAX_FAILURE]
 
 
 class Pipeline:
@@ -93,8 +98,7 @@ class Pipeline:
 
     def __init__(self, settings: OtelSettings, environ: Mapping[str, str]) -> None:
         self._handler = _FailureHandler()
-        self._logger = logging.getLogger("opentelemetry")
-        self._logger.addHandler(self._handler)
+        logging.getLogger("opentelemetry").addHandler(self._handler)
         self._ids = _GivenIds()
         self._sampled: dict[int, bool] = {}
         resource = _make_resource(environ)
@@ -207,12 +211,13 @@ class Pipeline:
             )
         )
 
-    def close(self) -> None:
-        """Export what is queued, and end the SDK's threads. Blocks while the endpoint is slow."""
-        # Metrics come first: they have no thread that exports them every few seconds.
-        for shut_down in (self._meters.shutdown, self._tracers.shutdown, self._loggers.shutdown):
-            shut_down()
-        self._logger.removeHandler(self._handler)
+    @property
+    def closers(self) -> list[Callable[[], None]]:
+        """Functions that export what is queued of each signal, and end the threads of the SDK.
+
+        They block while the endpoint is slow, so each needs a thread.
+        """
+        return [self._tracers.shutdown, self._meters.shutdown, self._loggers.shutdown]
 
 
 def _make_resource(environ: Mapping[str, str]) -> Resource:

@@ -54,6 +54,9 @@ class SessionExport:
     async def run(self) -> None:
         """Export until the session closes or this task is cancelled."""
         self._pipeline = await self._telemetry.load()
+        if self._pipeline is None:
+            self._report_failure()
+            return
         async for event in self._session.events():
             assert isinstance(event, Event)
             self._apply(event)
@@ -65,6 +68,8 @@ class SessionExport:
         with trio.move_on_after(self._telemetry.settings.flush_timeout, shield=True):
             # A session may be shorter than the import of the SDK.
             self._pipeline = await self._telemetry.load()
+            if self._pipeline is None:
+                return
             while events := self._session.journal.since(self._seq):
                 for event in events:
                     self._apply(event)
@@ -84,8 +89,7 @@ class SessionExport:
             self._content.apply(event, owner)
         if isinstance(event, ev.ModelAnswered) and event.message.model:
             self._response_models[owner.id] = event.message.model
-        pipeline = self._pipeline
-        is_live = event.seq > self._live_after and pipeline is not None
+        is_live = event.seq > self._live_after
         ended = [span for span in self._open.values() if span.end is not None]
         for span in ended:
             del self._open[span.id]
@@ -150,7 +154,12 @@ class SessionExport:
             self._pipeline.export_log(entry)
 
     def _report_failure(self) -> None:
-        """Write why exports fail to the log, once for all sessions of the process."""
+        """Show the user why exports fail, once for all sessions of the process."""
         failure = self._telemetry.take_failure()
-        if failure and not self._session.journal.closed:
-            self._session.note("otel.export_failed", reason=failure)
+        if failure and not self._session.journal.closed and not self._session.journal.broken:
+            error = ev.ErrorRaised(
+                code="E_FAILED",
+                message=f"Telemetry is not exported. {failure}",
+                hint="Check the settings of [otel]; nothing else is affected.",
+            )
+            self._session.emit(error)

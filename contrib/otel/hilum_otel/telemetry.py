@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, TypeVar
 
 import trio
 
@@ -12,6 +12,8 @@ from hilum_otel.settings import OtelSettings
 
 if TYPE_CHECKING:
     from hilum_otel.pipeline import Pipeline
+
+T = TypeVar("T")
 
 
 class Telemetry:
@@ -31,7 +33,7 @@ class Telemetry:
         self._is_closed = False
         self._is_reported = False
         # A thread that hangs must not take the place of a thread for something else.
-        self._limiter = trio.CapacityLimiter(2)
+        self._limiter = trio.CapacityLimiter(4)
 
     @property
     def is_on(self) -> bool:
@@ -44,14 +46,25 @@ class Telemetry:
         """Return the pipeline, which the first call creates in a thread; ``None`` if it failed."""
         async with self._loading:
             if self._pipeline is None and not self.problem and not self._is_closed:
-                try:
-                    self._pipeline = await trio.to_thread.run_sync(
-                        self._create, abandon_on_cancel=True, limiter=self._limiter
+                protocol = self._find_unsupported_protocol()
+                if protocol:
+                    self.problem = (
+                        f"hilum exports over HTTP, but OTEL_EXPORTER_OTLP_PROTOCOL is {protocol}."
                     )
+                    return None
+                try:
+                    self._pipeline = await self._run_in_thread(self._create)
                 except Exception as error:
                     # The SDK raises various errors for invalid variables.
                     self.problem = f"{type(error).__name__}: {error}"[:300]
         return self._pipeline
+
+    def _find_unsupported_protocol(self) -> str:
+        """Return the protocol that the variables choose, if hilum cannot use it."""
+        protocol = self._environ.get("OTEL_EXPORTER_OTLP_PROTOCOL", "")
+        if self.settings.endpoint or protocol in ("", "http/protobuf"):
+            return ""
+        return protocol
 
     def _create(self) -> Pipeline:
         # The import takes 0.2 seconds, which neither a start nor a turn should wait for.
@@ -75,9 +88,14 @@ class Telemetry:
         pipeline = self._pipeline
         if pipeline is None:
             return
-        # The threads of the SDK and of trio are daemons, so a hanging one does not hold up the
-        # end of the process.
+        # One signal whose endpoint is dead must not lose the others. The threads of the SDK and of
+        # trio are daemons, so a hanging one does not hold up the end of the process.
         with trio.move_on_after(self.settings.flush_timeout, shield=True):
-            await trio.to_thread.run_sync(
-                pipeline.close, abandon_on_cancel=True, limiter=self._limiter
-            )
+            async with trio.open_nursery() as nursery:
+                for close in pipeline.closers:
+                    nursery.start_soon(self._run_in_thread, close)
+
+    async def _run_in_thread(self, function: Callable[[], T]) -> T:
+        return await trio.to_thread.run_sync(
+            function, abandon_on_cancel=True, limiter=self._limiter
+        )
