@@ -6,24 +6,20 @@ from hilum import events as ev
 from hilum.events import Event
 
 from hilum_otel import conventions as names
-from hilum_otel.records import Attributes, LogEntry, SpanKey
+from hilum_otel.records import Attributes, LogEntry
 
 
-def make_log_entry(
-    event: Event, session: str, span: SpanKey | None, *, content: bool
-) -> LogEntry | None:
+def make_log_entry(event: Event, session: str, *, content: bool) -> LogEntry | None:
     """Return the log record of an event; ``None`` if the event is no error and no notice.
 
     Args:
         session: Id of the session.
-        span: The span in which the event happened.
         content: Whether the record may contain the event's texts. Error texts can quote files,
             prompts and responses.
     """
     entry = _make_entry(event, content)
     if entry is None:
         return None
-    entry.span = span
     entry.attributes[names.CONVERSATION] = session
     if event.agent:
         entry.attributes[names.AGENT_NAME] = event.agent

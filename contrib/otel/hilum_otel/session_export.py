@@ -146,12 +146,14 @@ class SessionExport:
 
     def _export_log(self, event: Event, owner: Span) -> None:
         assert self._pipeline is not None
-        place = find_exported(self._fold.trace, owner)
-        key = None if place is None else make_key(self._fold.trace, place)
         has_content = self._telemetry.settings.content
-        entry = make_log_entry(event, self._session.id, key, content=has_content)
-        if entry is not None:
-            self._pipeline.export_log(entry)
+        entry = make_log_entry(event, self._session.id, content=has_content)
+        if entry is None:
+            return
+        place = find_exported(self._fold.trace, owner)
+        if place is not None:
+            entry.span = make_key(self._fold.trace, place)
+        self._pipeline.export_log(entry)
 
     def _report_failure(self) -> None:
         """Show the user why exports fail, once for all sessions of the process."""

@@ -1,24 +1,24 @@
 """The runs of sub-agents are parts of the trace of the run that started them."""
 
-import hilum_agents
 import hilum_otel
 from hilum.events import RunEnded
 from hilum.testing import open_bench, use
+from hilum_agents import runs
 from otlp_receiver import read_attributes, receive
 
 
 async def test_the_run_of_a_sub_agent_is_below_the_call_that_started_it():
     with receive() as received:
         answers = [
-            use("run_agent", agent="general", task="Count the files.", title="counting"),
+            use("task", description="Count files", prompt="Count the files."),
             "There are three.",
             "Three files.",
         ]
         settings = {"otel.endpoint": received.url}
-        async with open_bench(hilum_otel, hilum_agents, answers=answers, settings=settings) as kit:
+        async with open_bench(hilum_otel, runs, answers=answers, settings=settings) as kit:
             await kit.run("x")
-            runs = kit.of(RunEnded)
-    assert len(runs) == 2
+            ended = kit.of(RunEnded)
+    assert len(ended) == 2
     spans = {span.span_id: span for span in received.spans}
     main = received.named("invoke_agent main")
     (inner,) = [
