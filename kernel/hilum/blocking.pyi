@@ -60,7 +60,7 @@ class Kernel(kernel.Kernel):
         approve: str | None = None,
     ) -> AbstractContextManager[Session]: ...
     def fork(  # type: ignore[override]
-        self, session: str, upto: int | None = None, *, queued: bool = True
+        self, session: str, upto: int | None = None, *, queued: bool = True, grants: bool = True
     ) -> str: ...
 
 def open_kernel(

@@ -278,7 +278,8 @@ class ApprovalAsked(Event, frozen=True):
 
     A lasting approval covers the calls that ``scope`` describes, or all calls of the tool if
     ``scope`` is empty. ``call`` is the call that would run. Once the question is shown (see
-    ``ApprovalShown``), the user has ``seconds`` seconds to answer.
+    ``ApprovalShown``), the user has ``seconds`` seconds to answer. ``effects`` is a hash of the
+    effects of the call that its arguments do not show; empty if there are none.
     """
 
     id: str
@@ -287,6 +288,7 @@ class ApprovalAsked(Event, frozen=True):
     reason: str = ""
     scope: str = ""
     seconds: float = 0.0
+    effects: str = ""
 
 
 class ApprovalShown(Event, frozen=True):
@@ -395,7 +397,8 @@ class RunEnded(Event, frozen=True):
 
     ``text`` is the final answer. If the run has no final answer, ``commentary`` is the model's last
     text. ``done`` describes the finished work (tools that ran, files that were changed), ``left``
-    the remaining work; both are empty if the run completed.
+    the remaining work; both are empty if the run completed. ``unfinished`` is the text of the answer
+    that the model was writing when the run ended; the model does not read it again.
     """
 
     state: State
@@ -406,6 +409,7 @@ class RunEnded(Event, frozen=True):
     error: str = ""
     hint: str = ""
     left: str = ""
+    unfinished: str = ""
     turns: int = 0
     seconds: float = 0.0
     usage: Usage = Usage()

@@ -78,6 +78,11 @@ class Verdict(msgspec.Struct, frozen=True):
         arguments: With ``allow`` and ``ask``: a complete set of arguments, which replace those of
             the call. The arguments must fit the tool. The rewritten call is the one that all gates
             judge, that the user is asked about, and that runs.
+        effects: With ``allow`` and ``ask``: what the call does although its arguments do not say
+            so, for example the commands in a script that it runs. If another effect is found after
+            the user approved the call, the call is denied.
+        dangers: The dangerous ones of such effects. If the user approves the call with other
+            arguments, only these effects are compared.
 
     Raises:
         ValueError: The kind is unknown, or it does not allow these arguments.
@@ -91,6 +96,8 @@ class Verdict(msgspec.Struct, frozen=True):
     code: str = "E_DENIED"
     arguments: Mapping[str, Any] | None = None
     rule: str = ""
+    effects: frozenset[str] = frozenset()
+    dangers: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         if self.kind not in _KINDS:
@@ -101,6 +108,10 @@ class Verdict(msgspec.Struct, frozen=True):
                 raise TypeError(f"the {name} of a verdict is a text, not {text!r:.80}")
         if not isinstance(self.settled, bool):
             raise TypeError(f"settled is True or False, not {self.settled!r:.80}")
+        for name in ("effects", "dangers"):
+            texts = getattr(self, name)
+            if not isinstance(texts, frozenset):
+                raise TypeError(f"the {name} of a verdict are a frozenset, not {texts!r:.80}")
         if self.arguments is None:
             return
         if not isinstance(self.arguments, Mapping):

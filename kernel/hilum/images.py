@@ -166,8 +166,8 @@ def check_images(images: Sequence[Image], name: str = "An image") -> None:
         name: The name of a single image, for the error.
 
     Raises:
-        UsageError: There are too many images, or an image is too large, empty or in a format that
-            models do not accept.
+        UsageError: There are too many images, or an image is too large, empty, in a format that
+            models do not accept, or in another format than its media type says.
     """
     if len(images) > MAX_IMAGES:
         raise UsageError(
@@ -188,9 +188,18 @@ def check_images(images: Sequence[Image], name: str = "An image") -> None:
                 code=E_BAD_ARGS,
                 hint="Make the image smaller.",
             )
-        if not image.data or image.media_type not in MEDIA_TYPES:
+        # A provider would reject the image with every later request, and a browser that guesses the
+        # type must not find HTML.
+        found = find_media_type(image.data)
+        if not found or image.media_type not in MEDIA_TYPES:
             raise UsageError(
                 f"{name} is not a PNG, JPEG, GIF or WebP image.",
                 code=E_BAD_ARGS,
                 hint="Convert the image, for example to PNG.",
+            )
+        if found != image.media_type:
+            raise UsageError(
+                f"{name} is {found}, not {image.media_type}.",
+                code=E_BAD_ARGS,
+                hint="Give the media type of the content.",
             )

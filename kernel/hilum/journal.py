@@ -121,6 +121,13 @@ class Journal:
         stream.add(text)
         self._wake()
 
+    def read_answer(self, agent: str) -> str:
+        """Return the text of the answer that is arriving for an agent; empty if there is none."""
+        for (_, kind, _), stream in self.streams.items():
+            if kind == "text" and stream.agent == agent:
+                return "".join(stream.pieces)
+        return ""
+
     def drop(self, agent: str, call_id: str | None = None) -> None:
         """Drop the output of a call or, if no call is given, of the agent's response.
 

@@ -18,7 +18,7 @@ import trio
 from msgspec.structs import replace
 
 from hilum.copy_titles import name_copy
-from hilum.errors import PluginError, UsageError
+from hilum.errors import PluginError, StoreError, UsageError
 from hilum.events import AnyEvent, PluginEvent, PromptQueued, RunEnded, RunStarted, SessionOpened
 from hilum.fork_restrictions import ForkRestrictions
 from hilum.hooks import Lifespans, Observer, PluginFailure, open_nursery, split_failure
@@ -34,6 +34,8 @@ from hilum.tools import Tool
 
 T = TypeVar("T")
 MAX_FAULTS_KEPT = 200
+READ_AT_ONCE = 1000
+"""Maximum number of events that are read at once while a session is copied."""
 
 
 @attrs.define(eq=False)
@@ -196,7 +198,14 @@ class Kernel:
         info = SessionInfo(identity, workspace, kind, title, now, now, forked=forked)
         return info, await self.store.create(info)
 
-    async def fork(self, session: str, upto: int | None = None, *, queued: bool = True) -> str:
+    async def fork(
+        self,
+        session: str,
+        upto: int | None = None,
+        *,
+        queued: bool = True,
+        grants: bool = True,
+    ) -> str:
         """Copy a session, or its events up to ``upto``, into a new one, and return its id.
 
         The copy allows no more than the session allows now: approvals that were revoked after
@@ -208,6 +217,8 @@ class Kernel:
             upto: Sequence number of the last event to copy; all events by default.
             queued: Whether to keep prompts that are still queued at ``upto``. Otherwise queued
                 prompts do not run in the copy.
+            grants: Whether the copy keeps the session's lasting approvals. A later revocation in
+                the session does not reach the copy.
         """
         old = await self.store.info(session)
         left_out = set() if queued else await self._find_queued(old.id, upto)
@@ -215,10 +226,11 @@ class Kernel:
         try:
             # The copy keeps all sequence numbers.
             settings = self.read_settings(Path(unspell_folder(old.workspace)))
-            restrictions = ForkRestrictions(upto, settings.get(KernelSettings).approve)
+            policy = settings.get(KernelSettings).approve
+            restrictions = ForkRestrictions(upto, policy, grants=grants)
             last = 0
             prompts = 0
-            while events := await self.store.read(old.id, last):
+            while events := await self._read_to_copy(old.id, last, upto, restrictions):
                 last = events[-1].seq
                 restrictions.apply(events)
                 kept = [event for event in events if upto is None or event.seq <= upto]
@@ -236,14 +248,33 @@ class Kernel:
             await log.close()
         return new.id
 
+    async def _read_to_copy(
+        self, session: str, after: int, upto: int | None, restrictions: ForkRestrictions
+    ) -> Sequence[AnyEvent]:
+        """Return the next events of a session that is copied; empty if there are none.
+
+        Damage after the last event to copy does not prevent the copy, but then it is unknown what
+        the session allows now.
+        """
+        if upto is None or after < upto:
+            limit = READ_AT_ONCE if upto is None else min(upto - after, READ_AT_ONCE)
+            return await self.store.read(session, after, limit)
+        try:
+            return await self.store.read(session, after, READ_AT_ONCE)
+        except StoreError:
+            restrictions.assume_strictest()
+            return ()
+
     async def _find_queued(self, session: str, upto: int | None) -> set[str]:
         """Return the ids of the runs whose prompts were still queued after an event."""
         waiting: set[str] = set()
         last = 0
-        while events := await self.store.read(session, last):
+        while upto is None or last < upto:
+            limit = READ_AT_ONCE if upto is None else min(upto - last, READ_AT_ONCE)
+            events = await self.store.read(session, last, limit)
+            if not events:
+                break
             for event in events:
-                if upto is not None and event.seq > upto:
-                    return waiting
                 if isinstance(event, PromptQueued):
                     waiting.add(event.run)
                 elif isinstance(event, RunStarted | RunEnded):

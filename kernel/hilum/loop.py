@@ -17,6 +17,7 @@ final). A stop, the time limit or an error ends a run in any phase.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from math import inf
@@ -76,6 +77,9 @@ if TYPE_CHECKING:
 
 # Maximum number of objections in a run, because a plugin might object to every answer.
 MAX_OBJECTIONS = 3
+# Maximum number of characters of an unfinished answer that the log keeps.
+MAX_UNFINISHED = 8_000
+_UNFINISHED_WORD = re.compile(r"[!-~]{8,}\Z")
 EMPTY_ANSWER = "Your answer was empty. Continue the task, or report what you found."
 MAX_CONTINUATIONS = 3
 # Kinds of failed model calls that the user may be able to fix.
@@ -219,11 +223,20 @@ def end(
         error=error,
         hint=hint,
         left=left,
+        unfinished=_read_unfinished(agent),
         turns=run.turn,
         seconds=max(trio.current_time() - agent.began, 0.0),
         usage=run.usage,
     )
     agent.emit(ended)
+
+
+def _read_unfinished(agent: Agent) -> str:
+    """Return the text of the answer that the model was writing; empty if there is none."""
+    text = agent.session.journal.read_answer(agent.name)
+    # A secret is recognized only if it is complete, so the log gets no beginning of a long word.
+    kept = _UNFINISHED_WORD.sub("", text[:MAX_UNFINISHED]).rstrip()
+    return f"{kept} …" if len(text) > MAX_UNFINISHED else kept
 
 
 def _completed_work(agent: Agent) -> str:

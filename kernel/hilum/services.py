@@ -10,7 +10,7 @@ for example, loads such a service, no matter which plugins the session has.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, runtime_checkable
@@ -310,6 +310,26 @@ class ApprovalTexts(Protocol):
         Args:
             asked: The approval that is requested.
             session: The session in which the call would run.
+        """
+        ...
+
+
+@runtime_checkable
+class StoredApprovals(Protocol):
+    """The approvals of a session that are stored as rules, which also apply to later sessions.
+
+    The guard provides this to its session.
+    """
+
+    def find_stored_approvals(self, scopes: Collection[str]) -> Sequence[str]:
+        """Return which scopes are stored as rules of the user for the session's folder. Blocks."""
+        ...
+
+    def remove_stored_approval(self, scope: str) -> bool:
+        """Remove the rule for a scope, and return whether there was one. Blocks.
+
+        Raises:
+            HilumError: The file with the rules cannot be changed.
         """
         ...
 
@@ -618,6 +638,16 @@ class BackgroundCommand(Protocol):
     @property
     def ended(self) -> trio.Event:
         """Set when all of the command's processes have ended."""
+        ...
+
+    def read_output_end(self, limit: int) -> str:
+        """Return the end of the output so far, of both streams, without escape sequences.
+
+        Agents that read the output later are unaffected.
+
+        Args:
+            limit: Maximum number of bytes.
+        """
         ...
 
     async def stop(self, reason: str, grace: float) -> None:

@@ -49,6 +49,7 @@ from hilum.runs import Run
 from hilum.settings import KINDS, KernelSettings, Settings, use_environment
 from hilum.store import Log, SessionInfo, spell_folder
 from hilum.tools import Tool, injected
+from hilum.unread_outputs import UnreadOutputs
 from hilum.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -92,6 +93,8 @@ class Session:
             terminal (see ``hilum.sharing``).
         answered_on_page: Names of the users who answered in a browser that this process serves, by
             the id of the approval, question or plan.
+        unread_outputs: Outputs of the user's commands, which the main agent reads with its next
+            prompt.
     """
 
     # Names that begin with an underscore are for the kernel's own modules. Faces and plugins use
@@ -118,6 +121,7 @@ class Session:
         self.deferred_tools_ready: trio.Event | None = None
         self.sent_elsewhere: set[str] = set()
         self.answered_on_page: dict[str, str] = {}
+        self.unread_outputs: UnreadOutputs = UnreadOutputs()
         self._mode = self.options.mode
         self._settings = settings
         self._calls_in_flight: CallsInFlight = CallsInFlight(self.workspace)
@@ -230,20 +234,27 @@ class Session:
         # The model is checked before anything is logged, because without a model, the prompt is
         # refused and not queued.
         await self.kernel.router.ready(actor)
-        # Plugins interpret the full text of a prompt; only then is it redacted.
-        queued = await self.redaction.prompt(
-            meant.text,
-            given.attached,
-            given.text if meant.text != given.text else "",
-            by_model=bool(actor.parent),
-        )
-        for before in earlier:
-            await before.wait()
-        # The log is checked again, because it may have broken during the waits above.
-        self._check_log()
-        self._give_up_interrupted(actor)
-        run = self._new_run(agent, state)
-        self.emit(replace(queued, piped=given.piped, images=given.images), actor, run.id)
+        # Outputs are removed at once, so that another prompt does not contain them, too.
+        taken = self.unread_outputs.take() if agent == "main" else {}
+        try:
+            # Plugins interpret the full text of a prompt; only then is it redacted.
+            queued = await self.redaction.prompt(
+                meant.text,
+                "\n\n".join(filter(None, [*taken.values(), given.attached])),
+                given.text if meant.text != given.text else "",
+                by_model=bool(actor.parent),
+            )
+            for before in earlier:
+                await before.wait()
+            # The log is checked again, because it may have broken during the waits above.
+            self._check_log()
+            self._give_up_interrupted(actor)
+            run = self._new_run(agent, state)
+            self.emit(replace(queued, piped=given.piped, images=given.images), actor, run.id)
+        except BaseException:
+            # The prompt was refused or cancelled, so the agent does not read them with it.
+            self.unread_outputs.put_back(taken)
+            raise
         if queued.redacted and not actor.parent:
             say = notice(queued.redacted)
             self.note("redaction.prompt", say=say, names=list(queued.redacted))

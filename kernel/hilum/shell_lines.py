@@ -17,14 +17,13 @@ from hilum.errors import E_BLOCKED, UNAPPROVABLE, HilumError, ToolDenied
 from hilum.hooks import PLUGIN_EXCEPTIONS
 from hilum.services import BackgroundCommand, Confinement
 from hilum.session import Session
+from hilum.unread_outputs import MAX_UNREAD
 from hilum.verdicts import judge_call
 
 TOOL = "run_terminal_cmd"
 ATTACHED_MARK = "The user ran: "
 MAX_OUTPUT = 200_000  # characters
 MAX_KEPT = 30_000  # in characters; the agent reads at most this much of the output
-MAX_ATTACHED = 4 * MAX_KEPT
-"""Number of characters of all commands' output that the agent reads with one prompt."""
 STOP_GRACE = 2.0
 """Seconds between SIGTERM and SIGKILL when the user stops a background command."""
 
@@ -68,20 +67,25 @@ class ShellLine:
         return f"{ATTACHED_MARK}{self.command}\n{outcome}\n{text}".rstrip()
 
 
-def forget_oldest(attached: list[str]) -> int:
-    """Delete the oldest texts for the next prompt if all together are too long.
+def attach_output(session: Session, identity: str, text: str) -> str:
+    """Let the main agent read a command and its output with its next prompt.
 
     Args:
-        attached: The commands and their outputs, oldest first, as ``ShellLine.attached``.
+        session: The session.
+        identity: Id of the command.
+        text: The command and its output, as ``ShellLine.attached``.
 
     Returns:
-        The number of deleted texts. The newest one always stays.
+        What the user must know about older outputs that the agent will not read; usually empty.
     """
-    forgotten = 0
-    while len(attached) > 1 and sum(map(len, attached)) > MAX_ATTACHED:
-        del attached[0]
-        forgotten += 1
-    return forgotten
+    forgotten = session.unread_outputs.add(identity, text)
+    if not forgotten:
+        return ""
+    outputs = "output" if forgotten == 1 else f"{forgotten} outputs"
+    return (
+        f"The agent will not read the oldest {outputs}: together, the commands since your"
+        f" last prompt wrote more than {MAX_UNREAD:,} characters."
+    )
 
 
 async def run_shell_line(session: Session, line: ShellLine, changed: Callable[[], None]) -> None:
@@ -95,26 +99,25 @@ async def run_shell_line(session: Session, line: ShellLine, changed: Callable[[]
         line: The command; this function sets its other attributes.
         changed: Function to call when there is new output.
     """
-    try:
-        await _check_rules(session, line.command)
-    except HilumError as error:
-        line.error = str(error)
-        return
-
     decoders = {
         stream: codecs.getincrementaldecoder("utf-8")("replace") for stream in ("stdout", "stderr")
     }
 
     def add(stream: str, data: bytes) -> None:
         # A multi-byte character may be split between two chunks.
-        text = decoders[stream].decode(data)
+        add_text(decoders[stream].decode(data))
+
+    def add_text(text: str) -> None:
         # A command may print an unlimited amount of output.
         line.output = (line.output + text)[-MAX_OUTPUT:]
         changed()
 
     try:
+        await _check_rules(session, line.command)
         done = await session.processes.run(["bash", "-c", line.command], on_output=add)
         line.status = done.returncode
+        # The output may end in the middle of a character.
+        add_text("".join(decoder.decode(b"", final=True) for decoder in decoders.values()))
         if line.status:
             line.note = _explain_refusal(session, line.output)
     except HilumError as error:

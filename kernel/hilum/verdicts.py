@@ -7,6 +7,7 @@ run.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -33,6 +34,7 @@ from hilum.tools import Tool
 if TYPE_CHECKING:
     from hilum.agents import Agent
 
+_CHANGED = "The effect of the call changed after approval was requested."
 # Maximum number of rewrites, because two gates might keep undoing each other's changes.
 MAX_REWRITES = 8
 
@@ -44,11 +46,15 @@ class Judgement(msgspec.Struct, frozen=True):
         verdict: The strictest verdict.
         call: The call after all rewriting by the gates.
         rewritten_by: The plugins that rewrote it, in order.
+        effects: What the call does although its arguments do not say so, according to all gates.
+        dangers: The dangerous ones of such effects.
     """
 
     verdict: Verdict
     call: ToolCall
     rewritten_by: tuple[str, ...] = ()
+    effects: frozenset[str] = frozenset()
+    dangers: frozenset[str] = frozenset()
 
 
 async def permit(
@@ -78,6 +84,7 @@ async def permit(
         ToolError: The precheck found that the call cannot succeed.
     """
     approved: Verdict | None = None
+    shown: frozenset[str] = frozenset()
     rewritten_by: tuple[str, ...] = ()
     while True:
         judged = await _judge(agent, call, tool)
@@ -86,6 +93,10 @@ async def permit(
         if verdict.kind == "deny":
             raise ToolDenied(verdict.reason or "The call was refused.", code=verdict.code)
         same = approved is not None and judged.call == call
+        # The verdict may be the same although, for example, a script that the call runs contains
+        # other commands than when the user was asked.
+        if same and not judged.effects <= shown:
+            raise ToolDenied(_CHANGED)
         if verdict.kind == "allow" and (approved is None or same):
             return Judgement(verdict, judged.call, rewritten_by)
         if same and verdict == approved:
@@ -93,38 +104,51 @@ async def permit(
         # After the approval, the gates judge the call again. If the gates now rewrite the call
         # differently, the user has approved something else.
         if approved is not None and (approved.scope or call.name) not in agent.session.grants:
-            raise ToolDenied(
-                "The effect of the call changed after approval was requested.", code=verdict.code
-            )
+            raise ToolDenied(_CHANGED, code=verdict.code)
         if verdict.kind == "ask":
             # The precheck comes after the gates, because its error may tell the model about a file
             # that a gate does not let it see. It comes before the wait for earlier calls, because
             # the questions must be asked in the order of the calls.
-            if agent.session.attended and _find_answer(state, judged.call, verdict) is None:
+            if agent.session.attended and _find_answer(state, judged) is None:
                 await precheck(judged.call)
             await before_asking(judged.call)
-            await _approve(agent, state, judged.call, tool, verdict)
+            await _approve(agent, state, judged, tool)
             approved = verdict
+            shown = judged.effects
             if state.edited is not None:
                 edited = replace(judged.call, arguments=state.edited)
-                return await _permit_edited(agent, edited, tool, rewritten_by)
+                return await _permit_edited(agent, edited, tool, rewritten_by, judged.dangers)
         call = judged.call
 
 
 async def _permit_edited(
-    agent: Agent, call: ToolCall, tool: Tool, rewritten_by: tuple[str, ...]
+    agent: Agent,
+    call: ToolCall,
+    tool: Tool,
+    rewritten_by: tuple[str, ...],
+    shown_dangers: frozenset[str],
 ) -> Judgement:
     """Judge a call whose arguments the user wrote when approving it.
 
     The user is not asked about the edited call again, but the gates can still refuse it.
 
+    Args:
+        agent: The agent that makes the call.
+        call: The call with the user's arguments.
+        tool: Its tool.
+        rewritten_by: The plugins that rewrote the call before the user was asked.
+        shown_dangers: The dangerous effects of the call that the user was asked about.
+
     Raises:
-        ToolDenied: A gate refuses the edited call.
+        ToolDenied: A gate refuses the edited call, or the edited call is dangerous in a way that
+            neither the user's arguments nor the question showed.
     """
     judged = await _judge(agent, call, tool)
     if judged.verdict.kind == "deny":
         reason = judged.verdict.reason or "The edited call was refused."
         raise ToolDenied(reason, code=judged.verdict.code)
+    if not judged.dangers <= shown_dangers:
+        raise ToolDenied(_CHANGED)
     names = (*rewritten_by, "the user", *judged.rewritten_by)
     return Judgement(judged.verdict, judged.call, names)
 
@@ -178,7 +202,13 @@ async def _judge(agent: Agent, call: ToolCall, tool: Tool) -> Judgement:
         if found is None:
             verdicts = [verdict for _, verdict in answers]
             verdict = _strictest(agent, call, tool, [*kept, *verdicts])
-            return Judgement(verdict, call, tuple(dict.fromkeys(rewritten_by)))
+            return Judgement(
+                verdict,
+                call,
+                tuple(dict.fromkeys(rewritten_by)),
+                effects=frozenset().union(*(each.effects for each in verdicts)),
+                dangers=frozenset().union(*(each.dangers for each in verdicts)),
+            )
         plugin, verdict, rewritten = found
         if isinstance(rewritten, Exception):
             fault = hooks.record_failure(plugin, "on_tool_call", rewritten)
@@ -253,8 +283,8 @@ def _strictest(agent: Agent, call: ToolCall, tool: Tool, verdicts: list[Verdict]
         is_settled = any(verdict.settled for verdict in verdicts)
         left += _session_questions(agent, tool, is_settled)
     strictest = max([allow(), *left], key=lambda verdict: verdict.rank)
-    # The new arguments are already part of the call.
-    return replace(strictest, arguments=None)
+    # The new arguments are already part of the call, and the effects of all verdicts count.
+    return replace(strictest, arguments=None, effects=frozenset(), dangers=frozenset())
 
 
 def _session_questions(agent: Agent, tool: Tool, is_settled: bool) -> Iterator[Verdict]:
@@ -272,23 +302,22 @@ def _session_questions(agent: Agent, tool: Tool, is_settled: bool) -> Iterator[V
         yield ask("Calls that change something need approval (approve = ask_first).")
 
 
-async def _approve(
-    agent: Agent, state: CallState, call: ToolCall, tool: Tool, verdict: Verdict
-) -> None:
+async def _approve(agent: Agent, state: CallState, judged: Judgement, tool: Tool) -> None:
     """Wait for the user's answer.
 
     Raises:
         ToolDenied: The user refused, did not answer in time, or is not present.
     """
     session = agent.session
-    answer = _find_answer(state, call, verdict)
+    verdict = judged.verdict
+    answer = _find_answer(state, judged)
     if answer is None:
         # The call is denied immediately, because nobody would answer within the time limit.
         if not session.attended:
             denied = ToolDenied(f"{UNATTENDED}: {verdict.reason}")
             denied.rule = verdict.rule
             raise denied
-        answer = await _ask(agent, state, call, tool, verdict)
+        answer = await _ask(agent, state, judged, tool)
     if answer.accepted:
         return
     if answer.by == "timeout":
@@ -302,11 +331,14 @@ async def _approve(
     raise ToolDenied(f"{who} the call: {reason}", code="E_REJECTED", hint="Change your plan.")
 
 
-def _find_answer(state: CallState, call: ToolCall, verdict: Verdict) -> ApprovalAnswered | None:
+def _find_answer(state: CallState, judged: Judgement) -> ApprovalAnswered | None:
     """Return the user's answer from before a resume, if there is one."""
     asked = state.asked
+    verdict = judged.verdict
     # The answer counts only if the question is exactly the same.
-    if asked is None or asked.call != call or asked.scope != verdict.scope:
+    if asked is None or asked.call != judged.call or asked.scope != verdict.scope:
+        return None
+    if asked.reason != verdict.reason or asked.effects != _hash_effects(judged.effects):
         return None
     answer = state.answered
     # The log contains the edited arguments without their secrets, so the edited call cannot run
@@ -316,9 +348,15 @@ def _find_answer(state: CallState, call: ToolCall, verdict: Verdict) -> Approval
     return answer
 
 
-async def _ask(
-    agent: Agent, state: CallState, call: ToolCall, tool: Tool, verdict: Verdict
-) -> ApprovalAnswered:
+def _hash_effects(effects: frozenset[str]) -> str:
+    """Return a hash of effects, which tells nothing about them; empty if there are none."""
+    if not effects:
+        return ""
+    text = "\0".join(sorted(effects))
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+
+
+async def _ask(agent: Agent, state: CallState, judged: Judgement, tool: Tool) -> ApprovalAnswered:
     """Request the user's approval. If the user does not answer in time, a refusal is logged."""
     session = agent.session
     # A stop may arrive after the gates have decided, and the user must not be asked about a call
@@ -331,11 +369,12 @@ async def _ask(
     with session._calls_in_flight.approval(agent, identity, seconds) as opened:
         question = ApprovalAsked(
             id=identity,
-            call=call,
+            call=judged.call,
             risk=tool.risk,
-            reason=verdict.reason,
-            scope=verdict.scope,
+            reason=judged.verdict.reason,
+            scope=judged.verdict.scope,
             seconds=seconds,
+            effects=_hash_effects(judged.effects),
         )
         agent.emit(question)
         session._calls_in_flight.start_oldest()

@@ -2,7 +2,7 @@
 
 import pytest
 import trio
-from hilum import Mode, UsageError, allow, ask, tool
+from hilum import Mode, UsageError, Verdict, allow, ask, hookimpl, tool
 from hilum.errors import E_APPROVAL_TIMEOUT, E_DENIED, E_REJECTED
 from hilum.events import (
     ApprovalAnswered,
@@ -291,3 +291,37 @@ async def test_a_rejection_is_a_sentence_with_its_stop(bench, tools, reason, tol
     with kit.guard():
         await run.wait()
     assert f"The user rejected the call: {told}Change your plan." in kit.results[0].text
+
+
+@pytest.mark.parametrize(
+    ("kind", "later", "arguments", "runs"),
+    [
+        ("ask", {"reads a"}, None, True),
+        ("ask", {"reads a", "deletes b"}, None, False),
+        ("allow", {"deletes b"}, None, False),
+        ("ask", {"deletes b"}, '{"n": 2}', False),
+        ("ask", {"reads c"}, '{"n": 2}', True),
+    ],
+)
+async def test_an_answer_covers_only_the_effects_at_the_question(
+    bench, tools, ran, kind, later, arguments, runs
+):
+    """A gate may find new effects of the same arguments; those of a milder gate count as well."""
+    found = {"reads a", "writes a"}
+
+    def judge(call):
+        dangers = frozenset(effect for effect in found if effect.startswith("deletes"))
+        return Verdict(kind, effects=frozenset(found), dangers=dangers)
+
+    gate = plugin("gate", on_tool_call=hookimpl(judge))
+    kit = await bench(tools, gate, answers=[use("execute", n=1), "ok"], approve="ask_first")
+    run = await kit.start("x")
+    asked = await kit.wait_for(ApprovalAsked)
+    found.clear()
+    found.update(later)
+    kit.session.answer(asked.id, True, arguments=arguments)
+    await run.wait()
+    assert bool(ran) == runs
+    if not runs:
+        assert kit.results[-1].code == E_DENIED
+        assert "effect of the call changed" in kit.results[-1].text

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from hilum import tool
+import pytest
+from hilum import StoreError, tool
 from hilum.events import ApprovalAsked, RunEnded
 from hilum.testing import plugin, use
 
@@ -37,6 +38,21 @@ async def test_a_revoked_approval_stays_revoked_in_a_copy_of_earlier_events(benc
         assert session.grants == {"execute"}
 
 
+async def test_a_copy_can_leave_out_lasting_approvals(bench):
+    kit = await bench(TOOLS, answers=[use("execute", n=1), "ok"], approve="ask_first")
+    run = await kit.start("x")
+    asked = await kit.wait_for(ApprovalAsked)
+    kit.session.answer(asked.id, True, remember="session")
+    with kit.guard():
+        await run.wait()
+    whole = await kit.kernel.fork(kit.session.id, grants=False)
+    part = await kit.kernel.fork(kit.session.id, kit.session.journal.last - 1, grants=False)
+    for copy in (whole, part, await kit.kernel.fork(whole)):
+        async with kit.kernel.open_session(resume=copy) as session:
+            assert session.grants == frozenset()
+    assert kit.session.grants == {"execute"}
+
+
 async def test_a_stricter_policy_stays_in_a_copy_of_earlier_events(bench):
     kit = await bench(TOOLS, approve="auto")
     kit.session.set(approve="ask_first")
@@ -66,3 +82,29 @@ async def test_a_copy_of_events_before_a_looser_policy_has_the_policy_of_the_set
     copy = await kit.kernel.fork(kit.session.id)
     async with kit.kernel.open_session(resume=copy) as session:
         assert session.approve == "auto"
+
+
+async def test_damage_after_the_copied_events_restricts_the_copy(bench, monkeypatch):
+    """The copy can be made, but nobody knows which approvals were revoked later."""
+    kit = await bench(TOOLS, answers=[use("execute", n=1), "ok"], approve="ask_first")
+    run = await kit.start("x")
+    asked = await kit.wait_for(ApprovalAsked)
+    kit.session.answer(asked.id, True, remember="session")
+    with kit.guard():
+        await run.wait()
+    kit.session.set(approve="auto")
+    upto = kit.session.journal.last
+    kit.session.set(approve="ask_first")
+    read = kit.kernel.store.read
+
+    async def read_damaged(session, after=0, limit=1000):
+        if session == kit.session.id and after + limit > upto:
+            raise StoreError("The session is damaged.")
+        return await read(session, after, limit)
+
+    monkeypatch.setattr(kit.kernel.store, "read", read_damaged)
+    with pytest.raises(StoreError):
+        await kit.kernel.fork(kit.session.id)
+    copy = await kit.kernel.fork(kit.session.id, upto, queued=False)
+    async with kit.kernel.open_session(resume=copy) as session:
+        assert (session.grants, session.approve) == (frozenset(), "readonly")

@@ -76,6 +76,9 @@ def test_a_log_of_an_earlier_version_or_a_damaged_one_is_readable():
         ([Image("image/png", PNG + b"x" * 3_000_000)] * 6, "15 MB together"),
         ([Image("image/svg+xml", b"<svg/>")], "not a PNG"),
         ([Image("image/png", b"")], "not a PNG"),
+        ([Image("image/png", b"<svg onload='alert(1)'/>")], "not a PNG"),
+        ([Image("image/png", b"<!DOCTYPE html><script></script>")], "not a PNG"),
+        ([Image("image/jpeg", PNG)], "is image/png, not image/jpeg"),
     ],
 )
 async def test_images_that_no_model_accepts_are_refused_before_anything_is_logged(

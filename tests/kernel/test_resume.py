@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 import trio
-from hilum import ModelError, Profile, UsageError, hookimpl, tool
+from hilum import ModelError, Profile, UsageError, Verdict, hookimpl, tool
 from hilum.errors import E_INTERRUPTED, E_LLM_AUTH, StoreError
 from hilum.events import (
     ApprovalAsked,
@@ -184,6 +184,41 @@ async def test_given_approval_is_not_asked_again(opened):
         assert (await go_on(kit))[0].state == "completed"
         assert len(kit.of(ApprovalAsked)) == 1
     assert tools.ran == ["put", "put"]
+
+
+@pytest.mark.parametrize(("later", "questions"), [("runs a", 1), ("runs b", 2)])
+async def test_a_given_approval_counts_only_for_the_same_effects(opened, later, questions):
+    """A script may have changed while hilum was not running."""
+    store, tools = MemoryStore(), Tools()
+    tools.hang = True
+    found = {"runs a"}
+
+    def judge(call):
+        return Verdict("ask", "Really?", effects=frozenset(found))
+
+    gate = plugin("gate", on_tool_call=hookimpl(judge))
+
+    async def until(kit):
+        asked = await kit.wait_for(ApprovalAsked)
+        assert len(asked.effects) == 64
+        kit.session.answer(asked.id, True)
+        await tools.there.wait()
+
+    both = partial(opened, gate)
+    session, _ = await cut_off(both, store, tools, [use("put")], until=until)
+    tools.hang = False
+    found.clear()
+    found.add(later)
+    async with both(tools.plugin, answers=["ok"], store=store, resume=session) as kit:
+        (run,) = kit.session.resume()
+        if questions == 2:
+            seen = kit.of(ApprovalAsked)[0].seq
+            asked = await kit.wait_for(ApprovalAsked, after=seen)
+            kit.session.answer(asked.id, False)
+        with kit.guard():
+            await run.wait()
+        assert len(kit.of(ApprovalAsked)) == questions
+    assert tools.ran == ["put"] * (3 - questions)
 
 
 async def test_yes_for_the_session_outlives_it(opened):

@@ -2,7 +2,7 @@
 
 import pytest
 import trio
-from hilum import tool
+from hilum import Profile, tool
 from hilum.events import CallStarted, HookCalled, PluginFault, RunEnded
 from hilum.testing import open_bench, plugin, use
 
@@ -60,6 +60,31 @@ async def test_a_hook_that_raised_is_written_with_the_class_of_its_error(bench):
     assert len(kit.of(PluginFault)) == 1
 
 
+class SpecialError(Exception):
+    """An error whose name is long enough to be searched for secrets."""
+
+
+async def test_a_slow_hook_is_written_without_a_search_for_secrets(bench):
+    """A search that is slow itself would write another event for each event."""
+    seen = []
+
+    def redact_texts(texts):
+        seen.extend(texts)
+        return texts
+
+    def remind():
+        raise SpecialError
+
+    redacting = plugin("redacting", redact_texts=redact_texts, gates=("redact_texts",))
+    answers = [use("write", path="a"), "ok"]
+    failing = plugin("failing", remind=remind)
+    kit = await bench(TOOLS, redacting, failing, answers=answers, settings=EVERY, faults=True)
+    await kit.run("x")
+    assert [event.error for event in slow(kit, "remind")] == ["SpecialError"]
+    assert seen
+    assert "SpecialError" not in seen
+
+
 async def test_a_slow_search_for_secrets_does_not_write_events_without_end(bench):
     redacting = plugin("redacting", redact_texts=lambda texts: [*texts], gates=("redact_texts",))
     kit = await bench(redacting, answers=["An answer of some words."], settings=EVERY)
@@ -99,3 +124,17 @@ async def test_a_call_that_waited_for_another_one_says_how_long(bench, autojump_
     await kit.run("x")
     assert sorted(event.waited for event in kit.of(CallStarted)) == [0.0, 0.0, 3.0]
     assert kit.of(RunEnded)[0].state == "completed"
+
+
+async def test_a_call_that_waited_for_another_agent_s_call_says_how_long(bench, autojump_clock):
+    """Two agents write the same file at the same time."""
+    answers = {
+        "main": [use("write", path="a", seconds=3), "ok"],
+        "other": [use("write", path="a", seconds=3), "ok"],
+    }
+    kit = await bench(TOOLS, answers=[lambda request: answers[request.agent].pop(0)] * 4)
+    kit.session.add_agent(Profile("other"))
+    runs = [await kit.session.prompt("x", agent=name) for name in ("main", "other")]
+    for run in runs:
+        await run.wait()
+    assert sorted(event.waited for event in kit.of(CallStarted)) == [0.0, 3.0]

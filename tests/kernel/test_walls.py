@@ -39,6 +39,7 @@ FLOORS = [
         "network",
         "temporary",
         "copy_titles",
+        "unread_outputs",
     ],
     [
         "messages",

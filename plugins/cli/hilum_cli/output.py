@@ -655,6 +655,7 @@ class RunEndedLine(Line, frozen=True, kw_only=True):
         error: The error in one sentence.
         hint: What the user can do.
         left: The remaining work.
+        unfinished: Text of the answer that the model was writing when the run ended.
         turns: Number of model calls.
         seconds: Duration in seconds.
         usage: Tokens and cost.
@@ -668,6 +669,7 @@ class RunEndedLine(Line, frozen=True, kw_only=True):
     error: str
     hint: str
     left: str
+    unfinished: str
     turns: int
     seconds: float
     usage: Tokens

@@ -6,6 +6,7 @@ import json
 import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from html import escape
 from typing import TYPE_CHECKING
 
 from hilum.events import Event
@@ -31,6 +32,9 @@ from hilum_cli.terminal import line
 if TYPE_CHECKING:
     from hilum.store import SessionInfo
 
+# What Markdown or HTML would take for markup on one line. An underscore within a word is none.
+_MARKUP = re.compile(r"[\\`*\[\]<>&#|~$]|(?<![^\W_])_|_(?![^\W_])")
+
 
 def describe_session(info: SessionInfo) -> list[str]:
     """Return the facts about a session that are shown above its transcript."""
@@ -49,7 +53,7 @@ def walk(view: SessionView, events: Iterable[Event]) -> Iterator[AnyEntry]:
             # An entry changes several times; it is shown once, in its final state.
             if isinstance(entry, Card) and (entry is not changes.card or not entry.ended):
                 continue
-            if isinstance(entry, Answer) and entry.state != "done":
+            if isinstance(entry, Answer) and entry.state not in ("done", "cut_off"):
                 continue
             yield entry
 
@@ -77,12 +81,18 @@ def _as_text(entry: AnyEntry, *, full: bool) -> str:
     if isinstance(entry, Prompt):
         return "" if entry.retries else _quote(entry.request)
     if isinstance(entry, Answer):
-        return str(entry.text).strip()
+        return format_answer(entry)
     if isinstance(entry, Outcome):
         return f"── {describe_outcome(entry)}"
     if isinstance(entry, Card):
         return _unfolded(entry) if full else _folded(entry)
     return notice_line(entry)
+
+
+def format_answer(answer: Answer) -> str:
+    """Return the text of an answer, and whether its end is missing."""
+    end = "\n(cut off here)" if answer.state == "cut_off" else ""
+    return str(answer.text).strip() + end
 
 
 def summary(totals: Totals) -> str:
@@ -139,19 +149,19 @@ def markdown(info: SessionInfo, events: Sequence[Event]) -> str:
 def markdown_parts(info: SessionInfo, events: Iterable[Event]) -> Iterator[str]:
     """Yield the paragraphs of ``markdown`` while the events are read."""
     view = SessionView()
-    yield f"# {line(info.title or info.id, 200)}"
+    yield f"# {_escape(line(info.title or info.id, 200))}"
     yield " · ".join(f"`{part}`" for part in describe_session(info))
     yield from filter(None, map(_as_markdown, walk(view, events)))
     yield f"*{summary(view.totals)}*"
 
 
 def _as_markdown(entry: AnyEntry) -> str:
-    who = "" if entry.agent in ("", "main") else f" (agent {entry.agent})"
+    who = "" if entry.agent in ("", "main") else f" (agent {_escape(entry.agent)})"
     if isinstance(entry, Prompt):
         return "" if entry.retries else f"## User{who}\n\n" + _quote(entry.request)
     if isinstance(entry, Answer):
-        text = str(entry.text).strip()
-        return f"## {entry.model or 'Model'}{who}\n\n{text}" if text else ""
+        text = format_answer(entry)
+        return f"## {_escape(entry.model or 'Model')}{who}\n\n{text}" if text else ""
     if isinstance(entry, Card):
         return _details(entry)
     if isinstance(entry, Outcome):
@@ -165,6 +175,11 @@ def _as_remark(notice: Notice) -> str:
     return f"*{notice_line(notice)}*"
 
 
+def _escape(text: str) -> str:
+    """Return plain text as Markdown that shows it, on one line."""
+    return _MARKUP.sub(r"\\\g<0>", text)
+
+
 def _quote(text: str) -> str:
     return "> " + text.replace("\n", "\n> ")
 
@@ -173,7 +188,7 @@ def _details(card: Card) -> str:
     facts = f"{card.call.name} · {card.code or 'ok'} · {format_duration(card.seconds)}"
     arguments = _fence(_all_arguments(card), "json")
     body = f"{arguments}\n\n{_fence(card.text)}"
-    return f"<details><summary>{facts}</summary>\n\n{body}\n\n</details>"
+    return f"<details><summary>{escape(facts)}</summary>\n\n{body}\n\n</details>"
 
 
 def _fence(text: str, language: str = "") -> str:

@@ -22,7 +22,13 @@ from hilum_view import (
 
 from hilum_cli.rendering import card_title, notice_line
 from hilum_cli.terminal import line
-from hilum_cli.transcript import describe_outcome, describe_session, summary, walk
+from hilum_cli.transcript import (
+    describe_outcome,
+    describe_session,
+    format_answer,
+    summary,
+    walk,
+)
 
 if TYPE_CHECKING:
     from hilum.store import SessionInfo
@@ -77,7 +83,7 @@ def _render_entry(entry: AnyEntry) -> str:
     if isinstance(entry, Prompt):
         return "" if entry.retries else _article("prompt", f"User{who}", entry.request)
     if isinstance(entry, Answer):
-        text = str(entry.text).strip()
+        text = format_answer(entry)
         return _article("answer", f"{entry.model or 'Model'}{who}", text) if text else ""
     if isinstance(entry, Card):
         return _render_card(entry)

@@ -45,6 +45,7 @@ class JudgeRequest:
         describe_tools: Returns the tools that rules can be checked against, by name.
         catalog: The permission categories of the tools, by name.
         approve: The approval policy.
+        grants: The scopes of the lasting approvals in the session.
         kind: The kind of session, for rules that apply to one kind only.
         enforced: What the sandbox enforces, or None if not determined yet.
         offline: Whether the sandbox denies network access to commands.
@@ -67,6 +68,7 @@ class JudgeRequest:
     describe_tools: Callable[[], Mapping[str, KnownTool]]
     catalog: Mapping[str, str]
     approve: str
+    grants: frozenset[str]
     kind: str
     enforced: Enforcement | None
     offline: bool
@@ -87,6 +89,8 @@ class Judgement:
         source: The origin of the verdict: the rule with its file, or the name of the check.
         call: The parsed call; None if its arguments are invalid.
         secrets: The resolved paths of the secret files that a command names.
+        effects: What the call does although its arguments do not say so (see ``Verdict.effects``).
+        dangers: The dangerous ones of such effects.
         undecided: Whether the verdict must wait until it is known what the sandbox enforces. If
             true, ``verdict`` is None.
     """
@@ -96,6 +100,8 @@ class Judgement:
     source: str = ""
     call: CheckedCall | None = None
     secrets: frozenset[str] = frozenset()
+    effects: frozenset[str] = frozenset()
+    dangers: frozenset[str] = frozenset()
     undecided: bool = False
 
 
@@ -112,6 +118,7 @@ def read_rules(request: JudgeRequest) -> rule_files.Rules:
 def judge(request: JudgeRequest) -> Judgement:
     """Judge a call. This function blocks, so run it in a thread that can be abandoned."""
     from hilum_guard.call_reader import read_call  # with the first call
+    from hilum_guard.hidden_effects import find_hidden_effects
 
     # The rules are read in the same thread as the call, so a new rule applies to the next call.
     rules = read_rules(request)
@@ -137,7 +144,8 @@ def judge(request: JudgeRequest) -> Judgement:
         root = request.workspace.root
         paths = (os.path.join(root, path) for path in gate.find_secrets(call))
         secrets = frozenset(map(os.path.realpath, paths))
-    return Judgement(rules, found, source, call, secrets)
+    effects, dangers = find_hidden_effects(call, is_asked=found is not None and found.kind == "ask")
+    return Judgement(rules, found, source, call, secrets, effects, dangers)
 
 
 def _judge_early(
@@ -188,4 +196,5 @@ def _make_gate(request: JudgeRequest, rules: rule_files.Rules, call: CheckedCall
         catalog=request.catalog,
         executed=executed,
         run_unsandboxed=request.run_unsandboxed,
+        grants=request.grants,
     )

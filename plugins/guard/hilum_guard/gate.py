@@ -12,7 +12,7 @@ import os
 from collections.abc import Collection, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
 from hilum import Verdict, allow, ask, deny, errors
@@ -20,7 +20,7 @@ from hilum import Verdict, allow, ask, deny, errors
 from hilum_guard import protected_files
 from hilum_guard.call_reader import CheckedCall
 from hilum_guard.commands import judge_command
-from hilum_guard.effects.resolved_effects import Effect, ResolvedEffects
+from hilum_guard.effects.resolved_effects import Effect, ResolvedEffects, resolve_effects
 from hilum_guard.file_names import resolve_links
 from hilum_guard.hosts.addresses import carried_data, hosts_within, is_known, is_loopback
 from hilum_guard.rules.approval_scopes import suggest_rule
@@ -57,8 +57,24 @@ _STORED = (
 )
 # These tools reject URLs without a host themselves, so no approval is needed.
 _WEB_TOOLS = ("web_fetch", "browser_use")
+MAX_SOURCE = 200
+"""Maximum length, in characters, of a command that is quoted in a reason."""
 _READ_RULES = ("read_file", "read")
 """Names that a rule about reading a file may begin with."""
+
+
+class _Danger(NamedTuple):
+    """Something that a command does and that needs approval under every policy.
+
+    Attributes:
+        scope: The rule that a lasting approval would create.
+        reason: The reason, as a sentence.
+        source: The name of the check.
+    """
+
+    scope: str
+    reason: str
+    source: str
 
 
 @attrs.frozen
@@ -80,6 +96,8 @@ class Gate:
             not suggest it, or of folders with such files, each with the program that executes them.
         run_unsandboxed: Whether the user allows commands to run without a sandbox that protects
             files.
+        grants: The scopes of the lasting approvals in the session. The kernel applies them; the
+            gate knows them only to ask first about what they do not cover.
     """
 
     rules: Rules
@@ -91,6 +109,7 @@ class Gate:
     catalog: Mapping[str, str] = STANDARD
     executed: tuple[tuple[str, str], ...] = ()
     run_unsandboxed: bool = False
+    grants: frozenset[str] = frozenset()
 
     def judge(self, call: CheckedCall) -> Judged:
         """Return the verdict on a call (None for no opinion), and the deciding rule or check."""
@@ -277,14 +296,12 @@ class Gate:
         # is the exact text instead.
         scope = suggest_rule(facts.tool, str(facts.arguments["command"]), command_verdict)
         exact_rule = self._find_exact_rule(facts)
-        question = self._question_files(call, command_verdict, scope, exact_rule)
+        question = self._question_dangers(call, command_verdict, scope, exact_rule)
         if question:
             return question
         asked = self._find_question(facts)
         if asked:
             return ask(asked[0], scope=scope), _name_source(asked[1])
-        if command_verdict.grave and exact_rule is None:
-            return ask(command_verdict.grave, scope=_make_exact_scope(facts)), "grave command"
         rule = exact_rule or self._find_allowing_rule(call, command_verdict)
         if rule:
             return _allow_by(rule)
@@ -296,26 +313,75 @@ class Gate:
             return ask(reason, scope=scope), _name_source(possible)
         return self._judge_harmless(call, command_verdict, scope)
 
-    def _question_files(
+    def _question_dangers(
         self,
         call: CheckedCall,
         command_verdict: CommandVerdict,
         scope: str,
         exact_rule: Rule | None,
     ) -> Judged | None:
-        """Return the question about the protected files and secrets that a command uses, if any."""
+        """Return the question about protected files, secrets and grave commands, if any.
+
+        The content of a script or an alias may change after an approval. Therefore no approval of
+        the command line covers what such content does; only an approval of the exact text of the
+        dangerous command in it does.
+        """
+        typed = self._find_typed_dangers(call, command_verdict, scope, exact_rule)
+        dangers = [*typed, *self._find_implied_dangers(call, command_verdict)]
+        left = [danger for danger in dangers if danger.scope not in self.grants]
+        if not left:
+            # The kernel finds that the user has approved this exact command line.
+            left = typed
+        if not left:
+            return None
+        reasons = dict.fromkeys(danger.reason for danger in left)
+        return ask(" ".join(reasons), scope=left[0].scope), left[0].source
+
+    def _find_typed_dangers(
+        self,
+        call: CheckedCall,
+        command_verdict: CommandVerdict,
+        scope: str,
+        exact_rule: Rule | None,
+    ) -> list[_Danger]:
+        """Return the dangers of the commands in the text itself."""
+        found = []
+        exact_scope = _make_exact_scope(call.facts)
         written = self._find_protected_writes(call, command_verdict)
         if written and exact_rule is None:
-            return ask(next(iter(written.values())), scope=scope), "protected file"
-        secrets = self.find_secrets(call)
+            found.append(_Danger(scope, next(iter(written.values())), "protected file"))
+        secrets = self._find_secrets_of(call, command_verdict.commands)
         # A rule for this exact text covers a secret file that the command writes, but no other
         # secret.
         approved = exact_rule is not None and not (written and secrets.keys() - written.keys())
         if secrets and not approved:
-            listed = ", ".join(f"{path} ({why})" for path, why in secrets.items())
-            verdict = ask(f"It uses {listed}.", scope=_make_exact_scope(call.facts))
-            return verdict, "secret file"
-        return None
+            found.append(_Danger(exact_scope, _explain_secrets(secrets), "secret file"))
+        for command in command_verdict.commands:
+            if command.grave and exact_rule is None:
+                found.append(_Danger(exact_scope, _explain_grave(command), "grave command"))
+        return found
+
+    def _find_implied_dangers(
+        self, call: CheckedCall, command_verdict: CommandVerdict
+    ) -> list[_Danger]:
+        """Return the dangers of the commands that the text runs without naming them."""
+        found = []
+        uses_secrets = bool(self.find_secrets(call))
+        for command in dict.fromkeys(command_verdict.implied):
+            if not (command.grave or uses_secrets) or self._allows_text(call, command):
+                continue
+            scope = f"{call.facts.tool}({EXACT}{command.source})"
+            secrets = self._find_secrets_of(call, (command,)) if uses_secrets else {}
+            if secrets:
+                found.append(_Danger(scope, _explain_secrets(secrets), "secret file"))
+            if command.grave:
+                found.append(_Danger(scope, _explain_grave(command), "grave command"))
+        return found
+
+    def _allows_text(self, call: CheckedCall, command: SimpleCommand) -> bool:
+        """Return whether a rule allows exactly the text of a command that a script contains."""
+        facts = attrs.evolve(call.facts, arguments={"command": command.source})
+        return self._find_exact_rule(facts) is not None
 
     def _judge_by_policy(self, command_verdict: CommandVerdict, scope: str) -> Judged:
         """Return the verdict on a command that is not harmless and not covered by a rule."""
@@ -335,8 +401,18 @@ class Gate:
 
         Files that a rule allows by name are omitted.
         """
+        return self._select_secrets(call, call.facts.resolved)
+
+    def _find_secrets_of(
+        self, call: CheckedCall, commands: Sequence[SimpleCommand]
+    ) -> dict[str, str]:
+        """Return the secret files that some of a call's commands name, each with the reason."""
+        resolved = resolve_effects(commands, str(call.root), complete=True)
+        return self._select_secrets(call, resolved)
+
+    def _select_secrets(self, call: CheckedCall, resolved: ResolvedEffects) -> dict[str, str]:
         found: dict[str, str] = {}
-        for effect in call.facts.resolved.effects:
+        for effect in resolved.effects:
             full = os.path.join(call.root, effect.path)
             if not _touches_content(effect, full):
                 continue
@@ -481,6 +557,15 @@ def _touches_content(effect: Effect, full: str) -> bool:
     if effect.kind == "read":
         return not os.path.isdir(full)
     return effect.kind != "any" or os.path.isfile(full)
+
+
+def _explain_grave(command: SimpleCommand) -> str:
+    return f"{command.grave} ({command.source[:MAX_SOURCE]})"
+
+
+def _explain_secrets(secrets: Mapping[str, str]) -> str:
+    listed = ", ".join(f"{path} ({why})" for path, why in secrets.items())
+    return f"It uses {listed}."
 
 
 def _allow_by(rule: Rule) -> Judged:

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,6 +28,7 @@ from hilum import (
     ToolError,
     ToolResult,
     Verdict,
+    allow,
     config_folder,
     hookimpl,
 )
@@ -205,7 +214,12 @@ class Guard:
             command = str(judged.call.facts.arguments["command"])
             folder = str(judged.call.folder or self._session.workspace.root)
             self._used_secrets[key] = UsedSecrets(command, folder, judged.secrets)
-        return judged.verdict, judged.source
+        verdict = judged.verdict
+        if judged.effects:
+            verdict = msgspec.structs.replace(
+                verdict or allow(), effects=judged.effects, dangers=judged.dangers
+            )
+        return verdict, judged.source
 
     def _make_request(self, tool: Tool | None, arguments: str) -> JudgeRequest:
         is_network = tool is not None and tool.risk == "network"
@@ -222,6 +236,7 @@ class Guard:
             describe_tools=partial(describe_tools, dict(self._session.tools)),
             catalog=self._list_tools(),
             approve=self._session.approve,
+            grants=self._session.grants,
             kind=self._session.kind,
             enforced=self.sandbox.known,
             offline=self._settings.network == "none",
@@ -318,6 +333,14 @@ class Guard:
     def redact(self, text: str, path: str = "") -> str:
         """Return text without secrets (see ``hilum.ContentPolicy``). Threads may call it."""
         return self._redactor.redact(text, path)
+
+    def find_stored_approvals(self, scopes: Collection[str]) -> list[str]:
+        """Return which scopes are stored as rules (see ``hilum.services.StoredApprovals``)."""
+        return self.approvals.find_stored(scopes)
+
+    def remove_stored_approval(self, scope: str) -> bool:
+        """Remove the rule for a scope (see ``hilum.services.StoredApprovals``)."""
+        return self.approvals.remove_stored(scope)
 
     # The services of ``hilum.ContentPolicy`` that do not depend on the session.
     make_redactor = staticmethod(content_policy.make_redactor)

@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hilum import Interpretation, hookimpl
+from hilum import Interpretation, PromptCommand, hookimpl
 
 from hilum_rules.settings import RulesSettings
 
@@ -34,6 +34,7 @@ __all__ = [
     "RulesFile",
     "RulesSettings",
     "interpret_prompt",
+    "list_commands",
     "load_rules",
     "open_session",
 ]
@@ -75,6 +76,12 @@ async def open_session(session: Session) -> AsyncIterator[Rules]:
     # too long.
     store = await trio.to_thread.run_sync(open_store, root, settings, session.kind)
     yield Rules(session, store, settings.prompt_limit, settings.remind)
+
+
+@hookimpl
+def list_commands() -> list[PromptCommand]:
+    """Return the command ``/init``."""
+    return [PromptCommand("init", "Let the agent write AGENTS.md", "[FOCUS]")]
 
 
 @hookimpl

@@ -11,7 +11,7 @@ import attrs
 import msgspec
 import trio
 from hilum import HilumError
-from hilum.errors import E_BAD_ARGS, E_INTERNAL, E_STALE, E_TIMEOUT, E_TOO_LARGE, E_UNKNOWN
+from hilum.errors import E_BAD_ARGS, E_INTERNAL, E_TOO_LARGE, E_UNKNOWN
 from hilum.hooks import unwrap_group
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -29,7 +29,9 @@ from hilum_serve.problems import (
     find_status,
     make_reply,
 )
+from hilum_serve.queries import read_query
 from hilum_serve.repeated_requests import RepeatedRequests
+from hilum_serve.seen import check_seen
 from hilum_serve.users import User
 
 BODY_SECONDS = 30.0
@@ -158,7 +160,7 @@ class App:
                 f"This needs the right {operation.rights!r}; your token has {user.rights!r}.",
                 "Ask who runs the server for a token with more rights.",
             )
-        query = read_query(request, operation.query)
+        query = read_query(request.scope, operation.query)
         body = await _read_body(operation, request)
         if not operation.changes:
             return await self._perform(operation, request, user, path, query, body)
@@ -193,16 +195,14 @@ class App:
                 hosted = await stack.enter_async_context(using)
             call = Call(self._hub, user, query, body, path, seen, request, hosted)
             if hosted is not None and seen is not None:
-                # What is decided on is looked up in the view, which may be behind the log.
-                if operation.decides is not None and not await hosted.catch_up():
-                    raise _behind()
-                check_seen(operation, call, hosted, seen)
+                await check_seen(call, operation.decides)
             result = await operation.handler(call)
             if hosted is not None and operation.changes:
                 await hosted.catch_up()
+        headers = {"hilum-last": str(hosted.last)} if hosted is not None else {}
         if isinstance(result, Response):
+            result.headers.update(headers)
             return result
-        headers = {"hilum-last": str(hosted.last)} if hosted is not None else None
         if operation.returns is None:
             return Response(status_code=operation.status, headers=headers)
         # Surrogates cannot be encoded; no text of a session contains any.
@@ -238,15 +238,6 @@ def make_error_response(error: HilumError) -> Response:
     return Response(_encode(make_reply(error)), find_status(error), headers, JSON)
 
 
-def _behind() -> Problem:
-    return Problem(
-        503,
-        E_TIMEOUT,
-        "The server could not check in time what you have seen of this session.",
-        "Nothing was decided. Try again in a moment.",
-    )
-
-
 def _internal_error() -> Problem:
     return Problem(
         503,
@@ -272,47 +263,6 @@ def _read_seen(request: Request) -> int:
     if seen > MAX_SEEN:
         raise Problem(400, E_SEEN, "Hilum-Seen is too large.")
     return seen
-
-
-def check_seen(
-    operation: Operation, call: Call[Any, Any], hosted: HostedSession, seen: int
-) -> None:
-    """Check that a client has seen what it decides on.
-
-    Raises:
-        Problem: The client names a number that the session has not reached (400), or what it
-            decides on is newer than what it has seen (409, ``E_STALE``).
-    """
-    if seen > hosted.last:
-        raise Problem(
-            400, E_SEEN, f"Hilum-Seen is {seen}, but the session's last number is {hosted.last}."
-        )
-    if operation.decides is None:
-        return
-    needed = operation.decides(call)
-    if seen < needed:
-        raise Problem(
-            409,
-            E_STALE,
-            f"This was asked or changed at number {needed}, and you have seen only {seen}.",
-            "Read the newer events, look at it again, and then decide.",
-        )
-
-
-def read_query(request: Request, kind: type[Any]) -> Any:
-    """Return the query of a request, converted to a type.
-
-    Raises:
-        Problem: A name is unknown or repeated, or a value has the wrong form (400).
-    """
-    pairs = request.query_params.multi_items()
-    values = dict(pairs)
-    if len(values) != len(pairs):
-        raise Problem(400, E_BAD_ARGS, "A name occurs twice in the query.")
-    try:
-        return msgspec.convert(values, kind, strict=False)
-    except msgspec.ValidationError as error:
-        raise Problem(400, E_BAD_ARGS, f"The query has a mistake: {error}.") from None
 
 
 async def _read_body(operation: Operation, request: Request) -> Any:

@@ -26,7 +26,12 @@ from hilum.store import storage_plugins
 
 from hilum_serve import server
 from hilum_serve.door import check_user_header
-from hilum_serve.listening import listen_or_explain, remove_server_file, write_server_file
+from hilum_serve.listening import (
+    find_running_servers,
+    listen_or_explain,
+    remove_server_file,
+    write_server_file,
+)
 from hilum_serve.settings import ServeSettings
 from hilum_serve.tokens import (
     StoredToken,
@@ -351,8 +356,10 @@ def run_token_command(argv: Sequence[str]) -> int:
         token = add_token(path, options.name, options.rights, workspaces=folders, seconds=seconds)
         say(token)
         # Programs read the token from the standard output.
+        running = find_running_servers()
+        port = running[0].port if len(running) == 1 else ServeSettings().port
         say(
-            f"To log a browser in, open http://127.0.0.1:{ServeSettings().port}/login?token={token}"
+            f"To log a browser in, open http://127.0.0.1:{port}/login?token={token}"
             "\n(with the address of your server, if it is another one).",
             to=sys.stderr,
         )

@@ -198,7 +198,7 @@ class Door:
         if self._is_public(path):
             await self._app(scope, receive, answer.send)
             return
-        if _values(headers, b"sec-fetch-site")[:1] in (["cross-site"], ["same-site"]):
+        if not {"cross-site", "same-site"}.isdisjoint(_values(headers, b"sec-fetch-site")):
             raise _foreign_origin()
         caller = await self._identify(headers)
         method = scope.get("method", "GET")
@@ -374,9 +374,11 @@ class Door:
                 await answer.page(problem.status, problem.message)
             return
         secret = self._tokens.make_cookie(user)
-        await answer.redirect("/", f"{self._cookie}={secret}; {_FLAGS}")
+        await answer.redirect("/", f"{self._cookie}={secret}; Max-Age={COOKIE_SECONDS}; {_FLAGS}")
 
 
+COOKIE_SECONDS = 30 * 24 * 3600
+"""Seconds for which a browser keeps the cookie, also when it is closed; it ends with the server."""
 _FLAGS = "Path=/; HttpOnly; SameSite=Strict"
 
 

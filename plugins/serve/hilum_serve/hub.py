@@ -132,8 +132,12 @@ class HostedSession:
 
     @property
     def is_busy(self) -> bool:
-        """Whether an operation, a reader, a run or a user's command needs the session open."""
-        return self._uses > 0 or bool(self.session.runs) or self.shell_lines.is_running
+        """Whether an operation, a reader, a run or a user's command needs the session open.
+
+        A command also does after its end, until the agent has read its output.
+        """
+        is_used = self._uses > 0 or self.shell_lines.is_running
+        return is_used or bool(self.session.runs) or len(self.session.unread_outputs) > 0
 
     def check_reached(self, after: int) -> None:
         """Check that the log has an event of which a client says that it has it.
@@ -189,7 +193,6 @@ class _Opening:
         self.closed = trio.Event()
         self.hosted: HostedSession | None = None
         self.error: HilumError | None = None
-        self.scope = trio.CancelScope()
 
 
 class Hub:
@@ -234,6 +237,8 @@ class Hub:
         self._environ = environ
         self._note_error = note_error
         self._open: dict[str, _Opening] = {}
+        # New sessions, which have no id before they are open.
+        self._new: set[_Opening] = set()
         self._is_closing = False
 
     # --- finding ----------------------------------------------------------------------------------
@@ -246,10 +251,6 @@ class Hub:
         """Return a session if the server has it open."""
         opening = self._open.get(session)
         return opening.hosted if opening is not None and not opening.close.is_set() else None
-
-    def list_hosted(self) -> list[HostedSession]:
-        """Return the sessions that the server has open."""
-        return [each.hosted for each in list(self._open.values()) if each.hosted is not None]
 
     async def find_info(self, session: str, user: User) -> SessionInfo:
         """Return the description of a session that a user may use.
@@ -385,9 +386,11 @@ class Hub:
     async def close_all(self) -> None:
         """Close all sessions, and open no more."""
         self._is_closing = True
-        async with trio.open_nursery() as nursery:
-            for identity in list(self._open):
-                nursery.start_soon(self.close, identity)
+        openings = [*self._open.values(), *self._new]
+        for opening in openings:
+            opening.close.set()
+        for opening in openings:
+            await opening.closed.wait()
 
     @asynccontextmanager
     async def host(self, session: Session, title: str = "") -> AsyncIterator[HostedSession]:
@@ -417,7 +420,9 @@ class Hub:
         self, session: str, workspace: Path, title: str, options: Mapping[str, Any] | None = None
     ) -> _Opening:
         """Start the task that opens a session and closes it."""
-        if len(self._open) >= MAX_OPEN:
+        if self._is_closing:
+            raise Problem(503, E_FAILED, "The server is stopping.", "Connect again in a moment.")
+        if len(self._open) + len(self._new) >= MAX_OPEN:
             raise Problem(
                 429,
                 E_RATE,
@@ -425,11 +430,11 @@ class Hub:
                 "Close some of them, or wait until unused ones are closed.",
                 headers=(("retry-after", "10"),),
             )
-        if self._is_closing:
-            raise Problem(503, E_FAILED, "The server is stopping.", "Connect again in a moment.")
         opening = _Opening(workspace)
         if session:
             self._open[session] = opening
+        else:
+            self._new.add(opening)
         self._nursery.start_soon(self._run, opening, session, workspace, title, options or {})
         return opening
 
@@ -444,12 +449,12 @@ class Hub:
         """Open a session, serve it until it is closed, and contain its errors."""
         identity = session
         try:
-            with opening.scope:
-                async with AsyncExitStack() as stack:
-                    hosted = await self._enter(stack, session, workspace, title, options)
-                    identity = hosted.id
-                    self._open[identity] = opening
-                    await self._serve(opening, hosted)
+            async with AsyncExitStack() as stack:
+                hosted = await self._enter(stack, session, workspace, title, options)
+                identity = hosted.id
+                self._open[identity] = opening
+                self._new.discard(opening)
+                await self._serve(opening, hosted)
         except Exception as error:
             # Whatever happens in a session must not end the others.
             opening.error = self._explain(error, workspace)
@@ -464,6 +469,7 @@ class Hub:
             if opening.hosted is not None:
                 opening.hosted.feed.end("closed")
             opening.close.set()
+            self._new.discard(opening)
             if self._open.get(identity) is opening:
                 del self._open[identity]
             opening.ready.set()
@@ -477,13 +483,7 @@ class Hub:
         title: str,
         options: Mapping[str, Any],
     ) -> HostedSession:
-        if not await trio.to_thread.run_sync(workspace.is_dir):
-            raise Problem(
-                404,
-                E_NOT_FOUND,
-                f"The folder {workspace} no longer exists.",
-                "Restore the folder, or export or delete the session.",
-            )
+        await check_folder(workspace)
         given = {**self._options, **options}
         opening = partial(
             open_standard_session,
@@ -495,6 +495,9 @@ class Hub:
             environ=self._environ,
         )
         opened = await stack.enter_async_context(opening(**given))
+        # The folder may have been replaced since the check.
+        if opened.workspace.root != workspace:
+            raise _replaced(workspace)
         if not session and title:
             await opened.kernel.store.rename(opened.id, title)
         return HostedSession(opened, workspace, title, on_news=self.on_news)
@@ -566,6 +569,38 @@ async def _watch_branch(hosted: HostedSession) -> None:
                 hosted.branch = branch
                 hosted.feed.note_state()
         await trio.sleep(BRANCH_SECONDS)
+
+
+async def check_folder(workspace: Path) -> None:
+    """Check that a session's folder exists and has not been replaced by a link.
+
+    Tokens are limited to folders by their real paths, so a link would open another folder to them.
+
+    Args:
+        workspace: The real path that the folder had when the server started.
+
+    Raises:
+        Problem: The folder is missing or leads to another one (404).
+    """
+    if not await trio.to_thread.run_sync(workspace.is_dir):
+        raise Problem(
+            404,
+            E_NOT_FOUND,
+            f"The folder {workspace} no longer exists.",
+            "Restore the folder, or export or delete the session.",
+        )
+    if await trio.to_thread.run_sync(os.path.realpath, workspace) != str(workspace):
+        raise _replaced(workspace)
+
+
+def _replaced(workspace: Path) -> Problem:
+    # Where the link leads is not told, because the user may not be allowed to see that folder.
+    return Problem(
+        404,
+        E_NOT_FOUND,
+        f"The folder {workspace} was replaced by a link.",
+        "Restore the folder, or export or delete the session.",
+    )
 
 
 def unknown_session() -> Problem:

@@ -65,18 +65,29 @@ def write_server_file(
 
 def read_server_file(port: int) -> ServerFile | None:
     """Return what the server on a port wrote about itself, if anything."""
-    try:
-        return msgspec.json.decode(server_file_path(port).read_bytes(), type=ServerFile)
-    except (OSError, msgspec.MsgspecError):
-        return None
+    return _read(server_file_path(port))
+
+
+def find_running_servers() -> list[ServerFile]:
+    """Return what the servers of this user that are running wrote about themselves."""
+    folder = Path(data_folder()) / FOLDER
+    found = [_read(path) for path in sorted(folder.glob("*.json"))]
+    return [about for about in found if about is not None and _is_alive(about.pid)]
 
 
 def remove_server_file(path: Path) -> None:
     """Remove the file about this server, unless another one has written it since."""
-    with suppress(OSError, msgspec.MsgspecError):
-        about = msgspec.json.decode(path.read_bytes(), type=ServerFile)
-        if about.pid == os.getpid():
+    about = _read(path)
+    if about is not None and about.pid == os.getpid():
+        with suppress(OSError):
             path.unlink()
+
+
+def _read(path: Path) -> ServerFile | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=ServerFile)
+    except (OSError, msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None
 
 
 def listen_or_explain(host: str, port: int) -> list[socket.socket]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import trio
 from hilum import HilumError
+from hilum.errors import E_BUSY
 
 MAX_WAITING = 1_000
 Send = Callable[[], Awaitable[Any]]
@@ -44,7 +45,11 @@ class Outbox:
             await operation()
 
     def submit(self, send: Send) -> PendingOperation:
-        """Carry out an operation after those before it; it is carried out even if nobody waits."""
+        """Carry out an operation after those before it; it is carried out even if nobody waits.
+
+        Raises:
+            HilumError: Too many operations wait (``E_BUSY``).
+        """
         pending = PendingOperation()
 
         async def carry_out() -> None:
@@ -54,7 +59,7 @@ class Outbox:
                 pending.error = error
             pending.done.set()
 
-        self._waiting.send_nowait(carry_out)
+        self._add(carry_out)
         return pending
 
     def send_later(self, send: Send, on_problem: Callable[[HilumError], None]) -> None:
@@ -63,6 +68,9 @@ class Outbox:
         Args:
             send: Function that carries out the operation.
             on_problem: Function that is called with the error if the operation fails.
+
+        Raises:
+            HilumError: Too many operations wait (``E_BUSY``).
         """
 
         async def carry_out() -> None:
@@ -71,7 +79,17 @@ class Outbox:
             except HilumError as error:
                 on_problem(error)
 
-        self._waiting.send_nowait(carry_out)
+        self._add(carry_out)
+
+    def _add(self, operation: Send) -> None:
+        try:
+            self._waiting.send_nowait(operation)
+        except trio.WouldBlock:
+            raise HilumError(
+                f"{MAX_WAITING:,} operations wait to be sent to the server.",
+                code=E_BUSY,
+                hint="Wait for the results of earlier operations.",
+            ) from None
 
     async def drain(self) -> None:
         """Wait until all operations so far have been carried out."""
@@ -80,5 +98,5 @@ class Outbox:
         async def note_done() -> None:
             done.set()
 
-        self._waiting.send_nowait(note_done)
+        await self._waiting.send(note_done)
         await done.wait()

@@ -22,6 +22,9 @@ PHRASES: tuple[tuple[str, str], ...] = (
         "A session in {folder} ended because of an error ({error}).",
     ),
     ("a_terminal_has_the_session_open_and", "A terminal has the session open and shares it."),
+    ("a_terminal_shares_this_conversation_alone", "A terminal shares this conversation alone."),
+    ("copy_it_there", "Copy it there."),
+    ("go_back_there_or_restore_only_the", "Go back there, or restore only the files here."),
     ("a_user_rule_denies_it", "A user rule denies it: {rule} ({source})."),
     (
         "a_user_rule_may_deny_it_run",
@@ -183,6 +186,10 @@ PHRASES: tuple[tuple[str, str], ...] = (
     ),
     ("do_without_this_host_if_it_is", "Do without this host; if it is needed, tell the user."),
     ("do_without_this_tool", "Do without this tool."),
+    (
+        "does_not_accept_images",
+        "{model} does not accept images; it reads only that an image was sent.",
+    ),
     ("does_not_name_its_host_plainly", "{address} does not name its host plainly."),
     ("does_the_whole_task_with_all_tools", "Does the whole task, with all tools."),
     ("ends_processes_by_name", "ends processes by name ({names})"),
@@ -427,6 +434,10 @@ PHRASES: tuple[tuple[str, str], ...] = (
     ),
     ("may_run_something_that_cannot_be_read", "may run something that cannot be read ({names})"),
     ("may_send_secrets_over_the_network", "may send secrets over the network: {names}"),
+    (
+        "memory_asking_what_to_remember",
+        "memory: asking {model} what to remember of this run (setting longterm.write)",
+    ),
     ("mode", "mode: {mode}"),
     ("mode_approval_policy", "mode: {mode}, approval policy: {policy} ({meaning?})"),
     ("mode_model", "mode: {mode}, model: {model}"),
@@ -448,6 +459,7 @@ PHRASES: tuple[tuple[str, str], ...] = (
     ("no_files_have_been_changed_since_then", "No files have been changed since then."),
     ("no_prompt_follows_event", "No prompt follows event {n}."),
     ("no_reason_given", "no reason given"),
+    ("no_reason_given_2", "no reason given."),
     ("no_rule_can_describe_this_call", "No rule can describe this call."),
     (
         "no_sandbox_confines_it_and_you_allow",
@@ -492,6 +504,12 @@ PHRASES: tuple[tuple[str, str], ...] = (
     ("publishes_to_a_registry", "publishes to a registry ({names})"),
     ("raise_answer_timeout_or_choose_a_faster", "Raise answer_timeout, or choose a faster model."),
     ("raise_the_setting_timeout_to_give_it", "Raise the setting `timeout` to give it more time."),
+    ("ran_on_the_page_did_not_start", "{user} ran `{command}` on the page; it did not start."),
+    (
+        "ran_on_the_page_ended_with_status",
+        "{user} ran `{command}` on the page; it ended with status {status}.",
+    ),
+    ("ran_on_the_page_was_stopped", "{user} ran `{command}` on the page; it was stopped."),
     (
         "read_the_newer_events_look_at_it",
         "Read the newer events, look at it again, and then decide.",
@@ -568,6 +586,11 @@ PHRASES: tuple[tuple[str, str], ...] = (
         "the_agent_wants_to_change_rules_that",
         "The agent wants to change rules that are enforced: {files}.",
     ),
+    (
+        "the_agent_will_not_read_the_oldest",
+        "The agent will not read the oldest {outputs}: together, the commands since your last prompt"
+        " wrote more than {n} characters.",
+    ),
     ("the_alias_cannot_be_read", "the alias `{name}` cannot be read"),
     (
         "the_alias_has_words_that_are_known",
@@ -601,6 +624,10 @@ PHRASES: tuple[tuple[str, str], ...] = (
     (
         "the_certificates_for_checking_cannot_be_loaded",
         "The certificates for checking {host} cannot be loaded: {error}.",
+    ),
+    (
+        "the_change_is_not_shown_here_because",
+        "The change is not shown here, because it contains a secret.",
     ),
     (
         "the_command_combines_a_line_continuation_with",
@@ -652,6 +679,7 @@ PHRASES: tuple[tuple[str, str], ...] = (
     ("the_file_is_larger_than_bytes", "The file is larger than {n} bytes."),
     ("the_folder_in_which_git_runs_is", "the folder in which Git runs is unknown"),
     ("the_folder_no_longer_exists", "The folder {path} no longer exists."),
+    ("the_folder_was_replaced_by_a_link", "The folder {path} was replaced by a link."),
     (
         "the_folder_that_it_changes_to_is",
         "The folder that it changes to is known only at run time.",
@@ -771,6 +799,7 @@ PHRASES: tuple[tuple[str, str], ...] = (
     ("the_session_has_not_changed_this_file", "The session has not changed this file."),
     ("the_session_has_only_events", "The session has only {n} events."),
     ("the_session_has_only_events_not", "The session has only {n} events, not {m}."),
+    ("the_session_is_being_closed", "The session is being closed."),
     ("the_session_is_being_served_already", "The session is being served already."),
     ("the_session_is_read_only_and_can", "The session is read-only, and {tool} can {risk}."),
     ("the_stream_cannot_be_read", "The stream cannot be read: {why}."),

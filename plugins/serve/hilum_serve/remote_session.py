@@ -19,7 +19,12 @@ from hilum_view import Approval, SessionView
 from hilum_serve.mirror import Mirror, MirrorReader
 from hilum_serve.outbox import Outbox, PendingOperation
 from hilum_serve.remote_run import RemoteRun
-from hilum_serve.session_state import BackgroundState, SessionState, ShellLineState
+from hilum_serve.session_state import (
+    BackgroundOutput,
+    BackgroundState,
+    SessionState,
+    ShellLineState,
+)
 
 if TYPE_CHECKING:
     from hilum_serve.remote_server import RemoteServer
@@ -85,6 +90,8 @@ class RemoteSession:
         self.problems: list[HilumError] = []
         self.on_problem: Callable[[HilumError], None] = self.problems.append
         self._mode = state.mode
+        # What the server has confirmed of the three, for when it refuses a change.
+        self._confirmed = (state.mode, state.model, state.approve)
         self._mirror = Mirror(SessionInfo(id=state.id, workspace=state.workspace))
         self.journal = RemoteJournal(self._mirror)
         self._outbox = Outbox()
@@ -152,6 +159,12 @@ class RemoteSession:
             self._mode = event.mode or self._mode
             self.model = event.model or self.model
             self.approve = event.approve or self.approve
+            mode, model, approve = self._confirmed
+            self._confirmed = (
+                event.mode or mode,
+                event.model or model,
+                event.approve or approve,
+            )
         return self._mirror.add_event(event)
 
     # --- operations -------------------------------------------------------------------------------
@@ -181,16 +194,28 @@ class RemoteSession:
         """Carry out an operation after those before it; it is carried out even if nobody waits."""
         if self._mirror.error is not None:
             raise self._mirror.error
-        return self._outbox.submit(partial(self._call, method, path, body, query or {}))
+        # What counts is what the caller has seen now, not what arrives before it is sent.
+        seen = self._mirror.last
+        return self._outbox.submit(partial(self._call, method, path, body, query or {}, seen))
 
     def _send_later(self, method: str, path: str, body: Any = None, **query: Any) -> None:
+        """Carry out an operation without waiting for the result; report a refusal."""
+        self._send_and_handle(self._report_problem, method, path, body, **query)
+
+    def _send_and_handle(
+        self,
+        on_problem: Callable[[HilumError], None],
+        method: str,
+        path: str,
+        body: Any = None,
+        **query: Any,
+    ) -> None:
         """Carry out an operation without waiting for the result."""
         if self._mirror.error is not None:
             raise self._mirror.error
-        # What counts is what the caller has seen now, not what arrives before it is sent.
         seen = self._mirror.last
         send = partial(self._call, method, path, body, query, seen)
-        self._outbox.send_later(send, self._report_problem)
+        self._outbox.send_later(send, on_problem)
 
     def _report_problem(self, error: HilumError) -> None:
         # Read only now, because a program may set it after it has sent an operation.
@@ -207,8 +232,6 @@ class RemoteSession:
         server = self.kernel
         changes = method != "GET"
         url = self._path + path
-        if changes and seen is None:
-            seen = self._mirror.last
         # A decision that is refused because something has changed (E_STALE) is not sent again: the
         # program has not seen what it would then decide on.
         result, last = await server.call(method, url, body, query, seen=seen)
@@ -323,6 +346,11 @@ class RemoteSession:
         found = await self.request("GET", "/background")
         return msgspec.convert(found["commands"], list[BackgroundState])
 
+    async def read_background_output(self, command: str) -> BackgroundOutput:
+        """Return a whole background command and the end of its output."""
+        found = await self.request("GET", f"/background/{quote(command, safe='')}/output")
+        return msgspec.convert(found, BackgroundOutput)
+
     async def stop_background(self, command: str) -> None:
         """Stop a command that runs in the background, with all its child processes."""
         await self.request("POST", f"/background/{quote(command, safe='')}/stop")
@@ -386,11 +414,16 @@ class RemoteSession:
         wanted = {"mode": mode, "model": model, "approve": approve}
         body = {name: value for name, value in wanted.items() if value is not None}
         if body:
-            self._send_later("PATCH", "", body)
+            self._send_and_handle(self._take_back_settings, "PATCH", "", body)
             # The caller sees the choice at once; the server's event confirms it.
             self._mode = mode or self._mode
             self.model = model or self.model
             self.approve = approve or self.approve
+
+    def _take_back_settings(self, error: HilumError) -> None:
+        """Return to the settings that the server has confirmed, and report the refusal."""
+        self._mode, self.model, self.approve = self._confirmed
+        self._report_problem(error)
 
     def revoke(self, scope: str) -> bool:
         """Revoke a lasting approval, and return whether there was one; see ``Session.revoke``."""

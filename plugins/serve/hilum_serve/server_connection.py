@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -21,6 +21,8 @@ SILENCE_SECONDS = 25.0
 """Seconds without anything on the event stream after which the client connects again."""
 RETRY_SECONDS = 60.0
 """Seconds for which the client tries to reach a server that does not answer."""
+REFUSED_SECONDS = 10.0
+"""Seconds after which a stream that the server refuses again and again is given up."""
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 3.0
 _LOST = (httpx.TransportError, httpx.StreamError)
@@ -157,17 +159,25 @@ class ServerConnection:
             handle: Function that is called with each element, and returns whether to read on.
         """
         pause = FIRST_PAUSE
+        refused_since: float | None = None
         while not mirror.closed:
             before = mirror.last
+            refusal: HilumError | None = None
             with suppress(*_LOST):
-                await self.stream(path, mirror, handle)
+                refusal = await self.stream(path, mirror, handle)
+            if refusal is None:
+                refused_since = None
+            else:
+                refused_since = refused_since or trio.current_time()
+                if trio.current_time() - refused_since > REFUSED_SECONDS:
+                    mirror.close(refusal)
             pause = FIRST_PAUSE if mirror.last > before else min(pause * 2, LONGEST_PAUSE)
             if not mirror.closed:
                 await trio.sleep(pause)
 
     async def stream(
         self, path: str, mirror: Mirror, handle: Callable[[dict[str, Any]], bool]
-    ) -> None:
+    ) -> HilumError | None:
         """Read a session's event stream from where a mirror ends, until it ends.
 
         If the server refuses the stream for good, the mirror is closed with the error.
@@ -176,6 +186,9 @@ class ServerConnection:
             path: The path of the session.
             mirror: The mirror.
             handle: Function that is called with each element, and returns whether to continue.
+
+        Returns:
+            Why the server refused the stream; None if it did not, or for good.
         """
         query: dict[str, str | int] = {"after": mirror.last, "vocabulary": "events"}
         timeout = httpx.Timeout(SILENCE_SECONDS)
@@ -184,15 +197,30 @@ class ServerConnection:
         with trio.CancelScope() as scope:
             async with request as response:
                 if not response.is_success:
-                    content = await response.aread()
-                    if response.status_code in _GONE:
-                        mirror.close(read_error(response.status_code, content))
-                    return
-                async for line in response.aiter_lines():
-                    if scope.cancel_called or not line.startswith("data:"):
+                    error = read_error(response.status_code, await response.aread())
+                    if response.status_code not in _GONE:
+                        return error
+                    mirror.close(error)
+                    return None
+                async for line in _read_lines(response):
+                    if scope.cancel_called or not line.startswith(b"data:"):
                         continue
                     if not handle(msgspec.json.decode(line[5:])):
                         scope.cancel()
+        return None
+
+
+async def _read_lines(response: httpx.Response) -> AsyncIterator[bytes]:
+    """Yield the lines of an event stream.
+
+    ``Response.aiter_lines`` would also split at characters such as U+2028, which JSON contains
+    unescaped.
+    """
+    rest = b""
+    async for chunk in response.aiter_bytes():
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            yield line
 
 
 def read_error(status: int, content: bytes) -> HilumError:

@@ -288,6 +288,18 @@ class BackgroundState(msgspec.Struct, frozen=True, kw_only=True):
     began: float
 
 
+class BackgroundOutput(msgspec.Struct, frozen=True):
+    """What a background command is and has written.
+
+    Attributes:
+        command: The whole command.
+        output: The end of its output, of both streams.
+    """
+
+    command: str
+    output: str
+
+
 class SessionState(msgspec.Struct, frozen=True, kw_only=True):
     """The state of an open session.
 

@@ -18,8 +18,11 @@ from hilum_serve.settings import ServeSettings
 if TYPE_CHECKING:
     from hilum_serve.server import RunningServer
 
-STOP_SECONDS = 3.0
-"""Seconds that ``/share stop`` waits for the end of the server."""
+STOP_SECONDS = 0.3
+"""Seconds that ``/share stop`` waits for the end of the server.
+
+The server gives open requests half a second, and this may be one of them.
+"""
 _USAGE = "Enter /share to open this conversation in the browser, or /share stop to end that."
 _MEANING = (
     "Everyone who has the address can do everything in this conversation that you can. The address"

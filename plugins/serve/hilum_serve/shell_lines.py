@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import attrs
 import trio
-from hilum import Session
+from hilum import Session, StoreError
 from hilum.errors import E_BUSY, E_UNKNOWN
 from hilum.hooks import PLUGIN_EXCEPTIONS, describe_error
-from hilum.shell_lines import ShellLine, forget_oldest, run_shell_line
+from hilum.shell_lines import ShellLine, attach_output, run_shell_line
 
 from hilum_serve.problems import Problem
 
@@ -19,6 +20,8 @@ MAX_RUNNING = 5
 """Maximum number of shell lines of a session that run at the same time."""
 SHOW_SECONDS = 0.1
 """Minimum number of seconds between two updates of the output that readers see."""
+MAX_NOTED = 200
+"""Number of characters of a command that the log has."""
 
 
 @attrs.define(eq=False)
@@ -67,6 +70,11 @@ class ShellLines:
 
     def list_all(self) -> list[HostedLine]:
         """Return the lines that run or that the agent has not read, oldest first."""
+        unread = self._session.unread_outputs
+        lines = self._lines.values()
+        self._lines = {
+            each.id: each for each in lines if not each.ended.is_set() or each.id in unread
+        }
         return list(self._lines.values())
 
     def _list_running(self) -> list[HostedLine]:
@@ -78,7 +86,9 @@ class ShellLines:
         Raises:
             Problem: Too many run already, or the session is being closed (409).
         """
-        if self._nursery is None or len(self._list_running()) >= MAX_RUNNING:
+        if self._nursery is None or self._nursery.cancel_scope.cancel_called:
+            raise Problem(409, E_BUSY, "The session is being closed.", "Try again in a moment.")
+        if len(self._list_running()) >= MAX_RUNNING:
             raise Problem(
                 409,
                 E_BUSY,
@@ -116,9 +126,29 @@ class ShellLines:
                     nursery.cancel_scope.cancel()
         finally:
             hosted.seconds = time.time() - line.began
+            told = attach_output(self._session, hosted.id, line.attached)
             hosted.ended.set()
-            self._forget_oldest()
             self._note_change()
+            self._note_end(hosted, told)
+
+    def _note_end(self, hosted: HostedLine, told: str) -> None:
+        """Write in the log who ran what, so that every face shows it."""
+        line = hosted.line
+        if line.error:
+            outcome = "did not start."
+        elif line.stopped:
+            outcome = "was stopped."
+        else:
+            outcome = f"ended with status {line.status}."
+        command = line.command.strip()
+        if len(command) > MAX_NOTED or "\n" in command:
+            command = command.split("\n")[0][:MAX_NOTED] + " …"
+        # A session whose log cannot be written ends in any case.
+        with suppress(StoreError):
+            say = f"{hosted.user} ran `{command}` on the page; it {outcome}"
+            self._session.note("shell_line.ended", say=say, user=hosted.user, status=line.status)
+            if told:
+                self._session.note("shell_line.forgotten", say=told)
 
     async def _run_contained(self, line: ShellLine, changed: Callable[[], None]) -> None:
         """Run a command, and contain errors of plugins, which must not end the session."""
@@ -139,31 +169,3 @@ class ShellLines:
         if hosted.ended.is_set():
             raise Problem(409, E_BUSY, "The command has already ended.")
         hosted.scope.cancel()
-
-    # --- what the agent reads ---------------------------------------------------------------------
-
-    def take_ended(self) -> list[HostedLine]:
-        """Remove and return the lines that have ended, which the agent reads with a prompt."""
-        taken = [each for each in self._lines.values() if each.ended.is_set()]
-        for each in taken:
-            del self._lines[each.id]
-        return taken
-
-    def put_back(self, taken: list[HostedLine]) -> None:
-        """Add lines again, because the prompt that they came with was not sent."""
-        returned = {each.id: each for each in taken}
-        self._lines = {**returned, **self._lines}
-        self._forget_oldest()
-
-    def _forget_oldest(self) -> None:
-        """Remove the oldest lines that have ended if their outputs are too long together."""
-        ended = [each for each in self._lines.values() if each.ended.is_set()]
-        forgotten = forget_oldest([each.line.attached for each in ended])
-        for each in ended[:forgotten]:
-            del self._lines[each.id]
-
-
-def join_attached(taken: list[HostedLine], attached: str) -> str:
-    """Return what comes with a prompt: the users' commands, and the data of the prompt itself."""
-    texts = [each.line.attached for each in taken]
-    return "\n\n".join(filter(None, [*texts, attached]))

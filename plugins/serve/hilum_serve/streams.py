@@ -16,15 +16,15 @@ from typing import Annotated, Literal
 import msgspec
 import trio
 from hilum import HilumError
-from hilum.errors import E_BAD_ARGS
+from hilum.errors import E_BAD_ARGS, E_FAILED
 from hilum.hooks import unwrap_group
-from starlette.datastructures import QueryParams
 from starlette.types import Receive, Scope, Send
 
 from hilum_serve.feed import Element, encode_text, join_elements
 from hilum_serve.http_server import FRAME, find_facts
 from hilum_serve.hub import HostedSession, Hub, is_session_id, unknown_session
 from hilum_serve.problems import E_METHOD, E_RATE, E_RIGHTS, Problem, find_status, make_reply
+from hilum_serve.queries import read_query
 from hilum_serve.tokens import Tokens
 from hilum_serve.users import User
 from hilum_serve.vocabularies import VOCABULARIES, Vocabulary
@@ -43,6 +43,7 @@ MAX_REMEMBERED = 1_000
 MAX_AFTER = 2**53 - 1
 SendFrame = Callable[[bytes], Awaitable[None]]
 SendElements = Callable[[list[Element]], Awaitable[None]]
+_QUERY_HINT = f"after is a whole number; vocabulary is one of {', '.join(VOCABULARIES)}."
 SOCKET = "/api/sessions/{session}/socket"
 STREAM = "/api/sessions/{session}/stream"
 CLOSE_CODES = {
@@ -103,11 +104,6 @@ class Phases:
         event = self._events[phase]
         self._events[phase] = trio.Event()
         event.set()
-
-    def wake_all(self) -> None:
-        """Wake all groups at once, because streams end."""
-        for phase in range(PHASES):
-            self.wake(phase)
 
     def find_event(self, phase: int) -> trio.Event:
         """Return the event that is set when a group is woken the next time."""
@@ -203,7 +199,7 @@ class Streams:
             raise unknown_session()
         is_accepted = False
         try:
-            query = _read_query(scope)
+            query = read_query(scope, StreamQuery, _QUERY_HINT)
             await receive()  # websocket.connect
             async with self._open(scope, user, path["session"], query) as (reader, hosted):
                 await send({"type": "websocket.accept"})
@@ -272,7 +268,7 @@ class Streams:
         if scope["method"] != "GET":
             text = "This address takes only GET."
             raise Problem(405, E_METHOD, text, headers=(("allow", "GET"),))
-        query = _read_query(scope)
+        query = read_query(scope, StreamQuery, _QUERY_HINT)
         query.after = max(query.after, _read_last_id(scope))
         async with self._open(scope, user, path["session"], query) as (reader, hosted):
             headers = [
@@ -322,7 +318,7 @@ class Streams:
         if not user.may("watch"):
             raise Problem(403, E_RIGHTS, "This needs the right 'watch'.")
         if self._is_ending:
-            raise Problem(503, E_RATE, "The server is stopping.", "Connect again in a moment.")
+            raise Problem(503, E_FAILED, "The server is stopping.", "Connect again in a moment.")
         reader = _Reader(user, session, query.vocabulary, self._phases.choose())
         with self._counted(reader):
             async with self._hub.use(session, user) as hosted:
@@ -434,24 +430,6 @@ async def _wait_gone(reader: _Reader, receive: Receive) -> None:
 
 def _bye(why: str) -> str:
     return encode_text({"type": "bye", "why": why})
-
-
-def _read_query(scope: Scope) -> StreamQuery:
-    """Return the query of a stream.
-
-    Raises:
-        Problem: A name is unknown or repeated, or a value has the wrong form (400).
-    """
-    pairs = QueryParams(scope["query_string"]).multi_items()
-    values = dict(pairs)
-    if len(values) != len(pairs):
-        raise Problem(400, E_BAD_ARGS, "A name occurs twice in the query.")
-    try:
-        return msgspec.convert(values, StreamQuery, strict=False)
-    except msgspec.ValidationError as error:
-        known = ", ".join(VOCABULARIES)
-        hint = f"after is a whole number; vocabulary is one of {known}."
-        raise Problem(400, E_BAD_ARGS, f"The query has a mistake: {error}.", hint) from None
 
 
 def _read_last_id(scope: Scope) -> int:

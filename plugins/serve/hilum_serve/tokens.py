@@ -7,14 +7,15 @@ import hmac
 import os
 import secrets
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import attrs
 import msgspec
 from hilum import UsageError
 from hilum.errors import E_BAD_ARGS, E_UNKNOWN
-from hilum.settings import config_folder
+from hilum.settings import alone, config_folder
 
 from hilum_serve.users import RIGHTS, Rights, User
 
@@ -23,7 +24,7 @@ OWNER = "owner"
 """Name of the user with the token of the start."""
 MAX_FILE = 1_000_000
 MAX_ENDED_COOKIES = 10_000
-"""Number of cookies whose logout is remembered; older ones end with the server."""
+"""Number of cookies whose logout is remembered one by one."""
 CODE_SECONDS = 60.0
 """Seconds within which a code that a browser is started with must be used."""
 _NAME = "A name has 1 to 40 letters, digits, dots, hyphens and underscores."
@@ -85,15 +86,22 @@ def read_tokens(path: Path) -> list[StoredToken]:
         )
     try:
         return msgspec.json.decode(data, type=list[StoredToken])
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise _file_error(path, f"has a mistake: {error}") from None
 
 
 def write_tokens(path: Path, tokens: Sequence[StoredToken]) -> None:
     """Replace the file with the named tokens, readable only by the user."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     data = msgspec.json.format(msgspec.json.encode(tokens), indent=2)
     write_private(path, data + b"\n")
+
+
+@contextmanager
+def _lock_folder(path: Path) -> Iterator[None]:
+    """Create the folder of the file, and let no other process change the file in the block."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with alone(path.parent):
+        yield
 
 
 def write_private(path: Path, data: bytes) -> None:
@@ -132,10 +140,6 @@ def add_token(
         UsageError: The name is wrong or taken, or the file cannot be used.
     """
     check_name(name)
-    tokens = read_tokens(path)
-    if any(token.name == name for token in tokens):
-        hint = f"Remove it first: hilum serve token remove {name}"
-        raise UsageError(f"There is a token named {name!r} already.", code=E_BAD_ARGS, hint=hint)
     token = secrets.token_urlsafe(32)
     now = time.time()
     stored = StoredToken(
@@ -146,7 +150,13 @@ def add_token(
         expires=now + seconds if seconds else 0.0,
         created=now,
     )
-    write_tokens(path, [*tokens, stored])
+    with _lock_folder(path):
+        tokens = read_tokens(path)
+        if any(each.name == name for each in tokens):
+            hint = f"Remove it first: hilum serve token remove {name}"
+            text = f"There is a token named {name!r} already."
+            raise UsageError(text, code=E_BAD_ARGS, hint=hint)
+        write_tokens(path, [*tokens, stored])
     return token
 
 
@@ -156,12 +166,13 @@ def remove_token(path: Path, name: str) -> None:
     Raises:
         UsageError: There is no such token.
     """
-    tokens = read_tokens(path)
-    kept = [token for token in tokens if token.name != name]
-    if len(kept) == len(tokens):
-        hint = "hilum serve token list shows all."
-        raise UsageError(f"There is no token named {name!r}.", code=E_UNKNOWN, hint=hint)
-    write_tokens(path, kept)
+    with _lock_folder(path):
+        tokens = read_tokens(path)
+        kept = [token for token in tokens if token.name != name]
+        if len(kept) == len(tokens):
+            hint = "hilum serve token list shows all."
+            raise UsageError(f"There is no token named {name!r}.", code=E_UNKNOWN, hint=hint)
+        write_tokens(path, kept)
 
 
 def check_name(name: str) -> None:
@@ -187,9 +198,9 @@ class _Known:
 class Tokens:
     """The tokens that a running server accepts.
 
-    A browser gets a secret of its own in a cookie in exchange for its token. The secret is derived
-    from a random number, the token's hash and a key of this start, so that the cookie reveals no token and ends with
-    the server.
+    A browser gets a secret of its own in a cookie in exchange for its token. The secret has a number
+    and is derived from the token's hash and a key of this start, so that the cookie reveals no token
+    and ends with the server.
 
     Args:
         path: The file with the named tokens; None for none.
@@ -213,7 +224,9 @@ class Tokens:
         self._named: list[_Known] = []
         self._stamp: tuple[int, ...] = ()
         self._codes: dict[str, float] = {}
-        self._ended_cookies: dict[str, None] = {}
+        self._cookies = 0
+        self._ended_cookies: set[int] = set()
+        self._first_cookie = 1
         self.reload()
 
     def reload(self) -> bool:
@@ -237,11 +250,6 @@ class Tokens:
         ]
         return True
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is no named token."""
-        return not self._named
-
     def find_user(self, token: str) -> User | None:
         """Return the user of a token; ``None`` if it is wrong or expired."""
         return self._find(hash_token(token), lambda known: known.hash)
@@ -262,17 +270,24 @@ class Tokens:
     def find_cookie_user(self, secret: str) -> User | None:
         """Return the user of a cookie's secret; ``None`` if it is wrong, ended or expired."""
         identity, _, proof = secret.partition(".")
-        if identity in self._ended_cookies:
+        user = self._find(proof, lambda known: self._make_proof(known, identity))
+        if user is None:
             return None
-        return self._find(proof, lambda known: self._make_proof(known, identity))
+        number = _read_cookie_number(secret)
+        if number < self._first_cookie or number in self._ended_cookies:
+            return None
+        return user
 
     def end_cookie(self, secret: str) -> None:
         """Refuse a cookie's secret from now on, because its user has logged out."""
         if self.find_cookie_user(secret) is None:
             return
-        self._ended_cookies[secret.partition(".")[0]] = None
+        self._ended_cookies.add(_read_cookie_number(secret))
         while len(self._ended_cookies) > MAX_ENDED_COOKIES:
-            del self._ended_cookies[next(iter(self._ended_cookies))]
+            # All older cookies end with this one, so that no cookie becomes valid again.
+            oldest = min(self._ended_cookies)
+            self._ended_cookies.discard(oldest)
+            self._first_cookie = oldest + 1
 
     def find_named(self, name: str) -> User | None:
         """Return the user with a name, whom a reverse proxy has authenticated."""
@@ -283,7 +298,8 @@ class Tokens:
 
     def make_cookie(self, user: User) -> str:
         """Return a new secret for the cookie of a user, which ends with the server or a logout."""
-        identity = secrets.token_hex(16)
+        self._cookies += 1
+        identity = f"{self._cookies}-{secrets.token_hex(16)}"
         for known in self._all():
             if known.user.token == user.token:
                 return f"{identity}.{self._make_proof(known, identity)}"
@@ -320,6 +336,11 @@ def _know(token: StoredToken) -> _Known:
         token=token.hash[:16],
     )
     return _Known(token.hash, user, token.expires)
+
+
+def _read_cookie_number(secret: str) -> int:
+    """Return the number of a cookie whose secret this server made."""
+    return int(secret.partition("-")[0])
 
 
 def _make_owner() -> User:

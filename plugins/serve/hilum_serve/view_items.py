@@ -55,8 +55,8 @@ def describe_entry(entry: AnyEntry, output: int = 0) -> dict[str, Any]:
 def _find_phrases(entry: Notice | Outcome) -> dict[str, Any]:
     """Return hilum's sentences in the texts of an entry, by field; see ``phrases``."""
     if isinstance(entry, Notice):
-        # What a plugin says, and the reason of a user, are not hilum's own.
-        texts = {} if entry.about == "said" else {"text": entry.text, "hint": entry.hint}
+        # What a plugin says is hilum's own only if it is one of hilum's sentences.
+        texts = {"text": entry.text, "hint": entry.hint}
     else:
         end = entry.end
         texts = {"error": end.error, "hint": end.hint, "left": end.left, "done": end.done}

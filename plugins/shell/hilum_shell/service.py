@@ -11,7 +11,7 @@ import attrs
 import trio
 from hilum import HilumError, Process
 
-from hilum_shell.output import OutputBuffer, Spool
+from hilum_shell.output import OutputBuffer, Spool, strip_escapes
 
 CHUNK_BYTES = 65536
 State = Literal["running", "exited", "stopped", "lost"]
@@ -141,6 +141,16 @@ class Service:
 
             nursery.start_soon(wait, self.exited)
             nursery.start_soon(wait, self.move_requested)
+
+    def read_output_end(self, limit: int) -> str:
+        """Return the end of the output so far, of both streams, without escape sequences.
+
+        Args:
+            limit: Maximum number of bytes.
+        """
+        data = self.spool.read(max(self.spool.start, self.spool.end - limit))
+        # The first character may have been cut.
+        return strip_escapes(data.decode(errors="ignore"))
 
     async def stop(self, reason: str, grace: float) -> None:
         """End the command with all its child processes, and wait until none is left.

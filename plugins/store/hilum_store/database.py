@@ -142,6 +142,7 @@ class Database:
         """Open another connection without writing anything."""
         # mode=rw: SQLite must never create the file, because it would have the wrong permissions.
         connection = self._connect("rw", LOCK_TIMEOUT)
+        connection.text_factory = decode_text
         try:
             connection.execute(f"PRAGMA synchronous = {self._synchronous}")
             connection.execute("PRAGMA wal_autocheckpoint = 0")  # see checkpoint.py
@@ -354,7 +355,8 @@ def read_events(
         limit: Maximum number of events.
 
     Raises:
-        StoreError: An event is damaged or missing; the message identifies the event.
+        StoreError: An event is damaged or missing, also at the end; the message identifies the
+            event.
     """
     first = number << SEQ_BITS
     rows = connection.execute(
@@ -379,6 +381,8 @@ def read_events(
                     " delete it."
                 ),
             ) from None
+    if len(rows) < limit:
+        check_end(connection, path, session, number)
     return events
 
 
@@ -404,6 +408,78 @@ def read_raw_events(
     return [(key & SEQ_MASK, data if isinstance(data, bytes) else b"") for key, data in rows]
 
 
-def session_info(row: tuple[object, ...]) -> SessionInfo:
-    """Create a session's description from a row of ``FIELDS``."""
-    return msgspec.convert(dict(zip(SessionInfo.__struct_fields__, row, strict=True)), SessionInfo)
+def check_end(connection: sqlite3.Connection, path: Path, session: str, number: int) -> None:
+    """Check that a session still has its last events.
+
+    Each append writes the events and their number in one transaction, so the two are equal even
+    after a crash.
+
+    Args:
+        connection: A connection that belongs to this thread.
+        path: The file, for messages.
+        session: The session's id, for messages.
+        number: The session's number.
+
+    Raises:
+        StoreError: Events are missing at the end.
+    """
+    first = number << SEQ_BITS
+    # A single statement sees one state of the file, although other processes may be writing.
+    row = connection.execute(
+        "SELECT events, (SELECT max(key) FROM events WHERE key > ? AND key <= ?)"
+        " FROM sessions WHERE number = ?",
+        (first, first | SEQ_MASK, number),
+    ).fetchone()
+    if row is None:  # the session was deleted in the meantime
+        return
+    count, key = row
+    last = (key or 0) & SEQ_MASK
+    if not isinstance(count, int) or last >= count:
+        return
+    if last:
+        hint = (
+            f"Other sessions are not affected; fork this session up to event {last}, or delete it."
+        )
+    else:
+        hint = "Other sessions are not affected; delete this session."
+    raise StoreError(
+        f"Session {session} in {path} is damaged: of its {count} events, those after event {last}"
+        " are missing.",
+        hint=hint,
+    )
+
+
+def session_info(row: tuple[object, ...]) -> tuple[SessionInfo, tuple[str, ...]]:
+    """Create a session's description from a row of ``FIELDS``.
+
+    Returns:
+        The description, and the names of the damaged fields. These have their default values, and
+        the title names them.
+    """
+    try:
+        # This is much faster than field by field, and nearly always enough.
+        whole = dict(zip(SessionInfo.__struct_fields__, row, strict=True))
+        return msgspec.convert(whole, SessionInfo), ()
+    except msgspec.ValidationError:
+        pass
+    values: dict[str, object] = {"id": "(damaged)", "workspace": ""}
+    damaged = []
+    for field, value in zip(msgspec.structs.fields(SessionInfo), row, strict=True):
+        try:
+            values[field.name] = msgspec.convert(value, field.type)
+        except msgspec.ValidationError:
+            damaged.append(field.name)
+    if damaged:
+        values["title"] = f"(damaged: {', '.join(damaged)})"
+    return SessionInfo(**values), tuple(damaged)  # type: ignore[arg-type]
+
+
+def decode_text(data: bytes) -> str | bytes:
+    """Return a stored text, or its bytes if they are no text.
+
+    The error that SQLite's module would raise would hide all other rows, too.
+    """
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data

@@ -20,6 +20,7 @@ from hilum_store.database import (
     SEQ_MASK,
     Database,
     Durability,
+    check_end,
     read_events,
     read_raw_events,
     session_info,
@@ -27,6 +28,8 @@ from hilum_store.database import (
 from hilum_store.lease import Lease, remove_stale_leases
 from hilum_store.log import SqliteLog, session_busy_error
 
+# Rules depend on the folder and the kind of a session, so these must not be guessed.
+_ESSENTIAL = ("id", "workspace", "kind")
 MAX_CANDIDATES = 8  # maximum number of sessions listed in the error for an ambiguous name
 
 
@@ -43,14 +46,17 @@ class SessionTable:
         self._checkpointer = Checkpointer(self._database)
         self._logs: set[SqliteLog] = set()
 
-    def find(self, session: str) -> tuple[int, SessionInfo]:
+    def find(self, session: str, *, damaged: bool = False) -> tuple[int, SessionInfo]:
         """Return the number and the description of a session.
 
         Args:
             session: The session's id or an unambiguous prefix of the id.
+            damaged: Whether to return a session even if it is unknown in which folder and as which
+                kind of session it must be opened.
 
         Raises:
-            StoreError: No session matches, or several do (``E_UNKNOWN``).
+            StoreError: No session matches, or several do (``E_UNKNOWN``), or the description is
+                damaged.
         """
         query = f"SELECT number, {FIELDS} FROM sessions WHERE"
         with self._database.side() as side:
@@ -63,14 +69,22 @@ class SessionTable:
                     (session, len(session), session, MAX_CANDIDATES + 1),
                 ).fetchall()
         if len(rows) == 1:
-            return rows[0][0], session_info(rows[0][1:])
+            info, fields = session_info(rows[0][1:])
+            unknown = [field for field in fields if field in _ESSENTIAL]
+            if unknown and not damaged:
+                raise StoreError(
+                    f"Session {info.id} in {self._database.path} is damaged: its"
+                    f" {' and '.join(unknown)} cannot be read.",
+                    hint="Other sessions are not affected; delete this session.",
+                )
+            return rows[0][0], info
         if not rows:
             raise StoreError(
                 f"There is no session {session!r}.",
                 code=errors.E_UNKNOWN,
                 hint="hilum sessions list shows all.",
             )
-        names = ", ".join(row[1] for row in rows[:MAX_CANDIDATES])
+        names = ", ".join(str(row[1]) for row in rows[:MAX_CANDIDATES])
         if len(rows) > MAX_CANDIDATES:
             names += ", …"
         raise StoreError(
@@ -87,7 +101,7 @@ class SessionTable:
         )
         with self._database.side() as side:
             rows = side.execute(query, (spell_folder(workspace),)).fetchall()
-        return [session_info(row) for row in rows]
+        return [session_info(row)[0] for row in rows]
 
     def read(self, session: str, after: int, limit: int) -> builtins.list[AnyEvent]:
         """Return events in a session, whichever process is writing to it."""
@@ -97,7 +111,7 @@ class SessionTable:
 
     def read_raw(self, session: str, after: int, limit: int) -> builtins.list[tuple[int, bytes]]:
         """Return events in a session as they are in the file."""
-        number, _ = self.find(session)
+        number, _ = self.find(session, damaged=True)
         with self._database.side() as side:
             return read_raw_events(side, number, after, limit)
 
@@ -138,6 +152,9 @@ class SessionTable:
             # The description is read again, because it could have changed before the lease was
             # acquired.
             _, info = self.find(info.id)
+            # New events must not take the numbers of lost ones.
+            with self._database.side() as side:
+                check_end(side, self._database.path, info.id, number)
             return self._log(lease, number, holder, info, self._database.last(number))
         except BaseException:
             lease.release()
@@ -145,13 +162,13 @@ class SessionTable:
 
     def rename(self, session: str, title: str) -> None:
         """Set the title of a session."""
-        number, _ = self.find(session)
+        number, _ = self.find(session, damaged=True)
         with self._database.writing() as side:
             side.execute("UPDATE sessions SET title = ? WHERE number = ?", (title, number))
 
     def delete(self, session: str) -> None:
         """Delete a session and its log, including all traces that can be removed cheaply."""
-        number, info = self.find(session)
+        number, info = self.find(session, damaged=True)
         # The lease shows that no process has the session open, and keeps others from opening it.
         lease = self._take(number, info.id)
         try:

@@ -6,6 +6,7 @@ A ``Conversation`` draws nothing. A face reads its attributes and implements ``F
 from __future__ import annotations
 
 import gc
+import os
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -26,10 +27,11 @@ from hilum.events import (
     SteeringQueued,
 )
 from hilum.sharing import JoinedSession
-from hilum.shell_lines import MAX_ATTACHED, ShellLine, forget_oldest, run_shell_line
+from hilum.shell_lines import ShellLine, attach_output, run_shell_line
 from hilum.store import MemoryStore
 from hilum_view import AgentView, Answer, Card, Changes, Notice, Outcome, Prompt, SessionView
 
+from hilum_terminal.approval_rules import inline
 from hilum_terminal.call_descriptions import describe_action
 from hilum_terminal.ended_items import describe_place, is_answered_elsewhere
 from hilum_terminal.face_protocol import FaceProtocol
@@ -151,13 +153,16 @@ class Conversation:
         # Set when the user tries again to open a session; None unless an attempt has failed.
         self._attempt: trio.Event | None = None
         self.images = PromptImages()
-        self._attached: list[str] = []
+        # The session that was open last, whose unread outputs a repair keeps.
+        self._last: Session | None = None
         # The prompts of an earlier process that were given back, and are still in the queue.
         self._unsent: list[LeftPrompt] = []
         # The ids of the prompts and messages that were sent while the agent was working, in order.
         self._sent: list[str] = []
         # The messages that were sent in another terminal.
         self._foreign_texts: set[str] = set()
+        # What a lasting approval of each call that needed approval covers.
+        self._asked_scopes: dict[str, str] = {}
         # The ids of the agents that were open when an earlier process ended.
         self._cut_off_agents: frozenset[str] = frozenset()
         self._opening: trio.CancelScope | None = None
@@ -266,9 +271,9 @@ class Conversation:
 
     async def _work(self, session: Session, start: Start) -> None:
         """Serve an open session until the user leaves."""
-        attached = self._attached if start.repairs else []
+        if start.repairs and self._last is not None:
+            session.unread_outputs.put_back(self._last.unread_outputs.take())
         self._begin(session)
-        self._attached = attached
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
@@ -292,10 +297,11 @@ class Conversation:
         self.view = SessionView()
         self.retry = None
         self.used_context = 0
-        self._attached = []
+        self._last = session
         self._unsent = []
         self._sent = []
         self._foreign_texts = set()
+        self._asked_scopes = {}
         self._cut_off_agents = frozenset()
         self.transcript = self._face.make_transcript(self.view)
         self.transcript.turn_times_from = session.settings(TerminalSettings).turn_times_from
@@ -486,7 +492,7 @@ class Conversation:
         for prompt in self._unsent:
             self.images.restore(prompt.text, prompt.images)
             if prompt.attached:
-                self._attached.append(prompt.attached)
+                session.unread_outputs.add(prompt.run, prompt.attached)
         self._face.give_back([prompt.text for prompt in self._unsent])
 
     def _drop_unsent(self, session: Session) -> None:
@@ -498,9 +504,11 @@ class Conversation:
     def _react(self, item: Event | Delta, changes: Changes) -> None:
         """Track state that the view does not contain, and notify the user."""
         if isinstance(item, ApprovalAnswered) and not self._is_own(item.id):
-            place = describe_place(item.id, self.session)
-            self.transcript.note(_describe_foreign_answer(item, changes, place), "dim")
+            place = describe_place(item.id, self.session, item.user)
+            text = _describe_foreign_answer(item, changes, place)
+            self.transcript.note(text + self._describe_lasting(item), "dim")
         if isinstance(item, ApprovalAsked):
+            self._asked_scopes[item.id] = item.scope or f"all calls of {item.call.name}"
             self._face.call_attention("hilum is waiting for your approval")
         if isinstance(item, Delta) or item.agent != self.view.lead:
             return
@@ -520,6 +528,16 @@ class Conversation:
             case RunEnded():
                 self.retry = None
                 self._end_run(item, changes)
+
+    def _describe_lasting(self, answer: ApprovalAnswered) -> str:
+        """Return what a lasting approval that was given elsewhere covers, and for how long."""
+        if not answer.accepted or answer.remember == "once":
+            return ""
+        scope = inline(self._asked_scopes.get(answer.id, "all calls like this one"))
+        how_long = "until this session ends"
+        if answer.remember == "always":
+            how_long = "in later sessions"
+        return f"\nAlso allowed {how_long}: {scope} (/permissions shows it)"
 
     def _is_own(self, identity: str) -> bool:
         """Return whether a prompt, message or answer was not given elsewhere."""
@@ -644,9 +662,6 @@ class Conversation:
             self._face.show_error(error)
             self._face.give_back([text])
             return
-        attached = "\n\n".join(self._attached)
-        self._attached = []
-        is_sent = False
         try:
             images = await self.images.read(text)
             if images:
@@ -654,17 +669,12 @@ class Conversation:
             if self.images.has_others(text):
                 self.transcript.note(OLD_IMAGE, "warning")
             self._drop_unsent(session)
-            run = await session.prompt(text, attached=attached, images=images)
-            is_sent = True
+            run = await session.prompt(text, images=images)
         except HilumError as error:
             self._show_failure(error)
             # A rejected prompt must not be lost.
             self._face.give_back([text])
             return
-        finally:
-            # The user may also have stopped the prompt before it was sent.
-            if attached and not is_sent:
-                self._attached.insert(0, attached)
         if run.reply is not None:
             self.transcript.write_markdown(run.reply)
 
@@ -826,20 +836,10 @@ class Conversation:
             self.shells.remove(line)
         # If another session has begun, its agent must not read the output of this command.
         if session is self.session:
-            self._attach(line.attached)
+            told = attach_output(session, os.urandom(6).hex(), line.attached)
+            if told:
+                self.transcript.note(told, "dim")
         self.transcript.write_shell_line(line, time.time() - line.began)
-
-    def _attach(self, text: str) -> None:
-        """Keep the output of a command for the agent, and forget the oldest outputs if too many."""
-        self._attached.append(text)
-        forgotten = forget_oldest(self._attached)
-        if forgotten:
-            outputs = "output" if forgotten == 1 else f"{forgotten} outputs"
-            self.transcript.note(
-                f"The agent will not read the oldest {outputs}: together, the commands since your"
-                f" last prompt wrote more than {MAX_ATTACHED:,} characters.",
-                "dim",
-            )
 
 
 def _describe_foreign_answer(answer: ApprovalAnswered, changes: Changes, place: str) -> str:

@@ -19,10 +19,17 @@ def is_answered_elsewhere(identity: str, session: Session | None) -> bool:
     )
 
 
-def describe_place(identity: str, session: Session | None) -> str:
-    """Return where an item was answered, and by whom if that is known."""
+def describe_place(identity: str, session: Session | None, user: str = "") -> str:
+    """Return where an item was answered, and by whom if that is known.
+
+    Args:
+        identity: The item.
+        session: The session; None if it is closed.
+        user: The name in the answer; only pages of a server know names.
+    """
     name = session.answered_on_page.get(identity) if session is not None else None
-    return f"by {name} on the page" if name is not None else "in another terminal"
+    name = name or user
+    return f"by {name} on the page" if name else "in another terminal"
 
 
 def describe_end(

@@ -10,6 +10,7 @@ import trio
 from hilum import Session, UsageError
 from hilum.errors import E_BAD_ARGS
 from hilum.events import ApprovalAnswered, ApprovalAsked
+from hilum.services import StoredApprovals
 
 from hilum_terminal.chat_protocol import Chat, CommandOutput
 from hilum_terminal.slash_arguments import split_words
@@ -104,7 +105,11 @@ async def permissions(chat: Chat, arguments: str) -> None:
     if not arguments:
         chat.say(f"Approval of calls: {chat.session.approve} (/approve changes it)")
         if grants:
-            listed = "\n".join(f"  {grant}" for grant in sorted(grants))
+            stored = await _find_stored(chat.session)
+            listed = "\n".join(
+                f"  {grant}{' (and later, by a rule)' if grant in stored else ''}"
+                for grant in sorted(grants)
+            )
             chat.say(
                 f"Allowed until this conversation ends (/permissions remove revokes it):\n{listed}"
             )
@@ -112,6 +117,14 @@ async def permissions(chat: Chat, arguments: str) -> None:
     if action == "remove" and await _revoke(chat, rule.strip()):
         return
     await run_program(chat, "permissions", arguments)
+
+
+async def _find_stored(session: Session) -> Sequence[str]:
+    """Return the approvals of this session that are also stored as rules."""
+    rules = session.plugin(StoredApprovals)
+    if rules is None:
+        return ()
+    return await trio.to_thread.run_sync(rules.find_stored_approvals, session.grants)
 
 
 async def _revoke(chat: Chat, rule: str) -> bool:

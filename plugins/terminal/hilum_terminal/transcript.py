@@ -256,13 +256,16 @@ class Transcript:
         """Write the rest of an answer that is complete or will not be completed."""
         streamed = "".join(self._pieces)
         is_streaming = self._blocks is not None and self._streamed_answer == answer.id
-        if answer.state == "dropped":
+        final = str(answer.text)
+        if answer.state in ("dropped", "cut_off"):
+            text = streamed if is_streaming else final
             if is_streaming:
                 self._finish_stream()
-                if streamed.strip():
-                    self.note("(cut off here)", "dim")
+            else:
+                self.write_markdown(text)
+            if text.strip():
+                self.note("(cut off here)", "dim")
             return
-        final = str(answer.text)
         if not is_streaming:
             self._write_thought(answer, answer.seconds)
             self.write_markdown(final)

@@ -9,7 +9,7 @@ import msgspec
 from hilum.messages import Usage
 
 from hilum_trace.formatting import make_title
-from hilum_trace.spans import Span, Trace
+from hilum_trace.spans import Span, Trace, Wait
 
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
@@ -17,22 +17,24 @@ _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 def make_json(trace: Trace) -> str:
     """Return the trace as JSON text in ASCII, which no terminal interprets."""
     totals = trace.totals()
+    waits = trace.total_waits()
     data = {
         "session": trace.session,
         "events": trace.events,
         "unknown": trace.unknown,
         "damaged": trace.damaged,
-        "spans": [_describe(trace, span, totals[span.id]) for span in trace.spans],
+        "spans": [_describe(trace, span, totals[span.id], waits[span.id]) for span in trace.spans],
     }
     # JSON does not escape DEL.
     return json.dumps(data, indent=1).replace("\x7f", "\\u007f")
 
 
-def _describe(trace: Trace, span: Span, total: Usage) -> dict[str, Any]:
+def _describe(trace: Trace, span: Span, total: Usage, waits: dict[Wait, float]) -> dict[str, Any]:
     data: dict[str, Any] = msgspec.to_builtins(span)
     data["seconds"] = round(trace.seconds(span), 6)
     data["cached_share"] = span.cached_share
     data["total"] = msgspec.to_builtins(total)
+    data["total_waits"] = waits
     return data
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from hilum.messages import Usage
 from hilum_view import format_cost, format_duration
 
-from hilum_trace.spans import PrefixBreak, Span
+from hilum_trace.spans import PrefixBreak, Span, Wait
 
 _KIND_NAMES = {
     "plugin_model": "model for",
@@ -32,12 +34,20 @@ _WAIT_TEXTS = {
 }
 _MAX_ARGUMENTS = 120
 _WORTH_SHOWING = 0.05  # seconds
+_CONTAINERS = ("session", "agent", "run")
+_WAITED_FOR: dict[Wait, str] = {
+    "model": "for first chunks",
+    "retry": "to retry",
+    "user": "for you",
+    "order": "for other calls",
+}
 # Waits that the span's own line or a line below it shows already.
 _SHOWN_BELOW = {
     "approval": ("user",),
     "question": ("user",),
     "queue": ("queue",),
     "run": ("queue",),
+    "order": ("order",),
 }
 
 
@@ -72,6 +82,15 @@ def describe_usage(usage: Usage) -> str:
     return ", ".join(parts)
 
 
+def _describe_waits(waits: Mapping[Wait, float]) -> str:
+    parts = []
+    for wait, name in _WAITED_FOR.items():
+        seconds = waits.get(wait, 0.0)
+        if seconds >= _WORTH_SHOWING:
+            parts.append(f"{format_seconds(seconds)} {name}")
+    return ", ".join(parts)
+
+
 def _describe_error(span: Span) -> str:
     if not span.message:
         return span.error
@@ -101,12 +120,16 @@ def describe_break(found: PrefixBreak) -> str:
     return text
 
 
-def describe_details(span: Span, usage: Usage) -> list[str]:
+def describe_details(
+    span: Span, usage: Usage, waits: Mapping[Wait, float] | None = None
+) -> list[str]:
     """Return the details of a span besides its name and duration.
 
     Args:
         span: The span.
         usage: The usage to show: that of the span with all its descendants.
+        waits: The waits of the span with all its descendants, to show for what contains turns or
+            calls.
     """
     details = []
     if span.kind == "tool":
@@ -122,6 +145,10 @@ def describe_details(span: Span, usage: Usage) -> list[str]:
     used = describe_usage(usage)
     if used:
         details.append(used)
+    if waits is not None and span.kind in _CONTAINERS:
+        listed = _describe_waits(waits)
+        if listed:
+            details.append(f"waited: {listed}")
     hidden = _SHOWN_BELOW.get(span.kind, ())
     for wait, seconds in span.waits.items():
         if seconds >= 0.001 and wait not in hidden:

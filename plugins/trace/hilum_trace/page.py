@@ -95,6 +95,7 @@ def _describe_session(trace: Trace) -> str:
 def _make_data(trace: Trace) -> str:
     """Return the data of the page as JSON that can be part of a page."""
     totals = trace.totals()
+    waits = trace.total_waits()
     agents = {"": 0, "main": 0}
     names = ["main"]
     rows = []
@@ -102,7 +103,7 @@ def _make_data(trace: Trace) -> str:
         if span.agent not in agents:
             agents[span.agent] = len(names)
             names.append(_cut(span.agent, _MAX_NAME))
-        details = describe_details(span, totals[span.id])
+        details = describe_details(span, totals[span.id], waits[span.id])
         rows.append(_make_row(trace, span, agents[span.agent], details))
     data = {
         "origin": round(trace.root.start * 1000),

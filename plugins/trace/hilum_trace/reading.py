@@ -28,7 +28,9 @@ class _Header(msgspec.Struct):
 _HEADERS: msgspec.json.Decoder[_Header] = msgspec.json.Decoder(_Header)
 
 
-async def read_entries(store: Store, session: str, after: int = 0) -> list[Entry]:
+async def read_entries(
+    store: Store, session: str, after: int = 0, expected: int = 0
+) -> list[Entry]:
     """Read the entries of a log that follow the one numbered ``after``.
 
     Entries that cannot be read, and gaps, become ``UnreadableEvent``. If the file itself cannot be
@@ -38,6 +40,8 @@ async def read_entries(store: Store, session: str, after: int = 0) -> list[Entry
         store: The store.
         session: The complete id of the session.
         after: Number of the last entry that is already known.
+        expected: Number of entries that the log had before. If it has fewer now, its end is missing,
+            and the last entry says so.
 
     Raises:
         StoreError: There is no such session, or a store without raw access cannot read its log.
@@ -60,6 +64,8 @@ async def read_entries(store: Store, session: str, after: int = 0) -> list[Entry
             limit //= 10
             continue
         if not lines:
+            if after < expected:
+                entries.append(UnreadableEvent(after + 1, problem=_describe_gap(after, expected)))
             return entries
         entries += decode_lines(lines, after)
         after = lines[-1][0]
@@ -74,13 +80,15 @@ def decode_lines(lines: Sequence[tuple[int, bytes]], after: int = 0) -> Iterator
     """
     for seq, line in lines:
         if seq > after + 1:
-            last = seq - 1
-            missing = (
-                f"event {last} is" if last == after + 1 else f"events {after + 1} to {last} are"
-            )
-            yield UnreadableEvent(after + 1, problem=f"{missing} missing")
+            yield UnreadableEvent(after + 1, problem=_describe_gap(after, seq - 1))
         yield _decode_line(seq, line)
         after = seq
+
+
+def _describe_gap(after: int, last: int) -> str:
+    if last == after + 1:
+        return f"event {last} is missing"
+    return f"events {after + 1} to {last} are missing"
 
 
 def _decode_line(seq: int, line: bytes) -> Entry:

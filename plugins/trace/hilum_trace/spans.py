@@ -32,6 +32,13 @@ Kind = Literal[
 Wait = Literal["model", "retry", "user", "order", "queue"]
 BreakCause = Literal["run", "compaction", "mode", "model", "provider"]
 
+# The kinds of spans in which something waits, each with what it waits for.
+_WAITS_OF: dict[Kind, tuple[Wait, ...]] = {
+    "model": ("model", "retry"),
+    "approval": ("user",),
+    "question": ("user",),
+    "order": ("order",),
+}
 _QUEUED = "agents.queued"
 _AGENT_EVENTS = (_QUEUED, "agents.status", "agents.result")
 _ASKED = "plan.question_asked"
@@ -200,6 +207,24 @@ class Trace(msgspec.Struct, eq=False):
         for span in reversed(self.spans):
             if span.parent is not None and totals[span.id] != Usage():
                 totals[span.parent] += totals[span.id]
+        return totals
+
+    def total_waits(self) -> list[dict[Wait, float]]:
+        """Return the waits of each span with all its descendants, by the id of the span.
+
+        The waits are sums: where calls or agents wait in parallel, they can be longer than the span.
+        """
+        totals: list[dict[Wait, float]] = [{} for _ in self.spans]
+        for span in reversed(self.spans):
+            own = totals[span.id]
+            # A wait is also in the span around the one that waited; it counts once.
+            for wait in _WAITS_OF.get(span.kind, ()):
+                own[wait] = own.get(wait, 0.0) + span.waits.get(wait, 0.0)
+            if span.parent is None:
+                continue
+            above = totals[span.parent]
+            for wait, seconds in own.items():
+                above[wait] = above.get(wait, 0.0) + seconds
         return totals
 
 
@@ -620,6 +645,7 @@ class SpanFold:
             span.waits["order"] = event.waited
             order = self._add("order", "other calls", span, event.at - event.waited, event)
             self._end(order, event.at)
+            order.waits["order"] = event.waited
         return span
 
     def _call_done(self, event: ev.CallDone) -> Span:

@@ -14,7 +14,7 @@ import trio
 from hilum import StoreError, UsageError, make_redactor
 from hilum.command import Parser, check_folder, check_text
 from hilum.errors import E_BAD_ARGS, E_UNKNOWN
-from hilum.store import MemoryStore, Store, storage_plugins
+from hilum.store import MemoryStore, SessionInfo, Store, storage_plugins
 from hilum_cli.terminal import Out, is_terminal
 
 from hilum_trace.exports import make_json, make_speedscope
@@ -101,15 +101,16 @@ async def _with_store(options: Namespace, out: Out) -> None:
 
 
 async def _show(store: Store, options: Namespace, out: Out) -> None:
-    session = await _find_session(store, options)
+    info = await _find_session(store, options)
     painter = _make_painter()
     if options.follow:
-        await follow(store, session, painter, out)
+        await follow(store, info.id, painter, out)
         return
     # The garbage collector would take a fifth of the time, and finds nothing while a log is read.
     gc.disable()
     try:
-        _show_trace(fold_spans(await read_entries(store, session)), options, painter, out)
+        entries = await read_entries(store, info.id, expected=info.events)
+        _show_trace(fold_spans(entries), options, painter, out)
     finally:
         gc.enable()
 
@@ -127,10 +128,9 @@ def _show_trace(trace: Trace, options: Namespace, painter: Painter, out: Out) ->
         Out(2).say(f"hilum: {line}")
 
 
-async def _find_session(store: Store, options: Namespace) -> str:
+async def _find_session(store: Store, options: Namespace) -> SessionInfo:
     if options.session:
-        info = await store.info(options.session)
-        return info.id
+        return await store.info(options.session)
     folder = check_folder(options.workspace)
     found = await store.list(folder)
     if not found:
@@ -139,7 +139,7 @@ async def _find_session(store: Store, options: Namespace) -> str:
             code=E_UNKNOWN,
             hint="`hilum sessions list --all` shows those of other folders.",
         )
-    return found[0].id
+    return found[0]
 
 
 def _make_painter() -> Painter:

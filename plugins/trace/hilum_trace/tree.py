@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from hilum.messages import Usage
-from hilum_cli.terminal import cut, escape_terminal
+from hilum_cli.terminal import cells, cut, escape_terminal
 
 from hilum_trace.formatting import describe_details, format_seconds, make_title
 from hilum_trace.spans import Span, Trace
@@ -45,7 +44,7 @@ class Painter:
         rest = _one_line(" · ".join(details))
         if self.width:
             title = cut(title, max(self.width - len(start), 10))
-            left = self.width - len(start) - len(title) - 2
+            left = self.width - len(start) - cells(title) - 2
             rest = cut(rest, left) if left >= 8 else ""
         if not self.color:
             return f"{start}{title}  {rest}".rstrip()
@@ -71,6 +70,7 @@ def render_tree(
     """
     children = trace.children()
     totals = trace.totals()
+    waits = trace.total_waits()
     collapsed: set[int] = set()
     if run is None and not complete and len(trace.spans) > MAX_LINES:
         collapsed = _find_collapsed(trace)
@@ -80,7 +80,8 @@ def render_tree(
         span, indent = stack.pop()
         if span.end is not None and span.seconds < _MIN_SECONDS.get(span.kind, 0.0):
             continue
-        yield _render_span(trace, span, totals[span.id], painter, indent)
+        details = describe_details(span, totals[span.id], waits[span.id])
+        yield _render_span(trace, span, details, painter, indent)
         if span.id not in collapsed:
             stack += [(child, indent + 1) for child in reversed(children[span.id])]
     if collapsed:
@@ -94,9 +95,10 @@ def _find_collapsed(trace: Trace) -> set[int]:
     return set(runs[:-1])
 
 
-def _render_span(trace: Trace, span: Span, usage: Usage, painter: Painter, indent: int) -> str:
+def _render_span(
+    trace: Trace, span: Span, details: list[str], painter: Painter, indent: int
+) -> str:
     seconds = format_seconds(trace.seconds(span))
-    details = describe_details(span, usage)
     title = make_title(span)
     if span.end is None and span.kind != "session":
         details.insert(0, "not ended")

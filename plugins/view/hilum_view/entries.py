@@ -24,7 +24,7 @@ from hilum.messages import ToolCall, ToolResult, Usage
 from hilum_view.formatting import count_changes, describe_call, first_line
 from hilum_view.images import ImageFacts
 
-AnswerState = Literal["streaming", "done", "dropped"]
+AnswerState = Literal["streaming", "done", "cut_off", "dropped"]
 CardState = Literal[
     "pending", "waiting_for_approval", "running", "completed", "failed", "interrupted"
 ]
@@ -168,8 +168,8 @@ class Answer(Entry, tag="answer"):
     """A model's answer, both while it is streaming and when it is complete.
 
     Attributes:
-        state: State of the answer. A ``dropped`` answer is not shown, because its request failed or
-            its run ended.
+        state: State of the answer. A ``cut_off`` answer has the text that arrived before its run
+            ended. A ``dropped`` answer is not shown, because no text arrived or its request failed.
         model: The model.
         turn: Number of the model call in the run.
         attempt: Number of the attempt; each new attempt begins with empty texts.

@@ -333,6 +333,15 @@ class SessionView:
             answer.tools[delta.call_id] = delta.tool
         return answer
 
+    def _cut_off_answer(self, event: ev.RunEnded) -> None:
+        """Keep the text of an answer that will not be completed."""
+        answer = self._answers.pop(event.agent, None)
+        if answer is not None:
+            answer.clear()
+            answer.state = "cut_off"
+            answer.text.add(event.unfinished)
+            self._touch(answer)
+
     def _drop_answer(self, agent: str) -> None:
         """Discard an answer that will not be completed."""
         answer = self._answers.pop(agent, None)
@@ -467,6 +476,8 @@ class SessionView:
         waited = actor.queued.pop(event.run, None) is not None
         is_other = waited and event.run != actor.run
         unread = () if is_other else tuple(actor.steering.values())
+        if event.unfinished and not is_other:
+            self._cut_off_answer(event)
         outcome = Outcome(end=event, unread=unread, **self._place(event))
         self._add(outcome)
         # If a waiting run ends without having begun, the agent's current run is unaffected.

@@ -51,6 +51,29 @@ def test_markdown_keeps_results_inside_their_block():
     assert "## User\n\n> Fix\n> it" in text
 
 
+def test_markdown_shows_titles_and_names_as_they_are():
+    """A title with HTML or Markdown is text in the heading."""
+    info = SessionInfo(
+        INFO.id,
+        INFO.workspace,
+        title="<b>x</b> & *a* `b` snake_case _c_ [d](e)",
+        created=0,
+        updated=0,
+    )
+    call = ToolCall("c", "<i>read", "{}")
+    events = [
+        EVENTS[0],
+        ModelAnswered(
+            agent="main", message=AssistantMessage((Text("Hm."), call), "a/<b>_", "calls")
+        ),
+        CallDone(agent="main", result=ToolResult("c", "<i>read", (Text("1"),)), seconds=0.1),
+    ]
+    text = markdown(info, events)
+    assert text.startswith(r"# \<b\>x\</b\> \& \*a\* \`b\` snake_case \_c\_ \[d\](e)" + "\n")
+    assert r"## a/\<b\>\_" in text
+    assert "<summary>&lt;i&gt;read · ok" in text
+
+
 def test_a_table_fits_the_terminal():
     """The title gives way."""
     lines = table([INFO] * 2, [Totals()] * 2, folder=True, width=90).split("\n")

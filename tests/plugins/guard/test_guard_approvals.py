@@ -1,5 +1,6 @@
 """Approvals: bound to what was shown, and kept as a rule where the user wants it for always."""
 
+import json
 import tomllib
 
 import hilum_files
@@ -7,7 +8,7 @@ import hilum_guard
 import hilum_shell
 import pytest
 from hilum import ask, hookimpl
-from hilum.errors import E_DENIED, E_REJECTED
+from hilum.errors import E_BLOCKED, E_DENIED, E_REJECTED
 from hilum.events import ApprovalAsked, PluginEvent
 from hilum.testing import say, use
 
@@ -134,3 +135,155 @@ async def test_a_rejection_reaches_the_model_with_its_reason(bench):
         await run.wait()
     assert kit.results[-1].code == E_REJECTED
     assert "use tox" in kit.results[-1].text
+
+
+CHANGED = "changed after approval was requested"
+
+
+@pytest.mark.parametrize(
+    ("name", "command", "before", "after"),
+    [
+        ("go.sh", "sh go.sh", "echo fine\n", "echo fine\ntouch made\n"),
+        ("go.sh", "sh go.sh", "echo fine\n", "git push --force\n"),
+        ("go.sh", "sh ./go.sh", "echo fine\n", "cat .env\n"),
+        ("go.sh", "sh go.sh", "echo fine\n", "#" * 250_000 + "\ntouch made\n"),
+        ("go.sh", "sh go.sh", "echo fine\n", "if; then ((\ntouch made\n"),
+        ("go.sh", "sh go.sh", "echo fine\n", "sh inner.sh\n"),
+        ("Makefile", "make check", "check:\n\techo fine\n", "check:\n\ttouch made\n"),
+        ("package.json", "npm test", '{"scripts": {"test": "echo fine"}}', None),
+        ("x.py", "python3 x.py", "print(1)\n", "open('made', 'w')\n"),
+        (
+            "Makefile",
+            "make check",
+            "check:\n\techo fine\n",
+            "check:\n\ttouch made\n" + "#" * 250_000,
+        ),
+        ("tool", "./tool", "#!/usr/bin/env python3\n", "#!/usr/bin/env python3\nprint(1)\n"),
+    ],
+)
+@pytest.mark.parametrize("remember", ["once", "session"])
+async def test_an_answer_does_not_cover_what_a_script_contains_later(
+    bench, answered, name, command, before, after, remember
+):
+    """The user approved what the script contained at the question."""
+    if after is None:
+        after = before.replace("echo fine", "touch made")
+    kit = await bench(*PLUGINS, approve="ask_first", files={name: before, "inner.sh": "touch b"})
+    file = kit.workspace / name
+    file.chmod(0o755)
+    result = await answered(
+        kit,
+        "run_terminal_cmd",
+        command=command,
+        remember=remember,
+        meanwhile=lambda: file.write_text(after),
+    )
+    assert result.code == E_DENIED
+    assert CHANGED in result.text
+    assert not (kit.workspace / "made").exists()
+
+
+async def test_an_answer_covers_a_script_that_does_less_now(bench, answered):
+    kit = await bench(*PLUGINS, approve="ask_first", files={"go.sh": "touch made\ntouch more\n"})
+    file = kit.workspace / "go.sh"
+    result = await answered(
+        kit,
+        "run_terminal_cmd",
+        command="sh go.sh",
+        meanwhile=lambda: file.write_text("touch made\n"),
+    )
+    assert result.code == ""
+    assert (kit.workspace / "made").exists()
+
+
+@pytest.mark.parametrize(
+    ("after", "runs"), [("echo fine\n", True), ("git push --force\n", False), ("cat .env\n", False)]
+)
+async def test_edited_arguments_do_not_cover_new_dangers_in_a_script(bench, after, runs):
+    """The user wrote the arguments, but not what the script contains."""
+    kit = await bench(*PLUGINS, approve="ask_first", files={"go.sh": "echo fine\n", ".env": "A=b"})
+    kit.model.next(use("run_terminal_cmd", command="sh go.sh"), say("Then so."))
+    run = await kit.start("x")
+    event = await kit.wait_for(ApprovalAsked)
+    (kit.workspace / "go.sh").write_text(after)
+    kit.session.answer(event.id, True, arguments='{"command": "sh go.sh now && touch made"}')
+    await run.wait()
+    assert (kit.workspace / "made").exists() == runs
+    assert (CHANGED in kit.results[-1].text) != runs
+
+
+DANGERS = ["git push --force", "cat .env", "cat .env && git stash clear"]
+
+
+@pytest.mark.parametrize("danger", DANGERS)
+@pytest.mark.parametrize(
+    ("name", "command", "script"),
+    [("go.sh", "sh go.sh", "{}\n"), ("Makefile", "make check", "check:\n\t{}\n")],
+)
+@pytest.mark.parametrize("remember", ["session", "always"])
+async def test_a_lasting_approval_does_not_cover_later_dangers_in_a_script(
+    bench, answered, asked, danger, name, command, script, remember
+):
+    """Only ordinary content is covered: the dangerous command is asked about, each time."""
+    kit = await bench(*PLUGINS, approve="ask_first", files={".env": "KEY=1"})
+    file = kit.workspace / name
+    file.write_text(script.format("true"))
+    await answered(kit, "run_terminal_cmd", command=command, remember=remember)
+    file.write_text(script.format("touch made"))
+    await kit.call("run_terminal_cmd", command=command)
+    assert len(kit.of(ApprovalAsked)) == 1
+    assert (kit.workspace / "made").exists()
+    file.write_text(script.format(danger))
+    event = await asked(kit, "run_terminal_cmd", command=command)
+    assert event.scope == f"run_terminal_cmd(={danger.split(' && ')[0]})"
+    assert kit.results[-1].code == E_REJECTED
+    await asked(kit, "run_terminal_cmd", command=command)
+
+
+@pytest.mark.parametrize("approve", ["ask_first", "auto"])
+@pytest.mark.parametrize(
+    ("name", "command", "script"),
+    [
+        ("go.sh", "sh go.sh", "cd src\nmkfs.ext4 /dev/sda1\n"),
+        ("go.sh", "sh go.sh", "if; then ((\nrm -rf /\n"),
+        ("go.sh", ". ./go.sh", "x() { :; }\n:(){ :|:& };:\n"),
+        ("Makefile", "make check", "check:\n\trm -rf ~\n"),
+        ("package.json", "npm test", '{"scripts": {"test": "mkfs.ext4 /dev/sda1"}}'),
+    ],
+)
+async def test_a_destructive_command_in_a_script_is_blocked(bench, approve, name, command, script):
+    """Under every policy, and even if a rule allows the command that runs the script."""
+    kit = await bench(*PLUGINS, approve=approve, files={name: script})
+    rules = f'allow = ["run_terminal_cmd(={command})", "run_terminal_cmd"]\n'
+    (kit.folder / "config" / "permissions.toml").write_text(rules)
+    guard = kit.session.plugin(hilum_guard.Guard)
+    # The command is only judged, because a mistake in the guard must not destroy anything.
+    verdict, _ = await guard.judge(
+        kit.session.tools["run_terminal_cmd"], json.dumps({"command": command})
+    )
+    assert (verdict.kind, verdict.code) == ("deny", E_BLOCKED)
+
+
+async def test_the_exact_text_of_a_dangerous_command_may_be_allowed_in_a_script(bench):
+    """The rule is about the dangerous command, not about the script."""
+    kit = await bench(*PLUGINS, approve="auto", files={"go.sh": "git stash clear\n"})
+    rules = kit.folder / "config" / "permissions.toml"
+    rules.write_text('allow = ["run_terminal_cmd(=sh go.sh)"]\n')
+    guard = kit.session.plugin(hilum_guard.Guard)
+    tool = kit.session.tools["run_terminal_cmd"]
+    verdict, _ = await guard.judge(tool, '{"command": "sh go.sh"}')
+    assert verdict.kind == "ask"
+    rules.write_text(
+        'allow = ["run_terminal_cmd(=sh go.sh)", "run_terminal_cmd(=git stash clear)"]\n'
+    )
+    verdict, _ = await guard.judge(tool, '{"command": "sh go.sh"}')
+    assert verdict.kind == "allow"
+
+
+async def test_one_lasting_approval_does_not_cover_another_danger_of_the_line(bench, asked):
+    """The approval of `cat .env` covers neither the other secret nor the line as a whole."""
+    files = {".env": "KEY=1", "key.pem": "", "go.sh": "cat .env\n"}
+    kit = await bench(*PLUGINS, approve="ask_first", files=files)
+    await asked(kit, "run_terminal_cmd", command="cat .env", accept=True, remember="session")
+    await asked(kit, "run_terminal_cmd", command="sh go.sh")
+    await asked(kit, "run_terminal_cmd", command="cat credentials.json; sh go.sh")

@@ -9,7 +9,7 @@ import pytest
 import trio
 from api_calls import open_api
 from cut_connections import open_cut_proxy
-from hilum import ToolError, UsageError, ask, tool
+from hilum import HilumError, ToolError, UsageError, ask, tool
 from hilum.events import (
     ApprovalAsked,
     CallStarted,
@@ -26,7 +26,9 @@ from hilum.events import (
 from hilum.hosts import blocking
 from hilum.messages import UserMessage
 from hilum.testing import ModelProvider, ScriptedModel, pause, plugin, say, use
-from hilum_serve import client
+from hilum_serve import client, server_connection
+from hilum_serve.outbox import MAX_WAITING
+from hilum_serve.settings import ServeSettings
 from hilum_serve.tokens import add_token
 from served import serving
 
@@ -571,6 +573,88 @@ async def test_a_refused_wish_is_reported_later(project, shop):
         await run.wait()
         (problem,) = session.problems
         assert problem.code == "E_BAD_ARGS"
+
+
+async def test_a_refused_policy_is_taken_back(project, tmp_path):
+    tokens = tmp_path / "tokens.json"
+    token = add_token(tokens, "eva", "prompt")
+    async with (
+        serving(project, plugins=("prompt", "store"), tokens_file=tokens) as served,
+        client.connect(served.url, token) as server,
+        server.open_session(project) as session,
+    ):
+        refused = trio.Event()
+        problems = []
+
+        def note(problem):
+            problems.append(problem)
+            refused.set()
+
+        session.on_problem = note
+        session.set(approve="auto")
+        assert session.approve == "auto"
+        await refused.wait()
+        assert [problem.code for problem in problems] == ["E_RIGHTS"]
+        assert session.approve == "ask_first"
+
+
+@pytest.mark.parametrize("text", ["one\u2028two", "one\u2029two", "one\x85two", "one\r\ntwo"])
+async def test_separators_of_unicode_do_not_split_an_event(project, text):
+    async with (
+        serving(project, answers=[f"I read {text}."], plugins=("prompt", "store")) as served,
+        client.connect(served.url, served.token) as server,
+        server.open_session(project) as session,
+    ):
+        ended = await session.run(text)
+        assert ended.text == f"I read {text}."
+
+
+async def test_a_stream_that_is_refused_again_and_again_is_given_up(project, monkeypatch):
+    monkeypatch.setattr(server_connection, "REFUSED_SECONDS", 0.2)
+    settings = ServeSettings(connections_per_user=1)
+    async with (
+        serving(project, plugins=("prompt", "store"), settings=settings) as served,
+        client.connect(served.url, served.token) as server,
+        server.open_session(project),
+    ):
+        with pytest.raises(HilumError) as caught:
+            async with server.open_session(project) as second:
+                await second.run("Go")
+        assert caught.value.code == "E_RATE"
+
+
+async def test_too_many_waiting_operations_are_refused_with_a_code(project):
+    async with (
+        serving(project, plugins=("prompt", "store")) as served,
+        client.connect(served.url, served.token) as server,
+        server.open_session(project) as session,
+    ):
+        for _ in range(MAX_WAITING):
+            session.stop()
+        with pytest.raises(HilumError) as caught:
+            session.stop()
+        assert caught.value.code == "E_BUSY"
+
+
+async def test_a_change_names_what_its_caller_had_seen(project, shop, monkeypatch):
+    """What arrives while it waits for its turn does not count as seen."""
+    numbers = []
+    async with remote(project, ScriptedModel([use("buy", n=1), "Done."]), shop) as session:
+        call = session.kernel.call
+
+        async def note(method, url, body=None, query=None, *, seen=None):
+            if method != "GET":
+                numbers.append((url.rpartition("/")[2], seen))
+            return await call(method, url, body, query, seen=seen)
+
+        monkeypatch.setattr(session.kernel, "call", note)
+        before = session.journal.last
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(session.run, "Buy.")
+            nursery.start_soon(session.request, "POST", "/stop", {})
+        seen = dict(numbers)
+        assert seen["prompts"] == before
+        assert seen["stop"] == before
 
 
 async def test_a_decision_that_is_refused_as_stale_is_not_sent_again(project, shop, monkeypatch):

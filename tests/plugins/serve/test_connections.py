@@ -6,12 +6,13 @@ import logging
 import os
 import struct
 import tracemalloc
+from types import SimpleNamespace
 
 import pytest
 import trio
 import trio.testing
 from hilum.testing import say
-from hilum_serve.http_server import ConnectionFacts, _Connection, make_config
+from hilum_serve.http_server import ConnectionFacts, _Connection, _Places, make_config
 from hilum_serve.settings import ServeSettings
 from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.events import Closed, RawData
@@ -315,3 +316,40 @@ async def test_readers_that_are_behind_keep_little_memory(project):
         # The log has more than 2 MB.
         assert kept < readers * 2_000_000
         assert peak < readers * 2_500_000
+
+
+class FakeStream:
+    """A connection from an address."""
+
+    def __init__(self, peer):
+        self.socket = SimpleNamespace(getpeername=lambda: (peer, 1))
+        self.closed = False
+
+    async def aclose(self):
+        self.closed = True
+        await trio.lowlevel.checkpoint()
+
+
+async def test_a_full_server_drops_the_oldest_unknown_connection_of_the_busiest_address():
+    places = _Places(5)
+    streams = [FakeStream(peer) for peer in ("a", "b", "b", "a", "b")]
+    facts = [ConnectionFacts() for _ in streams]
+    for stream, fact in zip(streams, facts, strict=True):
+        assert await places.take(stream, fact)
+    facts[1].is_known = True
+    # Both addresses have two unknown connections; that of the first one is older.
+    newer = FakeStream("c")
+    assert await places.take(newer, ConnectionFacts())
+    assert [stream.closed for stream in streams] == [True, False, False, False, False]
+    newest = FakeStream("c")
+    assert await places.take(newest, ConnectionFacts(is_known=True))
+    assert [stream.closed for stream in streams] == [True, False, True, False, False]
+    assert newer in places.streams
+    for fact in facts:
+        fact.is_known = True
+    assert await places.take(FakeStream("d"), ConnectionFacts(is_known=True))
+    assert newer.closed
+    # If everybody is known, nobody is dropped.
+    assert not await places.take(FakeStream("d"), ConnectionFacts())
+    places.free(newest)
+    assert await places.take(FakeStream("d"), ConnectionFacts())

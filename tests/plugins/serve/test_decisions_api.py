@@ -349,3 +349,26 @@ async def test_answers_reach_the_owner_of_a_joined_session(project):
         await api.get(f"/runs/{started['run']}", wait=20)
         assert (project / "a.txt").exists()
         assert await read_deciders(api) == [("user", "owner")]
+
+
+async def test_revoking_a_stored_approval_also_removes_its_rule(project):
+    """Otherwise, the same call would still run without asking."""
+    answers = [use("run_terminal_cmd", command="touch a.txt"), "Done."] * 3
+    async with serving(project, answers=answers) as served, open_api(served, project) as api:
+        started = await api.post("/prompts", {"text": "Go."})
+        item = await api.wait_for("approval")
+        await api.post(f"/approvals/{item['id']}", {"accepted": True, "remember": "always"})
+        await api.get(f"/runs/{started['run']}", wait=20)
+        found = await api.wait_until("/grants", lambda found: found["stored"])
+        assert found == {"grants": [item["scope"]], "stored": [item["scope"]]}
+        # Without the rule, the call needs approval again.
+        check(await api.call("DELETE", "/grants", scope=item["scope"], stored=True))
+        assert await api.get("/grants") == {"grants": [], "stored": []}
+        started = await api.post("/prompts", {"text": "Go."})
+        item = await api.wait_for("approval")
+        await api.post(f"/approvals/{item['id']}", {"accepted": True, "remember": "session"})
+        await api.get(f"/runs/{started['run']}", wait=20)
+        # What was allowed only for this session is not stored.
+        assert await api.get("/grants") == {"grants": [item["scope"]], "stored": []}
+        check(await api.call("DELETE", "/grants", scope=item["scope"]))
+        assert (await api.get("/grants"))["grants"] == []

@@ -5,6 +5,7 @@ import json
 import msgspec
 import pytest
 import trio
+from api_calls import refusal
 from hilum import UsageError
 from hilum.testing import say
 from hilum_serve.command import make_parser
@@ -38,7 +39,9 @@ async def log_in(served):
     assert answer.status_code == 303
     cookie = answer.headers["set-cookie"]
     assert answer.headers["referrer-policy"] == "no-referrer"
-    assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= {each.strip() for each in cookie.split(";")}
+    flags = {each.strip() for each in cookie.split(";")}
+    # A browser that is closed stays logged in.
+    assert {"HttpOnly", "SameSite=Strict", "Path=/", "Max-Age=2592000"} <= flags
     assert cookie.startswith(f"hilum-{served.port}=")
     assert served.token not in cookie
     return cookie.partition(";")[0]
@@ -341,6 +344,9 @@ async def test_a_proxy_names_users_with_tokens(project, tmp_path):
         assert unknown.status_code == 403
         foreign = await client.post("/api/sessions", json={}, headers=named)
         assert foreign.status_code == 403
+        # A proxy and this server might read different ones.
+        two = [("host", "hilum.example"), ("x-user", "eva"), ("x-user", "eva")]
+        assert (await client.get("/api/me", headers=two)).status_code == 403
 
 
 @pytest.mark.parametrize(
@@ -378,3 +384,17 @@ def test_a_header_that_clients_set_cannot_name_the_user(name):
 def test_a_header_of_the_proxy_can_name_the_user(name):
     options = make_parser().parse_args(["--proxy-user-header", name])
     assert options.proxy_user_header == name
+
+
+async def test_a_header_that_occurs_twice_is_refused(project):
+    async with serving(project) as served, served.client(None) as client:
+        origin = f"http://{served.address}"
+        bearer = ("authorization", f"Bearer {served.token}")
+        once = await client.get("/api/me", headers=[bearer, ("origin", origin)])
+        assert once.status_code == 200
+        refused = await client.get("/api/me", headers=[bearer, bearer])
+        assert refusal(refused) == (401, "E_TOKEN")
+        refused = await client.get("/api/me", headers=[bearer, *2 * [("origin", origin)]])
+        assert refusal(refused) == (403, "E_ORIGIN")
+        token = f"token={served.token}"
+        assert (await client.get(f"/login?{token}&{token}")).status_code == 401

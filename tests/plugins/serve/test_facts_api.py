@@ -1,5 +1,6 @@
 """Operations that show facts: what happened, what it cost, and what can be chosen."""
 
+import json
 import tomllib
 
 import trio
@@ -7,6 +8,7 @@ from api_calls import check, open_api, refusal
 from hilum import tool
 from hilum.settings import FILE, config_folder
 from hilum.testing import pause, plugin, say, use
+from hilum_serve.api import conversation
 from served import serving
 
 TODOS = [
@@ -116,6 +118,26 @@ async def test_older_entries_and_events_come_in_pages(project):
         while page := (await api.get("/events", after=len(events), limit=7))["events"]:
             events += page
         assert [event["seq"] for event in events] == list(range(1, api.seen + 1))
+
+
+async def test_a_page_of_large_events_has_a_limited_size(project, monkeypatch):
+    monkeypatch.setattr(conversation, "MAX_EVENT_BYTES", 30_000)
+    texts = ["x" * 9_000, "y" * 50_000, "z"]
+    async with (
+        serving(project, answers=["Read."] * len(texts)) as served,
+        open_api(served, project) as api,
+    ):
+        for text in texts:
+            await api.run(text)
+        events = []
+        sizes = []
+        while page := (await api.get("/events", after=len(events), limit=1_000))["events"]:
+            events += page
+            if len(page) > 1:
+                sizes.append(len(json.dumps(page)))
+        assert [event["seq"] for event in events] == list(range(1, api.seen + 1))
+        assert len(sizes) > 2
+        assert max(sizes) < 40_000
 
 
 async def test_a_long_result_is_read_in_parts(project):

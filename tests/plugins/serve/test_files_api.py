@@ -150,3 +150,44 @@ async def test_tricks_with_paths_reveal_nothing(project, tmp_path, path):
             response = await api.client.get(f"/api/sessions/{api.session}{address}")
             assert response.status_code in (400, 404), (address, response.text)
         assert check(await api.client.get("/api/me"))["name"] == "owner"
+
+
+KEY = "sk-ant-" + "api03-" + "a1B2c3D4" * 11
+CERTIFICATE = "-----BEGIN PRIVATE KEY-----\n" + "MIIEvQIBADANBgkqhkiG9w0B\n" * 5 + "-----END"
+CERTIFICATE += " PRIVATE KEY-----\n"
+
+
+async def test_diffs_show_no_withheld_files_and_no_secrets(project):
+    """Neither in what changed nor in what an undo, a redo or a rewind would do."""
+    (project / ".env").write_text("OLD_PASSWORD=hunter2\n")
+    (project / "notes.txt").write_text(f"the key is {KEY}\n")
+    (project / "text.txt").write_text(CERTIFICATE)
+    (project / "old.txt").write_text("shown\n")
+    command = "echo X=1 >> .env; for f in notes text; do echo y >> $f.txt; done; rm old.txt"
+    answers = [use("run_terminal_cmd", command=command), "Done."]
+    async with serving(project, answers=answers) as served, open_api(served, project) as api:
+        await api.post("/prompts", {"text": "Go."})
+        item = await api.wait_for("approval")
+        await api.post(f"/approvals/{item['id']}", {"accepted": True})
+        await api.wait_until("", lambda state: not state["running"])
+        (point,) = (await api.get("/rewind"))["points"]
+        previews = [
+            await api.get("/files/diff"),
+            await api.get("/files/diff", path=".env"),
+            await api.post("/undo/preview", {}),
+            await api.post("/rewind/preview", {"to": point["to"]}),
+            await api.post("/undo", {}),
+            await api.post("/redo/preview"),
+            await api.post("/redo"),
+        ]
+        for preview in previews:
+            for diff in preview["diffs"]:
+                assert "hunter2" not in diff["diff"]
+                assert KEY not in diff["diff"]
+                assert "MIIEvQ" not in diff["diff"]
+        found = {diff["path"]: diff for diff in previews[0]["diffs"]}
+        assert found[".env"]["diff"] == ""
+        assert found[".env"]["note"].startswith("This file is not shown here: ")
+        assert (found[".env"]["added"], found[".env"]["removed"]) == (1, 0)
+        assert found["notes.txt"]["diff"].endswith("\n+y\n")
+        assert found["old.txt"]["diff"].endswith("\n-shown\n")

@@ -149,3 +149,37 @@ async def test_a_working_agent_is_not_rewound(project):
         body = {"to": points[0]["to"], "conversation": True, "files": False}
         response = await api.call("POST", "/rewind", body, seen=(await api.get())["last"])
         assert refusal(response) == (409, "E_BUSY")
+
+
+@pytest.mark.parametrize("operation", ["undo", "redo", "rewind"])
+async def test_of_two_decisions_at_once_the_second_one_is_stale(project, operation):
+    """It would undo what its user has not seen: the run before."""
+    answers = [write("a.txt", "1\n"), "Done.", write("b.txt", "2\n"), "Done."]
+    async with (
+        serving(project, answers=answers) as served,
+        open_api(served, project, approve="auto") as api,
+    ):
+        await api.run("Write.")
+        await api.run("Write.")
+        points = (await api.get("/rewind"))["points"]
+        body = {}
+        if operation == "redo":
+            await api.post("/undo", {})
+            body = None
+        elif operation == "rewind":
+            body = {"to": points[-1]["to"], "conversation": False, "files": True}
+        await api.get()
+        seen = api.seen
+        answered = []
+
+        async def decide():
+            answered.append(await api.call("POST", f"/{operation}", body, seen=seen))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(decide)
+            nursery.start_soon(decide)
+        first, second = sorted(answered, key=lambda response: response.status_code)
+        assert first.status_code == 200
+        assert refusal(second) == (409, "E_STALE")
+        assert (project / "a.txt").exists()
+        assert (project / "b.txt").exists() == (operation == "redo")

@@ -1,6 +1,7 @@
 """Hosted sessions: opened on demand, closed when idle, and independent of each other."""
 
 import shutil
+from contextlib import suppress
 
 import pytest
 import trio
@@ -9,6 +10,7 @@ from hilum import HilumError, hookimpl
 from hilum.testing import plugin, say
 from hilum_serve.feed import Feed
 from hilum_serve.hub import HostedSession
+from hilum_serve.problems import Problem
 from hilum_serve.settings import ServeSettings
 from hilum_view import SessionView
 from served import serving
@@ -196,6 +198,30 @@ async def test_a_folder_that_is_deleted_gives_a_clear_error(project):
             assert [each["id"] for each in listed.json()["sessions"]] == [hosted.id]
 
 
+async def test_a_folder_that_was_replaced_by_a_link_opens_no_other_folder(project, tmp_path):
+    """A token that is limited to the folder must not reach the folder that the link names."""
+    other = tmp_path / "private"
+    other.mkdir()
+    (other / "secret.txt").write_text("nothing for you")
+    async with serving(project) as served, served.client() as client:
+        closed = await served.hub.create(project, served.owner)
+        await served.hub.close(closed.id)
+        hosted = await served.hub.create(project, served.owner)
+        async with hosted.use():
+            project.rename(tmp_path / "moved")
+            project.symlink_to(other)
+            answers = [
+                await client.post("/api/sessions", json={"workspace": str(project)}),
+                await client.get(f"/api/sessions/{closed.id}/entries"),
+                await client.get(f"/api/sessions/{hosted.id}/complete?text=s"),
+            ]
+        for answer in answers:
+            assert answer.status_code == 404
+            assert "replaced by a link" in answer.text
+            assert "private" not in answer.text
+            assert "secret" not in answer.text
+
+
 async def test_sessions_of_other_folders_and_strange_ids_do_not_exist(project, tmp_path):
     other = tmp_path / "other"
     other.mkdir()
@@ -230,3 +256,71 @@ async def test_readers_see_another_branch_without_an_event(project, monkeypatch)
             elements = await socket.read_until(type="state", branch="01234567")
             # Nothing else of the state has changed.
             assert set(elements[-1]) == {"type", "seq", "branch"}
+
+
+async def test_sessions_that_are_being_created_count_as_open(project, monkeypatch):
+    monkeypatch.setattr("hilum_serve.hub.MAX_OPEN", 2)
+    async with serving(project) as served, served.client() as client:
+        statuses = []
+
+        async def create():
+            made = await client.post("/api/sessions", json={"workspace": str(project)})
+            statuses.append(made.status_code)
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(5):
+                nursery.start_soon(create)
+        assert sorted(statuses) == [201, 201, 429, 429, 429]
+
+
+async def test_a_session_that_is_opening_is_closed(project):
+    async with (
+        serving(project) as served,
+        served.client() as client,
+        trio.open_nursery() as nursery,
+    ):
+        hub = served.hub
+        made = await hub.create(hub.workspaces[0], served.owner)
+        await hub.close(made.id)
+        ended = []
+
+        async def use():
+            async with hub.use(made.id, served.owner) as hosted:
+                await hosted.feed.ended.wait()
+                ended.append(hosted)
+
+        nursery.start_soon(use)
+        while made.id not in hub._open:
+            await trio.lowlevel.checkpoint()
+        opening = hub._open[made.id]
+        assert opening.hosted is None
+        closed = await client.post(f"/api/sessions/{made.id}/close", headers={"hilum-seen": "0"})
+        assert closed.status_code == 200
+        assert opening.closed.is_set()
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_stopping_server_closes_new_sessions_and_opens_no_more(project):
+    async with serving(project) as served, trio.open_nursery() as nursery:
+        hub = served.hub
+        made = await hub.create(hub.workspaces[0], served.owner)
+        nursery.start_soon(contain_errors, hub.create, hub.workspaces[0], served.owner)
+        while not hub._new:
+            await trio.lowlevel.checkpoint()
+        (opening,) = hub._new
+        await hub.close_all()
+        assert opening.closed.is_set()
+        assert hub._new == set()
+        assert hub._open == {}
+        with pytest.raises(Problem, match="The server is stopping") as refused:
+            async with hub.use(made.id, served.owner):
+                pass
+        assert refused.value.status == 503
+        with pytest.raises(Problem, match="The server is stopping"):
+            await hub.create(hub.workspaces[0], served.owner)
+
+
+async def contain_errors(function, *arguments):
+    """Call a function whose errors do not matter."""
+    with suppress(HilumError):
+        await function(*arguments)

@@ -51,6 +51,21 @@ async def test_prompts_answers_thinking_arguments_and_results_are_found(project)
         assert (await api.get("/search", q="nowhere"))["hits"] == []
 
 
+def test_upper_and_lower_case_are_the_same_in_all_alphabets():
+    entries = [Prompt(id=0, text="İstanbul, STRASSE, Ωmega, ДОМ and straße")]
+    for query in ("istanbul", "Istanbul", "strasse", "ωMEGA", "дом", "STRAßE"):
+        assert [hit.excerpt for hit in find(entries, query)[0]] == [entries[0].text], query
+
+
+def test_words_that_repeat_a_character_do_not_use_up_the_time_limit():
+    """They need 0.1 seconds; trying each position anew would need 16."""
+    text = "a" * 499_000 + "b"
+    entries = [Prompt(id=number, text=text) for number in range(20)]
+    for query in ("a" * 580 + " b", "a" * 300 + " " + "a" * 299):
+        hits, last = find(entries, query, seconds=5.0)
+        assert (hits, last) == ([], 0)
+
+
 async def test_pages_have_every_hit_once(project):
     answers = [f"Needle {number} needle." for number in range(5)]
     async with serving(project, answers=answers) as served, open_api(served, project) as api:

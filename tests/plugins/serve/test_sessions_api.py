@@ -5,8 +5,9 @@ import json
 import pytest
 import trio
 from api_calls import Api, check, open_api, refusal
-from hilum.testing import say
+from hilum.testing import say, use
 from hilum_serve.exports import MAX_EXPORTS
+from hilum_serve.tokens import add_token
 from served import serving
 
 
@@ -82,6 +83,28 @@ async def test_a_copy_ends_where_it_should(project):
         assert texts == {"whole": ["One.", "Two."], "part": ["One."]}
         response = await api.call("POST", "/fork", {"at": 10_000})
         assert refusal(response) == (404, "E_UNKNOWN")
+
+
+async def test_only_users_who_may_approve_copy_lasting_approvals(project, tmp_path):
+    """A user without that right must not keep approvals that were revoked in the original."""
+    answers = [use("write_file", path="a.txt", content="a"), "Done."]
+    tokens = tmp_path / "tokens.json"
+    by_right = {right: add_token(tokens, right, right) for right in ("prompt", "approve")}
+    async with (
+        serving(project, answers=answers, tokens_file=tokens) as served,
+        open_api(served, project) as api,
+    ):
+        started = await api.post("/prompts", {"text": "Go."})
+        item = await api.wait_for("approval")
+        await api.post(f"/approvals/{item['id']}", {"accepted": True, "remember": "session"})
+        await api.get(f"/runs/{started['run']}", wait=20)
+        found = {}
+        for right, token in by_right.items():
+            async with served.client(token) as client:
+                copy = await Api(client, api.session).post("/fork", {})
+            found[right] = (await Api(api.client, copy["id"]).get("/grants"))["grants"]
+        assert found["prompt"] == []
+        assert found["approve"] == (await api.get("/grants"))["grants"] != []
 
 
 async def test_a_closed_session_is_opened_again_on_demand(project):
@@ -216,3 +239,19 @@ async def test_a_slow_reader_of_an_export_keeps_no_slot(project, monkeypatch):
                     await trio.sleep(0.01)
             second = await api.call("GET", "/export", format="markdown")
             assert await response.aread() == second.content
+
+
+@pytest.mark.parametrize("format", ["markdown", "html", "json"])
+async def test_exports_contain_no_secrets(project, format):
+    """Not even of a log that was written without the guard."""
+    key = "sk-ant-" + "api03-" + "a1B2c3D4" * 11
+    plugins = ("files", "store")
+    async with (
+        serving(project, answers=[f"It is {key}."], plugins=plugins) as served,
+        open_api(served, project) as api,
+    ):
+        await api.run("Which key?")
+        assert key in (await api.call("GET", "/entries")).text
+        exported = await api.call("GET", "/export", format=format)
+        assert "It is " in exported.text
+        assert key not in exported.text

@@ -87,8 +87,30 @@ async def test_a_program_error_ends_only_the_sharing(bench, monkeypatch):
     assert (await b.session.prompt("/share stop")).reply == "This conversation is not shared."
 
 
-async def test_the_shared_page_can_end_the_sharing(bench, monkeypatch):
-    monkeypatch.setattr("hilum_serve.sharing.STOP_SECONDS", 0.2)
+async def test_a_shared_conversation_is_not_copied(bench):
+    """The copy could not be opened through the address of the share."""
+    b = await bench("files", "store", hilum_serve, answers=[say("Hello.")])
+    await b.run("Hi.")
+    reply = (await b.session.prompt("/share")).reply
+    url = next(word for word in reply.split() if word.startswith("http"))
+    base = url.partition("/login")[0]
+    token = url.partition("token=")[2].partition("#")[0]
+    headers = {"authorization": f"Bearer {token}", "hilum-seen": "3"}
+    async with httpx.AsyncClient(headers=headers, timeout=5) as client:
+        path = f"{base}/api/sessions/{b.session.id}"
+        listed = await client.get(f"{path}/rewind")
+        (point,) = listed.json()["points"]
+        newest = {"hilum-seen": listed.headers["hilum-last"]}
+        body = {"to": point["to"], "conversation": True, "files": False}
+        answers = [
+            await client.post(f"{path}/fork", json={}),
+            await client.post(f"{path}/rewind", json=body, headers=newest),
+        ]
+    assert [(each.status_code, each.json()["code"]) for each in answers] == [(409, "E_BUSY")] * 2
+    assert [info.id for info in await b.kernel.store.list()] == [b.session.id]
+
+
+async def test_the_shared_page_can_end_the_sharing(bench):
     b = await bench("store", hilum_serve)
     reply = (await b.session.prompt("/share")).reply
     url = next(word for word in reply.split() if word.startswith("http"))

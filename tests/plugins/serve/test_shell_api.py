@@ -3,8 +3,11 @@
 import pytest
 import trio
 from api_calls import open_api, refusal
-from hilum.testing import use
+from hilum import Interpretation, Profile
+from hilum.testing import plugin, use
 from hilum_serve import client as remote
+from hilum_serve.problems import Problem
+from hilum_serve.settings import ServeSettings
 from hilum_serve.shell_lines import MAX_RUNNING
 from hilum_serve.tokens import add_token
 from served import serving
@@ -157,6 +160,11 @@ async def test_background_commands_are_listed_and_stopped(project):
         assert (await api.get())["background"] == [command]
         missing = await api.call("POST", "/background/missing/stop")
         assert refusal(missing) == (404, "E_UNKNOWN")
+        output = f"/background/{command['id']}/output"
+        found = await api.wait_until(output, lambda found: found["output"])
+        assert found == {"command": "echo up; sleep 1000", "output": "up\n"}
+        missing = await api.call("GET", "/background/missing/output")
+        assert refusal(missing) == (404, "E_UNKNOWN")
         await api.post(f"/background/{command['id']}/stop")
         assert (await api.get("/background"))["commands"] == []
         # Readers of the page see that it has ended, although that is no event.
@@ -180,5 +188,96 @@ async def test_a_program_runs_commands_through_the_client(project):
         assert [each.id for each in await session.list_shell_lines()] == [line.id]
         await session.stop_shell_line(line.id)
         (command,) = await session.list_background()
+        assert (await session.read_background_output(command.id)).command == "sleep 1000"
         await session.stop_background(command.id)
         assert await session.list_background() == []
+
+
+async def test_unread_output_keeps_an_idle_session_open(project):
+    settings = ServeSettings(idle_minutes=0.005)
+    async with (
+        serving(project, answers=["Read."], settings=settings) as served,
+        open_api(served, project) as api,
+    ):
+        await api.post("/shell", {"command": "echo kept"})
+        await api.wait_until("/shell", ended)
+        hosted = served.hub.find_hosted(api.session)
+        assert hosted.is_busy
+        await api.run("What happened?")
+        assert "kept" in served.model.requests[-1].messages[-1].request
+        with trio.fail_after(20):
+            await hosted.feed.ended.wait()
+
+
+async def test_an_agent_that_the_text_addresses_does_not_read_them(project):
+    async def interpret(session, text):
+        return Interpretation(text[8:], "helper") if text.startswith("@helper ") else None
+
+    helper = plugin("h", interpret_prompt=interpret)
+    plugins = ("files", "guard", "plan", "shell", "store", helper)
+    answers = ["I am the helper.", "I am the main agent."]
+    async with (
+        serving(project, answers=answers, plugins=plugins) as served,
+        open_api(served, project) as api,
+    ):
+        served.hub.find_hosted(api.session).session.add_agent(Profile("helper"))
+        await api.post("/shell", {"command": "echo kept"})
+        await api.wait_until("/shell", ended)
+        await api.run("@helper Look.")
+        assert "kept" not in served.model.requests[-1].messages[-1].request
+        assert len((await api.get("/shell"))["lines"]) == 1
+        await api.run("Look.")
+        assert "kept" in served.model.requests[-1].messages[-1].request
+        assert (await api.get("/shell"))["lines"] == []
+
+
+async def test_every_face_shows_who_ran_what(project):
+    async with (
+        serving(project, answers=["Read."]) as served,
+        open_api(served, project) as api,
+        served.socket(api.session, vocabulary="view") as socket,
+    ):
+        await socket.read_until(type="snapshot")
+        session = served.hub.find_hosted(api.session).session
+        for command in ("exit 3", "rm -rf /", "true\n" + "x" * 300):
+            await api.post("/shell", {"command": command})
+            await api.wait_until("/shell", ended)
+        line = await api.post("/shell", {"command": "sleep 1000"})
+        await api.post(f"/shell/{line['id']}/stop")
+        await api.wait_until("/shell", ended)
+        entries = (await api.get("/entries"))["entries"]
+        assert [each["text"] for each in entries if each["kind"] == "notice"] == [
+            "owner ran `exit 3` on the page; it ended with status 3.",
+            "owner ran `rm -rf /` on the page; it did not start.",
+            "owner ran `true …` on the page; it ended with status 127.",
+            "owner ran `sleep 1000` on the page; it was stopped.",
+        ]
+        # A prompt from another face reads them, too, and the page then shows none.
+        await (await session.prompt("Go.")).wait()
+        assert "The user ran: exit 3" in served.model.requests[-1].messages[-1].request
+        with trio.fail_after(20):
+            async for element in socket:
+                if element.get("shell") == []:
+                    break
+        assert (await api.get("/shell"))["lines"] == []
+
+
+async def test_the_page_reads_which_outputs_the_agent_will_not_read(project):
+    async with serving(project) as served, open_api(served, project) as api:
+        for letter in "abcde":
+            await api.post("/shell", {"command": f"head -c 40000 /dev/zero | tr '\\0' {letter}"})
+            await api.wait_until("/shell", ended)
+        assert len((await api.get("/shell"))["lines"]) == 3
+        entries = (await api.get("/entries"))["entries"]
+        told = [each for each in entries if each["kind"] == "notice" and "oldest" in each["text"]]
+        assert len(told) == 2
+        (part,) = told[0]["parts"]["text"]
+        assert part["code"] == "the_agent_will_not_read_the_oldest"
+
+
+async def test_no_command_begins_while_the_session_closes(project):
+    async with serving(project) as served, open_api(served, project) as api:
+        hosted = served.hub.find_hosted(api.session)
+        await served.hub.close(api.session)
+        with pytest.raises(Problem, match="is being closed"):
+            hosted.shell_lines.start("true", "owner")

@@ -7,6 +7,7 @@ import pytest
 import trio
 from hilum import StoreError
 from hilum.testing import ScriptedModel, pause, say, use
+from hilum_serve import streams
 from hilum_serve.http_server import encode_frame
 from hilum_serve.streams import PHASES
 from served import serving
@@ -504,3 +505,13 @@ async def test_a_client_that_is_ahead_of_the_log_gets_the_same_error_everywhere(
         assert answer.status_code == 400
         page = await client.get(f"{address}/events", params={"after": hosted.last})
         assert page.json()["events"] == []
+
+
+async def test_a_silent_web_socket_is_dropped(project, monkeypatch):
+    monkeypatch.setattr(streams, "SILENCE_SECONDS", 0.5)
+    async with serving(project) as served:
+        hosted = await served.hub.create(served.hub.workspaces[0], served.owner)
+        async with served.socket(hosted.id) as socket:
+            elements = [each async for each in socket]
+        assert elements[-1] == {"type": "bye", "why": "silent"}
+        assert socket.closed == 1001

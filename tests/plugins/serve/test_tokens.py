@@ -1,6 +1,7 @@
 """Tokens: hashes only, private files, rights, and an end within a second."""
 
 import json
+import multiprocessing
 import os
 import time
 
@@ -9,7 +10,14 @@ import pytest
 import trio
 from hilum import UsageError
 from hilum.testing import say
+from hilum_serve import tokens as tokens_module
 from hilum_serve.command import run_token_command
+from hilum_serve.listening import (
+    read_server_file,
+    remove_server_file,
+    server_file_path,
+    write_server_file,
+)
 from hilum_serve.tokens import (
     Tokens,
     add_token,
@@ -170,3 +178,112 @@ def test_a_file_with_an_absurd_expiry_is_listed(project, capsys):
         False,
     ]
     assert run_token_command(["list", "--json"]) == 0
+
+
+BROKEN = [b'[{"name":"\xff","hash":"a"}]', b"[" * 100_000, b"{", b"", b"null"]
+
+
+@pytest.mark.parametrize("data", BROKEN, ids=["bytes", "depth", "syntax", "empty", "null"])
+async def test_a_file_that_breaks_while_the_server_runs_ends_only_named_tokens(
+    project, tmp_path, data
+):
+    file = tmp_path / "tokens.json"
+    token = add_token(file, "eva", "watch")
+    async with serving(project, tokens_file=file) as served:
+        hosted = await served.hub.create(served.hub.workspaces[0], served.owner)
+        async with served.socket(hosted.id, token=token) as socket:
+            file.write_bytes(data)
+            elements = [each async for each in socket]
+            assert elements[-1] == {"type": "bye", "why": "token"}
+        async with served.client() as client, served.client(token) as eva:
+            assert (await client.get("/api/me")).status_code == 200
+            assert (await eva.get("/api/me")).status_code == 401
+    with pytest.raises(UsageError, match="mistake"):
+        read_tokens(file)
+
+
+@pytest.mark.parametrize("data", BROKEN, ids=["bytes", "depth", "syntax", "empty", "null"])
+def test_a_broken_file_about_a_server_is_none(project, data):
+    file = write_server_file(1234, "http://x", "t", [])
+    assert read_server_file(1234).token == "t"
+    file.write_bytes(data)
+    assert read_server_file(1234) is None
+    remove_server_file(file)
+    assert file.exists()
+
+
+def test_the_file_about_another_server_is_not_removed(project):
+    file = write_server_file(1234, "http://x", "t", [])
+    about = read_server_file(1234)
+    file.write_bytes(msgspec.json.encode(msgspec.structs.replace(about, pid=about.pid + 1)))
+    remove_server_file(file)
+    assert file.exists()
+    file.write_bytes(msgspec.json.encode(about))
+    remove_server_file(server_file_path(1234))
+    assert not file.exists()
+
+
+def test_no_change_of_the_file_is_lost(tmp_path):
+    file = tmp_path / "new" / "tokens.json"
+    context = multiprocessing.get_context("fork")
+    names = [f"u{number}" for number in range(8)]
+    adding = [context.Process(target=add_token, args=(file, name, "watch")) for name in names]
+    for process in adding:
+        process.start()
+    for process in adding:
+        process.join()
+    assert sorted(token.name for token in read_tokens(file)) == names
+    removing = [context.Process(target=remove_token, args=(file, name)) for name in names[1:]]
+    for process in removing:
+        process.start()
+    for process in removing:
+        process.join()
+    assert [token.name for token in read_tokens(file)] == names[:1]
+
+
+def test_a_cookie_never_becomes_valid_again(monkeypatch):
+    monkeypatch.setattr(tokens_module, "MAX_ENDED_COOKIES", 3)
+    tokens = Tokens(None, "start-token")
+    user = tokens.find_user("start-token")
+    made = [tokens.make_cookie(user) for _ in range(8)]
+    for cookie in made[:6]:
+        tokens.end_cookie(cookie)
+    assert [tokens.find_cookie_user(cookie) for cookie in made] == [None] * 6 + [user] * 2
+    # A logged-out cookie with a number of its own choice is none.
+    assert tokens.find_cookie_user("7" + made[0][1:]) is None
+
+
+def test_a_code_logs_in_once_and_within_a_minute(monkeypatch):
+    now = 1000.0
+    monkeypatch.setattr(tokens_module.time, "monotonic", lambda: now)
+    tokens = Tokens(None, "start-token")
+    code = tokens.make_code()
+    assert tokens.find_user(code) is None
+    assert tokens.find_login_user(code).name == "owner"
+    assert tokens.find_login_user(code) is None
+    code = tokens.make_code()
+    now += tokens_module.CODE_SECONDS - 1
+    assert tokens.find_login_user(code) is not None
+    code = tokens.make_code()
+    now += tokens_module.CODE_SECONDS
+    assert tokens.find_login_user(code) is None
+    # Without a token of the start, there is nobody whom a code could log in.
+    nobody = Tokens(None, "")
+    assert nobody.find_login_user(nobody.make_code()) is None
+
+
+def test_the_address_for_a_new_token_is_that_of_the_only_running_server(project, capsys):
+    run_token_command(["add", "eva"])
+    assert "http://127.0.0.1:8722/login" in capsys.readouterr().err
+    file = write_server_file(1234, "http://x", "t", [])
+    run_token_command(["add", "max"])
+    assert "http://127.0.0.1:1234/login" in capsys.readouterr().err
+    about = read_server_file(1234)
+    # With two of them, or none that is alive, nobody knows which one is meant.
+    other = write_server_file(1235, "http://x", "t", [])
+    run_token_command(["add", "ida"])
+    assert "http://127.0.0.1:8722/login" in capsys.readouterr().err
+    other.unlink()
+    file.write_bytes(msgspec.json.encode(msgspec.structs.replace(about, pid=2**22 + 1)))
+    run_token_command(["add", "tom"])
+    assert "http://127.0.0.1:8722/login" in capsys.readouterr().err

@@ -4,11 +4,11 @@ import base64
 
 import pytest
 import trio
-from api_calls import check, open_api, refusal
-from hilum import ModelError
+from api_calls import Api, check, open_api, refusal
+from hilum import Interpretation, ModelError, PromptCommand
 from hilum.events import RunStarted
 from hilum.messages import Image, ToolCall
-from hilum.testing import pause, say, use
+from hilum.testing import ScriptedModel, pause, plugin, say, use
 from hilum.testing.script import Answer
 from hilum_serve.tokens import add_token
 from served import serving
@@ -184,7 +184,7 @@ async def test_unknown_agents_and_models_without_access(project):
             assert refusal(response) == (404, "E_UNKNOWN"), path
         run = await api.run("Go.")
         assert (run["state"], run["code"]) == ("failed", "E_LLM_AUTH")
-        assert len([e for e in served.hub.list_hosted()[0].session.journal.since(0)
+        assert len([e for e in served.hub.find_hosted(api.session).session.journal.since(0)
                     if isinstance(e, RunStarted)]) == 1  # fmt: skip
 
 
@@ -225,3 +225,83 @@ async def test_an_empty_prompt_is_refused(project, text):
         assert (await api.get())["running"] is False
         run = await api.run(text, attached="a report")
         assert run["text"] == "Seen."
+
+
+async def test_commands_that_are_not_words_need_the_right_to_administer(project, tmp_path):
+    """Names with colons, dots and spaces, as those of MCP prompts, and names that are not listed."""
+    given = []
+
+    async def interpret(session, text):
+        if text.lstrip().startswith(("/srv:do", "/v1.go", "/two words", "/prefix:do")):
+            given.append(text)
+            return Interpretation(text, reply="done")
+        return None
+
+    names = ("srv:do", "v1.go", "two words")
+    commands = plugin(
+        "srv",
+        list_commands=lambda session: [PromptCommand(name) for name in names],
+        interpret_prompt=interpret,
+    )
+    tokens = tmp_path / "t.json"
+    token = add_token(tokens, "eva", "prompt")
+    plugins = ("rules", "store", commands)
+    async with (
+        serving(project, answers=["Read.", "Read."], plugins=plugins, tokens_file=tokens) as served,
+        open_api(served, project) as api,
+        served.client(token) as client,
+    ):
+        eva = Api(client, api.session)
+        for text in (
+            "/srv:do it",
+            " /SRV:do",
+            "/v1.go",
+            "/two words",
+            "/two words\nx",
+            "/srv:do.x",
+        ):
+            refused = await eva.call("POST", "/prompts", {"text": text})
+            assert refusal(refused) == (403, "E_RIGHTS"), text
+        # A command that is not listed is only text.
+        await eva.run("/prefix:do it")
+        assert given == []
+        assert served.model.requests[-1].messages[-1].request.endswith("/prefix:do it")
+        # The rules plugin's command only writes a prompt.
+        listed = {each["name"]: each["rights"] for each in (await eva.get("/commands"))["commands"]}
+        assert listed["init"] == "prompt"
+        await eva.run("/init")
+        assert "AGENTS.md" in served.model.requests[-1].messages[-1].request
+        await api.post("/prompts", {"text": "/srv:do it"})
+        assert given == ["/srv:do it"]
+
+
+async def test_the_text_of_a_stopped_answer_stays_after_the_session_was_closed(project):
+    answers = [say("Half of an answer") + pause(1000)]
+    async with (
+        serving(project, answers=answers) as served,
+        open_api(served, project) as api,
+    ):
+        await api.post("/prompts", {"text": "Go."})
+        await api.wait_until("/entries", lambda page: "Half" in str(page["entries"]))
+        await api.post("/stop", {})
+        await api.wait_until("", lambda state: not state["running"])
+        await api.post("/close")
+        entries = (await api.get("/entries"))["entries"]
+        kinds = [each["kind"] for each in entries]
+        assert kinds == ["prompt", "answer", "outcome"]
+        assert (entries[1]["state"], entries[1]["text"]) == ("cut_off", "Half of an answer")
+        export = await api.call("GET", "/export", format="markdown")
+        assert "Half of an answer\n(cut off here)" in export.text
+
+
+@pytest.mark.parametrize("accepts", [False, True])
+async def test_the_user_reads_that_the_model_accepts_no_images(project, accepts):
+    model = ScriptedModel(["A dot."], images=accepts)
+    async with serving(project, model=model) as served, open_api(served, project) as api:
+        image = {"media_type": "image/png", "data": base64.b64encode(PNG).decode()}
+        await api.run("What is it?", images=[image])
+        notices = [
+            e["text"] for e in (await api.get("/entries"))["entries"] if e["kind"] == "notice"
+        ]
+        told = "scripted/model does not accept images; it reads only that an image was sent."
+        assert notices == ([] if accepts else [told])

@@ -482,3 +482,91 @@ async def test_a_sound_file_gets_what_a_killed_process_left(
     await store.close()
     assert path.read_bytes() != before
     assert not path.with_name(f"{path.name}-wal").exists()
+
+
+@pytest.mark.parametrize(("kept", "hint"), [(13, "up to event 13"), (0, "delete this session")])
+async def test_lost_events_at_the_end_are_damage(path: Path, kept: int, hint: str) -> None:
+    """Otherwise a session would continue as if the events had never happened."""
+    await fill(path, events=27)
+    connection = sqlite3.connect(path)
+    connection.execute("DELETE FROM events WHERE (key & 255) > ? AND (key >> 32) = 1", (kept,))
+    connection.commit()
+    connection.close()
+    store = SqliteStore(path)
+    for use in (store.read, store.open):
+        with pytest.raises(StoreError, match=f"those after event {kept} are missing") as caught:
+            await use("s0")
+        assert caught.value.code == "E_STORE"
+        assert hint in caught.value.hint
+    if kept:
+        assert [event.seq for event in await store.read("s0", limit=kept)] == [*range(1, kept + 1)]
+    assert len(await store.read("s1")) == 27
+    await store.delete("s0")
+    await store.close()
+
+
+async def test_a_crash_in_an_append_is_no_damage(path: Path) -> None:
+    """The events and their number are written together or not at all."""
+    await fill(path, events=3)
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("BEGIN IMMEDIATE")
+    connection.execute("UPDATE sessions SET events = 4 WHERE number = 1")
+    connection.close()
+    store = SqliteStore(path)
+    assert len(await store.read("s0")) == 3
+    log = await store.open("s0")
+    log.append([fact(4)])
+    assert len(log.read()) == 4
+    await store.close()
+
+
+def change_row(path: Path, values: str) -> None:
+    """Change the description of the first session."""
+    connection = sqlite3.connect(path)
+    connection.execute(f"UPDATE sessions SET {values} WHERE number = 1")
+    connection.commit()
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [
+        ("title = x'fffe', updated = 'abc'", "title, updated"),
+        ("title = CAST(x'fffe' AS TEXT)", "title"),
+        ("state = x'ff', events = 'many'", "events, state"),
+    ],
+)
+async def test_a_damaged_description_hides_no_other_session(
+    path: Path, values: str, named: str
+) -> None:
+    """The damaged one is named, can still be opened, and gets a sound title again."""
+    await fill(path, events=3)
+    change_row(path, values)
+    store = SqliteStore(path)
+    listed = {info.id: info.title for info in await store.list()}
+    assert listed == {"s0": f"(damaged: {named})", "s1": ""}
+    assert (await store.info("s0")).workspace == "/w"
+    await store.rename("s0", "Sound")
+    log = await store.open("s0")
+    log.append([fact(4)])
+    await log.close()
+    change_row(path, "state = 'idle'")
+    info = await store.info("s0")
+    assert (info.title, info.events) == ("Sound", 4)
+    await store.close()
+
+
+@pytest.mark.parametrize("field", ["workspace", "kind"])
+async def test_a_session_whose_rules_are_unknown_is_not_opened(path: Path, field: str) -> None:
+    """Its folder and its kind determine the rules, so they must not be guessed."""
+    await fill(path, events=3)
+    change_row(path, f"{field} = CAST(x'fffe' AS TEXT)")
+    store = SqliteStore(path)
+    assert {info.id for info in await store.list()} == {"s0", "s1"}
+    for use in (store.open, store.info, store.read):
+        with pytest.raises(StoreError, match=f"its {field} cannot be read") as caught:
+            await use("s0")
+        assert "delete" in caught.value.hint
+    await store.delete("s0")
+    assert [info.id for info in await store.list()] == ["s1"]
+    await store.close()

@@ -5,8 +5,9 @@ from types import SimpleNamespace
 import pytest
 import trio
 from hilum import UsageError
-from hilum.events import Compacted, ModelAnswered
-from hilum.messages import AssistantMessage, Usage
+from hilum.events import ApprovalAnswered, ApprovalAsked, Compacted, ModelAnswered
+from hilum.messages import AssistantMessage, ToolCall, Usage
+from hilum.unread_outputs import UnreadOutputs
 from hilum_terminal import conversation as module
 from hilum_terminal.approval_items import Answer, ShowWhole, WaitingCall, WaitingPlan
 from hilum_terminal.approval_texts import MAX_DESCRIPTION
@@ -14,7 +15,7 @@ from hilum_terminal.diff_rows import diff_rows
 from hilum_terminal.face import Face
 from hilum_terminal.options import ChatOptions
 from hilum_terminal.styles import PLAIN
-from hilum_view import TodoList
+from hilum_view import Changes, TodoList
 
 
 class Session:
@@ -31,7 +32,7 @@ class Session:
         self.journal = SimpleNamespace(broken=None)
 
     def settings(self, kind):
-        return SimpleNamespace(notify_after=1e9)
+        return SimpleNamespace(notify_after=1e9, notify="off")
 
     def record(self, name, *values):
         self.calls.append((name, *values))
@@ -104,14 +105,9 @@ def test_a_finished_todo_list_is_hidden_after_its_run(face, monkeypatch):
 
 async def test_a_rejected_prompt_returns_to_the_draft(face):
     face.conversation.session.rejects = ("prompt",)
-    face.conversation._attached = ["output of ls"]
     await face.conversation.prompt("Fix the test")
     assert draft(face) == "Fix the test"
     assert [error.message for error in face.errors] == ["No prompt."]
-    # What was to be read with the prompt is sent with the next one.
-    face.conversation.session.rejects = ()
-    await face.conversation.prompt("Again")
-    assert face.conversation.session.calls[-1] == ("prompt", "Again", "output of ls")
 
 
 async def test_a_stop_returns_messages_that_were_not_sent_yet(face, nursery):
@@ -167,6 +163,9 @@ async def test_a_stopped_prompt_without_an_answer_returns_to_the_draft(
 async def test_the_output_of_a_shell_line_is_read_only_in_its_own_session(
     face, monkeypatch, is_same
 ):
+    session = face.conversation.session
+    session.unread_outputs = UnreadOutputs()
+
     async def run(session, line, changed):
         line.output = "output"
         if not is_same:
@@ -176,7 +175,7 @@ async def test_the_output_of_a_shell_line_is_read_only_in_its_own_session(
     monkeypatch.setattr(module, "run_shell_line", run)
     monkeypatch.setattr(face.conversation.transcript, "write_shell_line", lambda *_: None)
     await face.conversation.run_shell("ls")
-    assert len(face.conversation._attached) == is_same
+    assert len(session.unread_outputs) == is_same
 
 
 # --- decisions about calls ------------------------------------------------------------------------
@@ -265,3 +264,41 @@ async def test_the_text_of_a_second_step_is_shown(face):
     face.commands._find = lambda identity: WaitingCall(id="a1")
     face.commands.decide(ShowWhole("a1", text="1. git push\n2. git pull"))
     assert blocks[0].make(80, PLAIN) == ["1. git push", "2. git pull"]
+
+
+@pytest.mark.parametrize(
+    ("remember", "scope", "expected"),
+    [
+        ("once", "run_terminal_cmd(touch *)", "Allowed by ada on the page."),
+        (
+            "session",
+            "run_terminal_cmd(=touch a\nmake)",
+            "Allowed by ada on the page.\nAlso allowed until this session ends:"
+            " run_terminal_cmd(=touch a\\nmake) (/permissions shows it)",
+        ),
+        (
+            "always",
+            "",
+            "Allowed by ada on the page.\nAlso allowed in later sessions:"
+            " all calls of write_file (/permissions shows it)",
+        ),
+    ],
+)
+@pytest.mark.parametrize("is_here", [True, False])
+async def test_a_lasting_approval_on_the_page_is_shown(face, remember, scope, expected, is_here):
+    """The page may belong to this process, or to a server that has joined the session."""
+    conversation = face.conversation
+    notes = []
+    conversation.transcript.note = lambda text, *style: notes.append(text)
+    call = ToolCall("c1", "write_file" if not scope else "run_terminal_cmd", "{}")
+    asked = ApprovalAsked(agent="main", run="r1", id="q1", call=call, risk="execute", scope=scope)
+    conversation._react(asked, Changes())
+    if is_here:
+        conversation.session.answered_on_page = {"q1": "ada"}
+    else:
+        conversation.session.sent_elsewhere = {"q1"}
+    answer = ApprovalAnswered(
+        agent="main", run="r1", id="q1", accepted=True, remember=remember, user="ada"
+    )
+    conversation._react(answer, Changes())
+    assert notes == [expected]

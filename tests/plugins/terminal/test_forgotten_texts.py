@@ -4,25 +4,10 @@ from types import SimpleNamespace
 
 import trio
 import trio.testing
-from hilum.shell_lines import MAX_ATTACHED
 from hilum_terminal.face import Face
 from hilum_terminal.options import ChatOptions
 from hilum_terminal.waiting_items import WaitingItems
 from hilum_view import Proposal
-
-
-async def test_the_output_of_shell_lines_has_a_limit(tmp_path):
-    """The newest outputs are kept, and the user reads that older ones are not."""
-    face = Face(ChatOptions(workspace=tmp_path, environ={}))
-    notes = []
-    face.conversation.transcript.note = lambda text, style="plain": notes.append(text)
-    for number in range(10):
-        face.conversation._attach(f"{number}" * (MAX_ATTACHED // 4))
-    kept = face.conversation._attached
-    assert [text[0] for text in kept] == ["6", "7", "8", "9"]
-    assert len(notes) == 6
-    face.conversation._attach("x" * (2 * MAX_ATTACHED))
-    assert [text[0] for text in face.conversation._attached] == ["x"]
 
 
 async def test_looking_at_the_waiting_items_changes_nothing():

@@ -93,6 +93,14 @@ async def test_missing_events_are_one_entry(store):
     assert [entry.seq for entry in entries] == [1, 2, 3, 4, 6, 7, 8, 9, 10]
 
 
+async def test_a_missing_end_is_noticed(store):
+    expected = (await store.info("s")).events
+    for seq in (9, 10):
+        change(store, seq, None)
+    entries = await read_entries(store, "s", expected=expected)
+    assert entries[8:] == [UnreadableEvent(9, problem="events 9 to 10 are missing")]
+
+
 async def test_a_damaged_page_of_the_file_hides_only_its_own_events(tmp_path):
     path = tmp_path / "sessions.db"
     store = SqliteStore(path)

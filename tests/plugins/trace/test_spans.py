@@ -103,6 +103,8 @@ async def test_calls_on_one_file_show_the_wait_for_each_other(bench, autojump_cl
     assert waits == [0.0, 3.0, 0.0]
     (order,) = of(trace, "order")
     assert order.parent == of(trace, "tool")[1].id
+    # The wait is in the call and in the wait itself, and counts once for the run.
+    assert trace.total_waits()[of(trace, "run")[0].id]["order"] == 3.0
 
 
 async def test_an_approval_is_a_wait_for_the_user(bench):
@@ -123,6 +125,7 @@ async def test_an_approval_is_a_wait_for_the_user(bench):
     assert path_of(trace, approval)[:2] == ["approval", "tool"]
     assert approval.facts["accepted"] is False
     assert of(trace, "tool")[0].waits["user"] == approval.waits["user"] == approval.seconds
+    assert trace.total_waits()[0]["user"] == approval.seconds
 
 
 async def test_a_sub_agent_is_part_of_the_call_that_started_it(bench):

@@ -97,11 +97,13 @@ def run(capfd, *argv):
 def test_the_last_session_of_the_folder_is_shown_as_a_tree(folder, capfd):
     lines = run(capfd)
     assert re.fullmatch(
-        r" +18 s  two  17 events · 2\.0k in \(50% cached\), 20 out, \$0\.50", lines[0]
+        r" +18 s  two  17 events · 2\.0k in \(50% cached\), 20 out, \$0\.50"
+        r" · waited: 1\.0 s for first chunks",
+        lines[0],
     )
     assert [line[13:].split("  ·")[0] for line in lines if "Second" in line or "act" in line] == [
         "  queued Second prompt.",
-        "  run Second prompt.  1.0k in (50% cached), 10 out, $0.25",
+        "  run Second prompt.  1.0k in (50% cached), 10 out, $0.25 · waited: 500 ms for first chunks",
         "      act  {} · ran for 0 ms · E_X: no",
     ]
     assert "      model a/b  1.0k in (50% cached), 10 out, $0.25 · first chunk after 500 ms" in [

@@ -46,12 +46,15 @@ def judge(text: str, workspace: Path, folder: Path | None) -> CommandVerdict:
     unread = unread or failure
     verdict = _describe(reader, listed, scripts, unread)
     why = _explain_ruin(reader)
+    # Nobody wants an agent to run a destructive command, wherever the command is written.
+    why = why or _explain_ruin_in_scripts(reader, scripts)
     if unread and not why:
         folders = dict.fromkeys((start, reader.state.cwds[-1] or start))
         why = _explain_ruin_in_statements(text, checker, folders)
     if why:
         return attrs.evolve(verdict, kind="block", reason=why)
     serious = _explain_first(reader.commands, find_grave_effect)
+    serious = serious or _explain_first(scripts.found, _find_grave_effect_in_script)
     if unread or serious:
         return attrs.evolve(verdict, reason=serious or unread, grave=serious)
     reason, writes = _explain_doubt(reader)
@@ -97,8 +100,9 @@ def _describe(
         unread,
         commands=tuple(map(_convert, written)),
         complete=not unread,
-        implied=tuple(map(_convert, (*implied, *scripts.found))),
+        implied=(*map(_convert, implied), *map(_convert_in_script, scripts.found)),
         unresolved=tuple(Unresolved(_convert(simple).words, why) for simple, why in unresolved),
+        unread=scripts.unread,
     )
 
 
@@ -108,6 +112,20 @@ def _explain_ruin(reader: ShellReader) -> str:
         return f"It starts processes endlessly (`{reader.fork_bombs[0]}` is a fork bomb)."
     why = find_history_loss(reader.commands) or find_mass_kill(reader.commands)
     return why or _explain_first(reader.commands, find_destruction)
+
+
+def _explain_ruin_in_scripts(reader: ShellReader, scripts: Scripts) -> str:
+    """Return why a command in a script is certainly destructive; empty if none is."""
+    if scripts.fork_bombs:
+        return f"It starts processes endlessly (`{scripts.fork_bombs[0]}` is a fork bomb)."
+    # In a long script, a list of processes and a `kill` are usually unrelated, so
+    # `find_mass_kill` does not apply.
+    why = find_history_loss([*reader.commands, *scripts.found])
+    return why or _explain_first(scripts.found, find_destruction)
+
+
+def _find_grave_effect_in_script(command: ParsedCommand) -> str:
+    return find_grave_effect(command, in_script=True)
 
 
 def _explain_first(commands: Iterable[ParsedCommand], check: Callable[[ParsedCommand], str]) -> str:
@@ -164,9 +182,14 @@ def _explain_doubt(reader: ShellReader) -> tuple[str, tuple[str, ...]]:
 # --- the commands for rules -----------------------------------------------------------------------
 
 
+def _convert_in_script(simple: ParsedCommand) -> SimpleCommand:
+    return attrs.evolve(_convert(simple), grave=_find_grave_effect_in_script(simple))
+
+
 def _convert(simple: ParsedCommand) -> SimpleCommand:
     """Return a command as rules see it."""
     found: tuple[str, ...] = ()
+    grave = find_grave_effect(simple)
     finder = simple.finder if _shows_finder(simple) else None
     if finder:
         found = tuple(_show(word.placeholder or word.value) for word in simple.words)
@@ -185,7 +208,8 @@ def _convert(simple: ParsedCommand) -> SimpleCommand:
         reads=tuple(_find_redirected(simple, "<")),
         stdin=None if simple.stdin is None else _show(simple.stdin),
         recipe=simple.recipe,
-        damage=find_destruction(simple) or find_grave_effect(simple),
+        damage=find_destruction(simple) or grave,
+        grave=grave,
     )
 
 

@@ -68,13 +68,19 @@ def find_destruction(command: ParsedCommand) -> str:
     return check(command) if check else ""
 
 
-def find_grave_effect(command: ParsedCommand) -> str:
-    """Return why a command needs approval under every policy; empty if it does not."""
+def find_grave_effect(command: ParsedCommand, *, in_script: bool = False) -> str:
+    """Return why a command needs approval under every policy; empty if it does not.
+
+    Args:
+        command: The command.
+        in_script: Whether the command is in a script. Scripts routinely delete folders that only a
+            variable names, so only such a command in a command line needs approval.
+    """
     if not command.words:
         return ""
     name = get_program_name(command.words[0])
     if name in _REMOVERS:
-        return _find_grave_removal(command, name)
+        return _find_grave_removal(command, name, in_script=in_script)
     text = _join_git_words(command) if name == "git" else " ".join(command.arguments)
     # Words in a quoted statement (such as an SQL statement) may be separated by any amount and kind
     # of whitespace.
@@ -94,14 +100,14 @@ def _join_git_words(command: ParsedCommand) -> str:
     return " ".join(value for value in command.arguments if len(value.split()) == 1)
 
 
-def _find_grave_removal(command: ParsedCommand, name: str) -> str:
+def _find_grave_removal(command: ParsedCommand, name: str, *, in_script: bool) -> str:
     recursive = _is_recursive(command)
     for word in _operands(command):
         if (recursive or word.tree) and command.checker.ruin(word, command.cwd):
             return "It deletes everything in the workspace."
         if recursive and _may_match_git(word):
             return "It may delete the Git history."
-        if recursive and _is_decided_at_run_time(word):
+        if recursive and not in_script and _is_decided_at_run_time(word):
             return "It deletes a folder that is known only when the command runs."
         path = command.checker.absolute(word.value, command.cwd)
         if path and name in {"shred", "srm", "wipe"} and is_secret(path):

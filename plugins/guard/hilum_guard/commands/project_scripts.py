@@ -7,17 +7,20 @@ parsed is treated like any other program: only the sandbox restricts it.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import attrs
 
 from hilum_guard.commands.shell_reader import ShellReader
 from hilum_guard.commands.shell_words import UNKNOWN, UNKNOWN_TEXT, Unreadable
+from hilum_guard.commands.statements import split_statements
 from hilum_guard.programs.options import Parsed, Syntax, parse, valued_only
 from hilum_guard.programs.program_names import SHELLS, find_first_operand, get_program_name
 from hilum_guard.small_files import read_small_file
@@ -64,18 +67,31 @@ class Scripts(NamedTuple):
     Attributes:
         found: The commands in the scripts.
         unresolved: Commands whose effect is known only at run time, each with the reason.
+        fork_bombs: Functions in scripts that start copies of themselves.
+        unread: A text for each script that was not read or not read completely; the text changes
+            if the script does.
     """
 
     found: tuple[ParsedCommand, ...] = ()
     unresolved: tuple[tuple[ParsedCommand, str], ...] = ()
+    fork_bombs: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
 
 
 class _Text(NamedTuple):
-    """Shell text, its working folder, and whether it is a recipe."""
+    """Shell text in a file.
+
+    Attributes:
+        text: The text; empty if it cannot be read or is in another language.
+        folder: The working folder.
+        recipe: Whether the text is a recipe or an npm script.
+        unread: A text that describes the file if it cannot be read or is in another language.
+    """
 
     text: str
     folder: str
     recipe: bool = False
+    unread: str = ""
 
 
 class _Rule(NamedTuple):
@@ -95,32 +111,75 @@ def script_commands(commands: Iterable[ParsedCommand], checker: PathChecker) -> 
     waiting = [(command, 1) for command in commands]
     found: list[ParsedCommand] = []
     unresolved: list[tuple[ParsedCommand, str]] = []
+    fork_bombs: list[str] = []
+    unread: list[str] = []
     seen: set[_Text] = set()
     while waiting and len(seen) < MAX_SCRIPTS and len(found) < MAX_FOUND:
         command, depth = waiting.pop(0)
         for text in _find_texts(command):
-            if text in seen or len(seen) >= MAX_SCRIPTS:
+            if text in seen:
                 continue
+            if len(seen) >= MAX_SCRIPTS:
+                unread.append("more scripts")
+                break
             seen.add(text)
-            inner, doubts = _read_text(text, checker)
-            found += inner
-            unresolved += doubts
+            if text.unread:
+                unread.append(text.unread)
+                continue
+            inner = _read_text(text, checker)
+            found += inner.found
+            unresolved += inner.unresolved
+            fork_bombs += inner.fork_bombs
+            unread += inner.unread
             if depth < MAX_DEPTH:
-                waiting += [(each, depth + 1) for each in inner]
-    return Scripts(tuple(found[:MAX_FOUND]), tuple(unresolved))
+                waiting += [(each, depth + 1) for each in inner.found]
+            else:
+                # Deeper scripts are not read, so a new command may run one of them.
+                unread += [_describe_text(each.text) for each in _find_all_texts(inner.found)]
+    if waiting or len(found) > MAX_FOUND:
+        unread.append("more commands")
+    return Scripts(
+        tuple(found[:MAX_FOUND]), tuple(unresolved), tuple(fork_bombs), tuple(dict.fromkeys(unread))
+    )
 
 
-def _read_text(
-    text: _Text, checker: PathChecker
-) -> tuple[list[ParsedCommand], list[tuple[ParsedCommand, str]]]:
+def _find_all_texts(commands: Iterable[ParsedCommand]) -> Iterator[_Text]:
+    for command in commands:
+        yield from _find_texts(command)
+
+
+def _read_text(text: _Text, checker: PathChecker) -> Scripts:
+    """Return the commands in one script."""
     reader = ShellReader(checker, text.folder)
-    with suppress(Unreadable, RecursionError, ValueError):
+    readers = [reader]
+    unread = []
+    try:
         reader.read(text.text)
+    except (Unreadable, RecursionError, ValueError):
+        unread.append(_describe_text(text.text))
+        # What follows the unreadable part runs as well, so each statement is read separately.
+        readers += _read_statements(text, checker)
     found = []
-    for command in reader.commands:
-        recipe = text.recipe or command.recipe
-        found.append(attrs.evolve(command, implied=True, recipe=recipe))
-    return found, reader.unresolved
+    for each in readers:
+        for command in each.commands:
+            recipe = text.recipe or command.recipe
+            found.append(attrs.evolve(command, implied=True, recipe=recipe))
+    fork_bombs = tuple(function for each in readers for function in each.fork_bombs)
+    return Scripts(tuple(found), tuple(reader.unresolved), fork_bombs, tuple(unread))
+
+
+def _read_statements(text: _Text, checker: PathChecker) -> list[ShellReader]:
+    readers = []
+    for statement in islice(split_statements(text.text), MAX_FOUND):
+        reader = ShellReader(checker, text.folder)
+        with suppress(Unreadable, RecursionError, ValueError):
+            reader.read(statement)
+        readers.append(reader)
+    return readers
+
+
+def _describe_text(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
 def _find_texts(command: ParsedCommand) -> Iterator[_Text]:
@@ -185,11 +244,31 @@ def _read_script(path: str, cwd: str) -> Iterator[_Text]:
     if path.startswith(("/usr/", "/bin/", "/sbin/", "/opt/", "/nix/", "/lib/")):
         return
     text = _load(path)
-    if text is None:
-        return
     # Shells run a file without a shebang line as a shell script.
-    if _SHEBANG.match(text) or not text.startswith("#!"):
+    if text is not None and (_SHEBANG.match(text) or not text.startswith("#!")):
         yield _Text(text, cwd)
+        return
+    yield from _find_unread([path], cwd)
+
+
+def _find_unread(paths: Iterable[str], folder: str) -> Iterator[_Text]:
+    """Yield the files that exist although they could not be read as shell text."""
+    for path in paths:
+        unread = describe_version(path)
+        if unread:
+            yield _Text("", folder, unread=unread)
+
+
+def describe_version(path: str) -> str:
+    """Return a text that changes if a file does; empty if there is no such file."""
+    if UNKNOWN in path:
+        return ""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return ""
+    version = f"{status.st_dev} {status.st_ino} {status.st_size} {status.st_mtime_ns}"
+    return f"{path} {version} {status.st_ctime_ns}"
 
 
 # --- scripts of npm -------------------------------------------------------------------------------
@@ -209,6 +288,8 @@ def _find_npm_scripts(command: ParsedCommand, cwd: str) -> Iterator[_Text]:
         verb = _NPM_SHORT.get(verb, verb)
         names = _NPM_LIFECYCLE.get(verb, (verb,))
     folder, scripts = _load_npm_scripts(os.path.join(cwd, *parsed.values(*_NPM_FOLDER_OPTIONS)))
+    if not scripts:
+        yield from _find_unread([os.path.join(folder, "package.json")], folder)
     arguments = " ".join(rest[1:])
     for name in names:
         # npm runs the scripts with these prefixes before and after the named script.
@@ -257,6 +338,8 @@ def _find_recipes(command: ParsedCommand, cwd: str, *, just: bool) -> Iterator[_
     folder = os.path.join(cwd, *parsed.values(*_FOLDER_OPTIONS))
     text = _load_recipes(command, folder, parsed, just=just)
     if text is None:
+        names = _find_recipe_names(parsed, just=just)
+        yield from _find_unread([os.path.join(folder, name) for name in names], folder)
         return
     rules, variables = _parse_recipes(text.replace("\\\n", " "), just=just)
     goals = []
@@ -292,10 +375,16 @@ def _find_needed_rules(rules: dict[str, _Rule], goals: list[str]) -> Iterator[_R
 
 def _load_recipes(command: ParsedCommand, folder: str, parsed: Parsed, *, just: bool) -> str | None:
     """Return the recipe file's text, or None if there is no such file."""
-    named = [value for value in parsed.values(*_FILE_OPTIONS) if value][-1:]
-    if named and named[0] in ("-", "/dev/stdin"):
+    names = _find_recipe_names(parsed, just=just)
+    if names[0] in ("-", "/dev/stdin"):
         return command.stdin
-    return _load_first(folder, named or (_JUSTFILES if just else _MAKEFILES))
+    return _load_first(folder, names)
+
+
+def _find_recipe_names(parsed: Parsed, *, just: bool) -> Sequence[str]:
+    """Return the possible names of the recipe file, in the order of the search."""
+    named = [value for value in parsed.values(*_FILE_OPTIONS) if value][-1:]
+    return named or (_JUSTFILES if just else _MAKEFILES)
 
 
 def _fits_goal(name: str, goal: str) -> bool:

@@ -38,6 +38,7 @@ class SimpleCommand:
         recipe: Whether the command is in a recipe or an npm script. The program that runs the
             command may expand more in it than a shell does.
         damage: What the command certainly destroys for good, as a sentence; empty if nothing.
+        grave: Why the command needs approval under every policy; usually empty.
     """
 
     words: tuple[str, ...]
@@ -55,6 +56,7 @@ class SimpleCommand:
     finder_at: int = 0
     recipe: bool = False
     damage: str = ""
+    grave: str = ""
 
     @property
     def program(self) -> str:
@@ -95,12 +97,14 @@ class CommandVerdict:
         writes: The resolved workspace files that an ``auto`` command line writes by redirection;
             these writes are judged like ``write_file`` calls.
         complete: Whether the whole text was read, so that ``commands`` contains all commands.
-        grave: Why approval is needed under every policy, unless a rule allows this exact text;
-            usually empty.
+        grave: Why approval is needed under every policy, unless rules allow the exact text of each
+            such command; usually empty.
         implied: Commands that the text runs or may run without naming them, for example those of a
             Git alias, a workspace script or ``python -m``. Ask and deny rules apply to these
             commands; allow rules apply to ``commands``.
         unresolved: Commands that may run something unknown, such as an unknown sub-command of Git.
+        unread: A text for each script that the text runs and that could not be read completely; the
+            text changes if the script does.
     """
 
     kind: Literal["block", "ask", "auto"]
@@ -111,6 +115,7 @@ class CommandVerdict:
     grave: str = ""
     implied: tuple[SimpleCommand, ...] = ()
     unresolved: tuple[Unresolved, ...] = ()
+    unread: tuple[str, ...] = ()
 
     @property
     def all_commands(self) -> tuple[SimpleCommand, ...]:

@@ -62,7 +62,7 @@ def read_code(command: SimpleCommand) -> Code:
     runs_input = name in SHELLS or name in _INPUT_ONLY or _INTERPRETER.fullmatch(name)
     if command.stdin and runs_input:
         texts.append(command.stdin)
-    return Code(tuple(texts), _find_script(command), _find_origin(command))
+    return Code(tuple(texts), find_script(command), _find_origin(command))
 
 
 def _may_be_code(word: str) -> bool:
@@ -80,7 +80,7 @@ def _only_prints(command: SimpleCommand) -> bool:
     return is_python is not None and python_prints(words[2]) is not None
 
 
-def _find_script(command: SimpleCommand) -> Script | None:
+def find_script(command: SimpleCommand) -> Script | None:
     """Return the file that a command runs, or None if it does not run a file."""
     name = command.program
     is_shell = name in SHELLS or name in ("source", ".")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 import trio
@@ -92,6 +93,16 @@ class LastingApprovals:
             " deletes it."
         )
         self._session.note("guard.rule_kept", say=say, rule=rule, file=str(file))
+
+    def find_stored(self, scopes: Collection[str]) -> list[str]:
+        """Return which scopes are stored as rules of the user for the workspace. Blocks."""
+        found = rule_files.load(self._config, self._session.workspace.root, kind=self._session.kind)
+        own = {rule.text for rule in found.rules if rule.effect == "allow" and not rule.everywhere}
+        return [scope for scope in scopes if scope in own]
+
+    def remove_stored(self, scope: str) -> bool:
+        """Remove the rule for a scope, and return whether there was one. Blocks."""
+        return rule_files.remove(self._config, self._session.workspace.root, "allow", scope)
 
     def _note_not_kept(self, rule: str, why: str) -> None:
         say = f"{rule} was not saved as a rule{why}"

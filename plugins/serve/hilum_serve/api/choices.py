@@ -9,7 +9,7 @@ import trio
 from hilum import HilumError, ModelAccess
 
 from hilum_serve.api.work import needs_administer
-from hilum_serve.hub import HostedSession
+from hilum_serve.hub import HostedSession, check_folder
 from hilum_serve.operations import Call, operation
 from hilum_serve.phrases import Parts, find_parts
 from hilum_serve.users import Rights
@@ -234,6 +234,7 @@ async def complete(call: Call[CompleteQuery, None]) -> CompletionList:
     for _, command in hosted.session.list_commands():
         if command.mark == "@" and command.name.casefold().startswith(text.casefold()):
             found.append(Completion(command.name, "agent", command.summary))
+    await check_folder(hosted.workspace)
     index = await hosted.files.index(hosted.session)
     ranked = await trio.to_thread.run_sync(index.rank, text, limit)
     for number in ranked:

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import msgspec
 from hilum.errors import E_UNKNOWN
+from hilum.events import encode
 
 from hilum_serve.api.shared_types import Seq
 from hilum_serve.api.work import find_card
@@ -14,6 +15,9 @@ from hilum_serve.problems import Problem
 
 MAX_ENTRIES = 500
 MAX_EVENTS = 1_000
+MAX_EVENT_BYTES = 1_000_000
+"""Size of a page of events as JSON, unless its first event is larger."""
+EVENTS_AT_ONCE = 50
 MAX_RESULT = 200_000
 """Maximum number of characters of a result in one answer."""
 
@@ -60,7 +64,8 @@ class EventPage(msgspec.Struct, frozen=True):
     """Events of a session, in order.
 
     Attributes:
-        events: The events.
+        events: The events; fewer than were asked for if they are large. The next page begins after
+            the last of them.
         last: Last sequence number of the session.
     """
 
@@ -136,8 +141,21 @@ async def list_events(call: Call[EventsQuery, None]) -> EventPage:
     """Return a page of the session's events."""
     hosted = call.hosted
     hosted.check_reached(call.query.after)
-    events = await call.hub.store.read(hosted.id, call.query.after, call.query.limit)
-    return EventPage([msgspec.to_builtins(event) for event in events], hosted.last)
+    found: list[dict[str, Any]] = []
+    after = call.query.after
+    size = 0
+    while len(found) < call.query.limit and size < MAX_EVENT_BYTES:
+        limit = min(call.query.limit - len(found), EVENTS_AT_ONCE)
+        events = await call.hub.store.read(hosted.id, after, limit)
+        for event in events:
+            size += len(encode(event))
+            if found and size > MAX_EVENT_BYTES:
+                break
+            found.append(msgspec.to_builtins(event))
+            after = event.seq
+        if len(events) < limit:
+            break
+    return EventPage(found, hosted.last)
 
 
 @operation(

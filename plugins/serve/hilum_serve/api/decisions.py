@@ -6,6 +6,7 @@ A client that has not seen what it decides on is refused. Of several answers, th
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
@@ -14,6 +15,7 @@ from hilum import Danger, HilumError, Plans, Run, UserQuestions, find_approval_t
 from hilum.errors import E_BAD_ARGS, E_BUSY, E_NOT_INSTALLED, E_UNKNOWN
 from hilum.events import ApprovalAsked
 from hilum.hooks import PLUGIN_EXCEPTIONS, describe_error
+from hilum.services import StoredApprovals
 from hilum.sharing import JoinedSession
 from hilum.sharing.messages import AcceptPlan, Answer, AnswerQuestion, RejectPlan, Revoke
 from hilum_view import Approval, Question
@@ -572,9 +574,16 @@ def _unknown_plan() -> Problem:
 
 
 class GrantList(msgspec.Struct, frozen=True):
-    """The scopes and tools that users approved for the rest of the session."""
+    """The scopes and tools that users approved for the rest of the session.
+
+    Attributes:
+        grants: The scopes and tools.
+        stored: Those that are also stored as rules, which allow them in later sessions, too, and
+            in this one after it was revoked.
+    """
 
     grants: list[str]
+    stored: list[str]
 
 
 class GrantQuery(msgspec.Struct, forbid_unknown_fields=True):
@@ -583,15 +592,23 @@ class GrantQuery(msgspec.Struct, forbid_unknown_fields=True):
     Attributes:
         scope: The scope or the name of the tool, as in ``GET …/grants``. One that is too long for an
             address is named by ``sha256:`` and its hash in hexadecimal digits.
+        stored: Whether the rule as which the approval is stored is removed, too.
     """
 
     scope: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_IN_ADDRESS)]
+    stored: bool = False
 
 
 @operation("GET", "/api/sessions/{session}/grants", rights="watch", returns=GrantList)
 async def list_grants(call: Call[None, None]) -> GrantList:
     """List the lasting approvals of the session."""
-    return GrantList(sorted(call.hosted.session.grants))
+    session = call.hosted.session
+    grants = sorted(session.grants)
+    rules = session.plugin(StoredApprovals)
+    stored: Sequence[str] = []
+    if rules is not None and grants:
+        stored = await trio.to_thread.run_sync(rules.find_stored_approvals, grants)
+    return GrantList(grants, list(stored))
 
 
 def _hash_scope(scope: str) -> str:
@@ -606,11 +623,14 @@ def _hash_scope(scope: str) -> str:
     returns=NoResult,
 )
 async def revoke_grant(call: Call[GrantQuery, None]) -> NoResult:
-    """Revoke a lasting approval of the session; stored rules stay."""
+    """Revoke a lasting approval of the session; with ``stored``, remove its rule, too."""
     session = call.hosted.session
     named = [each for each in session.grants if call.query.scope in (each, _hash_scope(each))]
     if not named:
         raise Problem(404, E_UNKNOWN, "There is no such lasting approval in this session.")
     scope = named[0]
+    rules = session.plugin(StoredApprovals)
+    if call.query.stored and rules is not None:
+        await trio.to_thread.run_sync(rules.remove_stored_approval, scope)
     await carry_out(session, Revoke(scope), lambda: session.revoke(scope))
     return NoResult()

@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
 import trio
-from hilum import (
-    HilumError,
-    Session,
-    ToolError,
-    UsageError,
-    find_content_policy,
-    find_history,
-    judge_call,
-)
+from hilum import ToolError, UsageError, find_history
 from hilum.errors import E_DENIED, E_FAILED, E_NOT_FOUND, E_TOO_LARGE
-from hilum.sharing import JoinedSession
-from hilum.sharing.messages import JudgeCall
+from hilum.services import FileDiff
 
-from hilum_serve.api.going_back import DiffFacts, describe_diffs, read_part
+from hilum_serve.api.going_back import read_part
 from hilum_serve.api.shared_types import MAX_IN_ADDRESS
 from hilum_serve.hub import HostedSession
 from hilum_serve.operations import Call, operation
 from hilum_serve.problems import Problem
+from hilum_serve.shown_files import DiffFacts, describe_diffs, explain_withheld, redact_text
 
 MAX_CONTENT = 1_000_000
 """Maximum size of a file whose content is returned, in bytes."""
-READ_TOOL = "read_file"
 Path = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_IN_ADDRESS)]
 
 
@@ -111,11 +103,11 @@ class FileContent(msgspec.Struct, frozen=True):
     binary: bool
 
 
-async def _diff(hosted: HostedSession, scope: Any, name: str) -> list[DiffFacts]:
+async def _diff(hosted: HostedSession, scope: Any, name: str) -> Sequence[FileDiff]:
     """Return the changes in a part of the history; empty if there are none."""
     scope, name = read_part(scope, name)
     try:
-        return describe_diffs(await find_history(hosted.session).diff(scope, name))
+        return await find_history(hosted.session).diff(scope, name)
     except UsageError as error:
         # A session that has changed nothing is no error.
         nothing = (("since", "0"), ("run", ""), ("undo", ""))
@@ -124,7 +116,7 @@ async def _diff(hosted: HostedSession, scope: Any, name: str) -> list[DiffFacts]
         raise
 
 
-def _without_parents(diffs: list[DiffFacts]) -> list[DiffFacts]:
+def _without_parents(diffs: Sequence[FileDiff]) -> list[FileDiff]:
     """Return the changes without those of folders whose files are listed, as git does."""
     parents = set()
     for diff in diffs:
@@ -159,12 +151,11 @@ async def get_diff(call: Call[DiffQuery, None]) -> DiffList:
     """Return changes of files as unified diffs."""
     wanted = call.query
     diffs = await _diff(call.hosted, wanted.scope, wanted.name)
-    if not wanted.path:
-        return DiffList(diffs)
-    found = [diff for diff in diffs if diff.path == wanted.path]
-    if not found:
-        raise Problem(404, E_NOT_FOUND, "The session has not changed this file.")
-    return DiffList(found)
+    if wanted.path:
+        diffs = [diff for diff in diffs if diff.path == wanted.path]
+        if not diffs:
+            raise Problem(404, E_NOT_FOUND, "The session has not changed this file.")
+    return DiffList(await describe_diffs(call.hosted.session, diffs))
 
 
 @operation(
@@ -183,7 +174,9 @@ async def get_file(call: Call[ContentQuery, None]) -> FileContent:
     try:
         place = await trio.to_thread.run_sync(lambda: workspace.resolve(path, must_exist=True))
         shown = workspace.relative(place)
-        await _check_readable(hosted, shown)
+        withheld = await explain_withheld(hosted.session, shown)
+        if withheld:
+            raise Problem(403, E_DENIED, f"This file is not shown here: {withheld}")
         if await trio.to_thread.run_sync(lambda: place.stat().st_size) > MAX_CONTENT:
             raise Problem(413, E_TOO_LARGE, f"The file is larger than {MAX_CONTENT:,} bytes.")
         data = await workspace.read_bytes(shown, MAX_CONTENT)
@@ -199,45 +192,5 @@ async def get_file(call: Call[ContentQuery, None]) -> FileContent:
     if b"\0" in data[:8192]:
         return FileContent(shown, len(data), "", binary=True)
     text = data.decode(errors="replace")
-    policy = find_content_policy(hosted.session)
-    if policy is not None:
-        text = await trio.to_thread.run_sync(policy.redact, text, shown)
+    text = await redact_text(hosted.session, text, shown)
     return FileContent(shown, len(data), text, binary=False)
-
-
-async def _check_readable(hosted: HostedSession, path: str) -> None:
-    """Check that the agent could read a file without approval, so that users may see it here.
-
-    Raises:
-        Problem: A rule or the content policy withholds the file (403).
-    """
-    session = hosted.session
-    reason = ""
-    policy = find_content_policy(session)
-    if policy is not None:
-        place = session.workspace.resolve(path)
-        reason = await trio.to_thread.run_sync(policy.explain_withheld_file, place, path)
-    if not reason:
-        reason = await _judge_reading(session, path)
-    if reason:
-        raise Problem(403, E_DENIED, f"This file is not shown here: {reason}")
-
-
-async def _judge_reading(session: Session, path: str) -> str:
-    """Return why the agent could not read a file without approval; empty if it could."""
-    arguments = msgspec.json.encode({"path": path}).decode()
-    try:
-        if isinstance(session, JoinedSession):
-            # Only the owner's plugins know the rules of the session.
-            reply = await session.request(JudgeCall(READ_TOOL, arguments))
-            kind = reply.result
-            reason = reply.text or ""
-        elif READ_TOOL in session.tools:
-            verdict = await judge_call(session.agents["main"], READ_TOOL, arguments)
-            kind = verdict.kind
-            reason = verdict.reason
-        else:
-            return ""
-    except HilumError as error:
-        return error.message
-    return "" if kind == "allow" else reason or "A rule withholds it."

@@ -6,7 +6,6 @@ Each change has a preview. The previews and the changes are those of the termina
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -21,37 +20,14 @@ from hilum import (
 )
 from hilum.errors import E_BAD_ARGS, E_NOT_FOUND, E_UNKNOWN
 from hilum.events import AnyEvent
-from hilum.services import FileDiff, UndoPreview
+from hilum.services import UndoPreview
 
-from hilum_serve.api.shared_types import Seq, refuse_while_working
+from hilum_serve.api.shared_types import Seq, refuse_shared, refuse_while_working
 from hilum_serve.hub import HostedSession
 from hilum_serve.operations import Call, operation
 from hilum_serve.problems import Problem
-
-MAX_DIFF = 400_000
-"""Maximum number of characters of one file's diff; longer ones are cut."""
-
-
-class DiffFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """The change of one file.
-
-    Attributes:
-        path: Path of the file, relative to the folder of the session.
-        what: Whether the file is created, deleted or changed.
-        diff: The change as a unified diff; empty if there is no text to compare.
-        note: What the diff does not show, such as permissions.
-        added: Number of added lines.
-        removed: Number of removed lines.
-        cut: Number of characters of the whole diff, if it is cut; otherwise 0.
-    """
-
-    path: str
-    what: Literal["created", "deleted", "changed"]
-    diff: str
-    note: str
-    added: int
-    removed: int
-    cut: int = 0
+from hilum_serve.seen import deciding_alone
+from hilum_serve.shown_files import DiffFacts, describe_diffs
 
 
 class PreviewFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -160,29 +136,13 @@ class Rewound(msgspec.Struct, frozen=True):
     text: str
 
 
-def describe_diffs(diffs: Sequence[FileDiff]) -> list[DiffFacts]:
-    """Return changes of files as clients see them."""
-    return [
-        DiffFacts(
-            path=diff.path,
-            what=diff.what,
-            diff=diff.diff[:MAX_DIFF],
-            note=diff.note,
-            added=diff.added,
-            removed=diff.removed,
-            cut=len(diff.diff) if len(diff.diff) > MAX_DIFF else 0,
-        )
-        for diff in diffs
-    ]
-
-
-def _describe_preview(hosted: HostedSession, preview: UndoPreview | None) -> PreviewFacts:
+async def _describe_preview(hosted: HostedSession, preview: UndoPreview | None) -> PreviewFacts:
     commands = hosted.session.plugin(BackgroundCommands)
     running = [command.title for command in commands.running()] if commands else []
     if preview is None:
         return PreviewFacts(diffs=[], merged=[], skipped={}, unrecorded=[], still_running=running)
     return PreviewFacts(
-        diffs=describe_diffs(preview.diffs),
+        diffs=await describe_diffs(hosted.session, preview.diffs),
         merged=list(preview.merged),
         skipped=dict(preview.skipped),
         unrecorded=list(preview.unrecorded),
@@ -232,7 +192,7 @@ async def preview_undo(call: Call[None, UndoRequest]) -> PreviewFacts:
     scope, name = read_part(call.body.scope, call.body.name)
     history = find_history(call.hosted.session)
     preview = await history.preview_undo(scope, name, merge=call.body.merge)
-    return _describe_preview(call.hosted, preview)
+    return await _describe_preview(call.hosted, preview)
 
 
 @operation(
@@ -257,7 +217,7 @@ async def undo(call: Call[None, UndoRequest]) -> PreviewFacts:
 async def preview_redo(call: Call[None, None]) -> PreviewFacts:
     """Show what undoing the last undo would do."""
     preview = await find_history(call.hosted.session).preview_undo("undo", "")
-    return _describe_preview(call.hosted, preview)
+    return await _describe_preview(call.hosted, preview)
 
 
 @operation(
@@ -275,11 +235,11 @@ async def redo(call: Call[None, None]) -> PreviewFacts:
 async def _undo(call: Call[Any, Any], scope: Any, name: str, *, merge: bool) -> PreviewFacts:
     hosted = call.hosted
     history = find_history(hosted.session)
-    async with hosted.lock:
+    async with deciding_alone(call, _files_changed_at):
         preview = await history.preview_undo(scope, name, merge=merge)
         # Files that the preview skips are skipped; the user saw them before agreeing.
         await history.undo(scope, name, keep_going=bool(preview.skipped), merge=merge)
-    return _describe_preview(hosted, preview)
+    return await _describe_preview(hosted, preview)
 
 
 # --- going back to a prompt -------------------------------------------------------------------------
@@ -346,7 +306,7 @@ async def preview_rewind(call: Call[None, RewindPreviewRequest]) -> PreviewFacts
     point = await _find_point(hosted, call.body.to)
     history = find_history(hosted.session)
     preview = await preview_since(history, point.before, merge=call.body.merge)
-    return _describe_preview(hosted, preview)
+    return await _describe_preview(hosted, preview)
 
 
 @operation(
@@ -361,11 +321,13 @@ async def rewind_session(call: Call[None, RewindRequest]) -> Rewound:
     """Go back to before a prompt: the conversation, the files or both. Nothing is lost."""
     hosted = call.hosted
     wanted = call.body
-    refuse_while_working(hosted.session, "it cannot go back")
-    async with hosted.lock:
+    async with deciding_alone(call, _changed_at):
+        refuse_while_working(hosted.session, "it cannot go back")
         point = await _find_point(hosted, wanted.to)
         if not (wanted.conversation or wanted.files):
             raise Problem(400, E_BAD_ARGS, "Choose the conversation, the files or both.")
+        if wanted.conversation:
+            refuse_shared(hosted, "Go back there, or restore only the files here.")
         if wanted.files:
             history = find_history(hosted.session)
             if await preview_since(history, point.before, merge=wanted.merge) is None:

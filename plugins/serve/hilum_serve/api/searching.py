@@ -106,7 +106,16 @@ def compile_query(query: str) -> re.Pattern[str]:
         )
     # The number of blanks is limited, so that a window can overlap the next one by a whole hit.
     blanks = rf"\s{{1,{MAX_SPACES}}}"
-    return re.compile(blanks.join(map(re.escape, words)), re.IGNORECASE)
+    return re.compile(blanks.join(re.escape(_fold_case(word)) for word in words))
+
+
+def _fold_case(text: str) -> str:
+    """Return a text in lower case, with the same length.
+
+    A pattern that ignores case would try each position anew, which takes long if words repeat a
+    character; one for texts in lower case does not.
+    """
+    return text.replace("İ", "I").lower()
 
 
 def search_entries(
@@ -188,14 +197,14 @@ def _find(text: str, pattern: re.Pattern[str]) -> Iterator[tuple[int, int]]:
     while start < len(text):
         border = start + WINDOW
         following = border
-        for match in pattern.finditer(text, start, border + overlap):
-            if match.start() >= border:
+        for match in pattern.finditer(_fold_case(text[start : border + overlap])):
+            if start + match.start() >= border:
                 break
-            yield match.span()
+            yield start + match.start(), start + match.end()
             count += 1
             if count == MAX_HITS_PER_FIELD:
                 return
-            following = max(border, match.end())
+            following = max(border, start + match.end())
         start = following
 
 

@@ -16,6 +16,7 @@ from hilum_serve.api.shared_types import (
     NoResult,
     Seq,
     change_session_settings,
+    refuse_shared,
     refuse_while_working,
     require_right,
 )
@@ -305,8 +306,7 @@ async def change_session(call: Call[None, SessionChange]) -> SessionState:
     if change.title is not None:
         title = " ".join(change.title.split())
         await call.hub.store.rename(hosted.id, title)
-        hosted.title = title
-        hosted.feed.note_state()
+        hosted.rename(title)
     return await make_state(hosted)
 
 
@@ -323,7 +323,8 @@ async def close_session(call: Call[None, None]) -> NoResult:
     hosted = call.hub.find_hosted(info.id)
     if hosted is not None:
         _refuse_foreign(hosted)
-        await call.hub.close(info.id)
+    # It may also be opening.
+    await call.hub.close(info.id)
     return NoResult()
 
 
@@ -361,11 +362,15 @@ async def delete_session(call: Call[None, None]) -> NoResult:
 async def fork_session(call: Call[None, ForkRequest]) -> SessionCopy:
     """Copy a session, or its events up to one of them, into a new session."""
     hosted = call.hosted
+    refuse_shared(hosted, "Copy it there.")
     at = call.body.at
     if at > hosted.last:
         message = f"The session has only {hosted.last} events."
         raise Problem(404, E_UNKNOWN, message, "Use 0 to copy all of them.")
-    copy = await hosted.session.kernel.fork(hosted.id, at or None, queued=False)
+    # Whoever may not approve calls must not get approvals that nobody can revoke in the original.
+    copy = await hosted.session.kernel.fork(
+        hosted.id, at or None, queued=False, grants=call.user.may("approve")
+    )
     return SessionCopy(copy)
 
 

@@ -11,6 +11,7 @@ from hilum.errors import E_BUSY, E_UNKNOWN
 from hilum.sharing import JoinedSession
 from hilum.sharing.messages import Operation
 
+from hilum_serve.hub import HostedSession
 from hilum_serve.operations import Call
 from hilum_serve.problems import E_RIGHTS, Problem
 from hilum_serve.users import Rights
@@ -173,3 +174,13 @@ def explain_late_answer(error: HilumError, by: str) -> HilumError:
         f"Your answer was too late: {who}.",
         "The conversation shows how it was decided.",
     )
+
+
+def refuse_shared(hosted: HostedSession, hint: str) -> None:
+    """Refuse to copy a session that a terminal shares: the copy could not be opened there.
+
+    Raises:
+        Problem: A terminal in this process has the session open (409).
+    """
+    if not hosted.is_own:
+        raise Problem(409, E_BUSY, "A terminal shares this conversation alone.", hint)

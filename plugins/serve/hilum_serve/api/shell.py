@@ -6,6 +6,7 @@ from typing import Annotated
 
 import msgspec
 from hilum.errors import E_UNKNOWN
+from hilum.services import BackgroundCommand
 from hilum.shell_lines import stop_background_command
 
 from hilum_serve.api.shared_types import NoResult, refuse_joined
@@ -13,6 +14,7 @@ from hilum_serve.background_commands import list_background_commands
 from hilum_serve.operations import Call, operation
 from hilum_serve.problems import Problem
 from hilum_serve.session_state import (
+    BackgroundOutput,
     BackgroundState,
     ShellLineState,
     describe_background,
@@ -20,6 +22,8 @@ from hilum_serve.session_state import (
 )
 
 MAX_COMMAND = 20_000
+MAX_OUTPUT = 100_000
+"""Maximum number of bytes of a background command's output that are sent."""
 
 
 class NewShellLine(msgspec.Struct, forbid_unknown_fields=True):
@@ -97,11 +101,28 @@ async def stop_background(call: Call[None, None]) -> NoResult:
     """Stop a background command with all its child processes."""
     hosted = call.hosted
     refuse_joined(hosted.session)
-    for command in list_background_commands(hosted.session):
+    await stop_background_command(_find_command(call))
+    hosted.feed.note_state()
+    return NoResult()
+
+
+@operation(
+    "GET",
+    "/api/sessions/{session}/background/{command}/output",
+    rights="watch",
+    returns=BackgroundOutput,
+)
+async def read_background_output(call: Call[None, None]) -> BackgroundOutput:
+    """Read the whole background command and the end of its output."""
+    refuse_joined(call.hosted.session)
+    command = _find_command(call)
+    return BackgroundOutput(command.command, command.read_output_end(MAX_OUTPUT))
+
+
+def _find_command(call: Call[None, None]) -> BackgroundCommand:
+    for command in list_background_commands(call.hosted.session):
         if command.id == call.path["command"]:
-            await stop_background_command(command)
-            hosted.feed.note_state()
-            return NoResult()
+            return command
     raise Problem(
         404, E_UNKNOWN, "There is no such command in the background.", "It may have ended."
     )

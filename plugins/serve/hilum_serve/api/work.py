@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Annotated, Any, Literal
 
 import msgspec
 import trio
-from hilum import Image, PromptCommand, UsageError
+from hilum import HilumError, Image, PromptCommand, Session, UsageError
 from hilum.errors import E_BAD_ARGS, E_BUSY, E_STALE, E_UNKNOWN
 from hilum.messages import Usage
 from hilum.sharing import JoinedSession
@@ -30,15 +31,13 @@ from hilum_serve.api.shared_types import (
 from hilum_serve.hub import HostedSession
 from hilum_serve.operations import Call, operation
 from hilum_serve.problems import Problem
-from hilum_serve.shell_lines import join_attached
 
 MAX_WAIT = 60.0
 """Maximum number of seconds that a request waits for the end of a run."""
 MAX_BODY_WITH_IMAGES = 32_000_000
 MAX_RUNS = 200
-_COMMAND = re.compile(r"\s*/([A-Za-z][\w-]*)")
 # Plugins whose commands only write a prompt for the agent.
-_PROMPT_WRITERS = ("skills",)
+_PROMPT_WRITERS = ("rules", "skills")
 
 
 # --- prompts ----------------------------------------------------------------------------------------
@@ -61,7 +60,8 @@ class NewPrompt(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
     Attributes:
         text: The text. A text that begins with ``/`` may be a command of a plugin; commands that do
-            more than write a prompt need the right ``administer``.
+            more than write a prompt need the right ``administer``. Without that right, a text that
+            begins with ``/`` and no listed command is read as data, as with ``piped``.
         agent: Name of the agent, unless the text addresses another one with ``@``.
         images: Images that come with the text.
         attached: Data from another program that comes with the text.
@@ -112,44 +112,55 @@ async def prompt(call: Call[None, NewPrompt]) -> StartedRun:
     given = call.body
     session = call.hosted.session
     check_agent(session, given.agent)
-    if not given.piped:
-        _check_command(call, given.text)
+    piped = given.piped or not _may_interpret(call, given.text)
     images = [Image(image.media_type, image.data) for image in given.images]
-    lines = call.hosted.shell_lines
-    # Removed at once, so that another prompt does not contain them, too.
-    taken = lines.take_ended() if given.agent == "main" else []
-    is_read = False
-    try:
-        run = await session.prompt(
-            given.text,
-            agent=given.agent,
-            piped=given.piped,
-            attached=join_attached(taken, given.attached),
-            images=images,
-        )
-        # Nobody reads what comes with a command of a plugin.
-        is_read = run.reply is None
-    finally:
-        if taken and not is_read:
-            lines.put_back(taken)
-        if taken:
-            call.hosted.feed.note_state()
+    run = await session.prompt(
+        given.text, agent=given.agent, piped=piped, attached=given.attached, images=images
+    )
+    if images and run.reply is None:
+        _warn_without_images(session, run.agent)
     return describe_run(run)
 
 
-def _check_command(call: Call[Any, Any], text: str) -> None:
-    """Check that the user may give a command with which a text begins.
+def _warn_without_images(session: Session, agent: str) -> None:
+    """Write in the log that the model does not accept the images of a prompt."""
+    # The log of a joined session belongs to another process.
+    if isinstance(session, JoinedSession):
+        return
+    router = session.kernel.router
+    # The run itself reports that there is no model, or that the log cannot be written.
+    with suppress(HilumError):
+        model = router.current(session.agents[agent])
+        if not router.model(model).info.images:
+            say = f"{model} does not accept images; it reads only that an image was sent."
+            session.note("prompt.images_left_out", say=say, model=model)
+
+
+def _may_interpret(call: Call[Any, Any], text: str) -> bool:
+    """Return whether plugins may interpret a text of the user as a command.
+
+    Only the plugins know for certain what a command is: a prompt of an MCP server also has names
+    that are not listed, and the list of a session that another process has open is that of the
+    beginning. So a user who may not give all commands may give only those that are listed.
 
     Raises:
-        Problem: The command needs more rights (403).
+        Problem: The text is a command that needs more rights (403).
     """
-    found = _COMMAND.match(text)
-    if found is None:
-        return
+    typed = text.lstrip()
+    if call.user.may("administer") or not typed.startswith("/"):
+        return True
+    typed = typed[1:].casefold()
+    word = typed.split(None, 1)[0] if typed.strip() else ""
+    is_listed = False
     for plugin, command in call.hosted.session.list_commands():
-        is_same = command.name.casefold() == found[1].casefold()
-        if is_same and needs_administer(plugin, command):
-            require_right(call, "administer", f"The command /{command.name}")
+        name = command.name.casefold()
+        if needs_administer(plugin, command):
+            # Names may contain spaces, colons and dots, so a name ends where a word ends.
+            if re.match(re.escape(name) + r"(?![\w-])", typed):
+                require_right(call, "administer", f"The command /{command.name}")
+        elif command.mark == "/" and word == name:
+            is_listed = True
+    return is_listed
 
 
 def needs_administer(plugin: str, command: PromptCommand) -> bool:

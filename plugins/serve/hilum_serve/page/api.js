@@ -154,8 +154,9 @@ export class SessionApi {
     return request('GET', this.base + path, { query, ...options });
   }
 
-  change(method, path, body) {
-    return request(method, this.base + path, { body, seen: this.seen() });
+  /** Carry out a change; `seen` is what the user knew when deciding on it. */
+  change(method, path, body, { query, seen = this.seen() } = {}) {
+    return request(method, this.base + path, { body, query, seen });
   }
 
   state() { return this.get(''); }
@@ -173,10 +174,14 @@ export class SessionApi {
   stop(body = {}) { return this.change('POST', '/stop', body); }
   runShellLine(command) { return this.change('POST', '/shell', { command }); }
   stopShellLine(line) { return this.change('POST', `/shell/${id(line)}/stop`); }
+  backgroundOutput(command) { return this.get(`/background/${id(command)}/output`); }
   stopBackground(command) { return this.change('POST', `/background/${id(command)}/stop`); }
   resume() { return this.change('POST', '/resume'); }
   retry() { return this.change('POST', '/retry'); }
-  repeat(call) { return this.change('POST', `/calls/${id(call)}/repeat`); }
+  // Models may use the id of a call again, so the entry tells which of them is meant.
+  repeat(call, entry) {
+    return this.change('POST', `/calls/${id(call)}/repeat`, undefined, { query: { entry } });
+  }
   compact(body = {}) { return this.change('POST', '/compact', body); }
   decide(approval, body) { return this.change('POST', `/approvals/${id(approval)}`, body); }
   decideAll(body) { return this.change('POST', '/approvals', body); }
@@ -184,18 +189,18 @@ export class SessionApi {
   answer(question, body) { return this.change('POST', `/questions/${id(question)}`, body); }
   decidePlan(plan, body) { return this.change('POST', `/plans/${id(plan)}`, body); }
   grants() { return this.get('/grants'); }
-  removeGrant(scope) { return this.change('DELETE', `/grants?scope=${id(scope)}`); }
+  removeGrant(scope) { return this.change('DELETE', `/grants?scope=${id(scope)}&stored=true`); }
   approvals() { return this.get('/approvals'); }
   files() { return this.get('/files'); }
   timeline(run) { return this.get('/timeline', { run }); }
   diff(path) { return this.get('/files/diff', { path }); }
   previewUndo(body) { return this.change('POST', '/undo/preview', body); }
-  undo(body) { return this.change('POST', '/undo', body); }
+  undo(body, seen) { return this.change('POST', '/undo', body, { seen }); }
   previewRedo() { return this.change('POST', '/redo/preview'); }
   rewindPoints() { return this.get('/rewind'); }
-  redo() { return this.change('POST', '/redo'); }
+  redo(seen) { return this.change('POST', '/redo', undefined, { seen }); }
   previewRewind(body) { return this.change('POST', '/rewind/preview', body); }
-  rewind(body) { return this.change('POST', '/rewind', body); }
+  rewind(body, seen) { return this.change('POST', '/rewind', body, { seen }); }
   usage() { return this.get('/usage'); }
   commands() { return this.get('/commands'); }
   modes() { return this.get('/modes'); }
@@ -208,7 +213,7 @@ export class SessionApi {
     return this.get('/search', { q, before, after, limit }, { signal });
   }
   events(after, limit) { return this.get('/events', { after, limit }); }
-  result(call, offset, limit) {
-    return this.get(`/calls/${id(call)}/result`, { offset, limit });
+  result(call, entry, offset, limit) {
+    return this.get(`/calls/${id(call)}/result`, { entry, offset, limit });
   }
 }

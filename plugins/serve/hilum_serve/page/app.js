@@ -4,13 +4,15 @@ import { html, nothing, render } from './vendor/lit-html/lit-html.js';
 import { addressOf, readAddress } from './addresses.js';
 import { ApiError, SessionApi, server, setSignedOutHandler } from './api.js';
 import { confirmDialog, pickDialog, textDialog } from './dialogs.js';
-import { restoreFocus } from './focus.js';
+import { repairFocus, restoreFocus } from './focus.js';
 import { baseName } from './format.js';
 import { openHelp } from './help.js';
 import { icon } from './icons.js';
 import { handleKey } from './keyboard.js';
 import { noteTold, notify, showInTitle } from './notifications.js';
-import { onPreference, preference, setPreference } from './preferences.js';
+import {
+  onPreference, preference, readCreated, rememberPlace, rememberedPlace, setPreference, writeCreated,
+} from './preferences.js';
 import { allows, includesRight } from './rights.js';
 import { SessionPage } from './session_page.js';
 import { openSettings } from './settings_dialog.js';
@@ -66,6 +68,11 @@ class App {
       }
       return;
     }
+    const place = rememberedPlace();
+    if (location.hash.length < 3 && place) {
+      location.replace(place); // the address with a token leads to the start
+    }
+    rememberPlace('');
     this._route();
     await this.loadSessions('');
     setInterval(() => {
@@ -93,6 +100,7 @@ class App {
   _draw() {
     if (this.signedOut) {
       render(this._drawSignedOut(), this.root);
+      repairFocus();
       return;
     }
     const panelOpen = preference('panel');
@@ -111,7 +119,8 @@ class App {
         <span><strong>${toast.text}</strong>${toast.hint ? html`<br>${toast.hint}` : nothing}</span>
         <button type="button" class="icon-button" aria-label=${t('close')} @click=${() => this._removeToast(toast)}>${icon('close')}</button></div>`)}</div>`, this.root);
     const waiting = this.page?.store.waiting().length ?? 0;
-    showInTitle(this._documentTitle(), waiting + this._countElsewhere());
+    showInTitle(this._documentTitle(), this.can('decide') ? waiting + this._countElsewhere() : 0);
+    repairFocus();
   }
 
   _documentTitle() {
@@ -164,6 +173,9 @@ class App {
 
   /** Return whether the user has the right to do something. */
   can(action) {
+    if (action === 'new_session' && this.me?.shared) {
+      return false; // a terminal shares the one session that it has open
+    }
     return allows(this.me?.rights, action);
   }
 
@@ -171,7 +183,8 @@ class App {
 
   say(text, hint = '', kind = 'info', duration = TOAST) {
     const toast = { text, hint, kind };
-    this.toasts = [...this.toasts.slice(-2), toast];
+    const others = this.toasts.filter((other) => other.text !== text || other.hint !== hint);
+    this.toasts = [...others.slice(-2), toast];
     this.again();
     setTimeout(() => this._removeToast(toast), duration);
   }
@@ -212,6 +225,7 @@ class App {
       return;
     }
     this.signedOut = true;
+    rememberPlace(location.hash);
     this.page?.close();
     this.page = null;
     document.querySelectorAll('dialog').forEach((dialog) => dialog.close());
@@ -253,6 +267,9 @@ class App {
     this.waiting = new Map(sessions.map((session) => [session.id, session.waiting]));
     for (const session of sessions.filter((each) => each.waiting > 0)) {
       const id = `${session.id}:${session.asked}`;
+      if (!this.can('decide')) {
+        break; // others decide
+      }
       if (session.id === this.current) {
         noteTold(id); // the session's own page notifies
       } else {
@@ -291,7 +308,7 @@ class App {
 
   async newSession() {
     if (!this.can('new_session')) {
-      this.say(t('no_right'));
+      this.say(this.me?.shared ? t('one_session') : t('no_right'));
       return;
     }
     const found = await this.attempt(() => server.workspaces());
@@ -309,11 +326,35 @@ class App {
     if (!path) {
       return;
     }
+    const unused = await this._findUnused(path);
+    if (unused) {
+      location.hash = addressOf(unused);
+      this.page?.composer.focus();
+      return;
+    }
     const created = await this.attempt(() => server.createSession({ workspace: path }));
     if (created) {
+      writeCreated([...readCreated(), created.id]);
       location.hash = addressOf(created.id);
       this.loadSessions(this.sidebar.query);
     }
+  }
+
+  /** Return a session in a folder that this browser has made and never used; empty without one. */
+  async _findUnused(workspace) {
+    const made = new Set(readCreated());
+    const untitled = this.sessions.filter(
+      (each) => made.has(each.id) && !each.title && each.workspace === workspace,
+    );
+    for (const session of untitled) {
+      const state = await new SessionApi(session.id, () => session.last).state().catch(() => null);
+      const isUnused = state !== null && !state.title && !state.runs && !state.running
+        && !state.queued?.length && !state.shell?.length;
+      if (isUnused) {
+        return session.id;
+      }
+    }
+    return '';
   }
 
   async sessionAction(name, session) {
@@ -467,6 +508,7 @@ class App {
   async signOut() {
     await this.attempt(() => server.logout());
     this._signedOut();
+    rememberPlace(''); // another user may sign in next
   }
 
   _applyTheme() {

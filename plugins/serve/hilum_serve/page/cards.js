@@ -83,7 +83,7 @@ function isOpen(card, state, choices) {
  */
 export function drawCard(card, context) {
   const { choices, again, store } = context;
-  const state = cardState(card);
+  const state = store.stateOf(card);
   const agent = store.agentOfCard?.(card);
   const open = isOpen(card, state, choices);
   const toggle = () => {

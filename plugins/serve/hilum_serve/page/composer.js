@@ -2,6 +2,7 @@
 
 import { html, nothing, render } from './vendor/lit-html/lit-html.js';
 import { drawCommandMark, drawShellLines, readCommand } from './commands.js';
+import { repairFocus } from './focus.js';
 import { oneLine } from './format.js';
 import { icon } from './icons.js';
 import { readDraft, writeDraft } from './preferences.js';
@@ -87,11 +88,12 @@ export class Composer {
           @input=${() => this._changed()} @keydown=${(event) => this._key(event)} @paste=${(event) => this._paste(event)}
           @click=${() => this._complete()}></textarea>
         <div class="input-actions">
-          <label class="icon-button" title=${t('add_images')}><input type="file" class="visually-hidden" accept=${IMAGE_TYPES.join(',')} multiple aria-label=${t('add_images')} @change=${(event) => { this._addFiles(event.target.files); event.target.value = ''; }}>${icon('image')}</label>
+          <label class="icon-button ${may ? '' : 'off'}" title=${t('add_images')}><input type="file" ?disabled=${!may} class="visually-hidden" accept=${IMAGE_TYPES.join(',')} multiple aria-label=${t('add_images')} @change=${(event) => { this._addFiles(event.target.files); event.target.value = ''; }}>${icon('image')}</label>
           ${running ? html`<button type="button" class="send stop" aria-label=${t('stop')} title=${`${t('stop')} (Esc Esc)`} ?disabled=${!this.page.can('stop')} @click=${() => this.page.actions.stop(store.agent)}>${icon('stop')}</button>` : nothing}
           <button type="button" class="send" aria-label=${running ? t('steer') : t('send')} title=${running ? t('steer_hint') : t('send')} ?disabled=${this.busy || !may} @click=${() => this.submit()}>${icon('send')}</button>
         </div>
       </div>`, this.root);
+    repairFocus();
   }
 
   _drawMenu() {

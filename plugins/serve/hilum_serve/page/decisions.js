@@ -8,6 +8,7 @@ import { formatTokens, parseObject } from './format.js';
 import { icon } from './icons.js';
 import { StreamingMarkdown, drawInline } from './markdown.js';
 import { t, translate } from './strings.js';
+import { isField } from './typing.js';
 import { showHidden } from './visible.js';
 
 const LAST_MINUTE = 60; // seconds
@@ -36,6 +37,7 @@ export class DecisionBar {
 
   reset() {
     this.current = ''; // id of the item that the bar shows
+    this.drawn = null; // the item itself, which may have gone since it was drawn
     this.settled = 0; // when the item can be decided, in milliseconds of performance.now()
     this.asking = false; // whether the facts are being read
     this.mode = ''; // '', 'reject' or 'edit'
@@ -43,7 +45,11 @@ export class DecisionBar {
     this.text = '';
     this.fields = null;
     this.chosen = new Set();
+    this.hasEdited = false; // whether a field of the arguments was changed
     this.busy = false;
+    this.sending = ''; // id of the item whose answer is being sent
+    this.sent = new Set(); // ids of items that were answered here
+    this.written = new Map(); // {item, mode, text, fields, chosen} of items that the user writes about, by id
     this.facts = new Map(); // what the server says about approvals, by id
     this.shown = new Set();
     this.limit = 120;
@@ -51,7 +57,7 @@ export class DecisionBar {
 
   /** Move to another waiting item. */
   move(step) {
-    const items = this.page.store.waiting();
+    const items = this.items();
     if (items.length === 0) {
       return;
     }
@@ -63,8 +69,48 @@ export class DecisionBar {
     return Math.max(0, items.findIndex((item) => item.id === this.current));
   }
 
+  /** Return what waits, and what was answered elsewhere while the user wrote about it. */
+  items() {
+    const waiting = this.page.store.waiting();
+    const ids = new Set(waiting.map((item) => item.id));
+    const written = [...this.written.values()].map((each) => each.item);
+    return [...waiting, ...written.filter((item) => !ids.has(item.id))];
+  }
+
+  /** Return whether an item no longer waits, though the user writes about it. */
+  _isAnswered(item) {
+    return item.id !== this.sending && !this.page.store.waiting().some((other) => other.id === item.id);
+  }
+
+  /** Remember what the user writes about the shown item, so that it is never lost. */
+  _noteWritten() {
+    const { drawn: item } = this;
+    if (item === null || item.id !== this.current) {
+      return;
+    }
+    if (this._isWriting() && !this.sent.has(item.id)) {
+      const { mode, text, fields, chosen } = this;
+      this.written.set(item.id, { item, mode, text, fields, chosen });
+    } else {
+      this.written.delete(item.id);
+    }
+  }
+
+  _isWriting() {
+    const focused = document.activeElement;
+    const isInField = this.page.bar.contains(focused) && isField(focused) && !focused.matches('select');
+    return isInField || this.text.trim() !== '' || this.hasEdited;
+  }
+
+  /** Return what the user has written and not sent, about all items. */
+  writtenTexts() {
+    this._noteWritten();
+    return [...this.written.values()].map(textOf).filter(Boolean);
+  }
+
   /** Show an item that the user chose. */
   _select(item) {
+    this._noteWritten();
     if (item.id !== this.current) {
       this._begin(item);
     }
@@ -73,12 +119,13 @@ export class DecisionBar {
 
   /** The item that the bar shows. */
   item() {
-    const items = this.page.store.waiting();
+    const items = this.items();
     return items[this._position(items)] ?? null;
   }
 
   draw() {
-    const items = this.page.store.waiting();
+    this._noteWritten();
+    const items = this.items();
     if (items.length === 0) {
       this.current = '';
       return nothing;
@@ -93,8 +140,9 @@ export class DecisionBar {
         setTimeout(() => this.page.again(), SETTLE + 20);
       }
     }
+    this.drawn = item;
     this._describe(item);
-    return html`<section class="decision" aria-label=${t('waiting_for_you')} data-kind=${item.kind} data-id=${item.id}>
+    return html`<section class="decision" aria-label=${t(this.page.app.can('decide') ? 'waiting_for_you' : 'agent_waiting_for_approval')} data-kind=${item.kind} data-id=${item.id}>
       ${this._drawItem(item, items)}
     </section>`;
   }
@@ -134,13 +182,22 @@ export class DecisionBar {
     this.text = '';
     this.fields = null;
     this.chosen = new Set();
+    this.hasEdited = false;
     this.limit = 120;
     this.whole = false;
+    const written = this.written.get(item.id);
+    if (written !== undefined) {
+      this.mode = written.mode;
+      this.text = written.text;
+      this.fields = written.fields;
+      this.chosen = written.chosen;
+      this.hasEdited = written.fields !== null;
+    }
   }
 
   /** Read everything about an approval, and then tell the server that the user sees it. */
   async _describe(item) {
-    if (item.kind !== 'approval') {
+    if (item.kind !== 'approval' || this._isAnswered(item)) {
       return;
     }
     if (!this.facts.has(item.id)) {
@@ -209,7 +266,8 @@ export class DecisionBar {
   _drawApproval(item, items) {
     const { store } = this.page;
     const facts = this.facts.get(item.id) ?? { loading: true };
-    const may = this.page.can('decide');
+    const answered = this._isAnswered(item);
+    const may = this.page.can('decide') && !answered;
     const settling = performance.now() < this.settled;
     const ready = may && this._isReady(item);
     const grave = this._isGrave(item);
@@ -227,12 +285,13 @@ export class DecisionBar {
         </div>
         ${this._countdown(item)}${this._count(items)}
       </div>
+      ${this._drawAnswered(answered)}
       ${(facts.dangers ?? []).map((danger) => html`<p class="danger-line ${danger.grave ? 'grave' : ''}">${icon('alert')} <span>${showHidden(translate(danger.text, danger.parts))}</span></p>`)}
-      ${editing ? this._drawFields(item) : this._drawCall(item, facts)}
+      <div class="decision-body">${editing ? this._drawFields(item) : this._drawCall(item, facts)}</div>
       ${this.mode === 'reject' ? html`<label class="field"><span>${t('reject_reason')}</span>
         <textarea class="reason" rows="2" .value=${this.text} placeholder=${t('reject_hint')} @input=${(event) => { this.text = event.target.value; }} @keydown=${(event) => this._reasonKey(event, item)}></textarea></label>` : nothing}
       ${editing || this.mode === 'reject' ? nothing : this._drawScope(item, facts, grave)}
-      <div class="decision-actions">
+      ${answered ? this._drawLeaving(item) : html`<div class="decision-actions">
         ${this.mode === 'reject' ? html`
           <button type="button" class="button danger" ?disabled=${this.busy || settling || !may} @click=${() => this._decide(item, false)}>${t('reject')}</button>
           <button type="button" class="button" @click=${() => this._setMode('')}>${t('cancel')}</button>` : html`
@@ -245,8 +304,42 @@ export class DecisionBar {
           <select ?disabled=${!may} @change=${(event) => this.page.actions.set({ approve: event.target.value })}>
             ${['ask_first', 'auto', 'readonly'].map((name) => html`<option value=${name} ?selected=${name === store.state.approve}>${t(`policy_${name}`)}</option>`)}
           </select></label>
-      </div>
+      </div>`}
       ${same.length > 1 && alone && !editing ? html`<p class="quiet scope-note alone-note">${t('accept_alone', { n: alone })}</p>` : nothing}`;
+  }
+
+  /** Say that an item was answered elsewhere while the user wrote about it. */
+  _drawAnswered(answered) {
+    return answered ? html`<p class="danger-line answered-line" role="status">${icon('alert')} <span>${t('answered_meanwhile')}</span></p>` : nothing;
+  }
+
+  /** Offer what the user can do with a text about an item that was answered elsewhere. */
+  _drawLeaving(item) {
+    return html`<div class="decision-actions">
+      <button type="button" class="button primary use-text" @click=${() => this._leave(item, true)}>${t('use_as_message')}</button>
+      <button type="button" class="button discard-text" @click=${() => this._leave(item, false)}>${t('discard_text')}</button></div>`;
+  }
+
+  _leave(item, isUsed) {
+    this._noteWritten();
+    const text = textOf(this.written.get(item.id));
+    this.written.delete(item.id);
+    this.sent.add(item.id); // the focus may still be in its field
+    if (isUsed && text) {
+      this.page._returnText(text);
+    } else {
+      this.page.scroller.focus({ preventScroll: true });
+    }
+    this.page.again();
+  }
+
+  /** Cancel the field that is open; return whether there was one. What was answered elsewhere stays. */
+  leaveField() {
+    if (this.mode === '' || this._isAnswered(this.item() ?? {})) {
+      return false;
+    }
+    this._setMode('');
+    return true;
   }
 
   _drawScope(item, facts, grave) {
@@ -263,7 +356,7 @@ export class DecisionBar {
     const canStore = Boolean(facts.rule && file);
     return html`<div class="decision-scope" role="group" aria-label=${t('scope')}>
       <span class="segments">
-        ${['once', 'session', 'always'].map((scope) => html`<button type="button" aria-pressed=${String(this.remember === scope)} ?disabled=${scope === 'always' && !canStore} title=${scope === 'always' && canStore ? t('scope_stored', { file }) : nothing} @click=${choose(scope)}>${t(`scope_${scope}`)}</button>`)}
+        ${['once', 'session', 'always'].map((scope) => html`<button type="button" aria-pressed=${String(this.remember === scope)} ?disabled=${!this.page.app.can('decide') || (scope === 'always' && !canStore)} title=${scope === 'always' && canStore ? t('scope_stored', { file }) : nothing} @click=${choose(scope)}>${t(`scope_${scope}`)}</button>`)}
       </span>
       ${this.remember === 'once' ? nothing : html`<span class="rule">${t('scope_covers')} <code>${showHidden(this.remember === 'always' ? facts.rule || covers : covers)}</code></span>`}
       ${this.remember === 'always' ? html`<span class="quiet rule-file">${t('scope_stored_in')} <code>${showHidden(file)}</code></span>` : nothing}
@@ -326,6 +419,12 @@ export class DecisionBar {
       const isText = typeof value === 'string';
       const shown = isText ? value : JSON.stringify(value, null, 2);
       const rows = Math.min(14, Math.max(1, shown.split('\n').length));
+      const note = (event) => {
+        this.hasEdited = true;
+        if (isText) {
+          this.fields?.set(name, event.target.value);
+        }
+      };
       const change = (event) => {
         if (this.fields === null) {
           return; // editing was cancelled, and the field reports its text while it is removed
@@ -342,13 +441,14 @@ export class DecisionBar {
           event.target.setCustomValidity(t('not_json'));
         }
       };
-      return html`<label class="field"><span>${name || t('arguments')}</span><textarea spellcheck="false" rows=${rows} .value=${shown} @change=${change}></textarea></label>`;
+      return html`<label class="field"><span>${name || t('arguments')}</span><textarea spellcheck="false" rows=${rows} .value=${shown} @input=${note} @change=${change}></textarea></label>`;
     })}</div>`;
   }
 
   _setMode(mode) {
     this.mode = mode;
     this.fields = null;
+    this.hasEdited = false;
     this.page.again();
     if (mode) {
       requestAnimationFrame(() => document.querySelector('.decision textarea')?.focus());
@@ -361,12 +461,9 @@ export class DecisionBar {
     }
     if (event.key === 'Enter' && !event.shiftKey) {
       event.preventDefault();
-      if (this.page.can('decide')) {
+      if (this.page.can('decide') && !this._isAnswered(item)) {
         this._decide(item, false);
       }
-    } else if (event.key === 'Escape') {
-      event.stopPropagation();
-      this._setMode('');
     }
   }
 
@@ -386,30 +483,38 @@ export class DecisionBar {
         ? this.fields.get('')
         : JSON.stringify(Object.fromEntries(this.fields));
     }
-    await this._send(() => this.page.actions.decideWith(item, body));
+    await this._send(item, () => this.page.actions.decideWith(item, body));
   }
 
   async _decideAll(items) {
+    const [first] = items;
     const body = { ids: items.map((item) => item.id), accepted: true, remember: this.remember };
-    await this._send(async () => {
+    await this._send(first, async () => {
       const done = await this.page.actions.decideAll(body);
       for (const refused of (done?.answers ?? []).filter((each) => each.code)) {
         this.page.app.say(`${refused.code}: ${refused.message}`, '', 'error');
       }
+      return null; // which of them were answered, the stream says
     });
   }
 
-  async _send(action) {
+  async _send(item, action) {
     if (!this.page.can('decide')) {
       this.page.again(); // the button was drawn before the page went to sleep
       return;
     }
     this.busy = true;
+    this.sending = item.id;
     this.page.again();
     try {
-      await action();
+      const done = await action();
+      if (done !== null) {
+        this.sent.add(item.id);
+        this.written.delete(item.id);
+      }
     } finally {
       this.busy = false;
+      this.sending = '';
       this.page.again();
     }
   }
@@ -418,7 +523,7 @@ export class DecisionBar {
   key(name) {
     const item = this.item();
     // The item that was drawn may have gone since; its successor is decided only when it is shown.
-    const isShown = item?.id === this.current && performance.now() >= this.settled;
+    const isShown = item?.id === this.current && !this._isAnswered(item) && performance.now() >= this.settled;
     if (!isShown || this.busy || this.page.ended || !this.page.can('decide')) {
       return false;
     }
@@ -446,28 +551,32 @@ export class DecisionBar {
       this.page.again();
       return;
     }
-    this._send(() => this.page.actions.answer(item, [option]));
+    this._send(item, () => this.page.actions.answer(item, [option]));
   }
 
   _drawQuestion(item, items) {
     const who = this.page.store.nameOf(item.agent);
     const own = this.text.trim();
-    const off = this.busy || performance.now() < this.settled || !this.page.can('decide');
+    const answered = this._isAnswered(item);
+    const off = this.busy || answered || performance.now() < this.settled || !this.page.can('decide');
     const submit = () => this._send(
+      item,
       () => this.page.actions.answer(item, own ? [...this.chosen, own] : [...this.chosen]),
     );
-    const decide = () => this._send(() => this.page.actions.answer(item, []));
+    const decide = () => this._send(item, () => this.page.actions.answer(item, []));
     return html`
       <div class="decision-head"><span class="decision-icon">${icon('question')}</span>
         <div class="decision-title"><h2>${who ? t('agent_asks', { who }) : t('hilum_asks')}</h2><p class="plain-text question-text">${drawInline(item.question)}</p></div>${this._countdown(item)}${this._count(items)}</div>
-      <div class="options" role="group" aria-label=${item.question}>
+      ${this._drawAnswered(answered)}
+      <div class="options decision-body" role="group" aria-label=${item.question}>
         ${(item.options ?? []).map((option, index) => html`<button type="button" class="option" aria-pressed=${String(this.chosen.has(option))} ?disabled=${off} @click=${() => this._choose(item, option)}><kbd>${index + 1}</kbd><span>${drawInline(option)}</span></button>`)}
       </div>
       <div class="free-answer">
         <input type="text" aria-label=${t('own_answer')} placeholder=${t('own_answer')} .value=${this.text} @input=${(event) => { this.text = event.target.value; this.page.again(); }} @keydown=${(event) => { if (event.key === 'Enter' && !event.isComposing && event.keyCode !== 229) { event.preventDefault(); if (!off && (own || this.chosen.size)) { submit(); } } }}>
         <button type="button" class="button primary" ?disabled=${off || (!own && !this.chosen.size)} @click=${submit}>${t('answer')}</button>
         <button type="button" class="button" ?disabled=${off} @click=${decide}>${t('agent_decides')}</button>
-      </div>`;
+      </div>
+      ${answered ? this._drawLeaving(item) : nothing}`;
   }
 
   _drawPlan(item, items) {
@@ -476,20 +585,22 @@ export class DecisionBar {
       this.planText = new StreamingMarkdown();
     }
     this.planText.set(item.text ?? '', true);
-    const off = this.busy || performance.now() < this.settled || !this.page.can('decide');
+    const answered = this._isAnswered(item);
+    const off = this.busy || answered || performance.now() < this.settled || !this.page.can('decide');
     return html`
       <div class="decision-head"><span class="decision-icon">${icon('spark')}</span><div class="decision-title"><h2>${t('plan_question')}</h2></div>${this._count(items)}</div>
+      ${this._drawAnswered(answered)}
       ${this.mode === 'edit'
         ? html`<label class="field"><span>${t('your_plan')}</span><textarea rows="12" .value=${this.text || item.text} @input=${(event) => { this.text = event.target.value; }}></textarea></label>`
-        : html`<div class="plan-text" tabindex="0">${this.planText.element}</div>`}
+        : html`<div class="plan-text decision-body" tabindex="0">${this.planText.element}</div>`}
       ${this.mode === 'reject' ? html`<label class="field"><span>${t('plan_changes')}</span><textarea rows="2" .value=${this.text} @input=${(event) => { this.text = event.target.value; }}></textarea></label>` : nothing}
-      <div class="decision-actions">
+      ${answered ? this._drawLeaving(item) : html`<div class="decision-actions">
         ${this.mode === 'reject' ? html`<button type="button" class="button danger" ?disabled=${off} @click=${() => this._plan(item, false)}>${t('plan_reject')}</button>
           <button type="button" class="button" @click=${() => this._setMode('')}>${t('cancel')}</button>` : html`
           <button type="button" class="button primary accept" ?disabled=${off} @click=${() => this._plan(item, true)}>${t('plan_accept')} <kbd>a</kbd></button>
           <button type="button" class="button reject" ?disabled=${off} @click=${() => this._setMode('reject')}>${t('plan_reject')} <kbd>x</kbd></button>
           ${this.mode === 'edit' ? nothing : html`<button type="button" class="button" ?disabled=${off} @click=${() => this._setMode('edit')}>${t('edit')}</button>`}`}
-      </div>`;
+      </div>`}`;
   }
 
   _plan(item, accepted) {
@@ -501,8 +612,21 @@ export class DecisionBar {
     if (accepted && this.mode === 'edit' && text && text !== item.text) {
       body.text = text;
     }
-    this._send(() => this.page.actions.decidePlan(item, body));
+    this._send(item, () => this.page.actions.decidePlan(item, body));
   }
+}
+
+/** Return what the user has written about an item, as one text. */
+function textOf(written) {
+  if (written === undefined) {
+    return '';
+  }
+  if (written.mode === 'edit' && written.fields !== null) {
+    return [...written.fields.values()]
+      .map((value) => (typeof value === 'string' ? value : JSON.stringify(value, null, 2)))
+      .join('\n');
+  }
+  return written.text.trim();
 }
 
 /** Return a short description for notifications. */

@@ -1,7 +1,7 @@
 // Dialogs: confirmations, questions for a text, pickers, and pages of settings.
 
 import { html, nothing, render } from './vendor/lit-html/lit-html.js';
-import { restoreFocus } from './focus.js';
+import { repairFocus, restoreFocus } from './focus.js';
 import { icon } from './icons.js';
 import { t } from './strings.js';
 
@@ -30,6 +30,7 @@ export function openDialog(title, draw, { wide = false, onOpen } = {}) {
         <header><h2 id="dialog-title">${typeof title === 'function' ? title() : title}</h2>
           <button type="button" class="icon-button" aria-label=${t('close')} @click=${() => close()}>${icon('close')}</button></header>
         <div class="dialog-body" tabindex="0">${draw(close, again, dialog)}</div>`, dialog);
+      repairFocus();
     };
     dialog.setAttribute('aria-labelledby', 'dialog-title');
     dialog.addEventListener('close', () => {
@@ -49,12 +50,12 @@ export function openDialog(title, draw, { wide = false, onOpen } = {}) {
   });
 }
 
-/** Ask for a confirmation. */
+/** Ask for a confirmation. The focus is on the safe choice: Enter alone changes nothing. */
 export function confirmDialog(title, text, action, { danger = false } = {}) {
   return openDialog(title, (close) => html`
     <div class="plain-text">${text}</div>
-    <footer><button type="button" class="button" @click=${() => close(false)}>${t('cancel')}</button>
-      <button type="button" class="button ${danger ? 'danger' : 'primary'}" autofocus @click=${() => close(true)}>${action}</button></footer>`);
+    <footer><button type="button" class="button" autofocus @click=${() => close(false)}>${t('cancel')}</button>
+      <button type="button" class="button ${danger ? 'danger' : 'primary'}" @click=${() => close(true)}>${action}</button></footer>`);
 }
 
 /** Ask for one line of text. */
@@ -86,12 +87,11 @@ export function pickDialog(title, items, { search = items.length > 8 } = {}) {
 
 /** Move the focus with the arrow keys. */
 export function moveInList(event) {
-  if (event.key !== 'ArrowDown' && event.key !== 'ArrowUp') {
-    return;
-  }
   const buttons = [...event.currentTarget.querySelectorAll('button:enabled')];
   const index = buttons.indexOf(document.activeElement);
-  const next = buttons[index + (event.key === 'ArrowDown' ? 1 : -1)];
+  const next = {
+    ArrowDown: buttons[index + 1], ArrowUp: buttons[index - 1], Home: buttons[0], End: buttons.at(-1),
+  }[event.key];
   if (next) {
     event.preventDefault();
     next.focus();

@@ -52,6 +52,18 @@ export function estimateHeight(entry) {
   }
 }
 
+/** Return the kinds of context in words, each once and with its number. */
+function describeContext(context) {
+  const counts = new Map();
+  for (const { source } of context) {
+    const kind = source.replace(/^context:/, '');
+    counts.set(kind, (counts.get(kind) ?? 0) + 1);
+  }
+  return [...counts]
+    .map(([kind, n]) => t(`context_${kind}`, { n }, kind.replaceAll('_', ' ')))
+    .join(t('list_comma'));
+}
+
 /** Keeps what belongs to the rows: drawn Markdown, and what the user folded. */
 export class EntryRows {
   /** @param {object} page store, actions, touch(id) and width() of the conversation. */
@@ -143,7 +155,7 @@ export class EntryRows {
         <div class="plain-text" dir="auto">${text}</div>
         ${entry.attached ? html`<details ?open=${this.choices(entry.id).attached}><summary>${t('attached_text')}</summary><pre tabindex="0">${entry.attached}</pre></details>` : nothing}
         ${entry.images?.length ? drawImages(entry.images, this.page.session) : nothing}
-        ${entry.context?.length ? html`<p class="quiet">${t('with_context', { what: entry.context.map((each) => each.source.replace(/^context:/, '')).join(', ') })}</p>` : nothing}
+        ${entry.context?.length ? html`<p class="quiet">${t('with_context', { what: describeContext(entry.context) })}</p>` : nothing}
       </div>
       <div class="row-actions">
         <button type="button" class="icon-button copy" aria-label=${t('copy')} title=${t('copy')} @click=${(event) => copyFrom(event.currentTarget, text)}></button>
@@ -152,7 +164,7 @@ export class EntryRows {
   }
 
   _answer(entry) {
-    const streaming = entry.state === 'streaming';
+    const streaming = entry.state === 'streaming' && !this.page.store.isCutOff(entry.agent);
     const choices = this.choices(entry.id);
     // A streaming answer is never cut.
     const text = (streaming ? null : choices.wholeText) ?? entry.text ?? '';
@@ -160,7 +172,7 @@ export class EntryRows {
     const calls = Object.entries(entry.arguments ?? {});
     return html`
       ${thinking ? this._thinking(entry, thinking, streaming && !text) : nothing}
-      ${text.trim() ? html`<div class="answer-text" dir="auto">${this._markdown(entry.id, text, !streaming)}</div>` : nothing}
+      ${text.trim() ? html`<div class="answer-text ${entry.state === 'cut_off' ? 'cut-off' : ''}" dir="auto">${this._markdown(entry.id, text, !streaming)}</div>` : nothing}
       ${entry.cut?.text && !choices.wholeText ? html`<p class="quiet">${t('text_cut', { n: formatTokens(entry.cut.text) })}
         <button type="button" class="text-button" ?disabled=${choices.loading} @click=${() => this.loadAnswer(entry)}>${t('whole_answer')}</button></p>` : nothing}
       ${streaming && !text && !thinking && calls.length === 0 ? html`<p class="waiting-dots" role="status"><span class="visually-hidden">${t('thinking')}</span><i></i><i></i><i></i></p>` : nothing}
@@ -242,7 +254,8 @@ export class EntryRows {
     return html`<div class="outcome-box ${failed ? 'failed' : ''}">
       <p class="outcome-title">${icon(failed ? 'alert' : 'stop')} ${end.state === 'completed' ? t('run_completed') : title} ${end.code ? html`<code>${end.code}</code>` : nothing}</p>
       ${facts.map((fact) => html`<p class="quiet plain-text">${fact}</p>`)}
-      ${entry.unread?.length ? html`<p>${t('unread_messages')}</p><ul>${entry.unread.map((text) => html`<li class="plain-text">${text}</li>`)}</ul>` : nothing}
+      ${entry.unread?.length ? html`<p>${t('unread_messages')}</p><ul>${entry.unread.map((text) => html`<li><span class="plain-text">${text}</span>
+        <button type="button" class="text-button" aria-label=${t('use_text', { text: oneLine(text, 60) })} ?disabled=${!this.page.can('prompt')} @click=${() => actions.useText(text)}>${t('use_as_message')}</button></li>`)}</ul>` : nothing}
       ${isLast && end.state !== 'completed' ? html`<button type="button" class="button" ?disabled=${!this.page.can('retry')} @click=${() => actions.retry()}>${icon('retry')} ${t('continue_run')}</button>` : nothing}
     </div>`;
   }

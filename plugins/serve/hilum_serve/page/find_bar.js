@@ -38,7 +38,8 @@ export class FindBar {
     this.isComplete = true; // whether all entries were searched
     this.isSearching = false;
     this.changed = Infinity; // the oldest entry that changed since it was searched
-    this.shown = 0; // counts what was revealed, so that only the last one goes on
+    // Counts what was revealed, so that only the last one goes on, also after a reset.
+    this.shown = (this.shown ?? 0) + 1;
   }
 
   /** Open the field, or select its text if it is open. */
@@ -375,10 +376,17 @@ export class FindBar {
     </div>`, this.element);
   }
 
+  /** Return the part of an entry in which a hit is; for a text, whose it is. */
+  _part(hit) {
+    const { kind } = this.page.store.entries.get(hit.entry) ?? {};
+    const isText = hit.field === 'text' && (kind === 'prompt' || kind === 'answer');
+    return t(isText ? `find_in_${kind}` : `find_in_${hit.field}`);
+  }
+
   /** Return where a hit is, such as the agent and the tool. */
   _place(hit) {
     const { store } = this.page;
-    return [store.nameOf(hit.agent), hit.tool, t(`find_in_${hit.field}`)].filter(Boolean).join(' · ');
+    return [store.nameOf(hit.agent), hit.tool, this._part(hit)].filter(Boolean).join(' · ');
   }
 }
 

@@ -39,8 +39,8 @@ export function rewindDialog(prompt, readPreview) {
     <label class="setting"><span>${t('rewind_conversation')}</span><input type="checkbox" role="switch" .checked=${conversation} @change=${(event) => { conversation = event.target.checked; again(); }}></label>
     <label class="setting"><span>${t('rewind_files')}</span><input type="checkbox" role="switch" .checked=${files} ?disabled=${!preview?.diffs?.length} @change=${(event) => { files = event.target.checked; again(); }}></label>
     ${preview === null ? html`<p class="quiet">${t('loading')}</p>` : files || !preview.diffs?.length ? drawPreview(preview, open, again) : nothing}
-    <footer><button type="button" class="button" @click=${() => close()}>${t('cancel')}</button>
-      <button type="button" class="button primary" autofocus ?disabled=${preview === null || (!conversation && !files)} @click=${() => close({ conversation, files })}>${t('rewind')}</button></footer>`,
+    <footer><button type="button" class="button" autofocus @click=${() => close()}>${t('cancel')}</button>
+      <button type="button" class="button primary" ?disabled=${preview === null || (!conversation && !files)} @click=${() => close({ conversation, files })}>${t('rewind')}</button></footer>`,
   {
     onOpen: async (again) => {
       preview = (await readPreview()) ?? {};
@@ -55,8 +55,8 @@ export function undoDialog(preview, title, action) {
   const open = new Set();
   return openDialog(title, (close, again) => html`
     ${drawPreview(preview, open, again)}
-    <footer><button type="button" class="button" @click=${() => close(false)}>${t('cancel')}</button>
-      <button type="button" class="button primary" autofocus ?disabled=${!preview.diffs?.length} @click=${() => close(true)}>${action}</button></footer>`);
+    <footer><button type="button" class="button" autofocus @click=${() => close(false)}>${t('cancel')}</button>
+      <button type="button" class="button primary" ?disabled=${!preview.diffs?.length} @click=${() => close(true)}>${action}</button></footer>`);
 }
 
 /** Show the diffs of a file. */

@@ -1,6 +1,7 @@
 // Single keys outside of inputs, and Escape everywhere.
 
 import { t } from './strings.js';
+import { hasJustTyped, isField, isTypedOn } from './typing.js';
 
 const STOP_WITHIN = 1_500; // milliseconds between two presses of Escape that stop the run
 let escaped = -Infinity; // when Escape was pressed first, in milliseconds of performance.now()
@@ -23,7 +24,7 @@ export function handleKey(event, app) {
     }
     return;
   }
-  const inInput = target.matches?.('input, textarea, select, [contenteditable]');
+  const inInput = isField(target);
   if (event.key === 'Escape') {
     if (!event.repeat) {
       escape(app, inInput, target);
@@ -37,9 +38,14 @@ export function handleKey(event, app) {
   if (inInput) {
     return;
   }
+  if ((event.key.length === 1 || event.key === 'Enter') && isTypedOn()) {
+    event.preventDefault(); // the space would scroll
+    app.say(t('keys_off'), t('keys_off_hint'));
+    return;
+  }
   const handler = KEYS[event.key];
   // A key that is held down decides nothing: its first press may have been for the item before.
-  if (!event.repeat && page?.decisions.key(event.key)) {
+  if (!event.repeat && !hasJustTyped() && page?.decisions.key(event.key)) {
     event.preventDefault();
   } else if (handler) {
     event.preventDefault();
@@ -57,18 +63,18 @@ function escape(app, inInput, target) {
   const first = escaped;
   escaped = -Infinity;
   if (inInput) {
-    const isField = target.closest('.decision') !== null;
+    const isInBar = target.closest('.decision') !== null;
     target.blur();
-    if (isField && page?.decisions.mode) {
-      page.decisions._setMode('');
+    if (isInBar) {
+      page?.decisions.leaveField();
     }
     page?.scroller.focus({ preventScroll: true });
   } else if (app.drawer) {
     app.closeDrawers();
   } else if (page?.find.isOpen) {
     page.find.close();
-  } else if (page?.decisions.mode) {
-    page.decisions._setMode('');
+  } else if (page?.decisions.leaveField()) {
+    page.scroller.focus({ preventScroll: true });
   } else if (page?.store.isShownAgentRunning() && page.can('stop')) {
     const now = performance.now();
     if (now - first <= STOP_WITHIN) {

@@ -38,6 +38,28 @@ export function onPreference(listener) {
   listeners.add(listener);
 }
 
+/** Remember the address within the page that is opened after the next sign-in; empty for none. */
+export function rememberPlace(hash) {
+  write('hilum.place', hash);
+}
+
+/** Return the remembered address within the page; empty if there is none. */
+export function rememberedPlace() {
+  const place = read('hilum.place');
+  return typeof place === 'string' && place.startsWith('#/s/') ? place : '';
+}
+
+/** Return the ids of the newest sessions that were made in this browser. */
+export function readCreated() {
+  const ids = read('hilum.created');
+  return Array.isArray(ids) ? ids : [];
+}
+
+/** Remember the newest sessions that were made in this browser. */
+export function writeCreated(ids) {
+  write('hilum.created', ids.slice(-20));
+}
+
 /** Return what the user has typed in a session and not sent. */
 export function readDraft(session) {
   return String(read('hilum.drafts')[session] ?? '');

@@ -1,6 +1,6 @@
 // Reads facts from the state of a session, as `GET /api/sessions/{session}` describes it.
 
-import { argumentsOf } from './card_state.js';
+import { argumentsOf, cardState } from './card_state.js';
 import { parseObject } from './format.js';
 import { SessionStore } from './session_store.js';
 
@@ -37,9 +37,25 @@ export class SessionFacts extends SessionStore {
     return this.agent === null ? this.isRunning() : Boolean(this.actor().running);
   }
 
+  /** Return whether an agent's run was cut off when an earlier process of hilum ended. */
+  isCutOff(agent) {
+    return Boolean(this.state.left) && !this.isRunning() && !this.actor(agent).running;
+  }
+
+  /** Return the state of a call. No event tells of the end of a call whose run was cut off. */
+  stateOf(card) {
+    const state = cardState(card);
+    const isOpen = ['pending', 'running', 'waiting'].includes(state);
+    return isOpen && this.isCutOff(card.agent) ? 'stopped' : state;
+  }
+
   /** Return the starts of agents. */
   agents() {
-    return this.state.started ?? [];
+    const started = this.state.started ?? [];
+    return started.map((agent) => {
+      const isCutOff = !agent.ended && this.isCutOff(agent.actor);
+      return isCutOff ? { ...agent, ended: true, status: 'interrupted' } : agent;
+    });
   }
 
   nameOf(actor) {

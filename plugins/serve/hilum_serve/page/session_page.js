@@ -5,7 +5,7 @@ import { addressOf } from './addresses.js';
 import { SessionApi, server } from './api.js';
 import { Composer } from './composer.js';
 import { Connection } from './connection.js';
-import { readCommand } from './commands.js';
+import { backgroundDialog, readCommand } from './commands.js';
 import { copyText } from './copying.js';
 import { DecisionBar, describeWaiting } from './decisions.js';
 import { openDialog, pickDialog } from './dialogs.js';
@@ -128,6 +128,10 @@ export class SessionPage {
   }
 
   close() {
+    const texts = this.decisions.writtenTexts();
+    if (texts.length) {
+      writeDraft(this.session, [...texts, this.composer.input.value].join('\n').trim());
+    }
     clearInterval(this.clock);
     this.find.close();
     clearTimeout(this.spansTimer);
@@ -169,7 +173,12 @@ export class SessionPage {
     const before = store.keys.length;
     const changes = store.apply(elements);
     if (changes.replaced) {
+      const texts = this.decisions.writtenTexts();
       this.decisions.reset();
+      if (texts.length) {
+        this._returnText(texts.join('\n')); // the ids may belong to other items now
+        this.say(t('text_kept'));
+      }
       this.rows.clear();
     }
     if (changes.gap) {
@@ -422,12 +431,9 @@ export class SessionPage {
     }
     this.following = false;
     this.list.follows = false;
-    while (this.store.first !== null && id < this.store.first) {
-      const { first } = this.store;
-      await this._loadOlder();
-      if (this.store.first === first) {
-        return; // the error has been reported
-      }
+    await this.loadUntil(id);
+    if (id < this.store.first) {
+      return; // the server did not answer, which has been reported
     }
     this.app.closeDrawers();
     this.list.scrollToKey(id);
@@ -443,6 +449,9 @@ export class SessionPage {
   }
 
   _notify() {
+    if (!this.app.can('decide')) {
+      return; // others decide
+    }
     for (const item of this.store.waiting()) {
       notify(item.id, t('waiting_for_you'), describeWaiting(item), () => this.focusDecision());
     }
@@ -502,7 +511,7 @@ export class SessionPage {
   /** Offer to continue what an earlier process left; null if nothing is left. */
   _drawLeft() {
     const left = this.store.state.left ?? 0;
-    if (!left || this.store.isRunning() || this.store.waiting().length) {
+    if (!left || this.store.isRunning() || this.decisions.items().length) {
       return null;
     }
     return html`<section class="decision left" aria-label=${t('continue_run')}><div class="decision-head">
@@ -561,13 +570,15 @@ export class SessionPage {
       resume: () => run(() => this.api.resume()),
       stopShellLine: (line) => run(() => this.api.stopShellLine(line)),
       stopBackground: (command) => run(() => this.api.stopBackground(command)),
-      repeatCall: (card) => run(() => this.api.repeat(card.call.id)),
+      showBackground: (command) => backgroundDialog(command, () => this.api.backgroundOutput(command.id)),
+      repeatCall: (card) => run(() => this.api.repeat(card.call.id, card.id)),
       describeApprovals: () => this._describeApprovals(),
       withdraw: async (id, text) => {
         if (await run(() => this.api.withdraw(id, this.store.agent ?? 'main'))) {
           this._returnText(text);
         }
       },
+      useText: (text) => this._returnText(text),
       takeBack: async (runId, text) => {
         if (await run(() => this.api.stop({ run: runId }))) {
           this._returnText(text);
@@ -582,7 +593,7 @@ export class SessionPage {
       set: (body) => run(() => this.api.set(body)),
       compact: (focus) => run(() => this.api.compact(focus ? { focus } : {})),
       loadResult: async (card, offset, limit) => {
-        return attempt(() => this.api.result(card.call.id, offset, limit));
+        return attempt(() => this.api.result(card.call.id, card.id, offset, limit));
       },
       loadAnswer: (entry) => attempt(() => this._loadAnswer(entry)),
       completeFiles: async (text, signal) => {
@@ -610,7 +621,7 @@ export class SessionPage {
       redo: () => this._redo(),
       rewind: (entry) => this._rewind(entry),
       grants: () => grantsDialog({
-        read: async () => (await attempt(() => this.api.grants()))?.grants ?? null,
+        read: async () => (await attempt(() => this.api.grants())) ?? null,
         revoke: app.may('approve') ? (scope) => run(() => this.api.removeGrant(scope)) : null,
       }),
       reconnect: () => this.connection?.reconnect(),
@@ -645,7 +656,7 @@ export class SessionPage {
     const current = this.store.state[field] || actor[field];
     const items = found.map((each) => {
       const { name } = each;
-      return { value: name, label: each.label ?? name, about: each.about ?? translate(each.description ?? '', each.description_parts), current: each.current ?? name === current };
+      return { value: name, disabled: each.usable === false && name !== current, label: each.label ?? name, about: each.about ?? translate(each.description ?? '', each.description_parts), current: each.current ?? name === current };
     });
     const value = await pickDialog(title, items);
     if (value) {
@@ -654,12 +665,14 @@ export class SessionPage {
   }
 
   async _undo(body) {
+    // What happens while the preview is read must not be undone in its place.
+    const seen = this.api.seen();
     const preview = await this.app.attempt(() => this.api.previewUndo(body));
     if (preview === null) {
       return;
     }
     if (await undoDialog(preview, t('undo_title'), t('undo'))) {
-      const done = await this.app.attempt(() => this.api.undo(body));
+      const done = await this.app.attempt(() => this.api.undo(body, seen));
       if (done !== null) {
         this.say(describeFiles('undone_files', 'undone', done.diffs));
       }
@@ -667,9 +680,10 @@ export class SessionPage {
   }
 
   async _redo() {
+    const seen = this.api.seen();
     const preview = await this.app.attempt(() => this.api.previewRedo());
     if (preview !== null && await undoDialog(preview, t('redo_title'), t('redo'))) {
-      const done = await this.app.attempt(() => this.api.redo());
+      const done = await this.app.attempt(() => this.api.redo(seen));
       if (done !== null) {
         this.say(describeFiles('redone_files', 'redone', done.diffs));
       }
@@ -692,14 +706,16 @@ export class SessionPage {
   async _rewindTo(point) {
     const { to } = point;
     let preview = null;
+    let seen = this.api.seen();
     const choice = await rewindDialog(point.text, async () => {
+      seen = this.api.seen();
       preview = await this.app.attempt(() => this.api.previewRewind({ to }));
       return preview;
     });
     if (!choice) {
       return;
     }
-    const done = await this.app.attempt(() => this.api.rewind({ to, ...choice }));
+    const done = await this.app.attempt(() => this.api.rewind({ to, ...choice }, seen));
     if (done === null) {
       return;
     }
@@ -788,14 +804,14 @@ function describeFiles(text, without, diffs = []) {
 
 function describeModel(model) {
   const facts = [];
+  if (model.usable === false) {
+    facts.push(model.problem ? t('model_unusable_why', { why: model.problem }) : t('model_unusable'));
+  }
   if (model.window) {
     facts.push(t('model_window', { n: formatTokens(model.window) }));
   }
   if (model.input !== null && model.output !== null) {
     facts.push(t('model_price', { input: model.input, output: model.output }));
-  }
-  if (model.problem) {
-    facts.push(model.problem);
   }
   return facts.join(' · ');
 }

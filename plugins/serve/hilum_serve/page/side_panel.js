@@ -30,7 +30,7 @@ export class SidePanel {
       ${this._agents(store)}
       ${drawBackground(this.page)}
       ${this._files()}
-      <section class="panel-section"><h3>${t('timeline')}</h3>${drawTimeline(this.page.spans, (id, agent) => this.page.actions.showEntry(id, agent))}</section>
+      <section class="panel-section"><h3>${t('timeline')}</h3>${drawTimeline(this.page.spans, store, (id, agent) => this.page.actions.showEntry(id, agent))}</section>
       ${this._usage(store)}`;
   }
 

@@ -51,7 +51,7 @@ export class Sidebar {
     return html`<li class="session ${current ? 'current' : ''}">
       <a href=${addressOf(session.id)} aria-current=${current ? 'page' : nothing}>
         <span class="session-title" dir="auto" title=${title}>${drawTitle(title)}</span>
-        <span class="session-facts">${waiting ? html`<span class="dot waiting"></span>${t('n_waiting', { n: waiting })}` : session.running ? html`<span class="dot running"></span>${t('running')}` : formatAgo(session.updated)}</span>
+        <span class="session-facts">${waiting ? html`<span class="dot waiting"></span>${t(app.can('decide') ? 'n_waiting' : 'n_waiting_others', { n: waiting })}` : session.running ? html`<span class="dot running"></span>${t('running')}` : formatAgo(session.updated)}</span>
       </a>
       <button type="button" class="icon-button session-more" aria-label=${t('actions_for', { title })} aria-expanded=${String(open)} @click=${() => this._toggle(session.id)}>${icon('dots')}</button>
       ${open ? html`<div class="menu session-menu" role="menu" @keydown=${(event) => this._menuKey(event)} @focusout=${(event) => this._left(event)}>
@@ -91,6 +91,9 @@ export class Sidebar {
       this.menu = '';
       this.app.again();
       more.focus();
+    } else if (event.key === 'Home' || event.key === 'End') {
+      event.preventDefault();
+      buttons.at(event.key === 'Home' ? 0 : -1)?.focus();
     } else if (step) {
       event.preventDefault();
       event.stopPropagation();
@@ -110,9 +113,25 @@ export class Sidebar {
       event.preventDefault();
       this._search('');
       this.app.again();
+    } else if (event.key === 'Enter' && !event.isComposing && event.keyCode !== 229 && this.query.trim()) {
+      event.preventDefault();
+      this._openFirst();
     } else if (event.key === 'ArrowDown') {
       event.preventDefault();
       document.querySelector('.sessions a')?.focus();
+    }
+  }
+
+  /** Open the first session that the search finds. */
+  async _openFirst() {
+    const { app, query } = this;
+    clearTimeout(this.timer);
+    if (app.listedQuery !== query) {
+      await app.loadSessions(query);
+    }
+    if (this.query === query && app.listedQuery === query && app.sessions.length) {
+      app.closeDrawers();
+      location.hash = addressOf(groupByWorkspace(app.sessions)[0][1][0].id);
     }
   }
 

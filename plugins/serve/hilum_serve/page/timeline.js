@@ -1,6 +1,6 @@
 // The timeline of the last run: model calls and tool calls as bars over time.
 
-import { html, nothing, svg } from './vendor/lit-html/lit-html.js';
+import { html, svg } from './vendor/lit-html/lit-html.js';
 import { serverTime } from './api.js';
 import { formatDuration, oneLine } from './format.js';
 import { t } from './strings.js';
@@ -9,24 +9,51 @@ const WIDTH = 280;
 const ROW = 12;
 const MAX_BARS = 500;
 const LASTING = ['streaming', 'running']; // states of spans that have not ended
+const KINDS = ['running', 'pending', 'failed', 'stopped']; // named in the legend if they are drawn
 
 /** Return the bars of spans, as `GET …/timeline` lists them, that have begun; at most the newest. */
-export function collectBars(spans) {
+export function collectBars(spans, store) {
   const now = serverTime() / 1000;
   const begun = spans.filter((span) => span.began).slice(-MAX_BARS);
-  return begun.map((span) => ({
-    id: span.entry,
-    agent: span.agent,
-    kind: span.kind === 'model' ? 'model' : span.state,
-    start: span.began,
-    seconds: LASTING.includes(span.state) ? Math.max(0, now - span.began) : span.seconds,
-    label: span.kind === 'model' ? span.name : span.title || span.name,
-  }));
+  return begun.map((span) => {
+    const { state, seconds } = currentState(span, store);
+    return {
+      id: span.entry,
+      agent: span.agent,
+      kind: span.kind === 'model' ? 'model' : state,
+      start: span.began,
+      // What only waits has no length yet.
+      seconds: LASTING.includes(state) ? Math.max(0, now - span.began) : seconds,
+      label: span.kind === 'model' ? span.name : span.title || span.name,
+    };
+  });
+}
+
+/** Return the state and duration of a span now: the stream is ahead of the list of spans. */
+function currentState(span, store) {
+  const entry = store.entries.get(span.entry);
+  const isOpen = LASTING.includes(span.state);
+  if (isOpen && store.isCutOff(span.agent)) {
+    return { state: 'stopped', seconds: span.seconds };
+  }
+  if (entry?.kind === 'card') {
+    const agent = store.agentOfCard(entry);
+    if (agent?.status === 'queued') {
+      return { state: 'pending', seconds: 0 };
+    }
+    if (isOpen) {
+      return { state: store.stateOf(entry), seconds: entry.seconds ?? span.seconds };
+    }
+  } else if (entry && isOpen) {
+    return { state: entry.state, seconds: entry.seconds ?? span.seconds };
+  }
+  return span;
 }
 
 /** Draw the timeline. `open` is called with the id of an entry and its agent. */
-export function drawTimeline(spans, open) {
-  const bars = collectBars(spans);
+export function drawTimeline(spans, store, open) {
+  const bars = collectBars(spans, store);
+  const kinds = KINDS.filter((kind) => bars.some((bar) => bar.kind === kind));
   if (bars.length === 0) {
     return html`<p class="quiet pad">${t('no_timeline')}</p>`;
   }
@@ -44,7 +71,7 @@ export function drawTimeline(spans, open) {
       })}
     </svg>
     <p class="quiet timeline-scale"><span>0</span><span>${formatDuration(end - start)}</span></p>
-    <p class="legend"><span class="key model"></span>${t('model')}<span class="key completed"></span>${t('calls')}${bars.some((bar) => bar.kind === 'failed') ? html`<span class="key failed"></span>${t('state_failed')}` : nothing}</p>
+    <p class="legend"><span class="key model"></span>${t('model')}<span class="key completed"></span>${t('calls')}${kinds.map((kind) => html`<span class="key ${kind}"></span>${t(`timeline_${kind}`)}`)}</p>
   </div>`;
 }
 

@@ -8,7 +8,7 @@ import pytest
 
 from .conftest import SIZES, keep_screenshot, wait_until
 from .fake_server import LOST, main_agent
-from .samples import TODO, answer, approval, card, every_state, prompt, result, started
+from .samples import DIFF, TODO, answer, approval, card, every_state, prompt, result, started
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"\0" * 32).decode()
 RUNNING = {"running": True, "agents": [main_agent(running=True, state="running")]}
@@ -351,7 +351,7 @@ def test_rewinding_shows_what_changes_and_returns_the_prompt(server, open_sessio
     page.locator(".dialog tr.removed").wait_for()
     page.get_by_text("x.txt: changed since").wait_for()
     keep_screenshot(page, "rewind")
-    page.get_by_role("button", name="Rewind").click()
+    page.locator(".dialog").get_by_role("button", name="Go back").click()
     assert server.wait_for("/rewind").body == {"to": 7, "conversation": True, "files": True}
     page.locator(".dialog").wait_for(state="detached")
     wait_until(page, lambda: page.locator(".composer textarea").input_value() == "Mend it")
@@ -512,7 +512,7 @@ def test_prompts_that_are_not_loaded_can_be_gone_back_to(server, open_session):
     write(page, "/rewind ")
     page.locator(".choice", has_text="1 file · +4 −2").click()
     page.locator(".dialog").get_by_text("The first").wait_for()
-    page.locator(".dialog").get_by_role("button", name="Rewind").click()
+    page.locator(".dialog").get_by_role("button", name="Go back").click()
     assert server.wait_for("/rewind").body == {"to": 7, "conversation": True, "files": False}
 
 
@@ -603,10 +603,10 @@ def test_five_tasks_with_the_keyboard_alone(server, open_page):
     page.keyboard.press("Enter")
     page.locator(".choice", has_text="Mend it").wait_for()
     page.keyboard.press("Enter")
-    page.locator(".dialog").get_by_role("button", name="Rewind").and_(
+    page.locator(".dialog").get_by_role("button", name="Go back").and_(
         page.locator(":enabled")
     ).wait_for()
-    page.locator(".dialog").get_by_role("button", name="Rewind").press("Enter")
+    page.locator(".dialog").get_by_role("button", name="Go back").press("Enter")
     server.wait_for("/rewind")
     page.locator(".dialog").wait_for(state="detached")
     assert has_focus(page)
@@ -663,3 +663,117 @@ def test_only_who_may_approve_runs_commands(server, open_session):
     assert stop.is_disabled()
     page.locator(".composer textarea").fill("!ls")
     assert page.locator(".command-mark").count() == 0
+
+
+def test_a_model_that_cannot_be_used_is_marked_and_cannot_be_chosen(server, open_session):
+    facts = {"window": 1000, "input": None, "output": None, "current": False}
+    server.replies["GET /models"] = (200, {"models": [
+        {**facts, "name": "a/good", "usable": True, "problem": ""},
+        {**facts, "name": "b/bad", "usable": False, "problem": "no key in B_KEY"},
+        {**facts, "name": "c/bad", "usable": False, "problem": ""},
+    ]})  # fmt: skip
+    page = open_session()
+    page.locator(".status button[title='Choose a model']").click()
+    bad = page.locator(".choice", has_text="b/bad")
+    bad.get_by_text("cannot be used: no key in B_KEY").wait_for()
+    assert bad.is_disabled()
+    assert page.locator(".choice", has_text="c/bad").is_disabled()
+    assert page.locator(".choice", has_text="a/good").is_enabled()
+
+
+def test_an_unused_session_of_this_browser_is_used_instead_of_a_new_one(server, open_session):
+    server.state.update(runs=0, title="")
+    page = open_session()
+    page.locator(".scroller").focus()
+    server.sessions.append(server.listed("s2", "", "/home/ada/calc"))
+    server.replies["POST /sessions"] = (200, {**server.state, "id": "s2"})
+    server.replies["GET /sessions/s2"] = (200, {**server.state, "id": "s2", "runs": 0})
+    page.keyboard.press("n")
+    wait_until(page, lambda: page.url.endswith("#/s/s2"))
+    page.locator(".session.current").wait_for()
+    page.locator(".session", has_text="Mend").locator("a").click()
+    wait_until(page, lambda: page.url.endswith("#/s/s1"))
+    page.locator(".scroller").focus()
+    page.keyboard.press("n")
+    wait_until(page, lambda: page.url.endswith("#/s/s2"))
+    made = [each for each in server.asked if (each.method, each.path) == ("POST", "/sessions")]
+    assert len(made) == 1
+    server.replies["GET /sessions/s2"] = (200, {**server.state, "id": "s2", "runs": 1})
+    page.locator(".scroller").focus()
+    page.keyboard.press("n")
+    server.wait_for("/sessions", count=2)
+
+
+def test_enter_in_the_search_opens_the_first_hit_and_menus_have_ends(server, open_session):
+    server.sessions += [server.listed(f"s{n}", f"Other {n}", "/home/ada/calc") for n in (2, 3)]
+    page = open_session()
+    page.locator("#session-search").fill("other 3")
+    page.keyboard.press("Enter")
+    wait_until(page, lambda: page.url.endswith("#/s/s3"))
+    page.locator("#session-search").fill("")
+    page.get_by_role("button", name="Actions for Other 2").click()
+    page.locator(".session-menu button:focus", has_text="Rename").wait_for()
+    page.keyboard.press("End")
+    page.locator(".session-menu button:focus", has_text="Delete").wait_for()
+    page.keyboard.press("Home")
+    page.locator(".session-menu button:focus", has_text="Rename").wait_for()
+
+
+def test_dialogs_that_change_files_begin_with_the_safe_choice(server, open_session):
+    preview = {
+        "diffs": [{"path": "a.py", "what": "changed", "diff": DIFF, "added": 1, "removed": 1}]
+    }
+    server.replies["POST /undo/preview"] = (200, preview)
+    server.replies["POST /rewind/preview"] = (200, preview)
+    server.replies["GET /rewind"] = (200, {"points": [{"to": 1, "text": "Mend", "run": "r1"}]})
+    server.entries = [prompt(0, "Mend")]
+    page = open_session()
+    for command in ("/undo ", "/rewind ", "/close "):
+        page.locator(".composer textarea").fill(command)
+        page.keyboard.press("Enter")
+        if command == "/rewind ":
+            page.locator(".choice", has_text="Mend").click()
+        page.locator(".dialog button:focus", has_text="Cancel").wait_for()
+        page.keyboard.press("Enter")
+        page.locator(".dialog").wait_for(state="detached")
+    changes = [each.path for each in server.asked if each.method == "POST"]
+    assert not {"/undo", "/rewind", "/close"} & set(changes)
+
+
+def test_the_status_line_of_a_phone_cuts_no_word(server, open_session):
+    server.state["branch"] = "a-branch-with-a-long-name"
+    page = open_session("phone")
+    page.locator(".facts-line span").first.wait_for()
+    # Each fact is within the line, or in a further line, which is hidden.
+    places = page.evaluate("""() => {
+        const line = document.querySelector('.facts-line').getBoundingClientRect();
+        return [...document.querySelectorAll('.facts-line > span')].map((each) => {
+            const box = each.getBoundingClientRect();
+            return box.top >= line.bottom - 1 || (box.right <= line.right + 1 && line.right <= innerWidth);
+        });
+    }""")
+    assert all(places)
+    assert page.evaluate("document.querySelector('.status').scrollWidth <= innerWidth")
+
+
+def test_who_may_not_decide_is_not_waited_for(server, open_session):
+    each = card(1, "bash", {"command": "pytest"}, "waiting_for_approval", risk="execute")
+    server.entries = [prompt(0, "Go"), each]
+    server.sessions[0]["waiting"] = 1
+    server.state["waiting"] = [approval("a1", each)]
+    server.replies["GET /me"] = (200, {"name": "eve", "rights": "watch"})
+    page = open_session()
+    page.locator(".session", has_text="1 waits for a decision").wait_for()
+    page.locator(".decision .segments button").first.wait_for()
+    assert page.locator(".decision-scope button:enabled").count() == 0
+    assert page.get_by_label("Add images").is_disabled()
+    assert "(1)" not in page.title()
+
+
+def test_a_shared_page_makes_no_other_session(server, open_session):
+    server.replies["GET /me"] = (200, {"name": "ada", "rights": "administer", "shared": True})
+    page = open_session()
+    assert page.get_by_role("button", name="New session").is_disabled()
+    page.locator(".scroller").focus()
+    page.keyboard.press("n")
+    page.get_by_text("A shared page has one session.").wait_for()

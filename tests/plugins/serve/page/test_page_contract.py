@@ -43,6 +43,14 @@ CONTRACT = {
         "test_a_card_follows_its_call_through_every_state",
         "test_a_failed_call_is_retried_and_guarded_again",
     ],
+    "call: answered elsewhere while a reason is written": [
+        "test_a_reason_stays_when_another_page_answers_and_typing_accepts_nothing",
+        "test_every_field_of_the_bar_stays_when_the_time_runs_out",
+    ],
+    "call: cut off by the end of hilum": [
+        "test_a_call_that_was_cut_off_by_the_end_of_hilum_is_not_running"
+    ],
+    "call: its text scrolls, its buttons stay": ["test_only_the_text_of_a_call_scrolls"],
     # The page of a session
     "session: a prompt starts a run": ["test_a_prompt_is_sent_and_the_draft_survives_a_reload"],
     "session: text streams": ["test_markdown_streams_by_blocks_and_finished_blocks_stay"],
@@ -220,7 +228,7 @@ def test_the_composer_follows_the_run(server, open_session):
 AGENT_STATES = [
     ("queued", "queued", "排队中", "accent"),
     ("running", "running", "运行中", "accent"),
-    ("waiting_for_approval", "waiting for you", "等待你处理", "accent"),
+    ("waiting_for_approval", "waiting for approval", "等待批准", "accent"),
     ("completed", "completed", "已完成", "added"),
     ("failed", "failed", "失败", "danger"),
     ("timed_out", "timed out", "已超时", "danger"),

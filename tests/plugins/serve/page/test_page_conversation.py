@@ -1,6 +1,5 @@
 """The conversation: streaming, reconnecting, long sessions, and text that wants to be markup."""
 
-import json
 import re
 
 import pytest
@@ -270,11 +269,6 @@ def fill_long(server, count):
     server.seq = count
 
 
-FRAMES = """() => { window.frames_ = []; let last = performance.now(); let on = true;
-    const tick = (now) => { window.frames_.push(now - last); last = now; if (on) requestAnimationFrame(tick); };
-    requestAnimationFrame(tick); window.stopFrames = () => { on = false; return window.frames_; }; }"""
-
-
 def test_older_pages_are_loaded_and_the_view_stays_where_it_is(server, open_session):
     fill_long(server, 1_000)
     page = open_session()
@@ -316,14 +310,13 @@ def test_a_row_above_that_grows_does_not_move_what_is_read(server, open_session)
     page.get_by_text("The newest prompt").wait_for()
 
 
-def test_ten_thousand_events_scroll_and_stream_smoothly(server, open_session):
+def test_few_rows_of_ten_thousand_are_in_the_document(server, open_session):
     fill_long(server, 10_000)
     server.replies["GET /entries"] = lambda asked: None
     page = open_session()
     page.get_by_text("Nothing is wrong in file 2499.").first.wait_for()
     streaming = answer(10_000, "", state="streaming")
     server.add(streaming)
-    page.evaluate(FRAMES)
     text = ""
     for n in range(60):
         add = (
@@ -345,11 +338,10 @@ def test_ten_thousand_events_scroll_and_stream_smoothly(server, open_session):
         if n % 2:
             page.mouse.move(500, 300)
             page.mouse.wheel(0, -400 if n < 40 else 400)
-        page.wait_for_timeout(10)
-    frames = page.evaluate("window.stopFrames()")
-    slow = [round(frame) for frame in frames[2:] if frame > 50]
-    # On a busy machine, single frames are late without fault of the page; benchmarks measure exactly.
-    assert len(slow) <= max(3, len(frames) // 20), json.dumps(slow)
+            # The durations of frames are measured by tests/benchmarks/page.py.
+            assert page.locator(".row").count() < 80
+    page.locator("button.jump").click()
+    page.get_by_text("Sentence 57 of a long answer").wait_for()
     assert page.locator(".row").count() < 80
 
 

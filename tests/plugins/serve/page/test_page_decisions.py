@@ -599,3 +599,49 @@ def test_an_entry_that_takes_the_place_of_another_is_shown(server, open_session)
     server.push(*({"type": "entry", "seq": server.seq, "entry": each} for each in changed))
     page.get_by_text("The second try.").wait_for()
     page.get_by_text("The first try.").wait_for(state="detached")
+
+
+SIGHT = """(selector) => [...document.querySelectorAll(selector)].map((element) => {
+    const box = element.getBoundingClientRect();
+    const found = document.elementFromPoint(box.left + box.width / 2, box.top + box.height / 2);
+    const top = document.elementFromPoint(box.left + 4, box.top + 3);
+    const bottom = document.elementFromPoint(box.left + 4, box.bottom - 3);
+    const isSeen = [found, top, bottom].every(
+        (each) => element.contains(each) || each?.contains(element) && each.closest('.decision'));
+    return [element.className, isSeen && box.bottom <= innerHeight && box.top >= 0];
+})"""
+LONG_DIFF = "--- a/x.py\n+++ b/x.py\n@@ -1,60 +1,60 @@\n" + "".join(
+    f"-old line {number} {'x' * 200}\n+new line {number}\n" for number in range(60)
+)
+
+
+@pytest.mark.parametrize("text", [DIFF, LONG_DIFF, "make\n" * 200], ids=["edit", "long", "command"])
+@pytest.mark.parametrize("size", [(1280, 800), (1280, 657), (390, 667)], ids=str)
+def test_only_the_text_of_a_call_scrolls(server, open_session, size, text):
+    ask(server)
+    server.replies["facts a0"]["text"] = f"Changes x.py:\n{text}"
+    server.replies["facts a0"]["dangers"] = [{"text": "changes a file that runs", "grave": False}]
+    page = open_session("phone" if size[0] == 390 else "tablet")
+    page.set_viewport_size({"width": size[0], "height": size[1]})
+    page.locator(".decision .accept:enabled").wait_for()
+    parts = ".decision h2, .danger-line, .decision-scope, .decision-scope .segments, .accept, .reject, .edit"
+    for choice in ("This call", "Always"):
+        page.get_by_role("button", name=choice).click()
+        found = page.evaluate(SIGHT, parts)
+        assert len(found) == 7
+        assert [name for name, is_seen in found if not is_seen] == []
+        assert page.evaluate("""() => [...document.querySelectorAll('.decision-place, .decision')]
+            .every((each) => each.scrollHeight <= each.clientHeight + 1)""")
+    body = page.locator(".decision .diff-box, .decision .card-text").first
+    assert body.bounding_box()["height"] >= 60
+    # One scrollbar: nothing around the text scrolls, too.
+    around = body.evaluate("""(element) => {
+        const parts = [];
+        for (let each = element.parentElement; each; each = each.parentElement) {
+            const scrolls = ['auto', 'scroll'].includes(getComputedStyle(each).overflowY);
+            if (scrolls && each.scrollHeight > each.clientHeight + 1) parts.push(each.className);
+        }
+        return parts;
+    }""")
+    assert around == []
+    keep_screenshot(page, f"sight-{size[0]}-{size[1]}-{len(text)}")

@@ -200,3 +200,19 @@ def test_the_bar_is_accessible(server, open_session, axe):
     find(page, "needle")
     shows(page, "needle")
     assert axe(page) == []
+
+
+@pytest.mark.parametrize("size", ["phone", "tablet"])
+def test_the_bar_does_not_cover_a_hit_in_the_first_line(server, open_session, size):
+    server.entries = [prompt(0, "Find the needle, which is in the first line of all.")]
+    page = open_session(size)
+    find(page, "needle")
+    shows(page, "needle")
+    excerpt = page.locator(".find-excerpt")
+    wait_until(page, lambda: excerpt.inner_text().startswith("prompt"))
+    bar = page.locator(".find-bar").bounding_box()
+    hit = page.evaluate("""() => {
+        const [range] = CSS.highlights.get('found-current');
+        return range.getBoundingClientRect().top;
+    }""")
+    assert hit >= bar["y"] + bar["height"]

@@ -142,7 +142,7 @@ def test_going_back_returns_the_prompt(project, serve, open_new_session):
     page.locator(".entry-prompt", has_text="Second prompt").get_by_role(
         "button", name="Go back"
     ).click()
-    button = page.locator(".dialog").get_by_role("button", name="Rewind")
+    button = page.locator(".dialog").get_by_role("button", name="Go back")
     button.and_(page.locator(":enabled")).click()
     page.get_by_text("Second answer.").wait_for(state="detached")
     page.get_by_text("First answer.").wait_for()
