@@ -33,6 +33,7 @@ STANDARD = frozenset(
         "mcp",
         "memory",
         "models",
+        "otel",
         "plan",
         "prompt",
         "replay",
