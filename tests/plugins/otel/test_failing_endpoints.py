@@ -103,7 +103,7 @@ async def test_a_failed_export_is_noted_once_and_nothing_is_printed(capfd):
     environ = {"OTEL_BSP_SCHEDULE_DELAY": "1"}
     with receive(status=400) as received:
         settings = {"otel.endpoint": received.url, "otel.flush_timeout": FLUSH}
-        answers = [use("look"), *(str(n) for n in range(200))]
+        answers = [use("look"), *(str(n) for n in range(5000))]
         async with open_bench(
             hilum_otel, TOOLS, answers=answers, settings=settings, environ=environ
         ) as kit:
