@@ -7,6 +7,8 @@ github.com/open-telemetry/semantic-conventions-genai.
 
 from __future__ import annotations
 
+import re
+
 # First release of the conventions in their own repository.
 VERSION = "0.1.0"
 
@@ -82,6 +84,18 @@ STOP_REASONS = {
     "length": "length",
     "refusal": "content_filter",
 }
+
+
+# What makes the names of sub-agents unique within a session.
+_AGENT_ID = re.compile(r"-[0-9a-f]{12}$")
+
+
+def general_name(agent: str) -> str:
+    """Return the name of an agent without the id of its run.
+
+    Receivers store each combination of a metric's attributes, and group spans by their names.
+    """
+    return _AGENT_ID.sub("", agent)
 
 
 def split_model(name: str) -> tuple[str, str]:

@@ -22,7 +22,8 @@ def make_log_entry(event: Event, session: str, *, content: bool) -> LogEntry | N
         return None
     entry.attributes[names.CONVERSATION] = session
     if event.agent:
-        entry.attributes[names.AGENT_NAME] = event.agent
+        entry.attributes[names.AGENT_NAME] = names.general_name(event.agent)
+        entry.attributes["hilum.agent"] = event.agent
     if event.run:
         entry.attributes["hilum.run"] = event.run
     return entry

@@ -112,7 +112,7 @@ def _parent(trace: Trace, span: Span) -> Span | None:
 def _make_name(span: Span) -> str:
     match span.kind:
         case "run":
-            return f"{names.INVOKE_AGENT} {span.agent}"
+            return f"{names.INVOKE_AGENT} {names.general_name(span.agent)}"
         case "model" | "plugin_model":
             return f"{names.CHAT} {make_model_attributes(span)[names.REQUEST_MODEL]}"
         case "tool":
@@ -128,7 +128,8 @@ def _make_attributes(trace: Trace, span: Span) -> Attributes:
     if span.kind in _OPERATIONS:
         attributes[names.OPERATION] = _OPERATIONS[span.kind]
     if span.agent:
-        attributes[names.AGENT_NAME] = span.agent
+        attributes[names.AGENT_NAME] = names.general_name(span.agent)
+        attributes["hilum.agent"] = span.agent
     if span.run:
         attributes["hilum.run"] = span.run
     if span.error:

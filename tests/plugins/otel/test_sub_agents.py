@@ -32,5 +32,10 @@ async def test_the_run_of_a_sub_agent_is_below_the_call_that_started_it():
     assert inner.trace_id == main.trace_id
     below = [span for span in received.spans if span.parent_span_id == inner.span_id]
     assert [span.name for span in below] == ["chat model"]
-    name = read_attributes(inner.attributes)["gen_ai.agent.name"]
-    assert name != "main"
+    attributes = read_attributes(inner.attributes)
+    assert inner.name == "invoke_agent task"
+    assert attributes["gen_ai.agent.name"] == "task"
+    assert attributes["hilum.agent"] in {event.agent for event in ended}
+    points = received.metrics["gen_ai.invoke_agent.duration"].histogram.data_points
+    names = {read_attributes(point.attributes)["gen_ai.agent.name"] for point in points}
+    assert names == {"main", "task"}
