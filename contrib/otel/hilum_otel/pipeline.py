@@ -7,7 +7,9 @@ A full queue drops the oldest.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from hilum import __version__
 from opentelemetry._logs import LogRecord, SeverityNumber
@@ -16,13 +18,18 @@ from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.metrics import Histogram
-from opentelemetry.sdk._logs import LoggerProvider
-from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
+from opentelemetry.sdk._logs import LoggerProvider, ReadableLogRecord
+from opentelemetry.sdk._logs.export import BatchLogRecordProcessor, LogRecordExportResult
 from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
+from opentelemetry.sdk.metrics.export import (
+    MetricExportResult,
+    MetricReader,
+    MetricsData,
+    PeriodicExportingMetricReader,
+)
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
 from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.sdk.trace.sampling import Decision
 from opentelemetry.trace import (
@@ -50,6 +57,8 @@ _SEVERITIES = {
 }
 _MAX_FAILURE = 300  # characters
 
+Headers = Mapping[str, str] | None
+
 
 class _GivenIds(IdGenerator):
     """Returns the ids of the span that is about to be created."""
@@ -65,7 +74,7 @@ class _GivenIds(IdGenerator):
 
 
 class _FailureHandler(logging.Handler):
-    """Keeps the SDK's last message about a failed export.
+    """Keeps the SDK's messages about failed exports, by thread.
 
     Without a handler, Python would print the messages into the user's terminal. The handler is never
     removed, because threads that were abandoned when hilum closed may still fail.
@@ -73,20 +82,71 @@ class _FailureHandler(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self.failure = ""
-        self._attempt = ""
+        self._thread = threading.local()
 
     def emit(self, record: logging.LogRecord) -> None:
-        text = " ".join(record.getMessage().split())
-        # Warnings are about attempts that the SDK repeats; only they contain the cause.
-        if record.levelno < logging.ERROR:
-            self._attempt = text
-        else:
-            self.failure = f"{text} {self._attempt}".strip()[:_MAX_FAILURE]
+        # The last message says that the export failed, and only the one before says why.
+        texts = getattr(self._thread, "texts", [])
+        self._thread.texts = [" ".join(record.getMessage().split()), *texts][:2]
+
+    def take(self) -> str:
+        """Return and forget the messages of the thread that calls."""
+        texts = getattr(self._thread, "texts", [])
+        self._thread.texts = []
+        return " ".join(texts)[:_MAX_FAILURE]
+
+
+_FAILURES = _FailureHandler()
+logging.getLogger("opentelemetry").addHandler(_FAILURES)
+Report = Callable[[bool], None]
+
+
+class _SpanExporter(OTLPSpanExporter):
+    """Reports whether each export succeeded, in the thread of the export."""
+
+    def __init__(self, report: Report, endpoint: str | None, headers: Headers) -> None:
+        super().__init__(endpoint=endpoint, headers=headers)
+        self._report = report
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        result = super().export(spans)
+        self._report(result is SpanExportResult.SUCCESS)
+        return result
+
+
+class _MetricExporter(OTLPMetricExporter):
+    """Reports whether each export succeeded, in the thread of the export."""
+
+    def __init__(self, report: Report, endpoint: str | None, headers: Headers) -> None:
+        super().__init__(endpoint=endpoint, headers=headers)
+        self._report = report
+
+    def export(
+        self, metrics_data: MetricsData, timeout_millis: float | None = 10_000, **kwargs: Any
+    ) -> MetricExportResult:
+        result = super().export(metrics_data, timeout_millis, **kwargs)
+        self._report(result is MetricExportResult.SUCCESS)
+        return result
+
+
+class _LogExporter(OTLPLogExporter):
+    """Reports whether each export succeeded, in the thread of the export."""
+
+    def __init__(self, report: Report, endpoint: str | None, headers: Headers) -> None:
+        super().__init__(endpoint=endpoint, headers=headers)
+        self._report = report
+
+    def export(self, batch: Sequence[ReadableLogRecord]) -> LogRecordExportResult:
+        result = super().export(batch)
+        self._report(result is LogRecordExportResult.SUCCESS)
+        return result
 
 
 class Pipeline:
     """Exports records with the SDK.
+
+    Attributes:
+        failure: Why the last failed export failed; empty if none failed.
 
     Args:
         settings: The settings; the SDK itself reads the ``OTEL_…`` variables.
@@ -97,8 +157,7 @@ class Pipeline:
     """
 
     def __init__(self, settings: OtelSettings, environ: Mapping[str, str]) -> None:
-        self._handler = _FailureHandler()
-        logging.getLogger("opentelemetry").addHandler(self._handler)
+        self.failure = ""
         self._ids = _GivenIds()
         self._sampled: dict[int, bool] = {}
         resource = _make_resource(environ)
@@ -112,25 +171,25 @@ class Pipeline:
             resource=resource, id_generator=self._ids, shutdown_on_exit=False
         )
         if settings.traces and environ.get("OTEL_TRACES_EXPORTER") != "none":
-            spans = OTLPSpanExporter(endpoint=traces_url, headers=headers)
+            spans = _SpanExporter(self._report, traces_url, headers)
             self._tracers.add_span_processor(BatchSpanProcessor(spans))
         readers: list[MetricReader] = []
         if settings.metrics and environ.get("OTEL_METRICS_EXPORTER") != "none":
-            metrics = OTLPMetricExporter(endpoint=metrics_url, headers=headers)
+            metrics = _MetricExporter(self._report, metrics_url, headers)
             readers.append(PeriodicExportingMetricReader(metrics))
         self._meters = MeterProvider(readers, resource=resource, shutdown_on_exit=False)
         self._loggers = LoggerProvider(resource, shutdown_on_exit=False)
         if settings.logs and environ.get("OTEL_LOGS_EXPORTER") != "none":
-            logs = OTLPLogExporter(endpoint=logs_url, headers=headers)
+            logs = _LogExporter(self._report, logs_url, headers)
             self._loggers.add_log_record_processor(BatchLogRecordProcessor(logs))
         self._tracer = self._tracers.get_tracer(_SCOPE, __version__)
         self._log = self._loggers.get_logger(_SCOPE, __version__)
         self._create_instruments()
 
-    @property
-    def failure(self) -> str:
-        """The SDK's last message about a failed export; empty if there was none."""
-        return self._handler.failure
+    def _report(self, is_exported: bool) -> None:
+        text = _FAILURES.take()
+        if not is_exported:
+            self.failure = text or "The export failed."
 
     def _create_instruments(self) -> None:
         meter = self._meters.get_meter(_SCOPE, __version__)
