@@ -37,13 +37,16 @@ PROJECT = {
     "lower": "only lower",
     "higher": "only true",
 }
+# The other package in that folder is a template, whose settings are not hilum's.
+OTEL = DOCS.parent / "contrib" / "otel" / "pyproject.toml"
 HEAD = "| name | type | default | what it is | project | environment |\n|---|---|---|---|---|---|\n"
 
 
 def sections() -> Iterator[tuple[str, type]]:
     """Yield distribution names and section classes: the kernel's, then the plugins' by name."""
     yield "hilum", KernelSettings
-    for project in sorted((DOCS.parent / "plugins").glob("*/pyproject.toml")):
+    projects = [*DOCS.parent.glob("plugins/*/pyproject.toml"), OTEL]
+    for project in sorted(projects, key=lambda path: path.parent.name):
         about = tomllib.loads(project.read_text())["project"]
         for target in about.get("entry-points", {}).get("hilum", {}).values():
             for section in sections_of(import_module(target)):

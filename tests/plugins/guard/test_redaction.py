@@ -135,7 +135,16 @@ def test_redaction_takes_no_time_for_odd_texts(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["OPENAI_API_KEY", "db-password", "MYSQL_PWD", "GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY"]
+    "name",
+    [
+        "OPENAI_API_KEY",
+        "db-password",
+        "MYSQL_PWD",
+        "GITHUB_TOKEN",
+        "AWS_SECRET_ACCESS_KEY",
+        "OTEL_EXPORTER_OTLP_HEADERS",
+        "HILUM_OTEL_HEADERS",
+    ],
 )
 def test_sandbox_and_redactor_share_what_a_secret_is_called(name: str) -> None:
     """A variable that is kept from child processes is taken out of texts, too."""

@@ -12,8 +12,10 @@ from functools import cache
 from hilum_guard.file_names import folded
 
 _WORDS = r"AUTH|COOKIES?|CREDS|DSN|JWT|KEYS?|PASS|PASSPHRASE|PAT|PRIVATE|\w+_PWD"
+# The headers for a receiver of telemetry contain its key.
+_HEADERS = r"OTEL_(?:\w+_)?HEADERS"
 _ENDS = r"APIKEY|CREDENTIALS?|PASSWD|PASSWORDS?|SECRETS?|TOKENS?|(?:SECRET|ACCESS|PRIVATE)KEY"
-_NAME = re.compile(rf"(?:^|_)(?:{_WORDS}|\w*(?:{_ENDS}))\d*(?:_|$)")
+_NAME = re.compile(rf"(?:^|_)(?:{_WORDS}|{_HEADERS}|\w*(?:{_ENDS}))\d*(?:_|$)")
 
 
 def is_secret_name(name: str) -> bool:

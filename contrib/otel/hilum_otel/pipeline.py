@@ -1,0 +1,303 @@
+"""The SDK of OpenTelemetry. This is the only module that imports it, which takes 0.2 seconds.
+
+No method waits for the network: the SDK queues what it is given, and threads of the SDK export it.
+A full queue drops the oldest.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from hilum import __version__
+from opentelemetry._logs import LogRecord, SeverityNumber
+from opentelemetry.context import Context
+from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.metrics import Histogram
+from opentelemetry.sdk._logs import LoggerProvider, ReadableLogRecord
+from opentelemetry.sdk._logs.export import BatchLogRecordProcessor, LogRecordExportResult
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import (
+    MetricExportResult,
+    MetricReader,
+    MetricsData,
+    PeriodicExportingMetricReader,
+)
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
+from opentelemetry.sdk.trace.id_generator import IdGenerator
+from opentelemetry.sdk.trace.sampling import Decision
+from opentelemetry.trace import (
+    Link,
+    NonRecordingSpan,
+    SpanContext,
+    SpanKind,
+    Status,
+    StatusCode,
+    TraceFlags,
+    set_span_in_context,
+)
+from opentelemetry.util.re import parse_env_headers
+
+from hilum_otel import conventions as names
+from hilum_otel.records import Attributes, LogEntry, SpanKey, SpanRecord
+from hilum_otel.settings import OtelSettings
+
+_SCOPE = "hilum"
+_NANOSECONDS = 1_000_000_000
+_SEVERITIES = {
+    "INFO": SeverityNumber.INFO,
+    "WARN": SeverityNumber.WARN,
+    "ERROR": SeverityNumber.ERROR,
+}
+_MAX_FAILURE = 300  # characters
+
+Headers = Mapping[str, str] | None
+
+
+class _GivenIds(IdGenerator):
+    """Returns the ids of the span that is about to be created."""
+
+    def __init__(self) -> None:
+        self.next = SpanKey(1, 1)
+
+    def generate_trace_id(self) -> int:
+        return self.next.trace
+
+    def generate_span_id(self) -> int:
+        return self.next.span
+
+
+class _FailureHandler(logging.Handler):
+    """Keeps the SDK's messages about failed exports, by thread.
+
+    Without a handler, Python would print the messages into the user's terminal. The handler is never
+    removed, because threads that were abandoned when hilum closed may still fail.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._thread = threading.local()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        # The last message says that the export failed, and only the one before says why.
+        texts = getattr(self._thread, "texts", [])
+        self._thread.texts = [" ".join(record.getMessage().split()), *texts][:2]
+
+    def take(self) -> str:
+        """Return and forget the messages of the thread that calls."""
+        texts = getattr(self._thread, "texts", [])
+        self._thread.texts = []
+        return " ".join(texts)[:_MAX_FAILURE]
+
+
+_FAILURES = _FailureHandler()
+logging.getLogger("opentelemetry").addHandler(_FAILURES)
+Report = Callable[[bool], None]
+
+
+class _SpanExporter(OTLPSpanExporter):
+    """Reports whether each export succeeded, in the thread of the export."""
+
+    def __init__(self, report: Report, endpoint: str | None, headers: Headers) -> None:
+        super().__init__(endpoint=endpoint, headers=headers)
+        self._report = report
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        result = super().export(spans)
+        self._report(result is SpanExportResult.SUCCESS)
+        return result
+
+
+class _MetricExporter(OTLPMetricExporter):
+    """Reports whether each export succeeded, in the thread of the export."""
+
+    def __init__(self, report: Report, endpoint: str | None, headers: Headers) -> None:
+        super().__init__(endpoint=endpoint, headers=headers)
+        self._report = report
+
+    def export(
+        self, metrics_data: MetricsData, timeout_millis: float | None = 10_000, **kwargs: Any
+    ) -> MetricExportResult:
+        result = super().export(metrics_data, timeout_millis, **kwargs)
+        self._report(result is MetricExportResult.SUCCESS)
+        return result
+
+
+class _LogExporter(OTLPLogExporter):
+    """Reports whether each export succeeded, in the thread of the export."""
+
+    def __init__(self, report: Report, endpoint: str | None, headers: Headers) -> None:
+        super().__init__(endpoint=endpoint, headers=headers)
+        self._report = report
+
+    def export(self, batch: Sequence[ReadableLogRecord]) -> LogRecordExportResult:
+        result = super().export(batch)
+        self._report(result is LogRecordExportResult.SUCCESS)
+        return result
+
+
+class Pipeline:
+    """Exports records with the SDK.
+
+    Attributes:
+        failure: Why the last failed export failed; empty if none failed.
+
+    Args:
+        settings: The settings; the SDK itself reads the ``OTEL_…`` variables.
+        environ: The environment.
+
+    Raises:
+        ValueError: A variable or the headers are invalid.
+    """
+
+    def __init__(self, settings: OtelSettings, environ: Mapping[str, str]) -> None:
+        self.failure = ""
+        self._ids = _GivenIds()
+        self._sampled: dict[int, bool] = {}
+        resource = _make_resource(environ)
+        base = settings.endpoint.rstrip("/")
+        headers = parse_env_headers(settings.headers, liberal=True) or None
+        traces_url, metrics_url, logs_url = (
+            f"{base}/v1/{signal}" if base else None for signal in ("traces", "metrics", "logs")
+        )
+        # The exit handlers of the SDK would wait for a dead endpoint when Python ends.
+        self._tracers = TracerProvider(
+            resource=resource, id_generator=self._ids, shutdown_on_exit=False
+        )
+        if settings.traces and environ.get("OTEL_TRACES_EXPORTER") != "none":
+            spans = _SpanExporter(self._report, traces_url, headers)
+            self._tracers.add_span_processor(BatchSpanProcessor(spans))
+        readers: list[MetricReader] = []
+        if settings.metrics and environ.get("OTEL_METRICS_EXPORTER") != "none":
+            metrics = _MetricExporter(self._report, metrics_url, headers)
+            readers.append(PeriodicExportingMetricReader(metrics))
+        self._meters = MeterProvider(readers, resource=resource, shutdown_on_exit=False)
+        self._loggers = LoggerProvider(resource, shutdown_on_exit=False)
+        if settings.logs and environ.get("OTEL_LOGS_EXPORTER") != "none":
+            logs = _LogExporter(self._report, logs_url, headers)
+            self._loggers.add_log_record_processor(BatchLogRecordProcessor(logs))
+        self._tracer = self._tracers.get_tracer(_SCOPE, __version__)
+        self._log = self._loggers.get_logger(_SCOPE, __version__)
+        self._create_instruments()
+
+    def _report(self, is_exported: bool) -> None:
+        text = _FAILURES.take()
+        if not is_exported:
+            self.failure = text or "The export failed."
+
+    def _create_instruments(self) -> None:
+        meter = self._meters.get_meter(_SCOPE, __version__)
+        self._histograms: dict[str, Histogram] = {}
+
+        def seconds(name: str, description: str) -> None:
+            self._histograms[name] = meter.create_histogram(
+                name, "s", description, explicit_bucket_boundaries_advisory=names.SECONDS_BUCKETS
+            )
+
+        seconds(names.INFERENCE_DURATION, "Duration of a model call, with its retries.")
+        seconds(names.INFERENCE_FIRST_CHUNK, "Time to the first chunk of a response.")
+        seconds(names.OPERATION_DURATION, "Duration of an operation.")
+        seconds(names.OPERATION_FIRST_CHUNK, "Time to the first chunk of a response.")
+        seconds(names.INVOKE_AGENT_DURATION, "Duration of a run of an agent.")
+        seconds(names.EXECUTE_TOOL_DURATION, "Duration of a tool call.")
+        self._histograms[names.TOKEN_USAGE] = meter.create_histogram(
+            names.TOKEN_USAGE,
+            "{token}",
+            "Number of input and output tokens of a model call.",
+            explicit_bucket_boundaries_advisory=names.TOKENS_BUCKETS,
+        )
+        self._counters = {
+            names.INFERENCE_INPUT_TOKENS: meter.create_counter(
+                names.INFERENCE_INPUT_TOKENS, "{token}", "Number of input tokens."
+            ),
+            names.INFERENCE_OUTPUT_TOKENS: meter.create_counter(
+                names.INFERENCE_OUTPUT_TOKENS, "{token}", "Number of output tokens."
+            ),
+        }
+
+    def record(self, metric: str, value: float, attributes: Attributes) -> None:
+        """Record a value of a metric."""
+        if metric in self._counters:
+            self._counters[metric].add(value, attributes)
+        else:
+            self._histograms[metric].record(value, attributes)
+
+    def export_span(self, record: SpanRecord) -> None:
+        """Queue a span, unless the sampler that ``OTEL_TRACES_SAMPLER`` names drops its trace."""
+        if not self._is_sampled(record.key.trace, record.name):
+            return
+        self._ids.next = record.key
+        span = self._tracer.start_span(
+            record.name,
+            context=_make_context(record.parent),
+            kind=SpanKind.CLIENT if record.is_client else SpanKind.INTERNAL,
+            attributes=record.attributes,
+            links=[Link(_make_span_context(key)) for key in record.links],
+            start_time=_nanoseconds(record.start),
+        )
+        for name, at, attributes in record.events:
+            span.add_event(name, attributes, _nanoseconds(at))
+        if record.error:
+            span.set_status(Status(StatusCode.ERROR, record.message or record.error))
+        span.end(_nanoseconds(record.end))
+
+    def _is_sampled(self, trace: int, name: str) -> bool:
+        """Return the decision for a whole trace: children are exported before their parents."""
+        known = self._sampled.get(trace)
+        if known is None:
+            result = self._tracers.sampler.should_sample(None, trace, name)
+            known = result.decision is not Decision.DROP
+            self._sampled[trace] = known
+        return known
+
+    def export_log(self, entry: LogEntry) -> None:
+        """Queue a log record."""
+        self._log.emit(
+            LogRecord(
+                timestamp=_nanoseconds(entry.at),
+                context=_make_context(entry.span),
+                severity_text=entry.severity,
+                severity_number=_SEVERITIES[entry.severity],
+                body=entry.body,
+                attributes=entry.attributes,
+                event_name=entry.name,
+            )
+        )
+
+    @property
+    def closers(self) -> list[Callable[[], None]]:
+        """Functions that export what is queued of each signal, and end the threads of the SDK.
+
+        They block while the endpoint is slow, so each needs a thread.
+        """
+        return [self._tracers.shutdown, self._meters.shutdown, self._loggers.shutdown]
+
+
+def _make_resource(environ: Mapping[str, str]) -> Resource:
+    attributes = {"service.version": __version__}
+    # Explicit attributes would override those of OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES.
+    chosen = environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
+    if not environ.get("OTEL_SERVICE_NAME") and "service.name=" not in chosen:
+        attributes["service.name"] = "hilum"
+    return Resource.create(attributes)
+
+
+def _nanoseconds(at: float) -> int:
+    return int(at * _NANOSECONDS)
+
+
+def _make_span_context(key: SpanKey) -> SpanContext:
+    return SpanContext(key.trace, key.span, is_remote=True, trace_flags=TraceFlags(1))
+
+
+def _make_context(key: SpanKey | None) -> Context:
+    """Return a context with a span, or an empty one, so that the caller's context is not used."""
+    if key is None:
+        return Context()
+    return set_span_in_context(NonRecordingSpan(_make_span_context(key)), Context())

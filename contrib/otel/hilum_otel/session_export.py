@@ -1,0 +1,167 @@
+"""The plugin instance of a session: exports what happens while the session runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import trio
+from hilum import Session
+from hilum import events as ev
+from hilum.events import Event
+from hilum_trace import Span, SpanFold
+
+from hilum_otel import conventions as names
+from hilum_otel.content import ContentCollector
+from hilum_otel.log_entries import make_log_entry
+from hilum_otel.records import Attributes
+from hilum_otel.span_records import (
+    find_exported,
+    is_exported,
+    make_key,
+    make_model_attributes,
+    make_record,
+)
+from hilum_otel.telemetry import Telemetry
+
+if TYPE_CHECKING:
+    from hilum_otel.pipeline import Pipeline
+
+# Events of a resumed session that are read without giving other tasks a turn.
+_EVENTS_PER_STEP = 50
+
+
+class SessionExport:
+    """Reads the events of a session, and exports each span when it ends.
+
+    Events from before the session was opened only rebuild the spans that are still open, because
+    the process that wrote the events has exported the others.
+    """
+
+    def __init__(self, session: Session, telemetry: Telemetry) -> None:
+        self._session = session
+        self._telemetry = telemetry
+        self._pipeline: Pipeline | None = None
+        self._live_after = session.journal.last
+        self._seq = 0
+        self._fold = SpanFold()
+        self._known = 0
+        self._open: dict[int, Span] = {}
+        self._runs: dict[str, Span] = {}
+        self._response_models: dict[int, str] = {}
+        settings = telemetry.settings
+        self._content = ContentCollector(settings.content_limit) if settings.content else None
+
+    async def run(self) -> None:
+        """Export until the session closes or this task is cancelled."""
+        self._pipeline = await self._telemetry.load()
+        if self._pipeline is None:
+            self._report_failure()
+            return
+        async for event in self._session.events():
+            assert isinstance(event, Event)
+            self._apply(event)
+            if self._seq % _EVENTS_PER_STEP == 0:
+                await trio.lowlevel.checkpoint()
+
+    async def finish(self) -> None:
+        """Export the events that have not been read, at the end of the session."""
+        with trio.move_on_after(self._telemetry.settings.flush_timeout, shield=True):
+            # A session may be shorter than the import of the SDK.
+            self._pipeline = await self._telemetry.load()
+            if self._pipeline is None:
+                return
+            while events := self._session.journal.since(self._seq):
+                for event in events:
+                    self._apply(event)
+                await trio.lowlevel.checkpoint()
+
+    def _apply(self, event: Event) -> None:
+        self._seq = event.seq
+        owner = self._fold.apply(event)
+        trace = self._fold.trace
+        for span in trace.spans[self._known :]:
+            if is_exported(span):
+                self._open[span.id] = span
+            if span.kind == "run":
+                self._runs[span.run] = span
+        self._known = len(trace.spans)
+        if self._content is not None:
+            self._content.apply(event, owner)
+        if isinstance(event, ev.ModelAnswered) and event.message.model:
+            self._response_models[owner.id] = event.message.model
+        is_live = event.seq > self._live_after
+        ended = [span for span in self._open.values() if span.end is not None]
+        for span in ended:
+            del self._open[span.id]
+            content = self._content.take(span) if self._content is not None else None
+            if is_live:
+                self._export(span, content)
+        if is_live:
+            self._export_log(event, owner)
+            if isinstance(event, ev.RunEnded):
+                self._report_failure()
+
+    def _export(self, span: Span, content: Attributes | None) -> None:
+        assert self._pipeline is not None
+        record = make_record(self._fold.trace, span, self._runs, content=content)
+        answered_by = self._response_models.pop(span.id, "")
+        if answered_by:
+            record.attributes[names.RESPONSE_MODEL] = names.split_model(answered_by)[1]
+        self._pipeline.export_span(record)
+        self._record_metrics(span, record.attributes)
+
+    def _record_metrics(self, span: Span, attributes: Attributes) -> None:
+        assert self._pipeline is not None
+        record = self._pipeline.record
+        match span.kind:
+            case "model" | "plugin_model":
+                shared = make_model_attributes(span)
+                if names.RESPONSE_MODEL in attributes:
+                    shared[names.RESPONSE_MODEL] = attributes[names.RESPONSE_MODEL]
+                record(names.INFERENCE_DURATION, span.seconds, shared)
+                record(names.OPERATION_DURATION, span.seconds, shared)
+                if "model" in span.waits:
+                    record(names.INFERENCE_FIRST_CHUNK, span.waits["model"], shared)
+                    record(names.OPERATION_FIRST_CHUNK, span.waits["model"], shared)
+                usage = span.usage
+                if usage.total:
+                    record(names.INFERENCE_INPUT_TOKENS, usage.input, shared)
+                    record(names.INFERENCE_OUTPUT_TOKENS, usage.output, shared)
+                    record(names.TOKEN_USAGE, usage.input, {**shared, names.TOKEN_TYPE: "input"})
+                    record(names.TOKEN_USAGE, usage.output, {**shared, names.TOKEN_TYPE: "output"})
+            case "run":
+                self._record_operation(names.INVOKE_AGENT_DURATION, span, attributes)
+            case "tool":
+                self._record_operation(names.EXECUTE_TOOL_DURATION, span, attributes)
+            case _:
+                pass
+
+    def _record_operation(self, metric: str, span: Span, attributes: Attributes) -> None:
+        assert self._pipeline is not None
+        kept = [names.OPERATION, names.AGENT_NAME, names.TOOL_NAME, names.ERROR_TYPE]
+        if span.kind == "run":
+            kept += [names.PROVIDER, names.REQUEST_MODEL]
+        shared = {name: attributes[name] for name in kept if name in attributes}
+        self._pipeline.record(metric, span.seconds, shared)
+
+    def _export_log(self, event: Event, owner: Span) -> None:
+        assert self._pipeline is not None
+        has_content = self._telemetry.settings.content
+        entry = make_log_entry(event, self._session.id, content=has_content)
+        if entry is None:
+            return
+        place = find_exported(self._fold.trace, owner)
+        if place is not None:
+            entry.span = make_key(self._fold.trace, place)
+        self._pipeline.export_log(entry)
+
+    def _report_failure(self) -> None:
+        """Show the user why exports fail, once for all sessions of the process."""
+        failure = self._telemetry.take_failure()
+        if failure and not self._session.journal.closed and not self._session.journal.broken:
+            error = ev.ErrorRaised(
+                code="E_FAILED",
+                message=f"Telemetry is not exported. {failure}",
+                hint="Check the settings of [otel]; nothing else is affected.",
+            )
+            self._session.emit(error)
