@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 Run = Callable[[Chat, str], Awaitable[None]]
 Complete = Callable[[Chat, str], Awaitable[Sequence[Choice]]]
 # Commands that run a conversation themselves, which needs the terminal.
-NOT_IN_CHAT = frozenset({"chat", "run", "demo", "serve"})
+NOT_IN_CHAT = frozenset({"acp", "chat", "run", "demo", "replay", "serve"})
 # Seconds after which the values of an argument are requested again.
 FRESH = 60.0
 # The same after a failure, which may be over soon. Not every key must repeat a slow request.

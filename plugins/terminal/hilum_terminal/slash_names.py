@@ -22,6 +22,7 @@ _NAMES = (
     "rules",
     "sessions",
     "skills",
+    "trace",
     "trust",
     "undo",
 )

@@ -4,6 +4,7 @@ The cache starts no server.
 """
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +34,9 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[Path | None]:
     found: list[Path | None] = []
     look = catalog.load_catalog
 
-    def noted(workspace: Path | None) -> ServerCatalog:
+    def noted(workspace: Path | None, *offered: Mapping[str, Any]) -> ServerCatalog:
         found.append(workspace)
-        return look(workspace)
+        return look(workspace, *offered)
 
     monkeypatch.setattr(catalog, "load_catalog", noted)
     return found

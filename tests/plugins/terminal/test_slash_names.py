@@ -23,4 +23,6 @@ def test_commands_are_named_as_in_a_conversation(text: str, expected: str) -> No
 
 def test_every_command_of_the_program_is_known() -> None:
     """A new one is either a command in a conversation or a program."""
-    assert set(list_program_commands()) - set(_NAMES) == {"chat", "demo", "run", "serve"}
+    # `/cost` shows the cost of the conversation alone.
+    programs = {"acp", "chat", "cost", "demo", "replay", "run", "serve"}
+    assert set(list_program_commands()) - set(_NAMES) == programs
