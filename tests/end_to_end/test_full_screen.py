@@ -158,9 +158,12 @@ class Tmux:
 
     async def wait_for(self, text):
         """Wait until a text is there; tmux reports no changes, so it is asked again."""
-        with trio.fail_after(20):
-            while text not in await self.content():  # noqa: ASYNC110
+        content = ""
+        with trio.move_on_after(20):
+            while text not in content:
                 await trio.sleep(0.05)
+                content = await self.content()
+        assert text in content
 
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is missing")
