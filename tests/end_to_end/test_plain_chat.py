@@ -528,7 +528,7 @@ async def test_several_wait(cli, plugin):
         assert not (cli.workspace / "one.txt").exists()
         await trio.sleep(READ_QUESTION)
         await screen.type("yes\n")
-        await screen.wait_for("(1 of 2)")
+        await screen.wait_until(lambda: screen.text.count("CLOCK ") == 2, "the second question")
         await trio.sleep(READ_QUESTION)
         assert not (cli.workspace / "two.txt").exists()
         await screen.type("session\n")

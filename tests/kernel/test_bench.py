@@ -121,12 +121,15 @@ async def test_process_left_behind_fails_the_test():
     @tool
     def spawn() -> str:
         """Start a process."""
-        process = subprocess.Popen(["sh", "-c", "echo up; exec sleep 60"], stdout=subprocess.PIPE)
+        # It starts no other program: while a program replaces another, it has no command line.
+        process = subprocess.Popen(
+            ["sh", "-c", "echo up; read line"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
         left.append(process)
         return process.stdout.readline().decode()
 
     try:
-        with pytest.raises(AssertionError, match=r"left running(.|\n)*sleep 60"):
+        with pytest.raises(AssertionError, match=r"left running(.|\n)*read line"):
             async with open_bench(giving(spawn)) as b:
                 await b.call("spawn")
     finally:

@@ -133,9 +133,12 @@ class Editor:
         self._methods = {}
         self._number = 0
         self._asked = trio.Event()
+        # Answers and requests are sent by different tasks.
+        self._sending = trio.Lock()
 
     async def send_raw(self, data):
-        await self.stdin.send_all(data)
+        async with self._sending:
+            await self.stdin.send_all(data)
 
     async def _send(self, message):
         await self.send_raw(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
