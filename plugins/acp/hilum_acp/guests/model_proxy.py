@@ -52,8 +52,17 @@ GEMINI_DOCUMENT = ":generateContent"
 COUNT_TOKENS = "/count_tokens"
 # The ends of the paths to which a format's requests are sent.
 FORMATS = ("/chat/completions", "/responses", "/messages", GEMINI_STREAM)
-# Headers of the program's requests that select a part of the provider's format.
-_PASSED_HEADERS = ("anthropic-version", "anthropic-beta", "openai-beta")
+# Headers of the program's requests that select a part of the provider's format. Those for features
+# that are being tested could have the provider contact servers on behalf of the program.
+_PASSED_HEADERS = ("anthropic-version",)
+# Fields that choose another model or price, or have the provider contact servers.
+_DROPPED_FIELDS = frozenset(
+    "models route provider plugins service_tier background mcp_servers container"
+    " web_search_options prompt".split()
+)
+# The types of tools that the program itself carries out; Anthropic's have none, or this one.
+_OWN_TOOLS = ("function", "custom")
+_ADDRESS_FIELDS = frozenset({"url", "image_url", "file_url", "file_uri", "fileUri", "server_url"})
 
 
 @attrs.frozen
@@ -125,7 +134,7 @@ class ModelProxy:
     def find_url(self, path: str) -> str:
         """Return the provider's address for a path; empty if the path is not in its format."""
         url = self._model.url
-        if path.endswith(self.format):
+        if self.format and path.endswith(self.format):
             return url
         if self.format == GEMINI_STREAM and path.endswith(GEMINI_DOCUMENT):
             return url.replace(GEMINI_STREAM, GEMINI_DOCUMENT).removesuffix("?alt=sse")
@@ -143,11 +152,12 @@ class ModelProxy:
         """Return a request body for the agent's model, and the tokens that it is expected to use.
 
         Raises:
-            ValueError: The body is not a JSON object.
+            ValueError: The body is not a JSON object, or has the provider fetch something.
         """
         fields = msgspec.json.decode(body)
         if not isinstance(fields, dict):
             raise ValueError("the body is not an object")
+        fields = restrict_fields(fields)
         if self.format != GEMINI_STREAM:
             fields["model"] = self._model.endpoint.model
         if self.format == "/chat/completions" and fields.get("stream"):
@@ -406,3 +416,53 @@ async def find_http_model(agent: Agent, name: str) -> HttpModel:
             hint="Name a model of a provider in the agent's file.",
         )
     return model
+
+
+def restrict_fields(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a request that let the provider only answer the program.
+
+    A program without network must not reach servers through the provider, and it must not choose
+    another model or price.
+
+    Raises:
+        ValueError: The request refers to a file on another server.
+    """
+    kept = {name: value for name, value in fields.items() if name not in _DROPPED_FIELDS}
+    if "tools" in kept:
+        kept["tools"] = _keep_own_tools(kept["tools"])
+    if _has_address(kept):
+        raise ValueError("the body refers to a file on another server")
+    return kept
+
+
+def _keep_own_tools(tools: object) -> list[Any]:
+    """Return the tools that the program carries out, without those that the provider runs."""
+    kept: list[Any] = []
+    for tool in tools if isinstance(tools, list) else ():
+        if not isinstance(tool, dict):
+            continue
+        declarations = tool.get("functionDeclarations") or tool.get("function_declarations")
+        if declarations:
+            kept.append({"functionDeclarations": declarations})
+        elif tool.get("type", "custom") in _OWN_TOOLS and ("name" in tool or "function" in tool):
+            kept.append(tool)
+    return kept
+
+
+def _has_address(value: object) -> bool:
+    """Return whether a message or its parts refer to a file on another server."""
+    waiting = [value]
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, list):
+            waiting += found
+        elif isinstance(found, dict):
+            for name, each in found.items():
+                is_address = name in _ADDRESS_FIELDS and isinstance(each, str)
+                if is_address and not each.startswith("data:"):
+                    return True
+                # The arguments and results of the program's own tools are only data.
+                is_data = name in ("tools", "args", "functionResponse", "function_response")
+                if not is_data and not (name == "input" and found.get("type") == "tool_use"):
+                    waiting.append(each)
+    return False

@@ -18,6 +18,9 @@ MAX_LIMIT = 4_000_000
 GRACE = 2.0  # seconds between SIGTERM and SIGKILL
 CHUNK = 1 << 16
 
+_HARMLESS = frozenset({"CI", "COLUMNS", "FORCE_COLOR", "LANG", "LINES", "NO_COLOR", "TERM", "TZ"})
+"""Variables that select no program and no code."""
+
 
 class Terminal:
     """A command that a guest runs.
@@ -52,6 +55,7 @@ class Terminal:
         self.signal = ""
         self.started = False
         self.show: Callable[[str], None] = lambda text: None
+        # The user and the rules do not see variables, so only those are set that change no program.
         self._env = _read_env(params.get("env"))
         self._limit = _read_limit(params.get("outputByteLimit"))
         self._output = ""
@@ -133,8 +137,9 @@ def _read_env(value: object) -> dict[str, str]:
     listed = value if isinstance(value, list) else []
     env = {}
     for each in listed:
-        if isinstance(each, dict) and isinstance(each.get("name"), str):
-            env[each["name"]] = str(each.get("value") or "")
+        name = each.get("name") if isinstance(each, dict) else None
+        if isinstance(name, str) and (name in _HARMLESS or name.startswith("LC_")):
+            env[name] = str(each.get("value") or "")
     return env
 
 

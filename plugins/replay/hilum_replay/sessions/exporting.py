@@ -22,6 +22,7 @@ from hilum_replay.placeholders import PathPlaceholders
 from hilum_replay.recorder import record
 from hilum_replay.sessions.comparison import describe
 from hilum_replay.sessions.recording import (
+    SESSION_FILE,
     Header,
     Recording,
     check_ended,
@@ -214,6 +215,12 @@ async def export_test(
 
     def write() -> None:
         if target.exists():
+            if not (target / SESSION_FILE).is_file():
+                raise UsageError(
+                    f"{target} is no session test, so it is not replaced.",
+                    code=E_BAD_ARGS,
+                    hint="Choose another name, or move it away.",
+                )
             shutil.rmtree(target)
         save_recording(recording, target)
         save(record(recording.events, title=recording.header.title), target / CASSETTE_FILE)

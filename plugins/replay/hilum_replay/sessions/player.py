@@ -371,7 +371,8 @@ async def _add_rules(environ: Mapping[str, str], rules: Sequence[str]) -> None:
     for rule in rules:
         kind, _, text = rule.partition(" ")
         # The command checks the rule, and keeps the other rules.
-        command = [sys.executable, "-m", "hilum", "permissions", kind, text.strip()]
+        # With -P, no module in the present folder takes the place of hilum's.
+        command = [sys.executable, "-P", "-m", "hilum", "permissions", kind, text.strip()]
         done = await trio.run_process(
             command, env=dict(environ), capture_stdout=True, capture_stderr=True, check=False
         )

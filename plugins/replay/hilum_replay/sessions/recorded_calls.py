@@ -241,8 +241,13 @@ def normalize(text: str) -> str:
 
 
 def apply_edit(edit: FileEdit, root: Path, objects: Mapping[str, bytes]) -> None:
-    """Change a file of the workspace as somebody else did in the recorded session."""
+    """Change a file of the workspace as somebody else did in the recorded session.
+
+    A command that runs again may have made a link to another folder; nothing is changed through it.
+    """
     path = root / edit.path
+    if not path.parent.resolve().is_relative_to(root.resolve()) or path.is_symlink():
+        return
     if not edit.content:
         path.unlink(missing_ok=True)
     elif edit.content in objects:

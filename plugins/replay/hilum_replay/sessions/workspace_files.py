@@ -136,15 +136,13 @@ class FileCollector:
             self._found.left_out[path] = f"it is too large ({len(data):,} bytes)"
             return None
         self._size += len(data)
-        try:
-            text = data.decode()
-        except UnicodeDecodeError:
-            return data
+        # Files in other encodings may contain secrets, too.
+        text = data.decode(errors="surrogateescape")
         clean = self._redact(text, guess=False)
         if clean == text:
             return data
         self._found.redacted.add(path)
-        return clean.encode()
+        return clean.encode(errors="surrogateescape")
 
     def _keep_beginning(self, path: str, node: Node | None) -> None:
         if node is None or node.kind != "file":
@@ -172,6 +170,9 @@ class FileCollector:
     def _keep_unchanged(self, path: str) -> None:
         """Keep a file that the session did not change."""
         place = self._root / path
+        if not place.parent.resolve().is_relative_to(self._root.resolve()):
+            self._found.left_out[path] = "a link leads out of the workspace"
+            return
         try:
             status = place.lstat()
             if not stat.S_ISREG(status.st_mode):
@@ -225,6 +226,9 @@ class FileCollector:
             if path != "/":
                 return
             place = self._root
+        if not place.resolve().is_relative_to(self._root.resolve()):
+            self._found.left_out[path] = "a link leads out of the workspace"
+            return
         if not place.is_dir():
             yield place.relative_to(self._root).as_posix()
             return
@@ -276,8 +280,12 @@ class _GitHistory:
 
     def _run(self, *arguments: str) -> bytes | None:
         command = ["git", "-C", str(self._root), "-c", "core.fsmonitor=false", *arguments]
+        # A configuration of the project must not make git fetch missing objects with a program.
+        environ = {**os.environ, "GIT_NO_LAZY_FETCH": "1", "GIT_SSH_COMMAND": "false"}
         try:
-            done = subprocess.run(command, capture_output=True, timeout=30, check=False)
+            done = subprocess.run(
+                command, capture_output=True, timeout=30, check=False, env=environ
+            )
         except (OSError, subprocess.TimeoutExpired):
             return None
         return done.stdout if done.returncode == 0 else None
