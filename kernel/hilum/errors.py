@@ -344,14 +344,21 @@ def similar_names(
         limit: The maximum number of names.
         cutoff: The minimum similarity of a name, from 0 to 1.
     """
-    from difflib import get_close_matches  # takes 2 ms, needed only for an error
+    # Takes 2 ms, and is needed only for an error.
+    from difflib import SequenceMatcher, get_close_matches
 
     # Of several names that differ only in case and separators, only the first one is suggested.
     originals: dict[str, str] = {}
     for each in known:
         originals.setdefault(_without_separators(each), each)
-    found = get_close_matches(_without_separators(name), originals, n=limit, cutoff=cutoff)
-    return [originals[each] for each in found]
+    wanted = _without_separators(name)
+    found = get_close_matches(wanted, originals, n=limit, cutoff=cutoff)
+    if not found:
+        return []
+    # A name that is far less similar than the first one only distracts from it.
+    ratios = [SequenceMatcher(None, each, wanted).ratio() for each in found]
+    near = [each for each, ratio in zip(found, ratios, strict=True) if ratio > ratios[0] - 0.25]
+    return [originals[each] for each in near]
 
 
 def _without_separators(name: str) -> str:

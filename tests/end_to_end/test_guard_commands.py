@@ -40,7 +40,7 @@ async def test_permissions_lists_changes_and_removes_rules(cli):
         (("deny", "rm -rf /"), "is not a rule"),
         (("forbid", "x"), "invalid choice"),
         (("test",), "takes a tool"),
-        (("test", "run_terminal_comd", "ls"), "Did you mean run_terminal_cmd"),
+        (("test", "run_terminal_comd", "ls"), "Did you mean run_terminal_cmd?"),
     ],
 )
 async def test_what_is_no_rule_is_told_and_nothing_is_changed(cli, words, told):

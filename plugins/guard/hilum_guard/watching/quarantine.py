@@ -179,11 +179,33 @@ def _rewrite(path: str, details: list[str]) -> str:
         text = "\n".join(lines)
     else:
         text = git_metadata.without(text, details)
-    # The old file is renamed before the new one is written, so programs find either no file or a
-    # clean file.
-    kept = _rename(path)
     with _open_folder(os.path.dirname(path)) as folder:
-        _write_new(os.path.basename(path), text, folder)
+        try:
+            kept = _replace_in(os.path.basename(path), text, folder)
+        except PermissionError:  # a command may have removed the owner's write permission
+            _grant_access(folder)
+            kept = _replace_in(os.path.basename(path), text, folder)
+    return f"{os.path.dirname(path)}/{kept}"
+
+
+def _replace_in(name: str, text: str, folder: int) -> str:
+    """Replace a file, and return the name under which the old one is kept.
+
+    If hilum is killed meanwhile, the old file or the new one has the name, and never none: a
+    repository without its configuration would be damaged.
+    """
+    kept = _find_free_name(name, folder)
+    new = f"{kept}.{time.time_ns()}"
+    _write_new(new, text, folder)
+    try:
+        try:
+            os.link(name, kept, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+        except OSError:  # a file system without hard links
+            os.rename(name, kept, src_dir_fd=folder, dst_dir_fd=folder)
+        os.rename(new, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except OSError:
+        os.unlink(new, dir_fd=folder)
+        raise
     return kept
 
 
