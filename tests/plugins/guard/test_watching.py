@@ -570,3 +570,21 @@ def test_a_link_out_of_a_git_folder_is_made_inert_once(
     assert len(one.check()) == 1
     assert one.check() == []
     assert not path.is_symlink()
+
+
+def test_a_kill_while_a_file_is_rewritten_leaves_the_old_or_the_new_one(tmp_path, monkeypatch):
+    config = tmp_path / "config"
+    written = "[core]\n\tfsmonitor = touch executed\n\tbare = false\n"
+    config.write_text(written)
+
+    def end(*arguments, **more):
+        raise SystemExit
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "rename", end)
+        with pytest.raises(SystemExit):
+            quarantine._rewrite(str(config), ["core.fsmonitor=touch executed"])
+    assert config.read_text() == written
+    kept = quarantine._rewrite(str(config), ["core.fsmonitor=touch executed"])
+    assert "fsmonitor" not in config.read_text()
+    assert Path(kept).read_text() == written
