@@ -29,6 +29,7 @@ class App {
   constructor(root) {
     this.root = root;
     this.me = null;
+    this.started = new Promise((resolve) => { this._noteStarted = resolve; }); // once the rights are known
     this.sessions = [];
     this.sessionsLoaded = false;
     this.hasMoreSessions = false;
@@ -74,6 +75,7 @@ class App {
     }
     rememberPlace('');
     this._route();
+    this._noteStarted();
     await this.loadSessions('');
     setInterval(() => {
       // A hidden page notifies about what waits in other sessions, if the user wants that.
@@ -307,6 +309,7 @@ class App {
   }
 
   async newSession() {
+    await this.started; // a key can be faster than the first answer of the server
     if (!this.can('new_session')) {
       this.say(this.me?.shared ? t('one_session') : t('no_right'));
       return;

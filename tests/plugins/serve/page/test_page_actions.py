@@ -2,6 +2,7 @@
 
 import base64
 import json
+import threading
 from urllib.parse import parse_qsl
 
 import pytest
@@ -561,6 +562,24 @@ def has_focus(page):
         "() => new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(go)))"
     )
     return page.evaluate("document.activeElement !== document.body")
+
+
+def test_a_new_session_by_key_waits_for_the_rights(server, open_page):
+    """A key can be faster than the first answer of the server, which tells the user's rights."""
+    may_answer = threading.Event()
+    me = {"name": "ada", "rights": "administer", "instance": "i1", "shared": False}
+
+    def answer_late(_asked):
+        assert may_answer.wait(8)
+        return 200, me
+
+    server.replies["GET /me"] = answer_late
+    page = open_page(server.url)
+    page.get_by_role("button", name="New session").first.wait_for()
+    page.keyboard.press("n")
+    may_answer.set()
+    page.locator(".connection.open").wait_for(state="attached")
+    assert page.locator(".toast").count() == 0
 
 
 def test_five_tasks_with_the_keyboard_alone(server, open_page):

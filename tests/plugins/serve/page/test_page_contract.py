@@ -333,11 +333,12 @@ def test_the_plan_shows_each_state_and_the_calls_of_a_step(server, open_session,
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-@pytest.mark.parametrize("language", ["en", "zh"])
-def test_the_end_of_a_run_says_what_is_left_of_the_plan(server, open_session, language):
+@each_size_and_language
+def test_the_end_of_a_run_says_what_is_left_of_the_plan(server, open_session, size, language):
     server.state["agents"][0]["running"] = True
     server.state.update(todo=[TODO], running=True)
-    page = open_session("wide", language=language)
+    page = open_session(size, language=language)
+    show_panel(page, size)
     panel = page.locator(".todo-panel")
     panel.wait_for()
     assert panel.locator(".todo-end").count() == 0
@@ -354,10 +355,10 @@ def test_the_end_of_a_run_says_what_is_left_of_the_plan(server, open_session, la
     wait_until(page, lambda: panel.locator(".todo.cancelled").count() == 5)
 
 
-@pytest.mark.parametrize("language", ["en", "zh"])
-def test_what_the_agent_does_is_announced(server, open_session, language):
+@each_size_and_language
+def test_what_the_agent_does_is_announced(server, open_session, size, language):
     server.entries = [prompt(0, "Go"), answer(1, "", state="streaming")]
-    page = open_session(language=language)
+    page = open_session(size, language=language)
     dots = page.locator(".waiting-dots[role=status]")
     assert dots.inner_text().strip() == ("思考中" if language == "zh" else "Thinking")
     server.push({"type": "text", "seq": 1, "entry": 1, "field": "thinking", "at": 0, "add": "Hm."})
