@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import trio
-from hilum_replay.sessions.exporting import make_recording, settle
+from hilum_replay.sessions.exporting import make_recording, make_repeatable
 from hilum_replay.sessions.recording import save_recording
 from recorded_sessions import SCENES, record_session
 
@@ -21,7 +21,9 @@ async def write_session(name: str) -> None:
     """Record the session of one scene, and write it to the corpus."""
     with TemporaryDirectory() as folder:
         session = await record_session(SEED, Path(folder) / "bench", scenes=[name])
-        recording, outcome = await settle(make_recording(session.events, session.get_content))
+        recording, outcome = await make_repeatable(
+            make_recording(session.events, session.get_content)
+        )
     assert outcome.comparison.identical, name
     save_recording(recording, CORPUS / name)
 

@@ -265,7 +265,7 @@ def outside(rng: random.Random) -> Scene:
         f"How is the weather in {place}?",
         [
             use("weather", place=place) + use("draw", subject=place),
-            use("web_fetch", url="https://shop.invalid/prices"),
+            use("web_search", query="tea") + use("web_fetch", url="https://shop.invalid/prices"),
             "It is not certain.",
         ],
         act=act,
@@ -280,6 +280,7 @@ def memories(rng: random.Random) -> Scene:
             use("call_tool", name="remember", arguments={"text": "The user likes tea."}),
             use("use_skill", name="invoices"),
             use("recall_result", id="none"),
+            use("forget", number=1),
             "I will.",
         ],
     )
@@ -337,6 +338,66 @@ def bad_model(rng: random.Random) -> Scene:
             "It does not.",
         ],
     )
+
+
+def repeated_failure(rng: random.Random) -> Scene:
+    call = use("edit_file", path="README.md", old_string="not there", new_string="x")
+    return Scene("Try it again and again.", [call, call, call, call, "It does not work."])
+
+
+def long_output(rng: random.Random) -> Scene:
+    return Scene(
+        "Count.",
+        [use("run_terminal_cmd", command=f"seq {rng.randint(60_000, 90_000)}"), "Counted."],
+    )
+
+
+def read_only(rng: random.Random) -> Scene:
+    async def before(bench: Bench) -> None:
+        bench.session.set(approve="readonly")
+
+    async def act(bench: Bench) -> None:
+        await bench.wait_for(RunEnded, after=_start(bench))
+        bench.session.set(approve="auto")
+
+    call = use("write_file", path="never.txt", content="no\n")
+    return Scene("Look, do not touch.", [call, "I must not."], act=act, before=before)
+
+
+def late_steering(rng: random.Random) -> Scene:
+    async def act(bench: Bench) -> None:
+        asked = await bench.wait_for(
+            PluginEvent, lambda event: event.name == "plan.question_asked", after=_start(bench)
+        )
+        await bench.session.steer("And the cake?")
+        service = bench.session.plugin(UserQuestions)
+        assert service is not None
+        service.answer(asked.data["id"], ["Tea"])
+
+    call = use("ask_question", question="What do you want?", options=["Tea", "Cake"])
+    return Scene("Ask me, and listen.", [call, "Tea and cake."], act=act)
+
+
+def handed_over(rng: random.Random) -> Scene:
+    call = use("handover", agent="review", brief="Look at shop/cart.py.")
+    helper = [use("read_file", path="shop/cart.py"), "It adds up prices."]
+    return Scene("Let a reviewer do it.", [call, "The reviewer has it.", "Noted."], helper)
+
+
+def empty_answer(rng: random.Random) -> Scene:
+    return Scene("Say something.", ["", "Something."])
+
+
+def retried_model(rng: random.Random) -> Scene:
+    return Scene(
+        "Answer, after a failure.",
+        [ModelError("Down.", kind="protocol"), "Here I am."],
+    )
+
+
+def given_up_model(rng: random.Random) -> Scene:
+    failure = ModelError("Wrong protocol.", kind="protocol", hint="Use another server.")
+    return Scene("Answer, after failures.", [failure, failure])
 
 
 def failing_model(rng: random.Random) -> Scene:
@@ -412,8 +473,17 @@ def compacted(rng: random.Random) -> Scene:
         await bench.wait_for(RunEnded, after=_start(bench))
         bench.session.compact()
         await trio.testing.wait_all_tasks_blocked(0.01)
+        run = await bench.start("What is left?")
+        await run.wait()
 
-    return Scene("Shorten what you know.", ["Yes.", "A summary of it."], act=act)
+    answers = [
+        use("read_file", path="README.md"),
+        use("read_file", path="shop/cart.py"),
+        "Yes.",
+        "A summary of it.",
+        "This.",
+    ]
+    return Scene("Shorten what you know.", answers, act=act)
 
 
 SCENES: dict[str, Callable[[random.Random], Scene]] = {
@@ -422,14 +492,22 @@ SCENES: dict[str, Callable[[random.Random], Scene]] = {
     "bad_model": bad_model,
     "command": command,
     "compacted": compacted,
+    "empty_answer": empty_answer,
     "failing_model": failing_model,
+    "given_up_model": given_up_model,
+    "handed_over": handed_over,
     "helper_agent": helper_agent,
+    "late_steering": late_steering,
+    "long_output": long_output,
     "memories": memories,
     "outside": outside,
     "picture": picture,
     "planned": planned,
     "question": question,
     "read_and_search": read_and_search,
+    "read_only": read_only,
+    "repeated_failure": repeated_failure,
+    "retried_model": retried_model,
     "service": service,
     "steering": steering,
     "stopped": stopped,
@@ -449,7 +527,7 @@ def _start(bench: Bench) -> int:
 
 
 def choose_scenes(seed: int) -> list[str]:
-    """Return the names of a seed's scenes; any 21 seeds in a row contain all scenes."""
+    """Return the names of a seed's scenes; as many seeds in a row as there are scenes contain all."""
     names = sorted(SCENES)
     rng = random.Random(f"{seed} scenes")
     return [names[seed % len(names)], *rng.sample(names, rng.randint(0, 2))]
@@ -481,7 +559,8 @@ async def record_session(
             return _delayed(super().stream(request), latency)
 
     outside_plugin = Outside(seed)
-    model = Slow([play] * 500)
+    # In a smaller window, results are cut where the estimate of their tokens ends.
+    model = Slow([play] * 500, window=1_000_000)
     began = trio.current_time()
     async with open_bench(
         *PLUGINS, outside_plugin, model=model, files=FILES, folder=folder, faults=True

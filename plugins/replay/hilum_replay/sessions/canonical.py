@@ -41,6 +41,7 @@ _LEFT_OUT_NAMES = (
     "lint.",
     "shell.",
     "files.shown",
+    "guard.sandbox",  # what the machine offers
 )
 _FIELDS = (
     "seq at seconds first deadline estimate size window max_output attempt session forked version"

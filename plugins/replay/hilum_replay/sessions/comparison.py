@@ -1,4 +1,4 @@
-"""Compares two sessions event by event, and describes where and why they depart."""
+"""Compares two sessions event by event, and describes where and why they differ."""
 
 from __future__ import annotations
 
@@ -20,8 +20,13 @@ _BEHAVIOUR = frozenset(
     "run_started run_retried compacted model_answered call_started call_done round_ended"
     " run_ended steering_queued".split()
 )
+# Events that never depend on the machine if only the recorded session has them: a question to the
+# user that is not asked any more means that a call runs without approval.
+_BEHAVIOUR_IF_MISSING = frozenset({"approval_asked", "prompt_frozen"})
 # Fields that depend on the machine and the settings, in events that otherwise show behaviour.
 _ENVIRONMENT_FIELDS = frozenset({"model", "mode", "plugin", "usage", "data", "tools", "layers"})
+# Fields that contain a text for each call; where it is cut depends on how the provider counts.
+_CUT_TEXTS = "shortened"
 _MAX_LINES = 40
 
 
@@ -94,7 +99,7 @@ def compare_sessions(
 
 
 def _order(difference: Difference) -> int:
-    """Return where a difference belongs: the first departure explains the later ones."""
+    """Return where a difference belongs: the first difference explains the later ones."""
     return difference.recorded or difference.replayed
 
 
@@ -121,8 +126,9 @@ def _lone(sign: str, step: Step) -> Difference:
     is_recorded = sign == "-"
     where = "only in the recorded session" if is_recorded else "only in the replay"
     line = shorten(msgspec.json.encode(step.data).decode())
+    is_behaviour = step.kind in _BEHAVIOUR or (is_recorded and step.kind in _BEHAVIOUR_IF_MISSING)
     return Difference(
-        "behaviour" if step.kind in _BEHAVIOUR else "environment",
+        "behaviour" if is_behaviour else "environment",
         f"{_name(step)}: {where}",
         step.agent,
         step.seq if is_recorded else 0,
@@ -148,6 +154,8 @@ def _compare_steps(one: Step, two: Step) -> list[Difference]:
         kind: Kind = "environment"
         if one.kind in _BEHAVIOUR and field not in _ENVIRONMENT_FIELDS:
             kind = "behaviour"
+        if field == _CUT_TEXTS and set(first or ()) == set(second or ()):
+            kind = "environment"
         if field == "message" and one.kind == "run_started":
             # The prompt is compared as ``text``; the rest is context of the machine.
             kind = "environment"
@@ -219,7 +227,7 @@ def describe(comparison: Comparison, *, environment: bool = True) -> str:
             )
             if part
         )
-        mark = "first departure: " if number == 0 else ""
+        mark = "first difference: " if number == 0 else ""
         title = f"{mark}[{difference.kind}] {difference.title}"
         heading = f"{title}  ({place})" if place else title
         blocks.append("\n".join([heading, *(f"    {line}" for line in difference.lines)]))

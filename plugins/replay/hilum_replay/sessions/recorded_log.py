@@ -93,7 +93,7 @@ class RecordedCall:
 
 
 @attrs.frozen
-class Outcome:
+class RequestOutcome:
     """How a request to a model ended: with an answer or with a failure that was not retried."""
 
     seq: int
@@ -151,7 +151,7 @@ class RecordedLog:
         assert isinstance(first, SessionOpened)
         self.opened = first
         self.calls: dict[CallKey, list[RecordedCall]] = {}
-        self.outcomes: dict[str, list[Outcome]] = {}
+        self.outcomes: dict[str, list[RequestOutcome]] = {}
         self.actions: list[UserAction] = []
         self.models: dict[str, ModelStarted] = {}
         self.ids: dict[str, list[str]] = {}
@@ -178,6 +178,10 @@ class RecordedLog:
         """Return the n-th call of an agent with an id, starting at 0."""
         found = self.calls.get((agent, call), [])
         return found[number] if number < len(found) else None
+
+    def calls_of(self, agent: str) -> list[RecordedCall]:
+        """Return all calls of an agent, in order."""
+        return [call for call in self._all_calls() if call.agent == agent]
 
     def restore_context(self, run: str, message: UserMessage) -> UserMessage:
         """Return the message of a run with the context that was gathered for it in the recording.
@@ -255,7 +259,7 @@ class RecordedLog:
             self.calls.setdefault((event.agent, call.id), []).append(made)
 
     def _outcome(self, event: AnyEvent, failure: ModelFailed | None = None) -> None:
-        self.outcomes.setdefault(event.agent, []).append(Outcome(event.seq, failure))
+        self.outcomes.setdefault(event.agent, []).append(RequestOutcome(event.seq, failure))
 
     def _read_plugin_event(self, event: PluginEvent) -> None:
         if event.name in _ID_EVENTS:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from math import nan
 
 import trio
 from hilum import ModelError, Redactor, UsageError
 from hilum.errors import E_STORE
+from hilum.events import ModelFailed
 from hilum.models import Chunk, Done, ModelInfo, Request
 
 from hilum_replay.cassette import Cassette
@@ -15,7 +17,7 @@ from hilum_replay.model import PacedChunks, PlainWire, read_delta
 from hilum_replay.placeholders import PathPlaceholders
 from hilum_replay.playback import Playback
 from hilum_replay.recorder import Recorder
-from hilum_replay.sessions.recorded_log import Outcome, RecordedLog
+from hilum_replay.sessions.recorded_log import RecordedLog, RequestOutcome
 
 # For logs of earlier versions, which do not contain the limits of models.
 _WINDOW = 10_000_000
@@ -42,7 +44,9 @@ class RecordedAnswers:
         wait: Callable[[int], Awaitable[None]],
         cassette: Cassette | None = None,
     ) -> None:
-        recorder = Recorder(workspace=placeholders.workspace, redactor=redactor)
+        recorder = Recorder(
+            workspace=placeholders.workspace, redactor=redactor, every_request=True
+        )
         self._seqs = [event.seq for event in log.events if recorder.feed(event) is not None]
         if cassette is None:
             cassette = recorder.cassette
@@ -83,15 +87,25 @@ class RecordedAnswers:
         if failure is not None:
             await self._wait(failure.seq)
             outcomes.pop(0)
-            raise ModelError(failure.message, kind=failure.kind)
+            raise _repeat_failure(failure)
         delta = read_delta(request, self._placeholders, self._redactor)
         index = self._playback.take(delta, request.agent)
         seq = self._seqs[index]
-        if outcomes and outcomes[0] == Outcome(seq):
+        if outcomes and outcomes[0] == RequestOutcome(seq):
             outcomes.pop(0)
         await self._wait(seq)
         exchange = self._playback.exchange(index)
         return PacedChunks(exchange, Done(exchange.answer, exchange.usage), 0.0)
+
+
+def _repeat_failure(failure: ModelFailed) -> ModelError:
+    """Return the error of a request that failed in the recording and was not sent again."""
+    # The recorded run may have sent the request several times before it gave up. A replay does not
+    # wait for that: a wait that is not a number is never short enough for another attempt, and
+    # never so long that the kernel tells the user about it.
+    error = ModelError(failure.message, kind=failure.kind, retry_after=nan, hint=failure.hint)
+    error.code = failure.code
+    return error
 
 
 class RecordedModel:

@@ -19,7 +19,7 @@ from hilum_replay.sessions.workspace_files import compare_files
 
 
 @attrs.frozen
-class Outcome:
+class ReplayOutcome:
     """The outcome of a replay: its session, and how it compares with the recorded one."""
 
     replayed: Replayed
@@ -33,7 +33,7 @@ async def run_recording(
     changes: Changes | None = None,
     plugins: Sequence[object] = (),
     cassette: Path | None = None,
-) -> Outcome:
+) -> ReplayOutcome:
     """Replay a recording in an empty folder, and compare the results and the files.
 
     Args:
@@ -61,12 +61,12 @@ async def run_recording(
         places = (replayed.placeholders, replayed.placeholders)
         return compare_sessions(replayed.log.events, replayed.events, places, found)
 
-    return Outcome(replayed, await trio.to_thread.run_sync(compare))
+    return ReplayOutcome(replayed, await trio.to_thread.run_sync(compare))
 
 
 def check_session(
     folder: Path, workspace: Path, *, strict: bool = False, plugins: Sequence[object] = ()
-) -> Outcome:
+) -> ReplayOutcome:
     """Replay the recording in a folder, and check that it goes as recorded.
 
     Args:
@@ -83,7 +83,7 @@ def check_session(
     recording = load_recording(folder)
     file = folder / "cassette.toml"
 
-    async def check() -> Outcome:
+    async def check() -> ReplayOutcome:
         return await run_recording(
             recording,
             workspace,
@@ -96,7 +96,7 @@ def check_session(
     differences = list(comparison.differences) if strict else comparison.failures
     if differences:
         text = describe(comparison, environment=strict)
-        raise AssertionError(f"The replay of {folder.name} departs from the recording:\n{text}")
+        raise AssertionError(f"The replay of {folder.name} differs from the recording:\n{text}")
     return outcome
 
 
