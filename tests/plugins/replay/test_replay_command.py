@@ -55,7 +55,12 @@ def test_a_rule_differs_and_the_difference_is_readable_and_json(stored, capsys):
     arguments = [stored, "--rule", "deny edit_file"]
     assert replay_command.main(arguments) == replay_command.EXIT_DIFFERENT
     shown = capsys.readouterr().out
-    assert "[behaviour] call started (call-3): only in the recorded session" in shown
+    assert shown.startswith(
+        "first difference: [behaviour] call started (edit_file call-3): only in the recorded session"
+    )
+    assert '- edit_file {"path":"a.py","old_string":"x = 1","new_string":"x = 2"}' in shown
+    assert "+ E_DENIED: A user rule denies it: edit_file" in shown
+    assert "The recording has no answer to this request, so the run ends here." in shown
     assert "[files] a.py has another content" in shown
     assert replay_command.main([*arguments, "--json"]) == replay_command.EXIT_DIFFERENT
     data = json.loads(capsys.readouterr().out)

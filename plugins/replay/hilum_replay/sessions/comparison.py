@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
+from itertools import groupby
 from typing import Any, Literal
 
 import msgspec
@@ -23,11 +26,15 @@ _BEHAVIOUR = frozenset(
 # Events that never depend on the machine if only the recorded session has them: a question to the
 # user that is not asked any more means that a call runs without approval.
 _BEHAVIOUR_IF_MISSING = frozenset({"approval_asked", "prompt_frozen"})
+# A request for which the recording has no answer.
+_BEHAVIOUR_IF_ADDED = frozenset({"model_failed"})
 # Fields that depend on the machine and the settings, in events that otherwise show behaviour.
 _ENVIRONMENT_FIELDS = frozenset({"model", "mode", "plugin", "usage", "data", "tools", "layers"})
 # Fields that contain a text for each call; where it is cut depends on how the provider counts.
 _CUT_TEXTS = "shortened"
 _MAX_LINES = 40
+# Events that only one session has are shown one by one up to this number.
+_MAX_MISSING = 3
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -86,35 +93,33 @@ def compare_sessions(
     """
     one = make_steps(recorded, places[0])
     two = make_steps(replayed, places[1])
-    differences: list[Difference] = []
+    placed: list[tuple[int, Difference]] = []
     agents = dict.fromkeys([*(step.agent for step in one), *(step.agent for step in two)])
     for agent in agents:
         first = [step for step in one if step.agent == agent]
         second = [step for step in two if step.agent == agent]
-        differences += _compare_agent(first, second)
-    differences.sort(key=_order)
-    differences += more
+        placed += _compare_agent(first, second)
+    # The first difference explains the later ones.
+    placed.sort(key=lambda item: item[0])
+    differences = [*(difference for _, difference in placed), *more]
     identical = encode_steps(one) == encode_steps(two) and not differences
     return Comparison(identical, tuple(differences), (len(one), len(two)))
 
 
-def _order(difference: Difference) -> int:
-    """Return where a difference belongs: the first difference explains the later ones."""
-    return difference.recorded or difference.replayed
-
-
-def _compare_agent(one: Sequence[Step], two: Sequence[Step]) -> list[Difference]:
+def _compare_agent(one: Sequence[Step], two: Sequence[Step]) -> list[tuple[int, Difference]]:
+    """Return the differences of one agent, each with the number of the recorded event at its place."""
     matcher = SequenceMatcher(None, [*map(_key, one)], [*map(_key, two)], autojunk=False)
-    found: list[Difference] = []
+    found: list[tuple[int, Difference]] = []
     for tag, start, end, other, other_end in matcher.get_opcodes():
         if tag == "equal":
             for first, second in zip(one[start:end], two[other:other_end], strict=True):
-                found += _compare_steps(first, second)
+                found += [(first.seq, each) for each in _compare_steps(first, second)]
             continue
         for step in one[start:end]:
-            found.append(_lone("-", step))
+            found.append((step.seq, _lone("-", step)))
+        place = one[end - 1].seq if end else 0
         for step in two[other:other_end]:
-            found.append(_lone("+", step))
+            found.append((place, _lone("+", step)))
     return found
 
 
@@ -125,27 +130,56 @@ def _key(step: Step) -> tuple[str, str]:
 def _lone(sign: str, step: Step) -> Difference:
     is_recorded = sign == "-"
     where = "only in the recorded session" if is_recorded else "only in the replay"
-    line = shorten(msgspec.json.encode(step.data).decode())
-    is_behaviour = step.kind in _BEHAVIOUR or (is_recorded and step.kind in _BEHAVIOUR_IF_MISSING)
+    only_here = _BEHAVIOUR_IF_MISSING if is_recorded else _BEHAVIOUR_IF_ADDED
+    is_behaviour = step.kind in _BEHAVIOUR | only_here
     return Difference(
         "behaviour" if is_behaviour else "environment",
         f"{_name(step)}: {where}",
         step.agent,
         step.seq if is_recorded else 0,
         0 if is_recorded else step.seq,
-        (f"{sign} {line}",),
+        (f"{sign} {shorten(_summarize(step))}",),
     )
+
+
+def _summarize(step: Step) -> str:
+    """Return an event as one line for a reader."""
+    data = step.data
+    match step.kind:
+        case "call_started" | "approval_asked":
+            return f"{data['call']['name']} {data['call']['arguments']}"
+        case "call_done":
+            return _join_lines(_as_text(data["result"]))
+        case "model_answered":
+            parts = data["message"]["parts"]
+            texts = [
+                f"{part['name']} {part['arguments']}" if "arguments" in part else part["text"]
+                for part in parts
+            ]
+            return _join_lines("; ".join(texts))
+        case "model_failed":
+            return _join_lines(data["message"])
+    return msgspec.json.encode(data).decode()
+
+
+def _join_lines(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _name(step: Step) -> str:
     name = step.kind.replace("_", " ")
-    return f"{name} ({step.call})" if step.call else name
+    if not step.call:
+        return name
+    about = step.data.get("call") or step.data.get("result") or {}
+    tool = about.get("name", "") if isinstance(about, dict) else ""
+    return f"{name} ({tool} {step.call})" if tool else f"{name} ({step.call})"
 
 
 def _compare_steps(one: Step, two: Step) -> list[Difference]:
     if one.data == two.data:
         return []
     found = []
+    ends = []
     for field in dict.fromkeys([*one.data, *two.data]):
         first = one.data.get(field)
         second = two.data.get(field)
@@ -161,10 +195,28 @@ def _compare_steps(one: Step, two: Step) -> list[Difference]:
             kind = "environment"
         if field == "message" and _without_model(first) == _without_model(second):
             continue
+        if one.kind == "run_ended" and kind == "behaviour":
+            # The end of a run consists of many short texts, which belong together.
+            ends.append((field, first, second))
+            continue
         title = f"{_name(one)}: {field.replace('_', ' ')} differs"
         lines = _diff(first, second)
         found.append(Difference(kind, title, one.agent, one.seq, two.seq, lines))
+    if ends:
+        fields = ", ".join(field for field, _, _ in ends)
+        title = f"run ended: {fields} {'differs' if len(ends) == 1 else 'differ'}"
+        lines = tuple(line for end in ends for line in _show_both(*end))
+        found.append(Difference("behaviour", title, one.agent, one.seq, two.seq, lines))
     return found
+
+
+def _show_both(field: str, one: Any, two: Any) -> list[str]:
+    signs = (("-", one), ("+", two))
+    return [
+        shorten(f"{sign} {field}: {_join_lines(_as_text(value))}")
+        for sign, value in signs
+        if value is not None
+    ]
 
 
 def _without_model(message: Any) -> Any:
@@ -211,24 +263,59 @@ def describe(comparison: Comparison, *, environment: bool = True) -> str:
         comparison: The comparison.
         environment: Whether to include differences of the environment.
     """
-    shown = list(comparison.differences) if environment else comparison.failures
-    if not shown:
+    failures = comparison.failures
+    others = [each for each in comparison.differences if each.kind == "environment"]
+    if not environment:
+        others = []
+    if not failures and not others:
         if comparison.identical:
             return f"Identical: {comparison.events[0]} events."
         return f"Same behaviour: {comparison.events[0]} events."
+    blocks = _describe_list(failures or others)
+    if failures and others:
+        blocks.append(f"Differences of the environment: {_count_titles(others)}.")
+    return "\n".join(["first difference: " + blocks[0], *blocks[1:]])
+
+
+def _describe_list(differences: Sequence[Difference]) -> list[str]:
+    """Return a text for each difference; of many events that are missing, only the first ones."""
     blocks = []
-    for number, difference in enumerate(shown):
-        place = " ".join(
-            part
-            for part in (
-                f"recorded #{difference.recorded}" if difference.recorded else "",
-                f"replayed #{difference.replayed}" if difference.replayed else "",
-                difference.agent,
-            )
-            if part
-        )
-        mark = "first difference: " if number == 0 else ""
-        title = f"{mark}[{difference.kind}] {difference.title}"
-        heading = f"{title}  ({place})" if place else title
-        blocks.append("\n".join([heading, *(f"    {line}" for line in difference.lines)]))
-    return "\n".join(blocks)
+    for side, group in groupby(differences, _find_side):
+        members = list(group)
+        shown = members if side == "both" else members[:_MAX_MISSING]
+        blocks += [_describe_one(difference) for difference in shown]
+        left_out = members[len(shown) :]
+        if left_out:
+            last = left_out[-1]
+            number = last.recorded or last.replayed
+            where = "recorded session" if side == "recorded" else "replay"
+            count = "1 more event is" if len(left_out) == 1 else f"{len(left_out)} more events are"
+            blocks.append(f"{count} only in the {where}, up to {side} #{number}")
+    return blocks
+
+
+def _find_side(difference: Difference) -> str:
+    if difference.recorded and not difference.replayed:
+        return "recorded"
+    if difference.replayed and not difference.recorded:
+        return "replayed"
+    return "both"
+
+
+def _describe_one(difference: Difference) -> str:
+    places = [
+        f"recorded #{difference.recorded}" if difference.recorded else "",
+        f"replayed #{difference.replayed}" if difference.replayed else "",
+        difference.agent,
+    ]
+    place = " ".join(filter(None, places))
+    title = f"[{difference.kind}] {difference.title}"
+    heading = f"{title}  ({place})" if place else title
+    return "\n".join([heading, *(f"    {line}" for line in difference.lines)])
+
+
+def _count_titles(differences: Sequence[Difference]) -> str:
+    """Return the titles of differences without the ids of calls, each with its number."""
+    counts = Counter(re.sub(r" \([^)]*\)", "", each.title) for each in differences)
+    titles = [title if count == 1 else f"{title} ({count})" for title, count in counts.items()]
+    return "; ".join(titles)

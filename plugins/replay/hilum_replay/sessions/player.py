@@ -317,6 +317,8 @@ async def _play(
         if not changes.model:
             for provider in {name.partition("/")[0] for name in _model_names(stage)}:
                 kernel.router.replace(RecordedProvider(provider, answers))
+        if changes.has_changes:
+            answers.ignore_notes()
         kernel.run_tool = stage.calls.run_tool
         if not changes.has_changes:
             kernel.adapt_prompt = stage.log.restore_context

@@ -6,13 +6,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from math import nan
 
+import attrs
+import msgspec
 import trio
 from hilum import ModelError, Redactor, UsageError
 from hilum.errors import E_STORE
 from hilum.events import ModelFailed
 from hilum.models import Chunk, Done, ModelInfo, Request
 
-from hilum_replay.cassette import Cassette
+from hilum_replay.cassette import Cassette, Sent
 from hilum_replay.model import PacedChunks, PlainWire, read_delta
 from hilum_replay.placeholders import PathPlaceholders
 from hilum_replay.playback import Playback
@@ -44,9 +46,7 @@ class RecordedAnswers:
         wait: Callable[[int], Awaitable[None]],
         cassette: Cassette | None = None,
     ) -> None:
-        recorder = Recorder(
-            workspace=placeholders.workspace, redactor=redactor, every_request=True
-        )
+        recorder = Recorder(workspace=placeholders.workspace, redactor=redactor, every_request=True)
         self._seqs = [event.seq for event in log.events if recorder.feed(event) is not None]
         if cassette is None:
             cassette = recorder.cassette
@@ -57,6 +57,7 @@ class RecordedAnswers:
                 code=E_STORE,
                 hint="Export the session again.",
             )
+        cassette = _drop_items(cassette, _is_context)
         # Only the order and the roles are compared: the comparison of both logs finds all other
         # differences, and does not end at the first one.
         self._playback = Playback(
@@ -67,6 +68,16 @@ class RecordedAnswers:
         self._wait = wait
         self._outcomes = {agent: list(found) for agent, found in log.outcomes.items()}
         self._log = log
+        self._cassette = cassette
+        self._ignores_notes = False
+
+    def ignore_notes(self) -> None:
+        """Answer requests with other notes as well.
+
+        A plugin or a setting of the replay may add notes, which the comparison of both logs shows.
+        """
+        self._ignores_notes = True
+        self._playback.cassette = _drop_items(self._cassette, _is_note)
 
     def info(self, name: str) -> ModelInfo:
         """Return the description of a model."""
@@ -89,13 +100,48 @@ class RecordedAnswers:
             outcomes.pop(0)
             raise _repeat_failure(failure)
         delta = read_delta(request, self._placeholders, self._redactor)
-        index = self._playback.take(delta, request.agent)
+        items = [item for item in delta.items if not _is_context(item)]
+        if self._ignores_notes:
+            items = [item for item in items if not _is_note(item)]
+        delta = attrs.evolve(delta, items=tuple(items))
+        try:
+            index = self._playback.take(delta, request.agent)
+        except ModelError as error:
+            raise _no_answer_error(error) from None
         seq = self._seqs[index]
         if outcomes and outcomes[0] == RequestOutcome(seq):
             outcomes.pop(0)
         await self._wait(seq)
         exchange = self._playback.exchange(index)
         return PacedChunks(exchange, Done(exchange.answer, exchange.usage), 0.0)
+
+
+def _is_context(item: Sent) -> bool:
+    """Return whether an item is context, which depends on the machine and on how busy it is."""
+    return item.source.startswith("context:")
+
+
+def _is_note(item: Sent) -> bool:
+    return item.kind == "note"
+
+
+def _drop_items(cassette: Cassette, is_dropped: Callable[[Sent], bool]) -> Cassette:
+    """Return a cassette without some of the items that were sent."""
+    exchanges = []
+    for exchange in cassette.exchanges:
+        sent = tuple(item for item in exchange.sent if not is_dropped(item))
+        exchanges.append(msgspec.structs.replace(exchange, sent=sent))
+    return msgspec.structs.replace(cassette, exchanges=tuple(exchanges))
+
+
+def _no_answer_error(error: ModelError) -> ModelError:
+    why = " ".join(error.message.split())
+    return ModelError(
+        f"The recording has no answer to this request, so the run ends here. {why}",
+        kind=error.kind,
+        status=error.status,
+        hint="With --model, another model answers instead.",
+    )
 
 
 def _repeat_failure(failure: ModelFailed) -> ModelError:
