@@ -20,6 +20,7 @@ from hilum.events import (
     AnyEvent,
     ApprovalAsked,
     CallStarted,
+    ModelStarted,
     PluginEvent,
     RunEnded,
 )
@@ -30,7 +31,7 @@ from hilum_files.journal.content_store import ContentStore
 
 PLUGINS = (
     "files search shell guard plan prompt context lint rules memory longterm agents scheduler"
-    " skills web"
+    " skills web browser image"
 ).split()
 FILES: dict[str, str | bytes] = {
     "AGENTS.md": "# Rules\n\nUse short names.\n",
@@ -96,6 +97,7 @@ class Scene:
         act: What the user does after the prompt.
         before: What the user does before it.
         images: Images in the prompt.
+        latency: Seconds that the model takes for each answer.
     """
 
     prompt: str
@@ -104,6 +106,7 @@ class Scene:
     act: Callable[[Bench], Awaitable[None]] | None = None
     before: Callable[[Bench], Awaitable[None]] | None = None
     images: tuple[Image, ...] = ()
+    latency: float = 0.0
 
 
 @attrs.define
@@ -272,6 +275,25 @@ def outside(rng: random.Random) -> Scene:
     )
 
 
+def browser_and_image(rng: random.Random) -> Scene:
+    async def act(bench: Bench) -> None:
+        async for event in bench.session.events(_start(bench)):
+            if isinstance(event, ApprovalAsked):
+                bench.session.answer(event.id, accepted=True)
+            elif isinstance(event, RunEnded):
+                return
+
+    return Scene(
+        "Close the browser and draw tea.",
+        [
+            use("browser_use", action="close"),
+            use("generate_image", description="A cup of tea"),
+            "No picture.",
+        ],
+        act=act,
+    )
+
+
 def memories(rng: random.Random) -> Scene:
     return Scene(
         "Remember that I like tea.",
@@ -376,6 +398,45 @@ def late_steering(rng: random.Random) -> Scene:
 
     call = use("ask_question", question="What do you want?", options=["Tea", "Cake"])
     return Scene("Ask me, and listen.", [call, "Tea and cake."], act=act)
+
+
+def steering_of_an_answer(rng: random.Random) -> Scene:
+    async def act(bench: Bench) -> None:
+        await bench.wait_for(ModelStarted, after=_start(bench))
+        await bench.session.steer("In one word.")
+
+    return Scene("How are you?", ["I am well.", "Well."], act=act, latency=0.2)
+
+
+def rejection(rng: random.Random) -> Scene:
+    async def before(bench: Bench) -> None:
+        bench.session.set(approve="ask_first")
+
+    async def act(bench: Bench) -> None:
+        asked = await bench.wait_for(ApprovalAsked, after=_start(bench))
+        bench.session.answer(asked.id, accepted=False, reason="Not now.")
+        await bench.wait_for(RunEnded, after=asked.seq)
+        bench.session.set(approve="auto")
+
+    call = use("write_file", path="rejected.txt", content="no\n")
+    return Scene("Write, but ask me.", [call, "As you like."], act=act, before=before)
+
+
+def mode_during_a_run(rng: random.Random) -> Scene:
+    async def act(bench: Bench) -> None:
+        asked = await bench.wait_for(
+            PluginEvent, lambda event: event.name == "plan.question_asked", after=_start(bench)
+        )
+        bench.session.set(mode="plan")
+        service = bench.session.plugin(UserQuestions)
+        assert service is not None
+        service.answer(asked.data["id"], ["Tea"])
+        await bench.wait_for(RunEnded, after=asked.seq)
+        bench.session.set(mode="agent")
+
+    call = use("ask_question", question="What do you want?", options=["Tea", "Cake"])
+    refused = use("write_file", path="refused.txt", content="no\n")
+    return Scene("Ask me, then plan.", [call, refused, "The plan: tea."], act=act)
 
 
 def handed_over(rng: random.Random) -> Scene:
@@ -490,6 +551,7 @@ SCENES: dict[str, Callable[[random.Random], Scene]] = {
     "approval": approval,
     "background_agent": background_agent,
     "bad_model": bad_model,
+    "browser_and_image": browser_and_image,
     "command": command,
     "compacted": compacted,
     "empty_answer": empty_answer,
@@ -500,16 +562,19 @@ SCENES: dict[str, Callable[[random.Random], Scene]] = {
     "late_steering": late_steering,
     "long_output": long_output,
     "memories": memories,
+    "mode_during_a_run": mode_during_a_run,
     "outside": outside,
     "picture": picture,
     "planned": planned,
     "question": question,
     "read_and_search": read_and_search,
     "read_only": read_only,
+    "rejection": rejection,
     "repeated_failure": repeated_failure,
     "retried_model": retried_model,
     "service": service,
     "steering": steering,
+    "steering_of_an_answer": steering_of_an_answer,
     "stopped": stopped,
     "todos": todos,
     "undone": undone,
@@ -546,6 +611,7 @@ async def record_session(
     """
     rng = random.Random(seed)
     chosen = [SCENES[name](rng) for name in scenes or choose_scenes(seed)]
+    pause = [0.0]
     main: list[Any] = []
     helper: list[Any] = []
 
@@ -556,7 +622,7 @@ async def record_session(
 
     class Slow(ScriptedModel):
         def stream(self, request: Request) -> Any:
-            return _delayed(super().stream(request), latency)
+            return _delayed(super().stream(request), max(latency, *pause))
 
     outside_plugin = Outside(seed)
     # In a smaller window, results are cut where the estimate of their tokens ends.
@@ -568,6 +634,7 @@ async def record_session(
         for scene in chosen:
             main[:] = scene.answers
             helper[:] = scene.helper
+            pause[0] = scene.latency
             if scene.before is not None:
                 await scene.before(bench)
             _starts[id(bench)] = bench.session.journal.last

@@ -57,10 +57,10 @@ FAULTS = {
         'is_final = agent.conversation.phase == "check"',
         "is_final = False",
     ),
-    "the approval policy asks nothing": (
+    "nothing is asked": (
         "verdicts.py",
-        'agent.session.approve == "ask_first" and not is_settled',
-        "False",
+        'if verdict.kind == "allow" and (approved is None or same):',
+        "if True:",
     ),
     "the weakest verdict counts": (
         "verdicts.py",
@@ -97,10 +97,10 @@ FAULTS = {
         "    refusal = agent.conversation.failures.refusal(state.call)\n",
         '    refusal = ""\n',
     ),
-    "results are not cut": (
+    "deferred tools are not called": (
         "calls.py",
-        "if len(text) > RESULT_LIMIT:",
-        "if False:",
+        "    call = unwrap(call)\n    tool = _find(agent, call)",
+        "    tool = _find(agent, call)",
     ),
     "empty answers are final": (
         "loop.py",

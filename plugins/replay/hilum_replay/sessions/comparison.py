@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from itertools import groupby
 from typing import Any, Literal
@@ -104,6 +104,22 @@ def compare_sessions(
     differences = [*(difference for _, difference in placed), *more]
     identical = encode_steps(one) == encode_steps(two) and not differences
     return Comparison(identical, tuple(differences), (len(one), len(two)))
+
+
+def compare_requests(
+    recorded: Mapping[str, str], replayed: Mapping[str, str]
+) -> Iterator[Difference]:
+    """Yield the requests that have other messages, or the same ones in another order.
+
+    Args:
+        recorded: The messages of each request, in short, by the number of its answer.
+        replayed: The same for the replay.
+    """
+    for seq, shape in recorded.items():
+        if replayed.get(seq, shape) != shape:
+            lines = (f"- {shape}", f"+ {replayed[seq]}")
+            title = "a request has other messages, or the same in another order"
+            yield Difference("behaviour", title, recorded=int(seq), lines=lines)
 
 
 def _compare_agent(one: Sequence[Step], two: Sequence[Step]) -> list[tuple[int, Difference]]:

@@ -184,7 +184,9 @@ async def make_repeatable(
         recording = found
     answered = {*recording.header.from_log, *outcome.replayed.answered}
     effects = {key: found for key, found in recording.header.effects.items() if key in answered}
-    header = msgspec.structs.replace(recording.header, effects=effects)
+    header = msgspec.structs.replace(
+        recording.header, effects=effects, requests=outcome.replayed.requests
+    )
     used = {edit.content for edit in header.edits}
     for edits in effects.values():
         used.update(edit.content for edit in edits)

@@ -71,6 +71,7 @@ class Replayed:
         placeholders: The paths of the replay.
         changed: The recorded calls that had another result, by ``agent/call``.
         answered: The calls that were answered from the log, by ``agent/call``.
+        requests: The messages of each request, in short, by the recorded number of its answer.
         other_versions: Plugins with another version than in the recording.
     """
 
@@ -79,6 +80,7 @@ class Replayed:
     placeholders: PathPlaceholders
     changed: list[str]
     answered: list[str]
+    requests: dict[str, str]
     other_versions: list[str]
 
 
@@ -167,6 +169,7 @@ async def replay(
         stage.placeholders,
         [call.key for call in stage.calls.changed],
         [call.key for call in stage.calls.answered],
+        answers.requests,
         other_versions,
     )
 

@@ -13,6 +13,7 @@ import trio
 from hilum import (
     Agent,
     Call,
+    NeedsUser,
     Output,
     Session,
     Tool,
@@ -52,6 +53,7 @@ _REFUSAL_CODES = frozenset({E_DENIED, E_BLOCKED, E_REJECTED, E_APPROVAL_TIMEOUT}
 _POLICY_QUESTION = re.compile(
     r"In [\w-]+ mode calls of the category |Calls that change something need approval \(approve"
 )
+_POLICY_DENIAL = "The session is read-only, "
 # Precedes the output of a call that the user stopped.
 _OUTPUT_SO_FAR = "Its output so far:\n"
 _LISTING_PROGRAM = re.compile(r"\b(?:find|fd|ls|grep|rg|du|tree|os\.walk|listdir|glob)\b")
@@ -195,6 +197,8 @@ class RecordedCalls:
         await trio.to_thread.run_sync(self._apply_effects, recorded.key)
         await self._wait(recorded.done.seq)
         result = recorded.done.result
+        if recorded.problem is not None:
+            raise NeedsUser(recorded.problem.message, code=recorded.problem.code)
         images = tuple(part for part in result.parts if isinstance(part, Image))
         return Output(result.text, images, dict(result.data), result.code, changed=result.changed)
 
@@ -227,7 +231,10 @@ class RecordedCalls:
         result = recorded.done.result if recorded.done is not None else None
         if result is None or result.code not in _REFUSAL_CODES:
             return None
-        return deny(result.text.removeprefix(f"{result.code}: "), code=result.code)
+        reason = result.text.removeprefix(f"{result.code}: ")
+        if reason.startswith(_POLICY_DENIAL):
+            return None
+        return deny(reason, code=result.code)
 
     @hookimpl(trylast=True)
     def check_result(self, agent: Agent, call: ToolCall, result: ToolResult) -> ToolResult | None:

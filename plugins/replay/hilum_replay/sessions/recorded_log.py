@@ -31,6 +31,7 @@ from hilum.events import (
     SteeringQueued,
     SteeringWithdrawn,
     StopAsked,
+    UserNeeded,
 )
 from hilum.messages import Text, ToolCall, UserMessage
 
@@ -75,6 +76,7 @@ class RecordedCall:
         started: The start of the call; ``None`` if it did not run.
         done: The end of the call; ``None`` if the log has no result.
         questions: The answers to the questions that the call asked.
+        problem: The problem with which the call ended, if only the user can solve it.
     """
 
     agent: str
@@ -85,6 +87,7 @@ class RecordedCall:
     started: CallStarted | None = None
     done: CallDone | None = None
     questions: list[PluginEvent] = attrs.field(factory=list)
+    problem: UserNeeded | None = None
 
     @property
     def key(self) -> str:
@@ -94,7 +97,7 @@ class RecordedCall:
 
 @attrs.frozen
 class RequestOutcome:
-    """How a request to a model ended: with an answer or with a failure that was not retried."""
+    """How a request to a model ended: with an answer or with a failure."""
 
     seq: int
     failure: ModelFailed | None = None
@@ -157,6 +160,7 @@ class RecordedLog:
         self.ids: dict[str, list[str]] = {}
         self.prompts: dict[str, UserMessage] = {}
         self._questions: dict[str, RecordedCall] = {}
+        self._problems: dict[str, UserNeeded] = {}
         self._parents: dict[str, str] = {}
         self._automatic: list[tuple[str, str]] = []
         self._counts: dict[tuple[str, type[Event]], int] = {}
@@ -208,6 +212,8 @@ class RecordedLog:
                 self._read_answer(event)
             case ModelFailed(action="compact" | "give_up"):
                 self._outcome(event, event)
+            case ModelFailed(action="retry") if self._may_repeat(event):
+                self._outcome(event, event)
             case ApprovalAsked():
                 self._id("approval", event.id)
                 call = self._open_call(event.agent, event.call.id)
@@ -225,6 +231,9 @@ class RecordedLog:
                 call = self._open_call(event.agent, event.result.call_id)
                 if call is not None:
                     call.done = event
+                    self._read_problem(call, event)
+            case UserNeeded():
+                self._problems[event.agent] = event
             case PluginEvent(name="files.changing") if event.data.get("tool") == "undo":
                 self._read_action(event)
                 self._id("undo", str(event.data.get("id", "")))
@@ -258,8 +267,22 @@ class RecordedLog:
             made = RecordedCall(event.agent, call, find_tool_name(call))
             self.calls.setdefault((event.agent, call.id), []).append(made)
 
+    def _may_repeat(self, event: ModelFailed) -> bool:
+        """Return whether a replay repeats a failure without a wait: all but long rate limits."""
+        if event.kind != "rate_limit":
+            return True
+        earlier = self.outcomes.get(event.agent, [])
+        failure = earlier[-1].failure if earlier else None
+        return failure is None or failure.kind != "rate_limit"
+
     def _outcome(self, event: AnyEvent, failure: ModelFailed | None = None) -> None:
         self.outcomes.setdefault(event.agent, []).append(RequestOutcome(event.seq, failure))
+
+    def _read_problem(self, call: RecordedCall, event: CallDone) -> None:
+        """Find the problem that a call reported to the user just before it ended."""
+        problem = self._problems.pop(event.agent, None)
+        if problem is not None and event.result.text.startswith(f"{problem.code}: "):
+            call.problem = problem
 
     def _read_plugin_event(self, event: PluginEvent) -> None:
         if event.name in _ID_EVENTS:

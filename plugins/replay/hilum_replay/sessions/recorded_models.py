@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from hashlib import sha256
 from math import nan
 
 import attrs
@@ -12,6 +13,7 @@ import trio
 from hilum import ModelError, Redactor, UsageError
 from hilum.errors import E_STORE
 from hilum.events import ModelFailed
+from hilum.messages import AssistantMessage, ToolMessage
 from hilum.models import Chunk, Done, ModelInfo, Request
 
 from hilum_replay.cassette import Cassette, Sent
@@ -36,6 +38,9 @@ class RecordedAnswers:
         wait: A function that waits until the session may receive the answer that has a sequence
             number in the recorded log.
         cassette: The answers; by default, those in the log.
+
+    Attributes:
+        requests: The messages of each request, in short, by the sequence number of its answer.
     """
 
     def __init__(
@@ -46,6 +51,7 @@ class RecordedAnswers:
         wait: Callable[[int], Awaitable[None]],
         cassette: Cassette | None = None,
     ) -> None:
+        self.requests: dict[str, str] = {}
         recorder = Recorder(workspace=placeholders.workspace, redactor=redactor, every_request=True)
         self._seqs = [event.seq for event in log.events if recorder.feed(event) is not None]
         if cassette is None:
@@ -109,11 +115,29 @@ class RecordedAnswers:
         except ModelError as error:
             raise _no_answer_error(error) from None
         seq = self._seqs[index]
+        self.requests[str(seq)] = describe_shape(request)
         if outcomes and outcomes[0] == RequestOutcome(seq):
             outcomes.pop(0)
         await self._wait(seq)
         exchange = self._playback.exchange(index)
         return PacedChunks(exchange, Done(exchange.answer, exchange.usage), 0.0)
+
+
+def describe_shape(request: Request) -> str:
+    """Return the number of messages in a request, and a digest of who says what in which order.
+
+    The texts are not included: they depend on the machine, and are compared elsewhere.
+    """
+    lines = []
+    for message in request.messages:
+        words = [type(message).__name__]
+        if isinstance(message, AssistantMessage):
+            words += [call.id for call in message.calls]
+        elif isinstance(message, ToolMessage):
+            words += [f"{result.call_id} {result.code}" for result in message.results]
+        lines.append(" ".join(words))
+    digest = sha256("\n".join(lines).encode()).hexdigest()
+    return f"{len(lines)} messages {digest[:12]}"
 
 
 def _is_context(item: Sent) -> bool:
@@ -145,11 +169,12 @@ def _no_answer_error(error: ModelError) -> ModelError:
 
 
 def _repeat_failure(failure: ModelFailed) -> ModelError:
-    """Return the error of a request that failed in the recording and was not sent again."""
-    # The recorded run may have sent the request several times before it gave up. A replay does not
-    # wait for that: a wait that is not a number is never short enough for another attempt, and
-    # never so long that the kernel tells the user about it.
-    error = ModelError(failure.message, kind=failure.kind, retry_after=nan, hint=failure.hint)
+    """Return the error of a request that failed in the recording."""
+    # A replay does not wait before another attempt. Where the recorded run gave up, the replay must
+    # do so as well: a wait that is not a number is never short enough for another attempt, and never
+    # so long that the kernel tells the user about it.
+    wait = 0.0 if failure.action == "retry" else nan
+    error = ModelError(failure.message, kind=failure.kind, retry_after=wait, hint=failure.hint)
     error.code = failure.code
     return error
 

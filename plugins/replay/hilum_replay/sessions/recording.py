@@ -81,6 +81,8 @@ class Header(msgspec.Struct, frozen=True):
         from_log: Why calls are answered from the log, by ``agent/call``.
         left_out: Why files are not in the recording, by path.
         redacted: Names of the secrets that were replaced.
+        requests: The messages of each request, in short, by the sequence number of its answer; see
+            ``describe_shape``.
         count: Number of events; 0 in recordings of earlier versions.
         digests: SHA-256 digests of the recorded files, by path relative to the recording; empty in
             recordings of earlier versions.
@@ -98,6 +100,7 @@ class Header(msgspec.Struct, frozen=True):
     from_log: dict[str, str] = {}
     left_out: dict[str, str] = {}
     redacted: tuple[str, ...] = ()
+    requests: dict[str, str] = {}
     count: int = 0
     digests: dict[str, str] = {}
 

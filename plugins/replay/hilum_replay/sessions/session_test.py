@@ -12,7 +12,12 @@ from hilum.store import unspell_folder
 
 from hilum_replay.cassette_reader import load
 from hilum_replay.placeholders import PathPlaceholders
-from hilum_replay.sessions.comparison import Comparison, compare_sessions, describe
+from hilum_replay.sessions.comparison import (
+    Comparison,
+    compare_requests,
+    compare_sessions,
+    describe,
+)
 from hilum_replay.sessions.player import Changes, Replayed, replay
 from hilum_replay.sessions.recording import Recording, load_recording
 from hilum_replay.sessions.workspace_files import compare_files
@@ -59,6 +64,8 @@ async def run_recording(
         )
         # The recorded events were placed in the same folder.
         places = (replayed.placeholders, replayed.placeholders)
+        if changes is None or not changes.has_changes:
+            found = [*compare_requests(header.requests, replayed.requests), *found]
         return compare_sessions(replayed.log.events, replayed.events, places, found)
 
     return ReplayOutcome(replayed, await trio.to_thread.run_sync(compare))
