@@ -11,6 +11,7 @@ from hilum_replay.sessions.recording import SESSION_FILE, load_recording
 CORPUS = Path(__file__).parents[3] / "plugins/replay/hilum_replay/corpus"
 # Interfaces and stores, which have no tools.
 WITHOUT_TOOLS = {"cli", "models", "replay", "serve", "store", "terminal"}
+# `use_skill` is only offered if the user trusts the project, which is part of the configuration.
 # Only another program, which a recording does not contain, calls these tools.
 GUEST_TOOLS = "guest_"
 
@@ -24,5 +25,4 @@ async def test_the_corpus_contains_every_built_in_tool():
     names = {point.name for point in entry_points(group="hilum")} - WITHOUT_TOOLS
     async with open_bench(*sorted(names), faults=True) as bench:
         tools = {name for name in bench.session.tools if not name.startswith(GUEST_TOOLS)}
-    tools.add("use_skill")  # only offered if there are skills
     assert tools - called == set()
