@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import trio
-from hilum.events import ModelAnswered, ModelUsed
+from hilum.events import ModelAnswered, ModelFailed, ModelUsed
 from hilum_replay.sessions.exporting import make_recording, make_repeatable
 from hilum_replay.sessions.session_test import run_recording
 
@@ -29,7 +29,7 @@ async def measure(seed: int, latency: float) -> tuple[float, float, bool]:
     with tempfile.TemporaryDirectory() as folder:
         session = await record_session(seed, Path(folder) / "bench")
         recording, _ = await make_repeatable(make_recording(session.events, session.get_content))
-        answers = [e for e in session.events if isinstance(e, ModelAnswered | ModelUsed)]
+        answers = [e for e in session.events if isinstance(e, ModelAnswered | ModelUsed | ModelFailed)]
         recorded = session.seconds + latency * len(answers)
         began = time.perf_counter()
         outcome = await run_recording(recording, Path(folder) / "work")
