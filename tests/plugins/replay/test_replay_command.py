@@ -77,6 +77,7 @@ def test_a_rule_differs_and_the_difference_is_readable_and_json(stored, capsys):
         (["--rule", "deny edit_file(("], "is invalid"),
         (["--at", "-1"], "must not be negative"),
         (["--at", "5"], "needs a change"),
+        (["--at", "9999", "--rule", "deny edit_file"], "is not before the last event"),
     ],
 )
 def test_wrong_options_are_explained(stored, arguments, message):

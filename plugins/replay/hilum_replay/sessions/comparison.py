@@ -9,6 +9,7 @@ from difflib import SequenceMatcher
 from itertools import groupby
 from typing import Any, Literal
 
+import attrs
 import msgspec
 from hilum.events import AnyEvent
 
@@ -82,6 +83,7 @@ def compare_sessions(
     replayed: Sequence[AnyEvent],
     places: tuple[PathPlaceholders, PathPlaceholders],
     more: Iterable[Difference] = (),
+    same_calls: Mapping[str, str] | None = None,
 ) -> Comparison:
     """Compare two sessions.
 
@@ -90,9 +92,11 @@ def compare_sessions(
         replayed: The events of the second session.
         places: The paths in both sessions.
         more: Further differences, such as those between files.
+        same_calls: The ids of calls in the second session that have another id in the first one,
+            with that id.
     """
     one = make_steps(recorded, places[0])
-    two = make_steps(replayed, places[1])
+    two = [_rename_calls(step, same_calls or {}) for step in make_steps(replayed, places[1])]
     placed: list[tuple[int, Difference]] = []
     agents = dict.fromkeys([*(step.agent for step in one), *(step.agent for step in two)])
     for agent in agents:
@@ -141,6 +145,16 @@ def _compare_agent(one: Sequence[Step], two: Sequence[Step]) -> list[tuple[int, 
 
 def _key(step: Step) -> tuple[str, str]:
     return step.kind, step.call
+
+
+def _rename_calls(step: Step, ids: Mapping[str, str]) -> Step:
+    """Return a step with other ids of calls."""
+    if not ids:
+        return step
+    text = msgspec.json.encode(step.data).decode()
+    for old, new in ids.items():
+        text = text.replace(f'"{old}"', f'"{new}"')
+    return attrs.evolve(step, call=ids.get(step.call, step.call), data=msgspec.json.decode(text))
 
 
 def _lone(sign: str, step: Step) -> Difference:
@@ -246,10 +260,22 @@ def _normalize(value: Any) -> Any:
     if isinstance(value, str):
         return apply_rules(value, RULES)
     if isinstance(value, dict):
-        return {key: _normalize(each) for key, each in value.items() if key != "seconds"}
+        return {
+            key: _read_arguments(each) if key == "arguments" else _normalize(each)
+            for key, each in value.items()
+            if key != "seconds"
+        }
     if isinstance(value, list):
         return [_normalize(each) for each in value]
     return value
+
+
+def _read_arguments(arguments: Any) -> Any:
+    """Return the arguments of a call, which models write with different spaces and orders."""
+    try:
+        return _normalize(msgspec.json.decode(arguments))
+    except (msgspec.DecodeError, TypeError):
+        return _normalize(arguments)
 
 
 def _diff(one: Any, two: Any) -> tuple[str, ...]:
@@ -264,6 +290,10 @@ def _as_text(value: Any) -> str:
     """Return plain data as lines that a reader can compare."""
     if isinstance(value, str):
         return value
+    if value is None:
+        return "(nothing)"
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return "\n".join(value)
     if isinstance(value, dict):
         texts = [part["text"] for part in value.get("parts", ()) if "text" in part]
         if texts and value.get("type") in ("tool_result", None):
@@ -287,8 +317,11 @@ def describe(comparison: Comparison, *, environment: bool = True) -> str:
         if comparison.identical:
             return f"Identical: {comparison.events[0]} events."
         return f"Same behaviour: {comparison.events[0]} events."
-    blocks = _describe_list(failures or others)
-    if failures and others:
+    if not failures:
+        title = f"Same behaviour: {comparison.events[0]} events. Differences of the environment:"
+        return "\n".join([title, *_describe_list(others)])
+    blocks = _describe_list(failures)
+    if others:
         blocks.append(f"Differences of the environment: {_count_titles(others)}.")
     return "\n".join(["first difference: " + blocks[0], *blocks[1:]])
 

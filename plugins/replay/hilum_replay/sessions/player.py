@@ -72,6 +72,7 @@ class Replayed:
         changed: The recorded calls that had another result, by ``agent/call``.
         answered: The calls that were answered from the log, by ``agent/call``.
         requests: The messages of each request, in short, by the recorded number of its answer.
+        same_calls: The ids of calls whose recorded call has another id, with that id.
         other_versions: Plugins with another version than in the recording.
     """
 
@@ -81,6 +82,7 @@ class Replayed:
     changed: list[str]
     answered: list[str]
     requests: dict[str, str]
+    same_calls: dict[str, str]
     other_versions: list[str]
 
 
@@ -170,6 +172,7 @@ async def replay(
         [call.key for call in stage.calls.changed],
         [call.key for call in stage.calls.answered],
         answers.requests,
+        stage.calls.same_calls,
         other_versions,
     )
 

@@ -145,6 +145,15 @@ class RecordedCalls:
                 return recorded
         return None
 
+    @property
+    def same_calls(self) -> dict[str, str]:
+        """The ids of calls whose recorded call has another id, with that id."""
+        pairs = {}
+        for (key, _), recorded in self._found.items():
+            if recorded is not None and recorded.call.id != key[1]:
+                pairs[key[1]] = recorded.call.id
+        return pairs
+
     # --- tools ------------------------------------------------------------------------------------
 
     def add_missing_tools(self, session: Session) -> None:

@@ -25,6 +25,7 @@ from hilum_replay.sessions.session_test import ReplayOutcome, run_recording
 
 EXIT_SAME = 0
 EXIT_DIFFERENT = 1
+_SHOW_EVENTS = "`hilum sessions show ID --events` shows the numbers of the events."
 EPILOG = """\
 SESSION is the id of a session, the beginning of its id, or the folder of a recording. The replay works
 in a copy of the files; your files stay unchanged. The exit code is 0 if the replay goes as recorded,
@@ -101,8 +102,7 @@ def read_changes(options: Namespace) -> Changes:
                 hint='For example: --rule "deny run_terminal_cmd(rm *)".',
             )
     if options.at < 0:
-        hint = "`hilum sessions show ID --events` shows the numbers of the events."
-        raise UsageError("--at must not be negative.", code=E_BAD_ARGS, hint=hint)
+        raise UsageError("--at must not be negative.", code=E_BAD_ARGS, hint=_SHOW_EVENTS)
     changes = Changes(
         at=options.at,
         model=options.model,
@@ -123,6 +123,13 @@ def read_changes(options: Namespace) -> Changes:
 async def _replay(options: Namespace) -> int:
     changes = read_changes(options)
     recording = await _find_recording(options.session)
+    last = recording.events[-1].seq
+    if changes.at >= last:
+        raise UsageError(
+            f"--at {changes.at} is not before the last event of the session, {last}.",
+            code=E_BAD_ARGS,
+            hint=_SHOW_EVENTS,
+        )
     if not changes.has_changes:
         recording, _ = await make_repeatable(recording)
     folder = Path(await trio.to_thread.run_sync(mkdtemp, None, "hilum-replay-"))

@@ -66,7 +66,9 @@ async def run_recording(
         places = (replayed.placeholders, replayed.placeholders)
         if changes is None or not changes.has_changes:
             found = [*compare_requests(header.requests, replayed.requests), *found]
-        return compare_sessions(replayed.log.events, replayed.events, places, found)
+        return compare_sessions(
+            replayed.log.events, replayed.events, places, found, replayed.same_calls
+        )
 
     return ReplayOutcome(replayed, await trio.to_thread.run_sync(compare))
 
