@@ -335,3 +335,11 @@ def test_a_folder_without_recordings_is_no_corpus(tmp_path):
     done = run_corpus(tmp_path, "--hilum-corpus", str(tmp_path))
     assert done.returncode == 4
     assert "is not 'standard' or a folder with recorded sessions" in done.stderr
+
+
+def test_pytest_does_not_collect_the_tests_of_a_recorded_project(tmp_path, copy):
+    (copy / "before" / "test_never.py").write_text("def test_never():\n    assert False\n")
+    (tmp_path / "test_own.py").write_text("def test_own():\n    pass\n")
+    done = run_corpus(tmp_path)
+    assert done.returncode == 0, done.stdout
+    assert "1 passed" in done.stdout

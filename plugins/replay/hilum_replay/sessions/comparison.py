@@ -128,7 +128,9 @@ def compare_requests(
 
 def _compare_agent(one: Sequence[Step], two: Sequence[Step]) -> list[tuple[int, Difference]]:
     """Return the differences of one agent, each with the number of the recorded event at its place."""
-    matcher = SequenceMatcher(None, [*map(_key, one)], [*map(_key, two)], autojunk=False)
+    matcher = SequenceMatcher(
+        None, [*map(_alignment_key, one)], [*map(_alignment_key, two)], autojunk=False
+    )
     found: list[tuple[int, Difference]] = []
     for tag, start, end, other, other_end in matcher.get_opcodes():
         if tag == "equal":
@@ -143,7 +145,7 @@ def _compare_agent(one: Sequence[Step], two: Sequence[Step]) -> list[tuple[int, 
     return found
 
 
-def _key(step: Step) -> tuple[str, str]:
+def _alignment_key(step: Step) -> tuple[str, str]:
     return step.kind, step.call
 
 
@@ -168,11 +170,11 @@ def _lone(sign: str, step: Step) -> Difference:
         step.agent,
         step.seq if is_recorded else 0,
         0 if is_recorded else step.seq,
-        (f"{sign} {shorten(_summarize(step))}",),
+        (f"{sign} {shorten(_describe_step(step))}",),
     )
 
 
-def _summarize(step: Step) -> str:
+def _describe_step(step: Step) -> str:
     """Return an event as one line for a reader."""
     data = step.data
     match step.kind:

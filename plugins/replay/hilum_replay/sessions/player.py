@@ -138,7 +138,7 @@ async def replay(
     """
     changed = changes or Changes()
     with TemporaryDirectory(prefix="hilum-replay-", ignore_cleanup_errors=True) as made:
-        base = await trio.to_thread.run_sync(_resolve, made)
+        base = await trio.to_thread.run_sync(_resolve_path, made)
         await trio.to_thread.run_sync(write_files, recording, workspace)
         stage = _prepare(recording, workspace, base, changed)
         names, other_versions = find_plugins(recording.events, [*plugins, *changed.plugins])
@@ -177,7 +177,7 @@ async def replay(
     )
 
 
-def _resolve(folder: str) -> Path:
+def _resolve_path(folder: str) -> Path:
     return Path(folder).resolve()
 
 

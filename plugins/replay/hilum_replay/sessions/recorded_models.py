@@ -63,7 +63,7 @@ class RecordedAnswers:
                 code=E_STORE,
                 hint="Export the session again.",
             )
-        cassette = _drop_items(cassette, _is_context)
+        cassette = _drop_items(cassette, _is_context_item)
         # Only the order and the roles are compared: the comparison of both logs finds all other
         # differences, and does not end at the first one.
         self._playback = Playback(
@@ -106,7 +106,7 @@ class RecordedAnswers:
             outcomes.pop(0)
             raise _repeat_failure(failure)
         delta = read_delta(request, self._placeholders, self._redactor)
-        items = [item for item in delta.items if not _is_context(item)]
+        items = [item for item in delta.items if not _is_context_item(item)]
         if self._ignores_notes:
             items = [item for item in items if not _is_note(item)]
         delta = attrs.evolve(delta, items=tuple(items))
@@ -140,7 +140,7 @@ def describe_shape(request: Request) -> str:
     return f"{len(lines)} messages {digest[:12]}"
 
 
-def _is_context(item: Sent) -> bool:
+def _is_context_item(item: Sent) -> bool:
     """Return whether an item is context, which depends on the machine and on how busy it is."""
     return item.source.startswith("context:")
 

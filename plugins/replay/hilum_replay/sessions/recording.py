@@ -21,7 +21,7 @@ from hilum.events import AnyEvent, decode, encode
 
 from hilum_replay.placeholders import PathPlaceholders
 
-FORMAT = 1
+RECORDING_FORMAT = 1
 SESSION_FILE = "session.jsonl"
 BEFORE = "before"
 AFTER = "after"
@@ -88,7 +88,7 @@ class Header(msgspec.Struct, frozen=True):
             recordings of earlier versions.
     """
 
-    format: int = FORMAT
+    format: int = RECORDING_FORMAT
     hilum: str = __version__
     title: str = ""
     files: dict[str, RecordedFile] = {}
@@ -246,7 +246,7 @@ class _FormatOnly(msgspec.Struct):
 def _read_header(file: Path, line: bytes) -> Header:
     try:
         version = msgspec.json.decode(line, type=_FormatOnly).format
-        if version > FORMAT:
+        if version > RECORDING_FORMAT:
             raise _newer_error(file, f"format {version}")
         header = msgspec.json.decode(line, type=Header)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
