@@ -21,6 +21,7 @@ from hilum.events import (
     ModelAnswered,
     ModelFailed,
     ModelStarted,
+    ModelUsed,
     PluginEvent,
     PromptQueued,
     RunEnded,
@@ -42,7 +43,7 @@ QUESTION_ANSWERED = "plan.question_answered"
 PLAN_DECIDED = ("plan.accepted", "plan.rejected")
 AUTOMATIC_PROMPT = "agents.prompted"
 # The events that show how far a session has come.
-MILESTONES = (RunStarted, ModelStarted, CallStarted, ApprovalAsked, CallDone, Compacted, RunEnded)
+_MILESTONES = (RunStarted, ModelStarted, CallStarted, ApprovalAsked, CallDone, Compacted, RunEnded)
 # The events that record an action of the user.
 _ACTIONS = (
     SteeringQueued,
@@ -243,7 +244,7 @@ class RecordedLog:
                 self._read_action(event)
         if isinstance(event, RunRetried):
             self._id("run", event.run)
-        if isinstance(event, MILESTONES) and not is_retry(event):
+        if is_milestone(event):
             key = (event.agent, type(event))
             self._counts[key] = self._counts.get(key, 0) + 1
             self._last = Milestone(*key, self._counts[key])
@@ -337,7 +338,15 @@ def _is_context(part: object) -> bool:
     return isinstance(part, Text) and part.source.startswith("context:")
 
 
-def is_retry(event: Event) -> bool:
+def is_milestone(event: Event) -> bool:
+    """Return whether an event shows how far a session has come."""
+    if isinstance(event, ModelUsed):
+        # Between runs, a plugin may call a model, for example to remember something.
+        return not event.run
+    return isinstance(event, _MILESTONES) and not _is_retry(event)
+
+
+def _is_retry(event: Event) -> bool:
     """Return whether an event is another attempt of the same request."""
     return isinstance(event, ModelStarted) and event.attempt > 1
 

@@ -28,13 +28,12 @@ from hilum.events import (
 
 from hilum_replay.sessions.recorded_calls import RecordedCalls, apply_edit
 from hilum_replay.sessions.recorded_log import (
-    MILESTONES,
     QUESTION_ASKED,
     Milestone,
     RecordedCall,
     RecordedLog,
     UserAction,
-    is_retry,
+    is_milestone,
 )
 from hilum_replay.sessions.recording import FileEdit
 
@@ -129,7 +128,7 @@ class UserActions:
     async def _watch(self, session: Session, nursery: trio.Nursery) -> None:
         """Count the events of the replay, and answer its questions."""
         async for event in session.events():
-            if isinstance(event, MILESTONES) and not is_retry(event):
+            if is_milestone(event):
                 key = (event.agent, type(event))
                 self._counts[key] = self._counts.get(key, 0) + 1
             if isinstance(event, ApprovalAsked):
