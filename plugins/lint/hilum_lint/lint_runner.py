@@ -162,8 +162,8 @@ class LintRunner:
             until: Time, on trio's clock, at which all checkers are stopped.
         """
         outcomes: dict[CheckerUse, CheckOutcome] = {}
-        targets = dict.fromkeys(chain.from_iterable(plan.values()))
-        unsaved = await find_unsaved(self.session, targets)
+        everything = dict.fromkeys(chain.from_iterable(plan.values()))
+        unsaved = await find_unsaved(self.session, everything)
 
         async def one(use: CheckerUse, targets: list[Path]) -> None:
             async with self._slots:
