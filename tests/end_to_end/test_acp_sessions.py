@@ -160,6 +160,81 @@ async def test_a_cancelled_request_leaves_no_session_open(cli, editor):
     assert json.loads(listed.out) in ([], {"sessions": []}), listed.out
 
 
+# --- out of order ---------------------------------------------------------------------------------
+
+
+async def test_an_approval_after_the_cancellation_allows_nothing(cli, editor, asks):
+    async with cli.model(asks("write_file", path="a.txt", content="1"), "Well."), editor() as e:
+        await e.initialize()
+        answered = trio.Event()
+
+        async def permit(params):
+            await e.wait_for(lambda: e.cancelled)
+            answered.set()
+            return "allow_once"
+
+        e.permit = permit
+        session = await open_session(e, cli)
+        number = await begin_prompt(e, session)
+        await e.wait_for(lambda: e.requests)
+        await e.notify("session/cancel", sessionId=session)
+        assert (await e.end(number))["stopReason"] == "cancelled"
+        await answered.wait()
+        # The connection works, and the answer to the question that has ended changed nothing.
+        assert (await e.prompt(session, "More"))["stopReason"] == "end_turn"
+        assert e.text() == "Well."
+        assert not (cli.workspace / "a.txt").exists()
+
+
+async def test_responses_that_nobody_waits_for_are_ignored(cli, editor):
+    async with cli.model("Hello."), editor() as e:
+        response = {"jsonrpc": "2.0", "id": 1, "result": {"outcome": {"outcome": "cancelled"}}}
+        await e.send_raw(json.dumps(response).encode() + b"\n")
+        await e.initialize()
+        session = await open_session(e, cli)
+        await e.send_raw(json.dumps(response).encode() + b"\n")
+        # The same session is closed, and then used and closed again.
+        await e.request("session/close", sessionId=session)
+        with pytest.raises(Refused) as refused:
+            await e.request("session/close", sessionId=session)
+        assert refused.value.code == -32002
+        await e.notify("session/cancel", sessionId=session)
+        session = await open_session(e, cli)
+        assert (await e.prompt(session, "Hello"))["stopReason"] == "end_turn"
+
+
+async def test_a_session_that_is_loaded_while_it_is_open_begins_again(cli, editor):
+    """Also with a prompt in the same packet, which belongs to the session that ends."""
+    async with cli.model("Hello.", "Hello.", "Hello."), editor() as e:
+        await e.initialize()
+        session = await open_session(e, cli)
+        block = {"type": "text", "text": "Go"}
+        requests = [
+            ("session/prompt", {"prompt": [block]}),
+            ("session/load", {"cwd": str(cli.workspace), "mcpServers": []}),
+            ("session/prompt", {"prompt": [block]}),
+        ]
+        data = b""
+        for number, (method, params) in enumerate(requests, start=90):
+            e._methods[number] = method
+            params |= {"sessionId": session}
+            message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+            data += json.dumps(message).encode() + b"\n"
+        await e.send_raw(data)
+        assert (await e.end(90))["stopReason"] == "cancelled"
+        assert await e.end(91)
+        assert (await e.end(92))["stopReason"] == "cancelled"
+        assert (await e.prompt(session, "More"))["stopReason"] == "end_turn"
+
+
+async def test_an_unused_session_that_is_open_can_be_loaded(cli, editor):
+    async with cli.model("Hello."), editor() as e:
+        await e.initialize()
+        session = await open_session(e, cli)
+        await e.request("session/load", sessionId=session, cwd=str(cli.workspace), mcpServers=[])
+        assert (await e.prompt(session, "More"))["stopReason"] == "end_turn"
+
+
 # --- what an approval shows -----------------------------------------------------------------------
 
 

@@ -80,6 +80,7 @@ class _Opening:
         ready: Set when it is open, or could not be opened.
         close: Set when it should close.
         stops: Whether its runs are then stopped; otherwise, they are interrupted.
+        keeps: Whether it is then kept, although it was never used.
         scope: Cancelled if the request ends before the session is open.
         closed: Set when it is closed.
         editor_session: The session, once it is open.
@@ -89,6 +90,7 @@ class _Opening:
     ready: trio.Event = attrs.field(factory=trio.Event)
     close: trio.Event = attrs.field(factory=trio.Event)
     stops: bool = True
+    keeps: bool = False
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
     closed: trio.Event = attrs.field(factory=trio.Event)
     editor_session: EditorSession | None = None
@@ -155,7 +157,9 @@ class Agent:
         self.interrupt()
         async with trio.open_nursery() as nursery:
             for identity in list(self._sessions):
-                nursery.start_soon(partial(self._close_session, identity, stops=False))
+                # A client may create a session in one process, and load it in another.
+                close = partial(self._close_session, identity, stops=False, keeps=True)
+                nursery.start_soon(close)
 
     # --- the connection ---------------------------------------------------------------------------
 
@@ -256,7 +260,7 @@ class Agent:
     async def _open_existing(self, params: dict[str, Any], *, shows_history: bool) -> Response:
         given = read(messages.ExistingSession, params)
         # An editor that lost track may load a session that it has open: it begins again.
-        await self._close_session(given.session_id)
+        await self._close_session(given.session_id, keeps=True)
         resume = given.session_id
         async with self._open(given, resume=resume, shows_history=shows_history) as opened:
             result = await opened.describe()
@@ -306,6 +310,7 @@ class Agent:
         except BaseException:
             # Runs of an earlier process, which wait to be continued, are not stopped.
             opening.stops = not resume
+            opening.keeps = bool(resume)
             opening.close.set()
             if not opening.ready.is_set():
                 opening.scope.cancel()
@@ -392,9 +397,7 @@ class Agent:
                     await opened.stop()
                 nursery.cancel_scope.cancel()
         finally:
-            # A session of an editor that leaves is kept: a client may create a session in one
-            # process, and load it in another.
-            if opening.close.is_set() and opening.stops:
+            if opening.close.is_set() and not opening.keeps:
                 opened.discard_unused()
 
     async def _check_existing(self, session: str, folder: Path) -> None:
@@ -460,16 +463,20 @@ class Agent:
         await self._close_session(session)
         return {}
 
-    async def _close_session(self, session: str, *, stops: bool = True) -> None:
+    async def _close_session(
+        self, session: str, *, stops: bool = True, keeps: bool = False
+    ) -> None:
         """Close a session, if it is open.
 
         Args:
             session: Its id.
             stops: Whether its runs are stopped; otherwise, they are interrupted.
+            keeps: Whether it is kept, although it was never used.
         """
         opening = self._sessions.get(session)
         if opening is not None:
             opening.stops = stops
+            opening.keeps = keeps
             opening.close.set()
             await opening.closed.wait()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import attrs
 import trio
 from hilum import HilumError, Plans, Run, Session
 from hilum import events as ev
@@ -50,6 +51,19 @@ _STOP_REASONS_BY_CODE = {
 }
 
 
+@attrs.define(eq=False)
+class _RunningPrompt:
+    """A prompt that has not been answered.
+
+    Attributes:
+        scope: Cancelled to end it.
+        has_run: Set once the session has its run, or has refused it.
+    """
+
+    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+    has_run: trio.Event = attrs.field(factory=trio.Event)
+
+
 class EditorSession:
     """A session that an editor has open.
 
@@ -71,8 +85,8 @@ class EditorSession:
         self._shown_end = 0
         self._end_shown = trio.Event()
         self._sends_output = False
-        # The prompts and the questions about plans that are running.
-        self._prompting: set[trio.CancelScope] = set()
+        self._prompts: set[_RunningPrompt] = set()
+        # The questions about plans that are open.
         self._deciding: set[trio.CancelScope] = set()
         self._has_ended = False
         self._asking: dict[str, trio.CancelScope] = {}
@@ -99,8 +113,8 @@ class EditorSession:
     def _end_prompts(self) -> None:
         """End the prompts that wait, for example for updates that will not come any more."""
         self._has_ended = True
-        for scope in self._prompting:
-            scope.cancel()
+        for prompt in self._prompts:
+            prompt.scope.cancel()
 
     def announce(self) -> None:
         """Let live updates begin, because the editor now knows the session's id."""
@@ -113,10 +127,16 @@ class EditorSession:
 
     async def stop(self) -> None:
         """Stop all work, and wait for its end."""
-        runs = list(self.session.runs.values())
+        runs = dict(self.session.runs)
         self.cancel()
         with trio.move_on_after(STOP_SECONDS):
-            for run in runs:
+            # The session must not close while a prompt is about to begin a run.
+            for prompt in list(self._prompts):
+                if not prompt.has_run.is_set():
+                    prompt.scope.cancel()
+                await prompt.has_run.wait()
+            runs |= self.session.runs
+            for run in runs.values():
                 try:
                     ended = await run.wait()
                 except HilumError:
@@ -164,27 +184,34 @@ class EditorSession:
         self.announce()
         if cancels != self._cancels or self._has_ended:
             return CANCELLED
-        with trio.CancelScope() as scope:
-            self._prompting.add(scope)
+        prompt = _RunningPrompt()
+        self._prompts.add(prompt)
+        with prompt.scope:
             try:
-                return await self._run_prompt(given, cancels)
+                run = await self._begin_run(given, prompt)
+                return await self._answer(run, cancels)
             except HilumError as error:
                 raise _to_rpc_error(error.code, error.message, error.hint) from None
             finally:
-                self._prompting.discard(scope)
+                self._prompts.discard(prompt)
         # The session was closed during the prompt, or its log can no longer be written.
         broken = self.session.journal.broken
         if broken is not None:
             raise _to_rpc_error(broken.code, broken.message, broken.hint)
         return CANCELLED
 
-    async def _run_prompt(self, given: ReadPrompt, cancels: int) -> dict[str, Any]:
-        if given.text.strip() == f"/{CONTINUE}":
-            run = await self._continue()
-        else:
-            run = await self.session.prompt(
+    async def _begin_run(self, given: ReadPrompt, prompt: _RunningPrompt) -> Run:
+        try:
+            if given.text.strip() == f"/{CONTINUE}":
+                return await self._continue()
+            return await self.session.prompt(
                 given.text, state=given.state, attached=given.attached, images=given.images
             )
+        finally:
+            prompt.has_run.set()
+
+    async def _answer(self, run: Run, cancels: int) -> dict[str, Any]:
+        """Return the response to a prompt, once its run has ended."""
         if run.reply is not None:
             await self._say(run.reply)
             return {"stopReason": "end_turn"}
