@@ -292,9 +292,7 @@ STATES = [
 @pytest.mark.parametrize("language", ["en", "zh"])
 @pytest.mark.parametrize("size", list(SIZES))
 @pytest.mark.parametrize("state", STATES, ids=lambda state: state.__name__.removeprefix("open_"))
-def test_each_state_is_accessible_and_fits(
-    server, open_session, axe, state, size, language, theme
-):
+def test_each_state_is_accessible_and_fits(server, open_session, axe, state, size, language, theme):
     looks = {"language": language, "theme": theme}
     page = state(server, lambda **options: open_session(size, **looks, **options))
     page.wait_for_timeout(100)
