@@ -146,7 +146,9 @@ def open_panel(server, open_session):
                         started=[started("1", "Explore the project"), started("2", "Write", "failed", ended=True)])  # fmt: skip
     server.replies["GET /files"] = (200, {"files": [CHANGE], "redoable": True})
     page = open_session()
-    page.locator(".open-right").click()
+    if not page.locator(".panel").is_visible():
+        # Where the page is wide, the panel is open from the start.
+        page.locator(".open-right").click()
     page.locator(".panel .files button").wait_for()
     page.locator(".todo-panel > .text-button").click()
     page.locator(".todo-more").first.wait_for()
