@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 from hilum import Image
+from hilum.command import escape_terminal
 from hilum_view import Card, parse_arguments
 
 MAX_TEXT = 20_000
@@ -83,6 +84,8 @@ def make_title(card: Card, agent: str) -> str:
         title = " ".join(command.split())
     if len(title) > MAX_TITLE:
         title = f"{title[:MAX_TITLE]}…"
+    # A model could hide a part of a call with characters that change how text looks.
+    title = escape_terminal(title)
     return f"{agent}: {title}" if agent else title or card.call.name
 
 
@@ -233,7 +236,8 @@ def preview_change(
         item: dict[str, Any] = {"type": "diff", "path": path, "newText": arguments["content"]}
         if before is not None:
             item["oldText"] = before
-        return Preview([item], _name_rest(arguments, "content"))
+        missing = _name_rest(arguments, "content") or _find_invisible(arguments["content"])
+        return Preview([item], missing)
     if tool == "edit_file":
         return _preview_edits([arguments], path, "")
     if tool == "multi_edit" and isinstance(arguments.get("edits"), list):
@@ -252,9 +256,18 @@ def _preview_edits(edits: Sequence[Any], path: str, missing: str) -> Preview:
             continue
         diffs.append({"type": "diff", "path": path, "oldText": old, "newText": new})
         missing = missing or _name_rest(edit, "old_string", "new_string")
+        missing = missing or _find_invisible(old) or _find_invisible(new)
     if len(edits) > MAX_DIFF_HUNKS:
         missing = f"{len(edits) - MAX_DIFF_HUNKS:,} more edits"
     return Preview(diffs, missing)
+
+
+def _find_invisible(text: str) -> str:
+    """Return that a text has characters that a diff may not show; empty if it has none."""
+    lines = text.replace("\r\n", "\n")
+    if escape_terminal(lines) == lines:
+        return ""
+    return "characters that are invisible or change how text looks"
 
 
 def _name_rest(arguments: Mapping[str, Any], *shown: str) -> str:

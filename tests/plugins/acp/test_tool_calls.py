@@ -7,6 +7,7 @@ from hilum_acp.tool_calls import (
     fence,
     make_content,
     make_diffs,
+    make_title,
     preview_change,
 )
 from hilum_view import Card
@@ -91,3 +92,14 @@ def test_a_preview_knows_what_it_does_not_show():
     assert preview("write_file", content="x").missing == ""
     assert preview("write_file", content="x", mode="append").missing == "mode"
     assert preview("delete_file").diffs == []
+    invisible = "characters that are invisible or change how text looks"
+    for text in ("a\u202eb", "a\u200bb", "a\x1b[2Jb", "a\rb"):
+        assert preview("write_file", content=text).missing == invisible
+        hidden = {"old_string": "one", "new_string": text}
+        assert preview("edit_file", **hidden).missing == invisible
+    assert preview("write_file", content="a\r\n\tb\n").missing == ""
+
+
+def test_a_title_has_no_characters_that_change_how_it_looks():
+    call = ToolCall("c1", "run_terminal_cmd", '{"command": "rm \\u202e x"}')
+    assert "\u202e" not in make_title(Card(id=1, call=call, risk="execute"), "")
