@@ -13,16 +13,25 @@ The module knows nothing of how the guest's process is started.
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 import attrs
 import msgspec
 import trio
 from hilum.messages import ToolCall, ToolResult
 
-from hilum_acp.guests.actions import REPORT, WAIT, GuestAction, choose_option
-from hilum_acp.guests.terminals import Terminal
+from hilum_acp.guests.actions import (
+    EDIT,
+    MAX_ID,
+    REPORT,
+    WAIT,
+    FileDiff,
+    GuestAction,
+    choose_option,
+)
+from hilum_acp.guests.announced_writes import AnnouncedWrites, can_be_announced
+from hilum_acp.guests.terminals import MAX_COMMAND, Terminal
 from hilum_acp.json_rpc import Connection, ConnectionLost, RpcError
 
 PROTOCOL_VERSION = 1
@@ -31,7 +40,14 @@ MAX_TEXT = 8_000_000
 MAX_UPDATES = 500_000
 """Updates in one prompt; more is a flood."""
 MAX_ACTIONS = 5_000
+MAX_ACTION_TEXT = 64_000_000
+"""Characters of the guest's own tool calls that hilum keeps; more is a flood."""
 MAX_TERMINALS = 32
+"""Terminals in which commands run; as many that have ended are kept until the guest releases them."""
+MAX_SERVED = 10_000
+"""Files of which hilum knows that the guest has read them; others are read again before a write."""
+MAX_WRITTEN_TEXT = 64_000_000
+"""Characters that wait to be written to files."""
 MAX_WAITING = 256
 """Requests of a guest that wait for their calls."""
 TERMINAL = "guest_terminal"
@@ -55,6 +71,8 @@ class GuestRequest:
         allowed: Whether the call may run; it is known when the call begins.
         result: The call's result, once it has ended.
         action: The guest's own tool call that the request is about, if there is one.
+        announced: The changes that the user approves with the call, by resolved path.
+        is_approved: Whether the user has approved the call when the guest announced it.
     """
 
     call: ToolCall
@@ -62,6 +80,18 @@ class GuestRequest:
     allowed: bool = False
     result: ToolResult | None = None
     action: GuestAction | None = None
+    announced: dict[str, list[FileDiff]] = attrs.field(factory=dict)
+    is_approved: bool = False
+
+
+class ServedFiles(Protocol):
+    """The files that a guest may read through hilum."""
+
+    def resolve(self, path: str) -> str:
+        """Return a path without links; a path that cannot be used is returned as it is."""
+
+    async def read_text(self, path: str) -> str:
+        """Return the text of the file at a resolved path."""
 
 
 class GuestClient:
@@ -69,7 +99,7 @@ class GuestClient:
 
     Args:
         root: Root of the workspace.
-        read_text: Returns the text of a file that the guest may read.
+        files: The files that the guest may read.
         tools: Names of the tools that the agent has.
 
     Attributes:
@@ -83,9 +113,7 @@ class GuestClient:
         active_at: Time on trio's clock of the guest's last sign of life.
     """
 
-    def __init__(
-        self, root: str, read_text: Callable[[str], Awaitable[str]], tools: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, root: str, files: ServedFiles, tools: Sequence[str] = ()) -> None:
         self.changed = trio.Event()
         self.interrupted = trio.Event()
         self.failure = ""
@@ -94,7 +122,9 @@ class GuestClient:
         self.terminals: dict[str, Terminal] = {}
         self.active_at = trio.current_time()
         self._root = root
-        self._read_text = read_text
+        self._files = files
+        self._announced = AnnouncedWrites()
+        self._action_text = 0
         self._tools = frozenset(tools)
         self._connection: Connection | None = None
         self._session = ""
@@ -109,6 +139,8 @@ class GuestClient:
         self._count = 0
         self._plan: list[dict[str, str]] = []
         self._served: set[str] = set()
+        self._terminal_count = 0
+        self._written_text = 0
 
     # --- the connection ---------------------------------------------------------------------------
 
@@ -285,6 +317,10 @@ class GuestClient:
                 request.allowed = request.allowed or not result.code
                 request.done.set()
 
+    def list_approved(self) -> list[ToolCall]:
+        """Return the calls in progress that the user has approved when the guest announced them."""
+        return [request.call for request in self._asked.values() if request.is_approved]
+
     def find_request(self, call_id: str) -> GuestRequest | None:
         """Return the request for which a call runs."""
         return self._asked.get(call_id)
@@ -316,7 +352,8 @@ class GuestClient:
 
     async def _apply_update(self, params: dict[str, Any]) -> None:
         update = params.get("update")
-        if not isinstance(update, dict):
+        # A guest that has failed is being ended; until then, nothing of it is kept any more.
+        if not isinstance(update, dict) or self.failure:
             return
         self.active_at = trio.current_time()
         self._updates += 1
@@ -329,7 +366,9 @@ class GuestClient:
         elif kind == "agent_thought_chunk":
             self._add_text("thinking", update)
         elif kind in ("tool_call", "tool_call_update"):
-            self._update_action(update)
+            action = self._update_action(update)
+            if action is not None:
+                self._drop_details(action)
         elif kind == "plan":
             self._update_plan(update.get("entries"))
         # Other updates are about the guest's own settings and its own count of tokens.
@@ -352,7 +391,7 @@ class GuestClient:
 
     def _update_action(self, update: Mapping[str, Any]) -> GuestAction | None:
         identity = update.get("toolCallId")
-        if not isinstance(identity, str):
+        if not isinstance(identity, str) or len(identity) > MAX_ID:
             return None
         action = self.actions.get(identity)
         if action is None:
@@ -360,10 +399,20 @@ class GuestClient:
                 self.fail(f"It reported more than {MAX_ACTIONS:,} tool calls.")
                 return None
             action = self.actions[identity] = GuestAction(identity)
+        self._action_text -= action.size
         action.update(update)
+        self._action_text += action.size
+        if self._action_text > MAX_ACTION_TEXT:
+            self.fail(f"Its tool calls have more than {MAX_ACTION_TEXT:,} characters.")
+            return None
         if action.has_started and not action.shown and not action.reported:
             self.interrupted.set()
         return action
+
+    def _drop_details(self, action: GuestAction) -> None:
+        self._action_text -= action.size
+        action.drop_details()
+        self._action_text += action.size
 
     def _update_plan(self, entries: object) -> None:
         if "todo_write" not in self._tools or not isinstance(entries, list):
@@ -394,6 +443,8 @@ class GuestClient:
     def _queue(
         self, tool: str, arguments: Mapping[str, Any], action: GuestAction | None = None
     ) -> GuestRequest:
+        if self.failure:
+            raise RpcError(REFUSED, self.failure)
         if len(self._waiting) >= MAX_WAITING:
             raise RpcError(REFUSED, f"{MAX_WAITING} requests already wait.")
         request = GuestRequest(self._make_call(tool, arguments), action=action)
@@ -403,13 +454,16 @@ class GuestClient:
         self.wake()
         return request
 
-    async def _ask(self, tool: str, arguments: Mapping[str, Any]) -> ToolResult:
+    async def _ask(
+        self, tool: str, arguments: Mapping[str, Any], *, is_approved: bool = False
+    ) -> ToolResult:
         """Run a call of hilum's for the guest and return its result.
 
         Raises:
             RpcError: The call was refused or failed.
         """
         request = self._queue(tool, arguments)
+        request.is_approved = is_approved
         await request.done.wait()
         assert request.result is not None
         if request.result.code:
@@ -421,22 +475,42 @@ class GuestClient:
         action = self._update_action(_as_dict(params.get("toolCall")))
         if action is None:
             raise RpcError(REFUSED, "The request names no tool call.")
-        tool, arguments = action.to_question(self._root)
         action.shown = True
+        # What the user is asked about must not change while the question is open.
+        diffs = list(action.diffs)
+        try:
+            question = attrs.evolve(action, diffs=diffs)
+            tool, arguments = await trio.to_thread.run_sync(question.to_question, self._root)
+        except ValueError as error:
+            raise RpcError(REFUSED, str(error)) from None
+        announced: dict[str, list[FileDiff]] = {}
+        if tool == EDIT and await trio.to_thread.run_sync(can_be_announced, diffs, self._root):
+            for diff in diffs:
+                path = self._files.resolve(os.path.join(self._root, diff.path))
+                announced.setdefault(path, []).append(diff)
+        self._drop_details(action)
         request = self._queue(tool, arguments, action)
+        request.announced = announced
         await request.done.wait()
         option = choose_option(params.get("options"), request.allowed)
         if not option:
             return {"outcome": {"outcome": "cancelled"}}
         return {"outcome": {"outcome": "selected", "optionId": option}}
 
+    def approve(self, request: GuestRequest) -> None:
+        """Let the guest do what it has asked for, and what it has announced with it."""
+        for path, diffs in request.announced.items():
+            self._announced.add(path, diffs)
+        request.allowed = True
+        request.done.set()
+
     async def _read_file(self, params: dict[str, Any]) -> dict[str, Any]:
-        path = _get_path(params)
+        path = self._files.resolve(_get_path(params))
         start = _get_number(params.get("line"))
         limit = _get_number(params.get("limit"))
         await self._ask("read_file", {"path": path})
-        text = await self._read_text(path)
-        self._served.add(path)
+        text = await self._files.read_text(path)
+        self._add_served(path)
         if start is not None or limit is not None:
             lines = text.splitlines(keepends=True)
             first = max((start or 1) - 1, 0)
@@ -445,16 +519,35 @@ class GuestClient:
         return {"content": text}
 
     async def _write_file(self, params: dict[str, Any]) -> None:
-        path = _get_path(params)
+        path = self._files.resolve(_get_path(params))
         content = params.get("content")
         if not isinstance(content, str):
             raise RpcError(-32602, "The request has no content.")
+        if self._written_text + len(content) > MAX_WRITTEN_TEXT:
+            raise RpcError(REFUSED, "Too much text waits to be written.")
+        self._written_text += len(content)
+        try:
+            await self._write_text(path, content)
+        finally:
+            self._written_text -= len(content)
+
+    async def _write_text(self, path: str, content: str) -> None:
+        exists = await trio.Path(path).exists()
         # A guest may have read the file itself. What hilum served it must not have changed since,
         # which the tool checks: it refuses to replace a content that the agent has not read.
-        if path not in self._served and await trio.Path(path).exists():
+        if path not in self._served and exists:
             await self._ask("read_file", {"path": path})
-        await self._ask("write_file", {"path": path, "content": content})
-        self._served.add(path)
+        is_approved = False
+        if self._announced.has(path):
+            before = await self._files.read_text(path) if exists else ""
+            is_approved = self._announced.take(path, before, content)
+        arguments = {"path": path, "content": content}
+        await self._ask("write_file", arguments, is_approved=is_approved)
+        self._add_served(path)
+
+    def _add_served(self, path: str) -> None:
+        if len(self._served) < MAX_SERVED:
+            self._served.add(path)
 
     # --- terminals --------------------------------------------------------------------------------
 
@@ -462,15 +555,25 @@ class GuestClient:
         running = [each for each in self.terminals.values() if not each.ended.is_set()]
         if len(running) >= MAX_TERMINALS:
             raise RpcError(REFUSED, f"{MAX_TERMINALS} terminals are already open.")
-        terminal = Terminal(f"terminal-{len(self.terminals) + 1}-{os.urandom(3).hex()}", params)
+        self._terminal_count += 1
+        terminal = Terminal(f"terminal-{self._terminal_count}-{os.urandom(3).hex()}", params)
         if not terminal.command.strip():
             raise RpcError(-32602, "The request has no command.")
-        self.terminals[terminal.id] = terminal
+        if len(terminal.command) + len(terminal.folder) > MAX_COMMAND:
+            raise RpcError(-32602, f"The command has more than {MAX_COMMAND:,} characters.")
         arguments = {"terminal": terminal.id, "command": terminal.command}
         if terminal.folder:
             arguments["working_directory"] = terminal.folder
+        # A terminal whose call does not wait would never end.
         self._queue(TERMINAL, arguments)
+        self.terminals[terminal.id] = terminal
+        self._drop_ended_terminals()
         return {"terminalId": terminal.id}
+
+    def _drop_ended_terminals(self) -> None:
+        ended = [each.id for each in self.terminals.values() if each.ended.is_set()]
+        for name in ended[: max(len(ended) - MAX_TERMINALS, 0)]:
+            del self.terminals[name]
 
     def _refuse_terminal(self, call: ToolCall, reason: str) -> None:
         terminal = self.terminals.get(msgspec.json.decode(call.arguments)["terminal"])
