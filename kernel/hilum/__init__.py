@@ -105,6 +105,7 @@ _HOMES = {
         "Confinement",
         "FileChanges",
         "FileHistory",
+        "AnnouncedCalls",
         "OfferedServers",
         "Plans",
         "UserQuestions",

@@ -23,7 +23,6 @@ from hilum import (
     ToolCall,
     UsageError,
     Verdict,
-    allow,
     hookimpl,
 )
 from hilum.errors import unknown_name_error
@@ -69,8 +68,6 @@ class Agents:
         self.settings = settings
         self._nursery = nursery
         self._bound: dict[str, Definition] = {}
-        self.approved_calls: dict[str, ToolCall] = {}
-        """Calls that the user has approved in advance, by id; the approval policy does not ask."""
         self._reported: set[str] = set()
         # Two concurrent calls must not both load the files and report their problems.
         self._lock = trio.Lock()
@@ -278,8 +275,6 @@ class Agents:
                 call.arguments,
                 self.session.workspace,
             )
-        if verdict is None and self.approved_calls.get(call.id) == call:
-            return allow("You have approved this change.", settled=True)
         return verdict
 
     def _judge_confirmation(

@@ -198,7 +198,7 @@ open("result", "w").write(str(call_model("Hello")))
         await runs.wait(job)
         path = guest.bench.workspace / "result"
         with trio.fail_after(20):
-            while not (path.exists() and path.read_text()):
+            while not (path.exists() and path.read_text()):  # noqa: ASYNC110 (of another process)
                 await trio.sleep(0.01)
         assert "(402, " in path.read_text()
         assert guest.models.count == 0
@@ -281,5 +281,3 @@ print(call_model("Hello")[0])
         await guest.execute(code)
         assert guest.said.startswith("HTTP/1.1 413")
         assert guest.said.endswith("200\n")
-
-

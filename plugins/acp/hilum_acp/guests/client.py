@@ -317,9 +317,10 @@ class GuestClient:
                 request.allowed = request.allowed or not result.code
                 request.done.set()
 
-    def list_approved(self) -> list[ToolCall]:
-        """Return the calls in progress that the user has approved when the guest announced them."""
-        return [request.call for request in self._asked.values() if request.is_approved]
+    def was_announced(self, call: ToolCall) -> bool:
+        """Return whether the user has approved exactly this call when the guest announced it."""
+        request = self._asked.get(call.id)
+        return request is not None and request.is_approved and request.call == call
 
     def find_request(self, call_id: str) -> GuestRequest | None:
         """Return the request for which a call runs."""

@@ -55,7 +55,7 @@ def _serves_guest(agent: Agent) -> bool:
 
 
 class Guests:
-    """The guests of a session.
+    """The guests of a session. Implements ``hilum.AnnouncedCalls``.
 
     Args:
         session: The session.
@@ -135,7 +135,6 @@ class Guests:
                 return
             if client.has_calls():
                 calls = tuple(client.take_calls())
-                self._pass_approvals(client.list_approved())
                 yield Done(AssistantMessage((*parts, *calls), model, "calls"))
                 return
             if client.stop_reason:
@@ -157,13 +156,6 @@ class Guests:
             if quiet.cancelled_caught:
                 yield Done(AssistantMessage((*parts, client.make_wait()), model, "calls"))
                 return
-
-    def _pass_approvals(self, calls: Sequence[ToolCall]) -> None:
-        """Pass on which calls the user has approved already."""
-        agents = self.session.plugin(Agents)
-        if agents is not None:
-            for call in calls:
-                agents.approved_calls[call.id] = call
 
     async def _create(self, agent: Agent) -> Guest:
         from hilum_acp.guests.guest import Guest  # with the first guest, for a fast start of hilum
@@ -251,13 +243,14 @@ class Guests:
             images = _list_images(messages) if guest.client.accepts_images else []
             guest.start_prompt([*_to_content(texts or ["Continue."]), *images])
 
+    def was_announced(self, call: ToolCall) -> bool:
+        """Return whether the user has approved exactly this call when a guest announced it."""
+        return any(guest.client.was_announced(call) for guest in self._running.values())
+
     async def follow_events(self) -> None:
         """Answer guests as soon as a call has ended, and end the guests whose run has ended."""
         async for event in self.session.events(self.session.journal.last):
             if isinstance(event, CallDone):
-                agents = self.session.plugin(Agents)
-                if agents is not None:
-                    agents.approved_calls.pop(event.result.call_id, None)
                 # The round may contain calls that wait for the guest, so its end is too late.
                 guest = self._running.get(event.agent)
                 if guest is not None:
