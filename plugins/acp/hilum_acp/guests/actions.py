@@ -10,7 +10,7 @@ import os
 import shlex
 from collections.abc import Mapping, Sequence
 from difflib import unified_diff
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import attrs
 import msgspec
@@ -226,7 +226,7 @@ def is_comparable(diff: FileDiff) -> bool:
     return len(diff.old) + len(diff.new) <= MAX_COMPARED and lines <= MAX_COMPARED_LINES
 
 
-def _is_path(value: object) -> bool:
+def _is_path(value: object) -> TypeGuard[str]:
     return isinstance(value, str) and len(value) <= MAX_PATH
 
 

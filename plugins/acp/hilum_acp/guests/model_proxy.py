@@ -25,10 +25,9 @@ import attrs
 import h11
 import msgspec
 import trio
-from hilum import ModelCall, ModelCallDenied, ModelError, UsageError
+from hilum import ModelCall, ModelCallDenied, ModelError, UsageError, admit_model_call
 from hilum.events import ModelUsed
 from hilum.messages import AssistantMessage, Usage
-from hilum.model_calls import admit_model_call
 from hilum.models import add_cost
 from hilum_models.gateway import HttpModel
 from hilum_models.sse import SseDecoder
@@ -430,7 +429,7 @@ class _Connection:
                             self._proxy.body_space -= size
                             reserved += size
                             body += data
-            if limit.cancelled_caught:
+            if limit.cancelled_caught or request is None:
                 return False
             if reply is None:
                 reply = await self._forward(request, bytes(body))
