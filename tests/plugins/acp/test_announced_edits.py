@@ -140,3 +140,31 @@ async def test_a_rule_that_denies_the_write_still_applies(open_guest, tmp_path):
         await run_with_answers(guest, steps, [True, True])
         assert "write: E_DENIED" in guest.said
         assert (guest.bench.workspace / "a.txt").read_text() == OLD
+
+
+async def test_a_dangerous_write_is_asked_about_although_it_was_announced(open_guest):
+    """An approval replaces only the question of the approval policy."""
+    path = ".vscode/tasks.json"
+    async with open_guest("courteous", approve="ask_first", files={path: OLD}) as guest:
+        steps = [["read", path], announce(path=path), ["write", path, NEW]]
+        asked = await run_with_answers(guest, steps, [True, False])
+        assert asked == ["guest_edit", "write_file"]
+        assert (guest.bench.workspace / path).read_text() == OLD
+
+
+async def test_a_change_of_line_separators_is_shown(open_guest):
+    """The new text runs a command that the old one has in a comment."""
+    old, new = "# note\u2028run()\n", "# note\nrun()\n"
+    async with open_guest("courteous", approve="ask_first", files={"a.py": old}) as guest:
+        job = await guest.start(json.dumps([announce(old, new, "a.py")]))
+        asked = await guest.bench.wait_for(ApprovalAsked)
+        assert "+run()" in json.loads(asked.call.arguments)["change"]
+        guest.bench.session.answer(asked.id, False)
+        await guest.bench.session.plugin(Runs).wait(job)
+
+
+async def test_a_change_through_a_link_is_asked_about_again(open_guest):
+    async with open_guest("courteous", approve="ask_first", files={"b.txt": OLD}) as guest:
+        (guest.bench.workspace / "a.txt").symlink_to("b.txt")
+        steps = [["read", "b.txt"], announce(), ["write", "b.txt", NEW]]
+        assert await run_with_answers(guest, steps, [True, False]) == ["guest_edit", "write_file"]

@@ -7,6 +7,7 @@ import pytest
 import trio
 from hilum import Mode, ToolFilter
 from hilum.events import ModelAnswered, RunEnded
+from hilum_acp.guests.client import GuestClient
 from hilum_agents.runs import Runs
 
 from tests.plugins.acp.conftest import PROGRAMS
@@ -345,3 +346,29 @@ print(client.permission("1", "Run", "execute", rawInput={"command": command}))
     async with open_guest("bypassing") as guest:
         await guest.execute(code)
         assert guest.said == "The command has more than 100,000 characters.\nFalse\n"
+
+
+async def test_nothing_of_a_guest_that_has_failed_is_kept(open_guest, monkeypatch):
+    """It may go on until its process has ended."""
+    monkeypatch.setattr("hilum_acp.guests.client.MAX_UPDATES", 10)
+    clients = []
+    fail = GuestClient.fail
+
+    def keep(client, reason):
+        clients.append(client)
+        fail(client, reason)
+
+    monkeypatch.setattr(GuestClient, "fail", keep)
+    code = """
+while True:
+    client.say("x" * 1_000)
+    client.update("tool_call", toolCallId=str(time.monotonic()), status="pending")
+    client.send({"id": str(time.monotonic()), "method": "terminal/create",
+                 "params": {"command": "true"}})
+"""
+    async with open_guest("bypassing") as guest:
+        result = await guest.execute(code)
+        assert "more than 10 updates" in result["error"]["message"]
+    assert len(clients[0].actions) <= 10
+    assert len(clients[0].terminals) <= 10
+    assert sum(len(text) for _, text in clients[0].take_output()) <= 10_000

@@ -211,13 +211,19 @@ def describe_changes(diffs: Sequence[FileDiff], root: str) -> str:
     texts = []
     for diff in diffs:
         name = _relative(diff.path, root)
-        old, new = diff.old.splitlines(), diff.new.splitlines()
+        old, new = _split_lines(diff.old), _split_lines(diff.new)
         if is_comparable(diff):
             lines = unified_diff(old, new, name, name, lineterm="")
             texts.append("\n".join(lines))
         else:
             texts.append(f"{name}: {len(old):,} lines become {len(new):,} lines.")
     return "\n".join(texts)
+
+
+def _split_lines(text: str) -> list[str]:
+    # Not `splitlines`: it would hide that a change only replaces one line separator with another,
+    # which can turn a comment into code.
+    return text.split("\n") if text else []
 
 
 def is_comparable(diff: FileDiff) -> bool:

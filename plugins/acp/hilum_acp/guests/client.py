@@ -485,10 +485,8 @@ class GuestClient:
         except ValueError as error:
             raise RpcError(REFUSED, str(error)) from None
         announced: dict[str, list[FileDiff]] = {}
-        if tool == EDIT and await trio.to_thread.run_sync(can_be_announced, diffs, self._root):
-            for diff in diffs:
-                path = self._files.resolve(os.path.join(self._root, diff.path))
-                announced.setdefault(path, []).append(diff)
+        if tool == EDIT:
+            announced = await trio.to_thread.run_sync(self._find_announced, diffs)
         self._drop_details(action)
         request = self._queue(tool, arguments, action)
         request.announced = announced
@@ -497,6 +495,17 @@ class GuestClient:
         if not option:
             return {"outcome": {"outcome": "cancelled"}}
         return {"outcome": {"outcome": "selected", "optionId": option}}
+
+    def _find_announced(self, diffs: Sequence[FileDiff]) -> dict[str, list[FileDiff]]:
+        """Return the changes that a question shows completely, by resolved path. Blocks."""
+        found: dict[str, list[FileDiff]] = {}
+        if can_be_announced(diffs, self._root):
+            for diff in diffs:
+                shown = os.path.normpath(os.path.join(self._root, diff.path))
+                # The user does not see where a link leads.
+                if self._files.resolve(shown) == shown:
+                    found.setdefault(shown, []).append(diff)
+        return found
 
     def approve(self, request: GuestRequest) -> None:
         """Let the guest do what it has asked for, and what it has announced with it."""
