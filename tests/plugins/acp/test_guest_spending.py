@@ -8,6 +8,7 @@ from hilum_acp.guests.request_sizes import RequestSize, measure_request
 from hilum_agents.runs import Runs
 from hilum_trace.bill import budgets
 from hilum_trace.bill.bill import Bill, Place
+from hilum_trace.bill.budgets.spending_fold import SpendingFold
 from hilum_trace.bill.charges import fold_charges
 
 from tests.plugins.acp.conftest import answer
@@ -59,6 +60,20 @@ async def test_a_guest_works_within_a_budget_in_dollars(open_guest):
         with trio.fail_after(60):
             result = await guest.execute("print(call_model('Hello')[0])")
         assert (result["status"], guest.said) == ("completed", "200\n")
+
+
+async def test_the_time_of_a_guests_requests_counts_once(open_guest):
+    async def slowly(request):
+        await trio.sleep(1)
+        return answer()
+
+    async with open_guest("bypassing", script=slowly) as guest:
+        began = trio.current_time()
+        await guest.execute("print(call_model('Hello')[0])")
+        elapsed = trio.current_time() - began
+        fold = SpendingFold(lambda model: None)
+        fold.apply(guest.bench.events)
+        assert 1 <= fold.total.minutes * 60 <= elapsed
 
 
 async def test_what_the_guest_said_before_a_budget_is_reached_is_kept(open_guest):
