@@ -9,8 +9,9 @@ from hilum import Usage
 from hilum import events as ev
 from hilum.messages import Price
 
+from hilum_trace.bill import requests
 from hilum_trace.bill.budgets.amounts import Amount, Limits, Unit
-from hilum_trace.bill.requests import GUEST, MAYBE_CHARGED, SUB_AGENT
+from hilum_trace.bill.requests import MAYBE_CHARGED, SUB_AGENT
 
 CHANGED = "budgets.changed"
 """Name of the event with which the user changes a budget of a session."""
@@ -56,15 +57,11 @@ class SpendingFold(msgspec.Struct, eq=False):
                 self._lose(self._sent.pop(event.agent, None), event.at)
                 self._sent[event.agent] = event
             case ev.ModelAnswered():
-                sent = self._sent.pop(event.agent, None)
+                self._sent.pop(event.agent, None)
                 self._add(event, amount_of(event.usage, event.seconds))
-                # A request without any tokens runs another program, and lasts as long as its work.
-                if sent is None or sent.estimate:
-                    self.longest = max(self.longest, event.seconds / 60)
+                self.longest = max(self.longest, event.seconds / 60)
             case ev.ModelUsed() if not event.purpose.startswith(SUB_AGENT):
-                # The time of another program's requests is part of the program's work.
-                seconds = 0.0 if event.purpose == GUEST else event.seconds
-                self._add(event, amount_of(event.usage, seconds), event.plugin)
+                self._add(event, amount_of(event.usage, event.seconds), event.plugin)
                 self.longest = max(self.longest, event.seconds / 60)
             case ev.ModelFailed():
                 sent = self._sent.pop(event.agent, None)
@@ -78,6 +75,9 @@ class SpendingFold(msgspec.Struct, eq=False):
                 self._change(event)
 
     def _add(self, event: ev.Event, amount: Amount, plugin: str = "") -> None:
+        if isinstance(event, ev.ModelUsed) and event.purpose == requests.GUEST:
+            # The time of another program's requests is part of its agent's answers and calls.
+            amount = amount._replace(minutes=0.0)
         if event.at >= self.after:
             self.charge(amount, event.agent, plugin)
 
