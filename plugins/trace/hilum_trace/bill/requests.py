@@ -7,5 +7,3 @@ from __future__ import annotations
 SUB_AGENT = "agent "
 # Failures after which the provider may have charged for the request, although it sent no counts.
 MAYBE_CHARGED = frozenset(("server", "broken", "timeout", "too_slow", "runaway"))
-# The purpose of the requests of another program that works as an agent.
-GUEST = "guest"
