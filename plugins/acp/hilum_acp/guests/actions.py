@@ -254,5 +254,7 @@ def choose_option(options: object, allowed: bool) -> str:
     for kind in kinds:
         for option in listed:
             if isinstance(option, dict) and option.get("kind") == kind:
-                return str(option.get("optionId", ""))
+                identity = option.get("optionId")
+                if isinstance(identity, str) and len(identity) <= MAX_ID:
+                    return identity
     return ""

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hilum_acp.guests.actions import MAX_DIFF, FileDiff, describe_changes, is_comparable
+from hilum_acp.guests.actions import (
+    MAX_COMPARED,
+    MAX_DIFF,
+    FileDiff,
+    describe_changes,
+    is_comparable,
+)
 
 MAX_FILES = 50
 """Files with announced changes that a guest has not made yet; the oldest are asked about again."""
@@ -52,6 +58,8 @@ class AnnouncedWrites:
 
 def can_be_announced(diffs: Sequence[FileDiff], root: str) -> bool:
     """Return whether a question shows the changes completely. Blocks."""
+    if sum(len(diff.old) + len(diff.new) for diff in diffs) > MAX_COMPARED:
+        return False
     if not diffs or not all(is_comparable(diff) for diff in diffs):
         return False
     return len(describe_changes(diffs, root)) <= MAX_DIFF

@@ -54,6 +54,7 @@ TERMINAL = "guest_terminal"
 AUTH_REQUIRED = -32000
 RESOURCE_NOT_FOUND = -32002
 REFUSED = -32001
+_ANSWERS = (True, False)
 _TODO_STATES = ("pending", "in_progress", "completed")
 
 
@@ -476,6 +477,9 @@ class GuestClient:
         action = self._update_action(_as_dict(params.get("toolCall")))
         if action is None:
             raise RpcError(REFUSED, "The request names no tool call.")
+        options = {allowed: choose_option(params.get("options"), allowed) for allowed in _ANSWERS}
+        # A request may wait for long, and a guest can send many with megabytes in other fields.
+        params.clear()
         action.shown = True
         # What the user is asked about must not change while the question is open.
         diffs = list(action.diffs)
@@ -488,10 +492,12 @@ class GuestClient:
         if tool == EDIT:
             announced = await trio.to_thread.run_sync(self._find_announced, diffs)
         self._drop_details(action)
+        # The texts are not needed while the question is open.
+        del diffs, question
         request = self._queue(tool, arguments, action)
         request.announced = announced
         await request.done.wait()
-        option = choose_option(params.get("options"), request.allowed)
+        option = options[request.allowed]
         if not option:
             return {"outcome": {"outcome": "cancelled"}}
         return {"outcome": {"outcome": "selected", "optionId": option}}
@@ -518,6 +524,7 @@ class GuestClient:
         path = self._files.resolve(_get_path(params))
         start = _get_number(params.get("line"))
         limit = _get_number(params.get("limit"))
+        params.clear()
         await self._ask("read_file", {"path": path})
         text = await self._files.read_text(path)
         self._add_served(path)
@@ -533,6 +540,7 @@ class GuestClient:
         content = params.get("content")
         if not isinstance(content, str):
             raise RpcError(-32602, "The request has no content.")
+        params.clear()
         if self._written_text + len(content) > MAX_WRITTEN_TEXT:
             raise RpcError(REFUSED, "Too much text waits to be written.")
         self._written_text += len(content)
@@ -601,6 +609,7 @@ class GuestClient:
 
     async def _wait_for_terminal(self, params: dict[str, Any]) -> dict[str, Any]:
         terminal = self._find_terminal(params)
+        params.clear()
         await terminal.ended.wait()
         return terminal.exit_status
 
