@@ -98,8 +98,11 @@ class Received:
 
 
 @contextmanager
-def receive(status=200):
-    """Yield what a receiver receives; its URL is ``url``."""
+def receive(status=200, headers=()):
+    """Yield what a receiver receives; its URL is ``url``.
+
+    ``headers`` are further headers of its responses, as pairs.
+    """
     received = Received()
     received.status = status
 
@@ -121,6 +124,8 @@ def receive(status=200):
             self.send_response(received.status)
             self.send_header("Content-Type", "application/x-protobuf")
             self.send_header("Content-Length", str(len(answer)))
+            for name, value in headers:
+                self.send_header(name, value)
             self.end_headers()
             self.wfile.write(answer)
 
