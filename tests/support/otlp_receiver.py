@@ -1,8 +1,9 @@
 """An OTLP/HTTP receiver on the loopback interface, which decodes what it receives."""
 
 import gzip
+import ssl
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import trio
@@ -98,10 +99,11 @@ class Received:
 
 
 @contextmanager
-def receive(status=200, headers=()):
+def receive(status=200, headers=(), certificate=None):
     """Yield what a receiver receives; its URL is ``url``.
 
-    ``headers`` are further headers of its responses, as pairs.
+    ``headers`` are further headers of its responses, as pairs. With a ``certificate`` of trustme, the
+    receiver speaks TLS.
     """
     received = Received()
     received.status = status
@@ -129,11 +131,34 @@ def receive(status=200, headers=()):
             self.end_headers()
             self.wfile.write(answer)
 
+        def handle(self):
+            # A client that does not trust the certificate ends the connection.
+            with suppress(ssl.SSLError, ConnectionError):
+                super().handle()
+
         def log_message(self, *_):
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        received.url = f"http://127.0.0.1:{server.server_address[1]}"
+    class Server(ThreadingHTTPServer):
+        def get_request(self):
+            client, address = super().get_request()
+            if context is None:
+                return client, address
+            try:
+                # Of a client that is gone already, Python would leave a socket open.
+                client.getpeername()
+                return context.wrap_socket(client, server_side=True), address
+            except OSError:
+                client.close()
+                raise
+
+    context = None
+    if certificate is not None:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        certificate.configure_cert(context)
+    with Server(("127.0.0.1", 0), Handler) as server:
+        scheme = "http" if context is None else "https"
+        received.url = f"{scheme}://127.0.0.1:{server.server_address[1]}"
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:

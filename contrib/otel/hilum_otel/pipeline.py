@@ -105,7 +105,7 @@ class _FailureHandler(logging.Handler):
 
 _FAILURES = _FailureHandler()
 logging.getLogger("opentelemetry").addHandler(_FAILURES)
-Report = Callable[[bool], None]
+Report = Callable[[bool, str], None]
 
 
 class _Queue:
@@ -140,14 +140,15 @@ class _SpanExporter(OTLPSpanExporter):
     def __init__(
         self, report: Report, queue: _Queue, endpoint: str | None, headers: Headers
     ) -> None:
-        super().__init__(endpoint=endpoint, headers=headers, session=_make_session())
+        self._session = _make_session()
+        super().__init__(endpoint=endpoint, headers=headers, session=self._session)
         self._report = report
         self._queue = queue
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         self._queue.take(len(spans))
         result = super().export(spans)
-        self._report(result is SpanExportResult.SUCCESS)
+        self._report(result is SpanExportResult.SUCCESS, _find_failure(self._session))
         return result
 
 
@@ -155,14 +156,15 @@ class _MetricExporter(OTLPMetricExporter):
     """Reports whether each export succeeded, in the thread of the export."""
 
     def __init__(self, report: Report, endpoint: str | None, headers: Headers) -> None:
-        super().__init__(endpoint=endpoint, headers=headers, session=_make_session())
+        self._session = _make_session()
+        super().__init__(endpoint=endpoint, headers=headers, session=self._session)
         self._report = report
 
     def export(
         self, metrics_data: MetricsData, timeout_millis: float | None = 10_000, **kwargs: Any
     ) -> MetricExportResult:
         result = super().export(metrics_data, timeout_millis, **kwargs)
-        self._report(result is MetricExportResult.SUCCESS)
+        self._report(result is MetricExportResult.SUCCESS, _find_failure(self._session))
         return result
 
 
@@ -172,14 +174,15 @@ class _LogExporter(OTLPLogExporter):
     def __init__(
         self, report: Report, queue: _Queue, endpoint: str | None, headers: Headers
     ) -> None:
-        super().__init__(endpoint=endpoint, headers=headers, session=_make_session())
+        self._session = _make_session()
+        super().__init__(endpoint=endpoint, headers=headers, session=self._session)
         self._report = report
         self._queue = queue
 
     def export(self, batch: Sequence[ReadableLogRecord]) -> LogRecordExportResult:
         self._queue.take(len(batch))
         result = super().export(batch)
-        self._report(result is LogRecordExportResult.SUCCESS)
+        self._report(result is LogRecordExportResult.SUCCESS, _find_failure(self._session))
         return result
 
 
@@ -188,6 +191,7 @@ class Pipeline:
 
     Attributes:
         failure: Why the last failed export failed; empty if none failed.
+        has_failed: Set when an export has failed.
         closers: Functions that export what is queued of each signal, and end the threads of the
             SDK. They block while the endpoint is slow, until ``stop`` is called.
 
@@ -201,6 +205,7 @@ class Pipeline:
 
     def __init__(self, settings: OtelSettings, environ: Mapping[str, str]) -> None:
         self.failure = ""
+        self.has_failed = threading.Event()
         self.closers: list[Callable[[], None]] = []
         self._exporters: list[OTLPSpanExporter | OTLPMetricExporter | OTLPLogExporter] = []
         self._ids = _GivenIds()
@@ -266,10 +271,11 @@ class Pipeline:
         for exporter in self._exporters:
             exporter.shutdown()
 
-    def _report(self, is_exported: bool) -> None:
+    def _report(self, is_exported: bool, reason: str) -> None:
         text = _FAILURES.take()
         if not is_exported:
-            self.failure = text or "The export failed."
+            self.failure = reason or text or "The export failed."
+            self.has_failed.set()
 
     def _create_instruments(self) -> None:
         meter = self._meters.get_meter(_SCOPE, __version__)
@@ -374,6 +380,11 @@ def _read_size(environ: Mapping[str, str], name: str, default: int) -> int:
         return int(environ.get(name, ""))
     except ValueError:
         return default
+
+
+def _find_failure(session: StoppableSession | None) -> str:
+    """Return why the last request failed; empty if it is not known."""
+    return "" if session is None else session.failure
 
 
 def _make_session() -> StoppableSession | None:

@@ -86,7 +86,7 @@ def make_record(
         if attempt.error and attempt.end is not None:
             failed: Attributes = {
                 names.ERROR_TYPE: attempt.error,
-                names.REQUEST_MODEL: attempt.model,
+                names.REQUEST_MODEL: names.split_model(attempt.model)[1],
                 "hilum.action": attempt.action,
                 "hilum.wait": attempt.wait,
             }

@@ -7,6 +7,7 @@ the session that they belong to was closed.
 from __future__ import annotations
 
 import socket
+import ssl
 import sys
 import threading
 import weakref
@@ -25,18 +26,59 @@ class StoppableSession(requests.Session):
     """A session of requests; ``close`` also ends the requests of other threads.
 
     Only a name that is being resolved cannot be interrupted.
+
+    Attributes:
+        failure: Why the last request failed, as a sentence; empty if it succeeded.
     """
 
     def __init__(self) -> None:
         super().__init__()
+        self.failure = ""
         self._sockets = _Sockets()
         for prefix in ("http://", "https://"):
             self.mount(prefix, _Adapter(self._sockets))
+
+    def request(self, *arguments: Any, **options: Any) -> requests.Response:
+        """Send a request, and keep why it failed."""
+        # Otherwise REQUESTS_CA_BUNDLE would override the certificate that the exporter has set.
+        options.setdefault("verify", self.verify)
+        try:
+            response = super().request(*arguments, **options)
+        except requests.RequestException as error:
+            self.failure = _explain(error)
+            raise
+        self.failure = ""
+        if not response.ok:
+            self.failure = f"The endpoint answered {response.status_code} {response.reason}."
+        return response
 
     def close(self) -> None:
         """End all requests and connections. Further requests fail immediately."""
         self._sockets.shut_down()
         super().close()
+
+
+def _explain(error: requests.RequestException) -> str:
+    """Return why a request failed, as a sentence for the user."""
+    if isinstance(error, requests.Timeout):
+        return "The endpoint does not answer."
+    cause = _find_cause(error)
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return f"The endpoint's certificate is not trusted: {cause.verify_message}."
+    if isinstance(cause, ssl.SSLError):
+        return f"The endpoint does not speak TLS: {cause.reason}."
+    if isinstance(cause, OSError) and cause.strerror:
+        return f"The endpoint cannot be reached: {cause.strerror}."
+    return f"The endpoint cannot be reached: {cause}."
+
+
+def _find_cause(error: BaseException) -> BaseException:
+    """Return the innermost exception; requests and urllib3 wrap them in several ways."""
+    candidates = (getattr(error, "reason", None), error.__cause__, *error.args)
+    for inner in candidates:
+        if isinstance(inner, BaseException):
+            return _find_cause(inner)
+    return error
 
 
 class _Sockets:
@@ -48,11 +90,15 @@ class _Sockets:
     def __init__(self) -> None:
         # The garbage collector may remove a handle while the same thread adds another.
         self._lock = threading.RLock()
-        self._handles: set[socket.socket] = set()
+        # Each with the directions that are shut down at the end.
+        self._handles: dict[socket.socket, int] = {}
         self._is_shut_down = False
 
-    def add(self, sock: socket.socket) -> socket.socket:
+    def add(self, sock: socket.socket, directions: int) -> socket.socket:
         """Return a handle of a socket, which will end with the session.
+
+        Args:
+            directions: Which directions will be shut down, such as ``socket.SHUT_RDWR``.
 
         Raises:
             OSError: The session is closed.
@@ -61,27 +107,40 @@ class _Sockets:
             if self._is_shut_down:
                 raise ConnectionAbortedError("The exporter was shut down.")
             handle = sock.dup()
-            self._handles.add(handle)
+            self._handles[handle] = directions
         return handle
+
+    def set_directions(self, handle: socket.socket, directions: int) -> None:
+        """Change which directions will be shut down."""
+        with self._lock:
+            self._handles[handle] = directions
+            if self._is_shut_down:
+                _shut_down(handle, directions)
 
     def remove(self, handle: socket.socket) -> None:
         """Close a handle."""
         with self._lock:
-            self._handles.discard(handle)
+            self._handles.pop(handle, None)
             handle.close()
 
     def shut_down(self) -> None:
         """End what other threads do with the sockets, and refuse new ones."""
         with self._lock:
             self._is_shut_down = True
-            for handle in list(self._handles):
-                # A connection that the peer has ended needs nothing.
-                with suppress(OSError):
-                    handle.shutdown(socket.SHUT_RDWR)
+            for handle, directions in list(self._handles.items()):
+                _shut_down(handle, directions)
+
+
+def _shut_down(handle: socket.socket, directions: int) -> None:
+    # A connection that the peer has ended needs nothing.
+    with suppress(OSError):
+        handle.shutdown(directions)
 
 
 class _Connection(HTTPConnection):
     """A connection whose socket is known to the session even while it connects."""
+
+    _first_directions = socket.SHUT_RDWR
 
     def __init__(self, *args: Any, sockets: _Sockets, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -116,8 +175,9 @@ class _Connection(HTTPConnection):
         if self._release is not None:
             self._release()
         try:
-            handle = self._sockets.add(sock)
+            handle = self._sockets.add(sock, self._first_directions)
             self._release = weakref.finalize(self, self._sockets.remove, handle)
+            self._handle = handle
             for option in self.socket_options or ():
                 sock.setsockopt(*option)
             sock.settimeout(self.timeout)
@@ -130,6 +190,15 @@ class _Connection(HTTPConnection):
 
 class _SecureConnection(_Connection, HTTPSConnection):
     """A connection with TLS."""
+
+    # Before the handshake, the end of what is read ends it. A server could answer the end of what is
+    # written with a reset, after which Python's ``wrap_socket`` leaves a socket open.
+    _first_directions = socket.SHUT_RD
+
+    def connect(self) -> None:
+        """Connect, with the handshake."""
+        super().connect()
+        self._sockets.set_directions(self._handle, socket.SHUT_RDWR)
 
 
 class _Adapter(HTTPAdapter):
