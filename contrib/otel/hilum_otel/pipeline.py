@@ -59,8 +59,10 @@ _SEVERITIES = {
 }
 _MAX_FAILURE = 300  # characters
 _QUEUE_SIZE = 2048  # the default of the SDK
-# A span with content can have 100,000 characters. The SDK exports up to 512 spans at once.
+# A span with content can have 100,000 characters, and an export makes several copies of a batch.
+# Collectors refuse requests of more than 20 MB.
 _QUEUE_SIZE_WITH_CONTENT = 512
+_BATCH_SIZE_WITH_CONTENT = 64
 # Traces whose sampling is remembered. A trace is a prompt, so the others have ended long ago.
 _MAX_SAMPLED = 1000
 
@@ -239,7 +241,13 @@ class Pipeline:
             self._span_queue = queue
             spans = _SpanExporter(self._report, queue, traces_url, headers)
             self._exporters.append(spans)
-            span_processor = BatchSpanProcessor(spans, max_queue_size=queue.size)
+            # Without a size, the SDK reads the variable.
+            batch_size = None
+            if settings.content and not environ.get("OTEL_BSP_MAX_EXPORT_BATCH_SIZE"):
+                batch_size = min(_BATCH_SIZE_WITH_CONTENT, queue.size)
+            span_processor = BatchSpanProcessor(
+                spans, max_queue_size=queue.size, max_export_batch_size=batch_size
+            )
             self.closers.append(span_processor.shutdown)
             self._tracers.add_span_processor(span_processor)
         readers: list[MetricReader] = []

@@ -98,6 +98,7 @@ class SessionExport:
             content = self._content.take(span) if self._content is not None else None
             if is_live:
                 self._export(span, content)
+            _forget_details(span)
         if is_live:
             self._export_log(event, owner)
             if isinstance(event, ev.RunEnded):
@@ -186,3 +187,12 @@ class SessionExport:
                 hint="Check the settings of [otel]; nothing else is affected.",
             )
             self._session.emit(error)
+
+
+def _forget_details(span: Span) -> None:
+    """Remove what only the export of the span itself needs, because a session can last for weeks."""
+    span.attempts = []
+    span.breaks = []
+    span.facts = {}
+    span.message = ""
+    span.waits = {}

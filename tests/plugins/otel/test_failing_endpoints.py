@@ -17,6 +17,8 @@ import trio
 from hilum import tool
 from hilum.events import ErrorRaised
 from hilum.testing import open_bench, plugin, use
+from hilum_otel.pipeline import Pipeline
+from hilum_otel.records import SpanKey, SpanRecord
 from otlp_receiver import receive
 from sdk_threads import join_sdk_threads
 
@@ -210,6 +212,23 @@ async def test_dropped_spans_are_reported_once_and_nothing_is_printed(capfd):
             (error,) = kit.of(ErrorRaised)
     assert "dropped" in error.message
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(("content", "kept"), [(False, 2048 + 512), (True, 512 + 64)])
+def test_a_pipeline_keeps_a_limited_number_of_spans(content, kept):
+    """An hour without an endpoint needs no more memory than a minute."""
+    count = 5000
+    with silent_server() as url:
+        settings = hilum_otel.OtelSettings(endpoint=url, content=content)
+        made = Pipeline(settings, {})
+        for number in range(1, count + 1):
+            key = SpanKey(number, number)
+            made.export_span(SpanRecord(key, "chat model", number, number + 1, {}))
+        assert count - kept <= made.dropped < count
+        made.stop()
+        for close in made.closers:
+            close()
+        assert join_sdk_threads() == []
 
 
 async def test_signals_that_are_not_exported_are_not_dropped():
