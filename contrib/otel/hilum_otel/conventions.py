@@ -69,6 +69,9 @@ OPERATION_FIRST_CHUNK = "gen_ai.client.operation.time_to_first_chunk"
 SECONDS_BUCKETS = [
     0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92,
 ]  # fmt: skip
+AGENT_SECONDS_BUCKETS = [
+    0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 51.2, 102.4, 204.8, 409.6,
+]  # fmt: skip
 TOKENS_BUCKETS = [
     1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864,
 ]  # fmt: skip

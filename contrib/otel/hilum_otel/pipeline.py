@@ -289,16 +289,22 @@ class Pipeline:
         meter = self._meters.get_meter(_SCOPE, __version__)
         self._histograms: dict[str, Histogram] = {}
 
-        def seconds(name: str, description: str) -> None:
+        def seconds(
+            name: str, description: str, buckets: Sequence[float] = names.SECONDS_BUCKETS
+        ) -> None:
             self._histograms[name] = meter.create_histogram(
-                name, "s", description, explicit_bucket_boundaries_advisory=names.SECONDS_BUCKETS
+                name, "s", description, explicit_bucket_boundaries_advisory=buckets
             )
 
         seconds(names.INFERENCE_DURATION, "Duration of a model call, with its retries.")
         seconds(names.INFERENCE_FIRST_CHUNK, "Time to the first chunk of a response.")
         seconds(names.OPERATION_DURATION, "Duration of an operation.")
         seconds(names.OPERATION_FIRST_CHUNK, "Time to the first chunk of a response.")
-        seconds(names.INVOKE_AGENT_DURATION, "Duration of a run of an agent.")
+        seconds(
+            names.INVOKE_AGENT_DURATION,
+            "Duration of a run of an agent.",
+            names.AGENT_SECONDS_BUCKETS,
+        )
         seconds(names.EXECUTE_TOOL_DURATION, "Duration of a tool call.")
         self._histograms[names.TOKEN_USAGE] = meter.create_histogram(
             names.TOKEN_USAGE,

@@ -158,10 +158,9 @@ class SessionExport:
 
     def _record_operation(self, metric: str, span: Span, attributes: Attributes) -> None:
         assert self._pipeline is not None
+        # An agent's model can change, so the conventions do not want it here.
         kept = [names.OPERATION, names.AGENT_NAME, names.TOOL_NAME, names.TOOL_TYPE]
         kept.append(names.ERROR_TYPE)
-        if span.kind == "run":
-            kept += [names.PROVIDER, names.REQUEST_MODEL]
         shared = {name: attributes[name] for name in kept if name in attributes}
         self._pipeline.record(metric, span.seconds, shared)
 
