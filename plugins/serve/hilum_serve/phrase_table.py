@@ -511,6 +511,18 @@ PHRASES: tuple[tuple[str, str], ...] = (
     ),
     ("ran_on_the_page_was_stopped", "{user} ran `{command}` on the page; it was stopped."),
     (
+        "ran_in_the_terminal_did_not_start",
+        "{user} ran `{command}` in the terminal; it did not start.",
+    ),
+    (
+        "ran_in_the_terminal_ended_with_status",
+        "{user} ran `{command}` in the terminal; it ended with status {status}.",
+    ),
+    (
+        "ran_in_the_terminal_was_stopped",
+        "{user} ran `{command}` in the terminal; it was stopped.",
+    ),
+    (
         "read_the_newer_events_look_at_it",
         "Read the newer events, look at it again, and then decide.",
     ),

@@ -15,6 +15,8 @@ from hilum_trace.bill.requests import MAYBE_CHARGED, SUB_AGENT
 CHANGED = "budgets.changed"
 """Name of the event with which the user changes a budget of a session."""
 PriceFinder = Callable[[str], Price | None]
+GUEST = "guest"
+"""The purpose of the requests of another program that works as an agent."""
 
 
 class SpendingFold(msgspec.Struct, eq=False):
@@ -74,6 +76,9 @@ class SpendingFold(msgspec.Struct, eq=False):
                 self._change(event)
 
     def _add(self, event: ev.Event, amount: Amount, plugin: str = "") -> None:
+        if isinstance(event, ev.ModelUsed) and event.purpose == GUEST:
+            # The time of another program's requests is part of its agent's answers and calls.
+            amount = amount._replace(minutes=0.0)
         if event.at >= self.after:
             self.charge(amount, event.agent, plugin)
 
