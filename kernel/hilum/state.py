@@ -131,6 +131,13 @@ def join_answer(first: str, second: str) -> str:
     return first + second
 
 
+def ended_early(ended: ev.RunEnded) -> bool:
+    """Return whether a run ended before it was complete, for a reason that may be temporary."""
+    if ended.state in ("stopped", "timed_out"):
+        return True
+    return ended.state == "failed" and ended.code in RETRYABLE
+
+
 def last_request(messages: Sequence[Message]) -> int | None:
     """Return the index of the user's last request; ``None`` if there is no request."""
     for index in reversed(range(len(messages))):
@@ -283,11 +290,7 @@ class Conversation(msgspec.Struct, eq=False):
 
     @property
     def _ended_early(self) -> bool:
-        if self.ended is None:
-            return False
-        if self.ended.state in ("stopped", "timed_out"):
-            return True
-        return self.ended.state == "failed" and self.ended.code in RETRYABLE
+        return self.ended is not None and ended_early(self.ended)
 
     def _prompt_frozen(self, event: ev.PromptFrozen, run: RunState) -> None:
         self.frozen = event
