@@ -23,6 +23,22 @@ PHRASES: tuple[tuple[str, str], ...] = (
     ),
     ("a_terminal_has_the_session_open_and", "A terminal has the session open and shares it."),
     ("a_terminal_shares_this_conversation_alone", "A terminal shares this conversation alone."),
+    (
+        "budget_nearly_used_up_agent",
+        "The budget for the agent {name} is nearly used up: {spent} of {limit} spent.",
+    ),
+    (
+        "budget_nearly_used_up_day",
+        "The budget for today is nearly used up: {spent} of {limit} spent.",
+    ),
+    (
+        "budget_nearly_used_up_plugin",
+        "The budget for the plugin {name} is nearly used up: {spent} of {limit} spent.",
+    ),
+    (
+        "budget_nearly_used_up_session",
+        "The budget for this session is nearly used up: {spent} of {limit} spent.",
+    ),
     ("copy_it_there", "Copy it there."),
     ("go_back_there_or_restore_only_the", "Go back there, or restore only the files here."),
     ("a_user_rule_denies_it", "A user rule denies it: {rule} ({source})."),
