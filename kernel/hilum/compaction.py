@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from hilum.errors import UsageError
+from hilum.errors import RETRYABLE, UsageError
 from hilum.messages import (
     AssistantMessage,
     Compaction,
@@ -305,6 +305,18 @@ def apply_compaction(
     if place is not None and quoted is not None:
         whole[place] = quoted
     return whole, place
+
+
+def ended_early(state: str, code: str) -> bool:
+    """Return whether a run ended early and may be retried, so that compactions keep its request.
+
+    Args:
+        state: The state in which the run ended.
+        code: The code of its error.
+    """
+    if state in ("stopped", "timed_out"):
+        return True
+    return state == "failed" and code in RETRYABLE
 
 
 def kept_indices(count: int, upto: int, request: int | None) -> list[int]:

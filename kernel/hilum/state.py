@@ -12,8 +12,7 @@ from typing import Literal
 import msgspec
 
 from hilum import events as ev
-from hilum.compaction import apply_compaction, replace_texts
-from hilum.errors import RETRYABLE
+from hilum.compaction import apply_compaction, ended_early, replace_texts
 from hilum.messages import (
     AssistantMessage,
     Compaction,
@@ -129,13 +128,6 @@ def join_answer(first: str, second: str) -> str:
         if first.endswith(second[:count]):
             return first + second[count:]
     return first + second
-
-
-def ended_early(ended: ev.RunEnded) -> bool:
-    """Return whether a run ended before it was complete, for a reason that may be temporary."""
-    if ended.state in ("stopped", "timed_out"):
-        return True
-    return ended.state == "failed" and ended.code in RETRYABLE
 
 
 def last_request(messages: Sequence[Message]) -> int | None:
@@ -290,7 +282,7 @@ class Conversation(msgspec.Struct, eq=False):
 
     @property
     def _ended_early(self) -> bool:
-        return self.ended is not None and ended_early(self.ended)
+        return self.ended is not None and ended_early(self.ended.state, self.ended.code)
 
     def _prompt_frozen(self, event: ev.PromptFrozen, run: RunState) -> None:
         self.frozen = event

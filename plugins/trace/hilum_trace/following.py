@@ -58,7 +58,8 @@ class Follower:
 
     def _add_problem(self, entry: UnreadableEvent) -> None:
         if not entry.type:
-            self._problems.append(f"E_STORE: The log is damaged: {entry.problem}.")
+            problem = entry.problem.rstrip(".")
+            self._problems.append(f"E_STORE: The log is damaged: {problem}.")
         elif self.fold.trace.unknown[entry.type] == 1:
             # One line for each type, because a newer version may write thousands of them.
             self._problems.append(

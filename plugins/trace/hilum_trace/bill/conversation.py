@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 from hilum import Message, ToolResult, estimate
 from hilum import events as ev
-from hilum.compaction import kept_indices
-from hilum.state import ended_early
+from hilum.compaction import ended_early, kept_indices
 
 from hilum_trace.bill.parts import (
     Origin,
@@ -85,7 +84,7 @@ class Conversation(msgspec.Struct, eq=False):
     def end_run(self, event: ev.RunEnded) -> None:
         """End the run."""
         self._in_run = False
-        self._ended_early = ended_early(event)
+        self._ended_early = ended_early(event.state, event.code)
         self._steering = {}
 
     def answer(self, parts: Parts) -> None:
