@@ -433,6 +433,27 @@ async def test_the_budget_of_the_day_is_shown_with_what_other_sessions_spent(ben
     assert view.budgets.all["day", "tokens"].spent >= 51_100
 
 
+async def test_a_resumed_session_shows_the_limits_of_today_and_not_those_of_before(bench, tmp_path):
+    """Also if its first request is refused, and if a limit was removed."""
+    store = MemoryStore()
+    options = {"store": store, "folder": tmp_path}
+    settings = {"budgets.session.tokens": 90_000, "budgets.session.dollars": 9.0}
+    answer = say("Hi.", usage=TURN)
+    kit = await bench("budgets", model=scripted(answer), settings=settings, **options)
+    await kit.run("x")
+    session = kit.session.id
+    store._logs[session].leased = False
+    settings = {"budgets.session.tokens": 1_000}
+    kit = await bench(
+        "budgets", model=scripted(answer), settings=settings, resume=session, **options
+    )
+    assert (await kit.run("y")).code == "E_BUDGET"
+    view = SessionView().apply_all(await store.read(session))
+    assert {key: each.limit for key, each in view.budgets.all.items()} == {
+        ("session", "tokens"): 1_000
+    }
+
+
 async def test_without_budgets_nothing_is_shown(bench):
     kit = await bench("budgets", model=scripted("Hi."))
     await kit.run("x")

@@ -35,6 +35,7 @@ from hilum_trace.bill.budgets.amounts import (
     Decision,
     Estimate,
     Limits,
+    Unit,
     decide,
 )
 from hilum_trace.bill.budgets.settings import BudgetSettings, LimitSettings
@@ -96,7 +97,9 @@ class SessionBudgets:
         """Reserve an amount for a request in all budgets that apply, or refuse it."""
         call.on_end(self._release)
         while True:
-            self._catch_up()
+            # The limits may have changed since the session was last open, also for a request that
+            # is refused.
+            self._show()
             budgets = self._find_budgets(agent.name, call.plugin)
             if not any(any(limits.set_units()) for limits in budgets.values()):
                 return None
@@ -116,7 +119,6 @@ class SessionBudgets:
             sent = _InFlight(agent.name, call.plugin, request, trio.current_time())
             self._in_flight[id(call)] = sent
             if not any(day_limits.set_units()):
-                self._show()
                 return None
             try:
                 decision, number = await self._day.reserve(day_limits, request)
@@ -126,7 +128,6 @@ class SessionBudgets:
                 return lazy.budget_texts.refusal(DAY, decision.exceeded)
             if not decision.must_wait:
                 call.on_end(partial(self._release_day, number))
-                self._show()
                 return None
             # Requests of other processes decide whether there is room.
             self._release(call)
@@ -197,10 +198,10 @@ class SessionBudgets:
         current: dict[tuple[str, str], BudgetView] = {}
         for name in self._list_names():
             for unit, limit in self._limits(name).set_units():
-                if name == DAY and self._day_budget is None:
-                    continue
-                spent = self._day.known if name == DAY else self._spent(name)
-                current[name, unit] = BudgetView(name, unit, spent.of(unit), limit)
+                spent = self._spent(name).of(unit)
+                if name == DAY:
+                    spent = self._find_spent_today(unit)
+                current[name, unit] = BudgetView(name, unit, spent, limit)
         try:
             for known in list(self._fold.shown.all.values()):
                 if (known.budget, known.unit) not in current:
@@ -211,6 +212,14 @@ class SessionBudgets:
             # The log cannot be written. The request that comes next reports it.
             return
         self._catch_up()
+
+    def _find_spent_today(self, unit: Unit) -> float:
+        """Return what was spent today, as far as that is known without reading the logs."""
+        if self._day_budget is not None:
+            return self._day_budget.known.of(unit)
+        # The session has just opened. The first request finds out the amount.
+        shown = self._fold.shown.all.get((DAY, unit))
+        return shown.spent if shown is not None else 0.0
 
     def _show_budget(self, key: tuple[str, str], budget: BudgetView) -> None:
         known = self._fold.shown.all.get(key)
