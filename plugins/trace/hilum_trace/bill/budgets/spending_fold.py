@@ -21,6 +21,8 @@ MAX_NUMBER = 1e12
 WARNED = "budgets.warned"
 """Name of the event that warns the user of a budget that is nearly used up."""
 PriceFinder = Callable[[str], Price | None]
+GUEST = "guest"
+"""The purpose of the requests of another program that works as an agent."""
 
 
 class SpendingFold(msgspec.Struct, eq=False):
@@ -90,6 +92,9 @@ class SpendingFold(msgspec.Struct, eq=False):
                     self.warned[str(data.get("budget")), str(data.get("unit"))] = limit
 
     def _add(self, event: ev.Event, amount: Amount, plugin: str = "") -> None:
+        if isinstance(event, ev.ModelUsed) and event.purpose == GUEST:
+            # The time of another program's requests is part of its agent's answers and calls.
+            amount = amount._replace(minutes=0.0)
         if event.at >= self.after:
             self.charge(amount, event.agent, plugin)
 
