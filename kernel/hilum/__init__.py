@@ -77,7 +77,7 @@ _HOMES = {
         "UserMessage",
     ),
     "model_access": ("ModelAccess", "ModelTest", "ProviderStatus"),
-    "model_calls": ("ModelCall", "ModelCallDenied"),
+    "model_calls": ("ModelCall", "ModelCallDenied", "admit_model_call"),
     "network": ("find_proxy", "is_loopback"),
     "repeated_calls": ("make_repeat_report",),
     "rewinding": (
@@ -105,6 +105,7 @@ _HOMES = {
         "Confinement",
         "FileChanges",
         "FileHistory",
+        "AnnouncedCalls",
         "OfferedServers",
         "Plans",
         "UserQuestions",

@@ -72,6 +72,7 @@ from hilum.model_access import ModelTest as ModelTest
 from hilum.model_access import ProviderStatus as ProviderStatus
 from hilum.model_calls import ModelCall as ModelCall
 from hilum.model_calls import ModelCallDenied as ModelCallDenied
+from hilum.model_calls import admit_model_call as admit_model_call
 from hilum.network import find_proxy as find_proxy
 from hilum.network import is_loopback as is_loopback
 from hilum.processes import Command as Command
@@ -86,6 +87,7 @@ from hilum.rewinding import preview_since as preview_since
 from hilum.rewinding import rewind as rewind
 from hilum.runs import Run as Run
 from hilum.services import AddressPolicy as AddressPolicy
+from hilum.services import AnnouncedCalls as AnnouncedCalls
 from hilum.services import ApprovalTexts as ApprovalTexts
 from hilum.services import BackgroundCommands as BackgroundCommands
 from hilum.services import Confinement as Confinement

@@ -117,6 +117,7 @@ class PromptQueued(Event, frozen=True):
     ``images`` came with the text. ``redacted``
     lists the names of the secrets that were replaced in either text. If ``repeats`` is set, the
     user did not write a prompt, but had a failed call repeated, which ``text`` describes.
+    ``outputs`` are the ids of the outputs of the user's commands that ``attached`` contains.
     """
 
     text: str
@@ -126,6 +127,7 @@ class PromptQueued(Event, frozen=True):
     typed: str = ""
     images: tuple[Image, ...] = ()
     repeats: RepeatedCall | None = None
+    outputs: tuple[str, ...] = ()
 
 
 class SteeringQueued(Event, frozen=True):

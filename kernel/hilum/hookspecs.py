@@ -322,7 +322,8 @@ async def on_model_call(agent: Agent, call: ModelCall) -> ModelCallDenied | None
     """Refuse a request to a model before it is sent; ``None`` admits it.
 
     The hook is called for each request of an agent, retries included, and for each request that a
-    plugin makes with ``ask_model``. A refused request of an agent ends its run as
+    plugin makes with ``ask_model``. If another program does an agent's work, the hook is called for
+    each request that the program makes. A refused request of an agent ends its run as
     ``partial_success`` with the code, message and hint of the returned error; for a plugin, the
     error is raised by ``ask_model``.
 

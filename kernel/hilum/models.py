@@ -48,6 +48,8 @@ class ModelInfo(msgspec.Struct, frozen=True):
         price: Price; ``None`` if it is not known.
         images: Whether the model accepts images.
         window_assumed: Whether the window is a cautious assumption, because nothing states it.
+        delegates: Whether the model is another program, whose own requests to models are admitted
+            and counted instead of the requests that hilum sends to it.
     """
 
     name: str
@@ -56,6 +58,7 @@ class ModelInfo(msgspec.Struct, frozen=True):
     price: Price | None = None
     images: bool = False
     window_assumed: bool = False
+    delegates: bool = False
 
 
 class TextChunk(msgspec.Struct, frozen=True):

@@ -22,7 +22,7 @@ from hilum.errors import HilumError, ModelError, UsageError, unknown_name_error
 from hilum.events import ModelAnswered, ModelFailed, ModelStarted
 from hilum.hooks import is_failure
 from hilum.messages import AssistantMessage, ToolCall
-from hilum.model_calls import ModelCall, admit_model_call
+from hilum.model_calls import ModelCall, ModelCallDenied, admit_model_call
 from hilum.models import (
     CallChunk,
     Chunk,
@@ -217,7 +217,9 @@ async def attempt(agent: Agent) -> ModelFailed | None:
         model = router.model(name)
         sent = request(agent, model, number)
         size = encode_conversation(agent, model).total
-        expected = agent.conversation.calibrator(name).total(size)
+        expected = 0
+        if not model.info.delegates:
+            expected = agent.conversation.calibrator(name).total(size)
     except BaseException as error:
         if not is_failure(error):
             raise
@@ -231,6 +233,10 @@ async def attempt(agent: Agent) -> ModelFailed | None:
         window=model.info.window,
         max_output=model.info.max_output,
     )
+    if model.info.delegates:
+        # An amount that is reserved here would be reserved twice, and the program's own requests
+        # would wait until this one has ended.
+        return await _send(agent, model, sent, started)
     call = ModelCall(
         model=name,
         input=expected,
@@ -244,23 +250,42 @@ async def attempt(agent: Agent) -> ModelFailed | None:
 
 
 async def _send(
-    agent: Agent, model: Model, sent: Request, started: ModelStarted, call: ModelCall
+    agent: Agent,
+    model: Model,
+    sent: Request,
+    started: ModelStarted,
+    call: ModelCall | None = None,
 ) -> ModelFailed | None:
-    """Send a request that was admitted, and log the response or the failure."""
+    """Send a request, and log the response or the failure.
+
+    Args:
+        agent: The agent.
+        model: Its model.
+        sent: The request.
+        started: The event that reports the request.
+        call: The request as it was admitted; ``None`` for a model that delegates.
+
+    Raises:
+        ModelCallDenied: A plugin refused a request of the program to which the model delegates.
+    """
     session = agent.session
     name = started.model
     began = trio.current_time()
     try:
         seq = agent.emit(started)
         done, first = await _listen(agent, model, sent, seq)
+    except ModelCallDenied:
+        raise
     except BaseException as error:
         if not is_failure(error):
             raise
         failed = _failed(agent, error, name, started.attempt)
-        call.failed = failed.kind
+        if call is not None:
+            call.failed = failed.kind
         return failed
     usage = add_cost(done.usage, model.info)
-    call.usage = usage
+    if call is not None:
+        call.usage = usage
     seconds = trio.current_time() - began
     tools = {*session.tools, *ACCESS_TOOLS}
     message = _tidy(await session.redaction.call_names(done.message, tools), name)

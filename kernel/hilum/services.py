@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from hilum.agents import Agent
     from hilum.events import ApprovalAsked
+    from hilum.messages import ToolCall
     from hilum.runs import Run
     from hilum.session import Session
     from hilum.tools import Call
@@ -763,6 +764,20 @@ class EditorFiles(Protocol):
         Raises:
             ToolError: The editor does not respond.
         """
+        ...
+
+
+@runtime_checkable
+class AnnouncedCalls(Protocol):
+    """The calls that the user approved when they were announced.
+
+    Another program that works as an agent announces a change, and then makes it with a second
+    call. The guard does not let the approval policy ask about the second call. All other reasons to
+    ask or to deny remain.
+    """
+
+    def was_announced(self, call: ToolCall) -> bool:
+        """Return whether the user has approved exactly this call when it was announced."""
         ...
 
 

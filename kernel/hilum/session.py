@@ -49,7 +49,7 @@ from hilum.runs import Run
 from hilum.settings import KINDS, KernelSettings, Settings, use_environment
 from hilum.store import Log, SessionInfo, spell_folder
 from hilum.tools import Tool, injected
-from hilum.unread_outputs import UnreadOutputs
+from hilum.unread_outputs import ATTACHED, UnreadOutputs
 from hilum.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -250,7 +250,8 @@ class Session:
             self._check_log()
             self._give_up_interrupted(actor)
             run = self._new_run(agent, state)
-            self.emit(replace(queued, piped=given.piped, images=given.images), actor, run.id)
+            queued = replace(queued, piped=given.piped, images=given.images, outputs=tuple(taken))
+            self.emit(queued, actor, run.id)
         except BaseException:
             # The prompt was refused or cancelled, so the agent does not read them with it.
             self.unread_outputs.put_back(taken)
@@ -790,6 +791,10 @@ class Session:
         if isinstance(event, ev.AgentStarted):
             profile = msgspec.convert(event.profile, Profile)
             self.agents[event.agent] = Agent(event.agent, self, profile, event.parent)
+        if isinstance(event, ev.PluginEvent) and event.name == ATTACHED:
+            self.unread_outputs.restore(event.data)
+        if isinstance(event, ev.PromptQueued):
+            self.unread_outputs.remove(event.outputs)
         if isinstance(event, ev.PromptQueued | ev.ModelAnswered):
             self.redaction.names.update(event.redacted)
         if isinstance(event, ev.SessionChanged):

@@ -8,22 +8,28 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Callable
+from contextlib import suppress
 
 import attrs
 import msgspec
 import trio
 
-from hilum.errors import E_BLOCKED, UNAPPROVABLE, HilumError, ToolDenied
+from hilum.errors import E_BLOCKED, UNAPPROVABLE, HilumError, StoreError, ToolDenied
+from hilum.events import PluginEvent
 from hilum.hooks import PLUGIN_EXCEPTIONS
 from hilum.services import BackgroundCommand, Confinement
 from hilum.session import Session
-from hilum.unread_outputs import MAX_UNREAD
+from hilum.unread_outputs import ATTACHED, MAX_UNREAD
 from hilum.verdicts import judge_call
 
 TOOL = "run_terminal_cmd"
 ATTACHED_MARK = "The user ran: "
 MAX_OUTPUT = 200_000  # characters
 MAX_KEPT = 30_000  # in characters; the agent reads at most this much of the output
+MAX_NOTED = 200
+"""Number of characters of a command that the note about its end has."""
+ENDED = "shell_line.ended"
+"""Name of the event that says who ran what, and how it ended."""
 STOP_GRACE = 2.0
 """Seconds between SIGTERM and SIGKILL when the user stops a background command."""
 
@@ -79,6 +85,9 @@ def attach_output(session: Session, identity: str, text: str) -> str:
         What the user must know about older outputs that the agent will not read; usually empty.
     """
     forgotten = session.unread_outputs.add(identity, text)
+    # If the log cannot be written, the output is lost only if the session is not repaired.
+    with suppress(StoreError):
+        session.note(ATTACHED, identity=identity, text=text)
     if not forgotten:
         return ""
     outputs = "output" if forgotten == 1 else f"{forgotten} outputs"
@@ -86,6 +95,35 @@ def attach_output(session: Session, identity: str, text: str) -> str:
         f"The agent will not read the oldest {outputs}: together, the commands since your"
         f" last prompt wrote more than {MAX_UNREAD:,} characters."
     )
+
+
+def note_end(session: Session, line: ShellLine, user: str, place: str) -> int:
+    """Write in the log who ran what, so that every face shows it.
+
+    Args:
+        session: The session.
+        line: The command, which has ended.
+        user: Name of the user who ran it, as the subject of a sentence.
+        place: Where the user typed it, for example "on the page".
+
+    Returns:
+        The sequence number of the event; 0 if the log cannot be written, and the session thus ends.
+    """
+    if line.error:
+        outcome = "did not start."
+    elif line.stopped:
+        outcome = "was stopped."
+    else:
+        outcome = f"ended with status {line.status}."
+    command = line.command.strip()
+    if len(command) > MAX_NOTED or "\n" in command:
+        command = command.split("\n")[0][:MAX_NOTED] + " …"
+    say = f"{user} ran `{command}` {place}; it {outcome}"
+    data = {"say": say, "user": user, "status": line.status}
+    try:
+        return session.emit(PluginEvent(name=ENDED, data=data))
+    except StoreError:
+        return 0
 
 
 async def run_shell_line(session: Session, line: ShellLine, changed: Callable[[], None]) -> None:

@@ -1,12 +1,17 @@
 """Outputs of the user's commands that the main agent has not read.
 
 They belong to the session, so that the main agent reads each of them once, with the next prompt,
-whichever face the command and the prompt come from.
+whichever face the command and the prompt come from. The log has them, too, so that a session that is
+closed before the next prompt still has them when it is opened again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+ATTACHED = "shell_line.attached"
+"""Name of the event that stores an output; its data are the arguments of ``UnreadOutputs.add``."""
 
 MAX_UNREAD = 120_000
 """Number of characters of all outputs that the agent reads with one prompt."""
@@ -47,6 +52,18 @@ class UnreadOutputs:
         """Add outputs again before all others, because no agent has read them."""
         self._texts = {**taken, **self._texts}
         self._forget_oldest()
+
+    def restore(self, data: Mapping[str, Any]) -> None:
+        """Add an output that an event ``ATTACHED`` has; other data, which any plugin may write, are ignored."""
+        identity = data.get("identity")
+        text = data.get("text")
+        if isinstance(identity, str) and isinstance(text, str):
+            self.add(identity, text)
+
+    def remove(self, identities: Iterable[str]) -> None:
+        """Remove outputs that a prompt in the log contains."""
+        for identity in identities:
+            self._texts.pop(identity, None)
 
     def _forget_oldest(self) -> int:
         forgotten = 0

@@ -2,9 +2,11 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,14 @@ import trio
 SUPPORT = Path(__file__).parents[1] / "support"
 NPM = Path(os.environ.get("NPM_SERVERS", "/nonexistent")) / "node_modules"
 ACPX = NPM / "acpx" / "dist" / "cli.js"
+# The package `node` from npm, or the machine's own.
 NODE = NPM / "node" / "bin" / "node"
+if not NODE.exists():
+    NODE = Path(shutil.which("node") or "/nonexistent")
+
+
+# A command that ends once a client has seen its output.
+WAITING = "cat a.txt; echo waits; while [ ! -e seen ]; do sleep 0.02; done; echo ended"
 
 
 async def run(argv, **options):
@@ -29,7 +38,7 @@ async def test_the_python_sdk_drives_a_whole_session(cli, asks):
     answers = [
         asks("read_file", path="a.txt"),
         asks("edit_file", path="a.txt", old_string="typed", new_string="edited", id="c2"),
-        asks("run_terminal_cmd", command="cat a.txt", id="c3"),
+        asks("run_terminal_cmd", command=WAITING, id="c3"),
         "Edited.",
         asks("write_file", path="b.txt", content="never", id="c4"),
         "Once more.",
@@ -47,6 +56,9 @@ async def test_the_python_sdk_drives_a_whole_session(cli, asks):
     assert not (cli.workspace / "b.txt").exists()
     kinds = [(call["kind"], call["status"]) for call in seen["calls"]]
     assert kinds[:3] == [("read", "completed"), ("edit", "completed"), ("execute", "completed")]
+    # The client saw the output while the command ran; otherwise, the command would not have ended.
+    assert "saved\nedited\nwaits" in seen["running"][-1]
+    assert "ended" not in seen["running"][-1]
     assert seen["texts"] == "Edited."
     assert seen["asked"][0][0] == "Allow once"
     assert seen["listed"]
@@ -54,31 +66,58 @@ async def test_the_python_sdk_drives_a_whole_session(cli, asks):
     assert seen["reloaded"] == seen["calls"]
 
 
+class Acpx:
+    """Runs acpx with ``hilum acp``."""
+
+    def __init__(self, cli):
+        self.cli = cli
+
+    async def __call__(self, *arguments):
+        """Run acpx, and return the completed process."""
+        return await run(self._make_argv(arguments), **self._options)
+
+    @asynccontextmanager
+    async def prompt(self, text):
+        """Start a prompt, and yield a function that waits until acpx has printed a text."""
+        argv = self._make_argv(["--approve-all", "--format", "json", "prompt", text])
+        printed = b""
+
+        async def wait_for(expected):
+            nonlocal printed
+            with trio.fail_after(60):
+                while expected.encode() not in printed:
+                    chunk = await process.stdout.receive_some()
+                    assert chunk, printed
+                    printed += chunk
+
+        process = await trio.lowlevel.open_process(argv, stdout=subprocess.PIPE, **self._options)
+        try:
+            yield wait_for
+        finally:
+            with trio.CancelScope(shield=True):
+                process.kill()
+                await process.wait()
+                await process.stdout.aclose()
+
+    def _make_argv(self, arguments):
+        command = f"{sys.executable} -m hilum acp"
+        options = ["--agent", command, "--cwd", str(self.cli.workspace), "--ttl", "60"]
+        return [str(NODE), str(ACPX), *options, *arguments]
+
+    @property
+    def _options(self):
+        env = {**self.cli.env, "PATH": f"{NODE.parent}:{os.environ['PATH']}"}
+        return {"env": env, "cwd": self.cli.workspace, "stdin": subprocess.DEVNULL}
+
+
 @pytest.fixture
 async def acpx(cli):
-    """Return a function that runs acpx with ``hilum acp``."""
     if not ACPX.exists() or not NODE.exists():
-        pytest.skip("needs acpx and node@22 from npm (NPM_SERVERS)")
-    command = f"{sys.executable} -m hilum acp"
-
-    async def acpx(*arguments):
-        options = ["--agent", command, "--cwd", str(cli.workspace), "--ttl", "60"]
-        argv = [str(NODE), str(ACPX), *options, *arguments]
-        env = {**cli.env, "PATH": f"{NODE.parent}:{os.environ['PATH']}"}
-        return await run(argv, env=env, cwd=cli.workspace, stdin=subprocess.DEVNULL)
-
+        pytest.skip("needs acpx from npm (NPM_SERVERS) and Node.js")
+    acpx = Acpx(cli)
     yield acpx
     with trio.CancelScope(shield=True):
         await acpx("sessions", "close")
-
-
-def messages(done):
-    """The messages of the protocol that acpx printed."""
-    found = []
-    for line in done.stdout.decode().splitlines():
-        if line.startswith("{"):
-            found.append(json.loads(line))
-    return found
 
 
 async def test_acpx_drives_a_whole_session(cli, acpx, asks):
@@ -109,6 +148,30 @@ async def test_acpx_drives_a_whole_session(cli, acpx, asks):
         assert "Again." in again.stdout.decode()
         status = json.loads((await acpx("--format", "json", "status")).stdout)
         assert status["acpxSessionId"] == status["acpxRecordId"], status
+
+
+async def test_acpx_shows_the_output_of_a_running_command_and_cancels(cli, acpx, asks):
+    (cli.workspace / "a.txt").write_text("one\n")
+    answers = [
+        asks("run_terminal_cmd", command=WAITING),
+        "Seen.",
+        asks("run_terminal_cmd", command="echo begun; sleep 1000", id="c2"),
+        "Never.",
+    ]
+    async with cli.model(*answers):
+        created = await acpx("sessions", "new")
+        assert created.returncode == 0, created.stderr.decode()
+        async with acpx.prompt("Wait") as wait_for:
+            await wait_for("one\\nwaits")
+            # The command still runs, and ends only now.
+            (cli.workspace / "seen").touch()
+            await wait_for("waits\\nended")
+            await wait_for('"stopReason":"end_turn"')
+        async with acpx.prompt("Wait for ever") as wait_for:
+            await wait_for("```text\\nbegun")
+            cancelled = await acpx("cancel")
+            assert cancelled.returncode == 0, cancelled.stderr.decode()
+            await wait_for('"stopReason":"cancelled"')
 
 
 async def test_acpx_denies_a_call(cli, acpx, asks):

@@ -163,6 +163,26 @@ async def test_a_shell_line_runs_and_the_agent_reads_it(cli):
         assert "from-the-shell" in str(server.requests[0].body)
 
 
+async def test_a_conversation_that_is_opened_again_has_the_output_that_no_prompt_had(cli):
+    async with cli.model(say("Hello."), say("I see it.")) as server:
+        async with cli.on_screen() as screen:
+            await screen.wait_for(READY)
+            await screen.type("Begin\r")
+            await screen.wait_for("Hello.")
+            await screen.type("!echo from-the-shell\r")
+            await screen.wait_for("✓ ! echo from-the-shell")
+            assert "The user ran" not in screen.text
+            screen.process.send_signal(signal.SIGHUP)
+            await screen.end()
+        async with cli.on_screen("--continue") as screen:
+            await screen.wait_for(READY)
+            await screen.wait_for("The user ran `echo from-the-shell` in the terminal")
+            await screen.wait_for("the agent also reads the output of 1 command that you ran")
+            await screen.type("What came out?\r")
+            await screen.wait_for("I see it.")
+        assert "from-the-shell" in str(server.requests[1].body)
+
+
 async def test_completion_and_history(cli):
     async with cli.model(say("One."), say("Two.")) as server, cli.on_screen() as screen:
         await screen.wait_for(READY)

@@ -24,6 +24,7 @@ from hilum.events import (
 )
 from hilum.messages import Price, Usage
 from hilum.testing import ScriptedModel, plugin, say, use
+from msgspec.structs import replace
 
 
 @tool(risk="read")
@@ -162,3 +163,18 @@ async def test_callbacks_are_called_once(bench):
 
 def test_the_error_is_one_of_hilum():
     assert isinstance(ModelCallDenied("x"), HilumError)
+
+
+async def test_a_request_to_a_model_that_delegates_is_not_admitted_itself(bench):
+    """The program admits its own requests; one that is refused ends the run."""
+    judge = Judge()
+    model = ScriptedModel(["Done.", ModelCallDenied("Too dear.", hint="Pay.")])
+    model._info = replace(model.info, delegates=True)
+    kit = await bench(
+        plugin("judge", open_session=lambda session: judge, gates=("on_model_call",)), model=model
+    )
+    assert (await kit.run("x")).text == "Done."
+    ended = await kit.run("y")
+    assert (ended.state, ended.code, ended.error) == ("partial_success", "E_BUDGET", "Too dear.")
+    assert not judge.seen
+    assert [event.estimate for event in kit.of(ModelStarted)] == [0, 0]

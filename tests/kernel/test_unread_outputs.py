@@ -5,8 +5,9 @@ import trio
 from hilum import Interpretation, PluginError, Profile, UsageError
 from hilum.events import RunStarted
 from hilum.shell_lines import ShellLine, attach_output, run_shell_line
-from hilum.testing import plugin
-from hilum.unread_outputs import MAX_UNREAD, UnreadOutputs
+from hilum.store import MemoryStore
+from hilum.testing import open_bench, plugin
+from hilum.unread_outputs import ATTACHED, MAX_UNREAD, UnreadOutputs
 
 
 def test_the_oldest_outputs_are_removed_if_all_are_too_long():
@@ -99,3 +100,42 @@ async def test_an_output_that_ends_within_a_character_is_complete(bench, monkeyp
     line = ShellLine("printf 'a\\xc3'")
     await run_shell_line(session, line, lambda: None)
     assert (line.status, line.output) == (0, "a\ufffd")
+
+
+async def test_a_session_that_is_opened_again_still_has_them(tmp_path):
+    store = MemoryStore()
+    async with open_bench(folder=tmp_path, store=store, answers=["ok"]) as kit:
+        session = kit.session.id
+        attach_output(kit.session, "1", "The user ran: one")
+        await send(kit, "Go")
+        attach_output(kit.session, "2", "The user ran: two")
+        # Any plugin can write an event with this name.
+        kit.session.note(ATTACHED, identity=3, text=["three"])
+    async with open_bench(folder=tmp_path, store=store, resume=session, answers=["ok"]) as kit:
+        assert len(kit.session.unread_outputs) == 1
+        read = await send(kit, "Go on")
+        assert "The user ran: two" in read
+        assert "The user ran: one" not in read
+    async with open_bench(folder=tmp_path, store=store, resume=session, answers=["ok"]) as kit:
+        assert "The user ran" not in await send(kit, "And on")
+
+
+async def test_an_output_that_arrives_while_a_prompt_is_queued_is_kept_for_the_next(tmp_path):
+    """The prompt in the log does not contain the output, so a session that is opened again has it."""
+    store = MemoryStore()
+
+    def redact_texts(texts):
+        # The prompt has taken the first output, and is not yet in the log.
+        if "Go on with it." in texts:
+            attach_output(kit.session, "2", "The user ran: two")
+        return list(texts)
+
+    slow = plugin("p", redact_texts=redact_texts)
+    async with open_bench(slow, folder=tmp_path, store=store, answers=["ok"]) as kit:
+        session = kit.session.id
+        attach_output(kit.session, "1", "The user ran: one")
+        read = await send(kit, "Go on with it.")
+        assert "one" in read
+        assert "two" not in read
+    async with open_bench(folder=tmp_path, store=store, resume=session, answers=["ok"]) as kit:
+        assert list(kit.session.unread_outputs.take()) == ["2"]

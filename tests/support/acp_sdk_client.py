@@ -1,8 +1,8 @@
 """A client that is built with the Python SDK of the protocol; run as a script.
 
 Usage: acp_sdk_client.py WORKSPACE. It drives a whole session of ``hilum acp``: an edit of an unsaved
-buffer with permission, a command, a cancelled prompt, a kill, and a reload. It prints what it saw as
-JSON.
+buffer with permission, a command whose output it sees while the command runs, a cancelled prompt, a
+kill, and a reload. It prints what it saw as JSON.
 """
 
 import asyncio
@@ -26,7 +26,9 @@ def write(path, content):
 class Editor(acp.Client):
     """An editor that records what it gets and allows each call once."""
 
-    def __init__(self):
+    def __init__(self, workspace):
+        self.workspace = Path(workspace)
+        self.running = []
         self.texts = []
         self.users = []
         self.calls = {}
@@ -45,6 +47,15 @@ class Editor(acp.Client):
         elif kind in ("tool_call", "tool_call_update"):
             call = self.calls.setdefault(update.tool_call_id, {})
             call.update(update.model_dump(exclude_none=True, include={"kind", "status", "title"}))
+            self.show_output(call, update.content or ())
+
+    def show_output(self, call, content):
+        """Record the output of a running command, which ends once this file exists."""
+        for each in content:
+            if call["status"] == "in_progress" and each.type == "content":
+                self.running.append(each.content.text)
+                if "waits" in each.content.text:
+                    (self.workspace / "seen").touch()
 
     async def request_permission(self, session_id, tool_call, options, **more):
         self.asked.append([option.name for option in options])
@@ -86,7 +97,7 @@ async def initialize(agent):
 
 
 async def main(workspace):
-    editor = Editor()
+    editor = Editor(workspace)
     path = str(Path(workspace) / "a.txt")
     editor.buffers[path] = "saved\ntyped\n"
     seen = {}
@@ -107,9 +118,10 @@ async def main(workspace):
         seen["texts"] = "".join(editor.texts)
         seen["asked"] = editor.asked
         seen["written"] = editor.written
+        seen["running"] = editor.running
         process.kill()
         await process.wait()
-    again = Editor()
+    again = Editor(workspace)
     async with spawn(again) as (agent, _):
         await initialize(agent)
         listed = await agent.list_sessions(cwd=workspace)

@@ -6,11 +6,13 @@ terminal does not interpret it.
 
 from hilum.command.checks import check_folder, check_text
 from hilum.command.parser import Names, Parser
+from hilum.command.session_options import add_session_options
 from hilum.command.text import escape_terminal, format_json, output_error, say, say_json
 
 __all__ = [
     "Names",
     "Parser",
+    "add_session_options",
     "check_folder",
     "check_text",
     "escape_terminal",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -68,13 +68,30 @@ NO_SERVERS = (
 _logger = logging.getLogger("hilum.acp")
 
 
-@attrs.define
+CLOSE_SECONDS = 10.0
+"""How long a request that is cancelled waits until the session that it opened is closed again."""
+
+
+@attrs.define(eq=False)
 class _Opening:
-    """A session that is being opened, is open or is being closed."""
+    """A session that is being opened, is open or is being closed.
+
+    Attributes:
+        ready: Set when it is open, or could not be opened.
+        close: Set when it should close.
+        stops: Whether its runs are then stopped; otherwise, they are interrupted.
+        keeps: Whether it is then kept, although it was never used.
+        scope: Cancelled if the request ends before the session is open.
+        closed: Set when it is closed.
+        editor_session: The session, once it is open.
+        error: Why it could not be opened.
+    """
 
     ready: trio.Event = attrs.field(factory=trio.Event)
     close: trio.Event = attrs.field(factory=trio.Event)
     stops: bool = True
+    keeps: bool = False
+    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
     closed: trio.Event = attrs.field(factory=trio.Event)
     editor_session: EditorSession | None = None
     error: HilumError | None = None
@@ -97,6 +114,8 @@ class Agent:
         self._options = dict(options)
         self._initialized = False
         self._sessions: dict[str, _Opening] = {}
+        # Also those that have no id yet, because they are being opened.
+        self._openings: set[_Opening] = set()
         connection.requests.update(
             {
                 "initialize": self._initialize,
@@ -125,15 +144,22 @@ class Agent:
 
         return handle
 
+    def interrupt(self) -> None:
+        """Have requests that are cancelled from now on leave their runs to be continued later."""
+        self._client.is_ending = True
+
     async def close(self) -> None:
         """Close all sessions, because the editor has left.
 
         Their runs are interrupted and not stopped, so that the user can continue them, and is then
         asked again about calls that waited for approval.
         """
+        self.interrupt()
         async with trio.open_nursery() as nursery:
             for identity in list(self._sessions):
-                nursery.start_soon(partial(self._close_session, identity, stops=False))
+                # A client may create a session in one process, and load it in another.
+                close = partial(self._close_session, identity, stops=False, keeps=True)
+                nursery.start_soon(close)
 
     # --- the connection ---------------------------------------------------------------------------
 
@@ -221,45 +247,86 @@ class Agent:
 
     async def _new(self, params: dict[str, Any]) -> Response:
         given = read(messages.NewSession, params)
-        opened = await self._open(given, resume="", shows_history=True)
-        session = opened.session
-        try:
-            await session.kernel.router.default()
-        except UsageError as error:
-            if not session.model:
-                await self._close_session(session.id)
-                raise RpcError(AUTHENTICATION_REQUIRED, str(error)) from None
-        result = {"sessionId": session.id, **await opened.describe()}
+        async with self._open(given, resume="", shows_history=True) as opened:
+            session = opened.session
+            try:
+                await session.kernel.router.default()
+            except UsageError as error:
+                if not session.model:
+                    raise RpcError(AUTHENTICATION_REQUIRED, str(error)) from None
+            result = {"sessionId": session.id, **await opened.describe()}
         return Response(result, partial(self._announce, opened))
 
     async def _open_existing(self, params: dict[str, Any], *, shows_history: bool) -> Response:
         given = read(messages.ExistingSession, params)
         # An editor that lost track may load a session that it has open: it begins again.
-        await self._close_session(given.session_id)
-        opened = await self._open(given, resume=given.session_id, shows_history=shows_history)
-        return Response(await opened.describe(), partial(self._announce, opened))
+        await self._close_session(given.session_id, keeps=True)
+        resume = given.session_id
+        async with self._open(given, resume=resume, shows_history=shows_history) as opened:
+            result = await opened.describe()
+        return Response(result, partial(self._announce, opened))
 
     def _announce(self, opened: EditorSession) -> None:
         opened.announce()
         self._nursery.start_soon(opened.send_commands)
 
+    @asynccontextmanager
     async def _open(
         self,
         given: messages.NewSession | messages.ExistingSession,
         *,
         resume: str,
         shows_history: bool,
-    ) -> EditorSession:
+    ) -> AsyncIterator[EditorSession]:
         """Open a session in a task of its own, and wait until its history was sent.
+
+        If the request fails or is cancelled in the block, the session is closed again: the editor
+        would not know that it is open.
 
         Raises:
             HilumError: The session cannot be opened.
             RpcError: A folder is not an absolute path, or a server is malformed.
         """
-        if len(self._sessions) >= MAX_SESSIONS:
+        if len(self._openings) >= MAX_SESSIONS:
             raise UsageError(
                 f"{MAX_SESSIONS} sessions are open.", code=E_BUSY, hint="Close a session."
             )
+        opening = _Opening()
+        self._openings.add(opening)
+        try:
+            arguments = await self._prepare(given, resume)
+        except BaseException:
+            self._openings.discard(opening)
+            raise
+        self._nursery.start_soon(self._run_session, opening, arguments, shows_history)
+        try:
+            await opening.ready.wait()
+            if opening.error is not None:
+                raise opening.error
+            assert opening.editor_session is not None
+            if given.mcp_servers and not can_use_servers():
+                opening.editor_session.session.note("acp.no_mcp", say=NO_SERVERS)
+            yield opening.editor_session
+        except BaseException:
+            # Runs of an earlier process, which wait to be continued, are not stopped.
+            opening.stops = not resume
+            opening.keeps = bool(resume)
+            opening.close.set()
+            if not opening.ready.is_set():
+                opening.scope.cancel()
+            with trio.move_on_after(CLOSE_SECONDS, shield=True):
+                await opening.closed.wait()
+            raise
+
+    async def _prepare(
+        self, given: messages.NewSession | messages.ExistingSession, resume: str
+    ) -> dict[str, Any]:
+        """Return the arguments of ``open_standard_session`` for a request.
+
+        Raises:
+            RpcError: A folder is not an absolute path, a server is malformed, or the session to
+                resume does not exist.
+        """
         folder = await trio.to_thread.run_sync(_find_folder, given.cwd)
         extra = []
         for each in given.additional_directories or []:
@@ -268,16 +335,7 @@ class Agent:
             await self._check_existing(resume, folder)
         servers = read_servers(given.mcp_servers or [])
         options = await self._make_options(extra, EditorServers(servers))
-        opening = _Opening()
-        arguments = {**options, "workspace": folder, "resume": resume}
-        self._nursery.start_soon(self._run_session, opening, arguments, shows_history)
-        await opening.ready.wait()
-        if opening.error is not None:
-            raise opening.error
-        assert opening.editor_session is not None
-        if servers and not can_use_servers():
-            opening.editor_session.session.note("acp.no_mcp", say=NO_SERVERS)
-        return opening.editor_session
+        return {**options, "workspace": folder, "resume": resume}
 
     async def _make_options(
         self, extra_roots: Sequence[str], servers: EditorServers
@@ -303,34 +361,44 @@ class Agent:
         """Keep a session open until it is closed or the editor leaves."""
         identity = ""
         try:
-            async with open_standard_session(**options) as session, trio.open_nursery() as nursery:
-                opened = EditorSession(self._client, session, shows_history=shows_history)
-                identity = session.id
-                self._sessions[identity] = opening
-                await nursery.start(opened.run)
-                opening.editor_session = opened
-                opening.ready.set()
-                await opening.close.wait()
-                if opening.stops:
-                    await opened.stop()
-                    # A session of an editor that leaves is kept: a client may create a session in
-                    # one process, and load it in another.
-                    opened.discard_unused()
-                nursery.cancel_scope.cancel()
+            with opening.scope:
+                async with open_standard_session(**options) as session:
+                    identity = session.id
+                    self._sessions[identity] = opening
+                    opened = EditorSession(self._client, session, shows_history=shows_history)
+                    await self._serve_session(opening, opened)
         except* HilumError as group:
             error: BaseException = group
             while isinstance(error, BaseExceptionGroup):
                 error = error.exceptions[0]
             assert isinstance(error, HilumError)
+            if opening.ready.is_set():
+                _logger.error("A session has failed.", exc_info=error)
             opening.error = error
         except* Exception as group:
             # A mistake in one session must not end the others.
             _logger.error("A session has failed.", exc_info=group)
             opening.error = HilumError("The session has failed; hilum's log says why.")
         finally:
-            self._sessions.pop(identity, None)
+            if self._sessions.get(identity) is opening:
+                del self._sessions[identity]
+            self._openings.discard(opening)
             opening.ready.set()
             opening.closed.set()
+
+    async def _serve_session(self, opening: _Opening, opened: EditorSession) -> None:
+        try:
+            async with trio.open_nursery() as nursery:
+                await nursery.start(opened.run)
+                opening.editor_session = opened
+                opening.ready.set()
+                await opening.close.wait()
+                if opening.stops:
+                    await opened.stop()
+                nursery.cancel_scope.cancel()
+        finally:
+            if opening.close.is_set() and not opening.keeps:
+                opened.discard_unused()
 
     async def _check_existing(self, session: str, folder: Path) -> None:
         """Check that a session exists and belongs to a folder.
@@ -395,16 +463,20 @@ class Agent:
         await self._close_session(session)
         return {}
 
-    async def _close_session(self, session: str, *, stops: bool = True) -> None:
+    async def _close_session(
+        self, session: str, *, stops: bool = True, keeps: bool = False
+    ) -> None:
         """Close a session, if it is open.
 
         Args:
             session: Its id.
             stops: Whether its runs are stopped; otherwise, they are interrupted.
+            keeps: Whether it is kept, although it was never used.
         """
         opening = self._sessions.get(session)
         if opening is not None:
             opening.stops = stops
+            opening.keeps = keeps
             opening.close.set()
             await opening.closed.wait()
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import attrs
 from hilum import Danger, HilumError, Session, ToolError, UsageError, find_approval_texts
+from hilum.command import escape_terminal
 from hilum.events import ApprovalAsked
 from hilum.hooks import PLUGIN_EXCEPTIONS, describe_error
 from hilum.services import ApprovalTexts
@@ -21,6 +22,8 @@ from hilum_acp.client import Client
 from hilum_acp.editor_files import read_for_preview
 from hilum_acp.json_rpc import ConnectionLost, RpcError
 from hilum_acp.tool_calls import (
+    Preview,
+    escape_markdown,
     fence,
     find_kind,
     find_locations,
@@ -42,7 +45,7 @@ class Choice:
     Attributes:
         id: Its id in the protocol.
         kind: Its kind in the protocol, by which editors choose an icon.
-        name: The text that the user sees.
+        name: The text that the user sees, in full.
         accepted: Whether the call may run.
         remember: How long the approval lasts.
         asks_reason: Whether the user then writes why the call may not run.
@@ -97,9 +100,10 @@ async def ask_approval(
         return  # it has ended meanwhile
     params = {
         "sessionId": session.id,
-        "toolCall": await _describe(client, session, approval, card, agent, facts),
+        "toolCall": await _describe(session, approval, card, agent, facts, choices),
         "options": [
-            {"optionId": choice.id, "name": choice.name, "kind": choice.kind} for choice in choices
+            {"optionId": choice.id, "name": _cut(choice.name), "kind": choice.kind}
+            for choice in choices
         ],
     }
     try:
@@ -124,11 +128,12 @@ def list_choices(approval: Approval, facts: ApprovalFacts, *, can_ask_reason: bo
     """
     choices = [Choice("allow_once", "allow_once", "Allow once", accepted=True)]
     if not facts.is_grave:
-        covers = facts.covers or approval.scope or f"all calls of {approval.call.name}"
-        name = _cut(f"Allow for this session: {covers}")
+        scope = escape_terminal(approval.scope)
+        covers = facts.covers or scope or f"all calls of {approval.call.name}"
+        name = f"Allow for this session: {covers}"
         choices.append(Choice("allow_session", "allow_always", name, True, "session"))
         if approval.scope:
-            name = _cut(f"Always allow: {approval.scope}")
+            name = f"Always allow: {scope}"
             choices.append(Choice("allow_always", "allow_always", name, True, "always"))
     choices.append(Choice("reject_once", "reject_once", "Reject"))
     if can_ask_reason:
@@ -159,14 +164,14 @@ async def _find_facts(session: Session, approval: Approval) -> ApprovalFacts:
 
 
 async def _describe(
-    client: Client,
     session: Session,
     approval: Approval,
     card: Card | None,
     agent: str,
     facts: ApprovalFacts,
+    choices: Sequence[Choice],
 ) -> dict[str, Any]:
-    """Return the call as the question shows it."""
+    """Return the call as the question shows it: wholly, whatever the choices and diffs leave out."""
     root = session.workspace.root
     arguments = parse_arguments(approval.call.arguments)
     # The view may lack the call only in a damaged log.
@@ -175,17 +180,21 @@ async def _describe(
     shown = Card(id=shown.id, call=approval.call, agent=approval.agent, risk=approval.risk)
     locations = find_locations(shown, root)
     content: list[dict[str, Any]] = []
-    notes = [f"**{'⚠ ' if danger.grave else ''}{danger.text}**" for danger in facts.dangers]
-    if approval.reason:
-        notes.append(approval.reason)
+    notes = _make_notes(approval, facts)
     if notes:
         content.append(make_text_content("\n\n".join(notes)))
-    diffs: list[dict[str, Any]] = []
+    preview = Preview()
     if locations and arguments is not None:
         path = locations[0]["path"]
-        before = await _read_before(client, session, path)
-        diffs = preview_change(approval.call.name, arguments, path, before)
-    content += diffs or [make_text_content(fence(facts.text))]
+        before = await _read_before(session, path)
+        preview = preview_change(approval.call.name, arguments, path, before)
+    content += preview.diffs
+    if preview.diffs and preview.missing:
+        missing = escape_markdown(preview.missing)
+        content.append(make_text_content(f"**The diffs do not show: {missing}. The whole call:**"))
+    if preview.missing or not preview.diffs:
+        content.append(make_text_content(fence(facts.text)))
+    content += _show_cut_choices(choices)
     return {
         "toolCallId": name_call(shown),
         "title": make_title(shown, agent),
@@ -198,7 +207,29 @@ async def _describe(
     }
 
 
-async def _read_before(client: Client, session: Session, path: str) -> str | None:
+def _make_notes(approval: Approval, facts: ApprovalFacts) -> list[str]:
+    """Return what is dangerous in a call, and why it needs approval, in Markdown.
+
+    The texts quote commands and paths, which a model wrote.
+    """
+    notes = []
+    for danger in facts.dangers:
+        mark = "⚠ " if danger.grave else ""
+        notes.append(f"**{mark}{escape_markdown(danger.text)}**")
+    if approval.reason:
+        notes.append(escape_markdown(approval.reason))
+    return notes
+
+
+def _show_cut_choices(choices: Sequence[Choice]) -> list[dict[str, Any]]:
+    """Return the choices in full whose names are too long for a button."""
+    cut = [choice.name for choice in choices if _cut(choice.name) != choice.name]
+    if not cut:
+        return []
+    return [make_text_content(f"**The choices in full:**\n\n{fence(chr(10).join(cut))}")]
+
+
+async def _read_before(session: Session, path: str) -> str | None:
     """Return the text of a file that a call would replace; ``None`` if it has none."""
     try:
         unsaved = await read_for_preview(session, path)

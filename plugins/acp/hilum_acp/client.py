@@ -18,10 +18,17 @@ class Client:
     Attributes:
         connection: The connection to it.
         abilities: What it can do, as it said in ``initialize``.
+        is_ending: Whether hilum ends, because a signal has arrived.
     """
 
     connection: Connection
     abilities: ClientAbilities = attrs.field(factory=ClientAbilities)
+    is_ending: bool = False
+
+    @property
+    def has_left(self) -> bool:
+        """Whether runs are interrupted, so that they can be continued, and not stopped."""
+        return self.is_ending or self.connection.closed.is_set()
 
     async def update(self, session: str, update: Mapping[str, Any]) -> None:
         """Send an update of a session; wait while the editor reads too slowly.

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import trio
 from hilum import UsageError, load_command, parse_pair
-from hilum.command import Names, Parser, say
+from hilum.command import Parser, add_session_options, say
 from hilum.errors import E_NOT_INSTALLED
 from hilum.listening import receive_stop_signals
 
@@ -47,27 +47,7 @@ def make_parser() -> Parser:
         choices=("ask_first", "auto", "readonly"),
         help="calls that change something: ask, run, or refuse",
     )
-    add(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="set any setting; may be repeated",
-    )
-    add(
-        "--plugin",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="also load a plugin from a file; may be repeated",
-    )
-    add(
-        "--no-plugin",
-        action=Names,
-        default=[],
-        metavar="A,B",
-        help="do not load these plugins; may be repeated",
-    )
+    add_session_options(parser)
     return parser
 
 
@@ -124,6 +104,7 @@ class AcpProgram:
     def __init__(self, options: Namespace) -> None:
         self.signal = 0
         self._options = options
+        self._agent: Agent | None = None
         self._scope = trio.CancelScope()
 
     async def main(self) -> None:
@@ -133,7 +114,7 @@ class AcpProgram:
             await signals.start(receive_stop_signals, self._note_signal)
             connection = Connection(receive, send)
             async with trio.open_nursery() as sessions:
-                agent = Agent(connection, sessions, self._make_session_options())
+                agent = self._agent = Agent(connection, sessions, self._make_session_options())
                 try:
                     with self._scope:
                         await connection.run(grace=GRACE_SECONDS)
@@ -147,6 +128,9 @@ class AcpProgram:
     def _note_signal(self, number: int) -> None:
         # An editor that is closed sends a signal; it did not interrupt anything.
         self.signal = 0 if number == signal.SIGTERM else number
+        # The runs are interrupted, as at the end of standard input, so that they can be continued.
+        if self._agent is not None:
+            self._agent.interrupt()
         self._scope.cancel()
 
     def _make_session_options(self) -> dict[str, object]:

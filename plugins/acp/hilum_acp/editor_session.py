@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import attrs
 import trio
 from hilum import HilumError, Plans, Run, Session
 from hilum import events as ev
@@ -27,12 +28,13 @@ from hilum_acp.client import Client
 from hilum_acp.config_options import describe_modes, describe_options, list_models, set_option
 from hilum_acp.json_rpc import INTERNAL_ERROR, ConnectionLost, RpcError
 from hilum_acp.messages import AUTHENTICATION_REQUIRED
-from hilum_acp.prompts import read_prompt
+from hilum_acp.prompts import ReadPrompt, read_prompt
 from hilum_acp.questions import ask_about_plan, ask_question
 from hilum_acp.tool_calls import name_call
 from hilum_acp.updates import UpdateMaker, make_chunk
 
 CONTINUE = "continue"
+CANCELLED = {"stopReason": "cancelled"}
 STOP_SECONDS = 10.0
 """How long the end of a session waits for its runs to end."""
 _LOGIN_CODES = (E_NO_MODEL, E_LLM_AUTH, E_NOT_CONFIGURED)
@@ -47,6 +49,19 @@ _STOP_REASONS_BY_CODE = {
     E_OUTPUT_LIMIT: "max_tokens",
     E_CONTENT: "refusal",
 }
+
+
+@attrs.define(eq=False)
+class _RunningPrompt:
+    """A prompt that has not been answered.
+
+    Attributes:
+        scope: Cancelled to end it.
+        has_run: Set once the session has its run, or has refused it.
+    """
+
+    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+    has_run: trio.Event = attrs.field(factory=trio.Event)
 
 
 class EditorSession:
@@ -66,7 +81,14 @@ class EditorSession:
             session.workspace.root, client.abilities, trio.current_time, self._find_window
         )
         self._caught_up = trio.Event()
-        self._run_ends: dict[str, trio.Event] = {}
+        # Number of the last end of a run whose updates were sent, and an event for the next one.
+        self._shown_end = 0
+        self._end_shown = trio.Event()
+        self._sends_output = False
+        self._prompts: set[_RunningPrompt] = set()
+        # The questions about plans that are open.
+        self._deciding: set[trio.CancelScope] = set()
+        self._has_ended = False
         self._asking: dict[str, trio.CancelScope] = {}
         # Open in the log of an earlier process: nothing waits for their answers.
         self._stale: set[str] = set()
@@ -79,11 +101,20 @@ class EditorSession:
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Send updates until the session closes or the editor leaves."""
-        self._models = await list_models(self.session)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._follow, nursery)
-            await self._caught_up.wait()
-            task_status.started()
+        try:
+            self._models = await list_models(self.session)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._follow, nursery)
+                await self._caught_up.wait()
+                task_status.started()
+        finally:
+            self._end_prompts()
+
+    def _end_prompts(self) -> None:
+        """End the prompts that wait, for example for updates that will not come any more."""
+        self._has_ended = True
+        for prompt in self._prompts:
+            prompt.scope.cancel()
 
     def announce(self) -> None:
         """Let live updates begin, because the editor now knows the session's id."""
@@ -96,14 +127,21 @@ class EditorSession:
 
     async def stop(self) -> None:
         """Stop all work, and wait for its end."""
-        runs = list(self.session.runs.values())
-        self.session.stop()
+        runs = dict(self.session.runs)
+        self.cancel()
         with trio.move_on_after(STOP_SECONDS):
-            for run in runs:
+            # The session must not close while a prompt is about to begin a run.
+            for prompt in list(self._prompts):
+                if not prompt.has_run.is_set():
+                    prompt.scope.cancel()
+                await prompt.has_run.wait()
+            runs |= self.session.runs
+            for run in runs.values():
                 try:
-                    await run.wait()
+                    ended = await run.wait()
                 except HilumError:
-                    pass
+                    continue
+                await self._wait_until_shown(ended)
 
     async def describe(self) -> dict[str, Any]:
         """Return what the editor must know of a session that was opened."""
@@ -130,6 +168,8 @@ class EditorSession:
         """Stop all runs, also the one of a prompt that is still being read."""
         self._cancels += 1
         self.session.stop()
+        for scope in self._deciding:
+            scope.cancel()
 
     def prompt(self, blocks: Sequence[Mapping[str, Any]]) -> Any:
         """Begin a prompt, and return a coroutine that ends with its run.
@@ -142,30 +182,46 @@ class EditorSession:
         given = read_prompt(blocks, self.session.workspace)
         self._is_used = True
         self.announce()
-        if cancels != self._cancels:
-            return {"stopReason": "cancelled"}
+        if cancels != self._cancels or self._has_ended:
+            return CANCELLED
+        prompt = _RunningPrompt()
+        self._prompts.add(prompt)
+        with prompt.scope:
+            try:
+                run = await self._begin_run(given, prompt)
+                return await self._answer(run, cancels)
+            except HilumError as error:
+                raise _to_rpc_error(error.code, error.message, error.hint) from None
+            finally:
+                self._prompts.discard(prompt)
+        # The session was closed during the prompt, or its log can no longer be written.
+        broken = self.session.journal.broken
+        if broken is not None:
+            raise _to_rpc_error(broken.code, broken.message, broken.hint)
+        return CANCELLED
+
+    async def _begin_run(self, given: ReadPrompt, prompt: _RunningPrompt) -> Run:
         try:
             if given.text.strip() == f"/{CONTINUE}":
-                run = await self._continue()
-            else:
-                run = await self.session.prompt(
-                    given.text, state=given.state, attached=given.attached, images=given.images
-                )
-        except HilumError as error:
-            raise _to_rpc_error(error.code, error.message, error.hint) from None
+                return await self._continue()
+            return await self.session.prompt(
+                given.text, state=given.state, attached=given.attached, images=given.images
+            )
+        finally:
+            prompt.has_run.set()
+
+    async def _answer(self, run: Run, cancels: int) -> dict[str, Any]:
+        """Return the response to a prompt, once its run has ended."""
         if run.reply is not None:
             await self._say(run.reply)
             return {"stopReason": "end_turn"}
+        if cancels != self._cancels:
+            run.stop()
         self._maker.own_runs.add(run.id)
         try:
-            if cancels != self._cancels:
-                run.stop()
-            return await self._finish(run)
-        except trio.Cancelled:
-            # If the editor has left, the run is interrupted and can be continued.
-            if not self._client.connection.closed.is_set():
-                run.stop()
-            raise
+            return await self._finish(run, cancels)
+        finally:
+            self._maker.own_runs.discard(run.id)
 
     async def _continue(self) -> Run:
         """Continue the run that was interrupted or has failed."""
@@ -174,24 +230,45 @@ class EditorSession:
                 return run
         return await self.session.retry()
 
-    async def _finish(self, run: Run) -> dict[str, Any]:
+    async def _finish(self, run: Run, cancels: int) -> dict[str, Any]:
         """Wait for the end of a run, and of those that follow if the user accepts its plan."""
         while True:
-            ended = await run.wait()
-            # The response must follow all updates of the run.
-            await self._run_ends.setdefault(run.id, trio.Event()).wait()
-            del self._run_ends[run.id]
+            ended = await self._wait_for_end(run)
             following = await self._ask_about_plan(ended)
             if following is None:
-                return _make_response(ended)
+                # The user may have cancelled instead of deciding on a plan.
+                return _make_response(ended) if cancels == self._cancels else CANCELLED
             run = following
+
+    async def _wait_for_end(self, run: Run) -> ev.RunEnded:
+        """Wait until a run has ended and its updates were sent; if cancelled, end the run."""
+        try:
+            ended = await run.wait()
+            await self._wait_until_shown(ended)
+        except trio.Cancelled:
+            # If the editor has left, the run is interrupted and can be continued.
+            if not self._client.has_left and not self._has_ended:
+                run.stop()
+            raise
+        return ended
+
+    async def _wait_until_shown(self, ended: ev.RunEnded) -> None:
+        """Wait until the updates of a run were sent, because its response must follow them."""
+        while self._shown_end < ended.seq:
+            await self._end_shown.wait()
 
     async def _ask_about_plan(self, ended: ev.RunEnded) -> Run | None:
         plans = self.session.plugin(Plans)
         proposal = plans.proposal() if plans is not None else None
         if proposal is None or ended.state != "completed":
             return None
-        return await ask_about_plan(self._client, self.session, proposal)
+        with trio.CancelScope() as scope:
+            self._deciding.add(scope)
+            try:
+                return await ask_about_plan(self._client, self.session, proposal)
+            finally:
+                self._deciding.discard(scope)
+        return None
 
     async def _say(self, text: str) -> None:
         message = f"reply-{self.session.journal.last}-{self._cancels}"
@@ -216,6 +293,7 @@ class EditorSession:
                 for update in self._maker.make(item):
                     if self._shows_history or not self._maker.is_replaying:
                         await self._client.update(self.session.id, update)
+                self._send_held_output(nursery)
                 if event is None:
                     continue
                 if event.seq == began_at:
@@ -226,6 +304,22 @@ class EditorSession:
         except ConnectionLost:
             pass
         nursery.cancel_scope.cancel()
+
+    def _send_held_output(self, nursery: trio.Nursery) -> None:
+        """Start a task that sends the output that came too soon after the last update."""
+        if not self._sends_output and self._maker.find_next_output() is not None:
+            self._sends_output = True
+            nursery.start_soon(self._send_output)
+
+    async def _send_output(self) -> None:
+        while (due := self._maker.find_next_output()) is not None:
+            await trio.sleep_until(due)
+            for update in self._maker.take_output():
+                try:
+                    await self._client.update(self.session.id, update)
+                except ConnectionLost:
+                    return
+        self._sends_output = False
 
     async def _announce_state(self) -> None:
         self._caught_up.set()
@@ -249,7 +343,9 @@ class EditorSession:
         if isinstance(event, ev.SessionChanged):
             await self._send_options()
         if isinstance(event, ev.RunEnded):
-            self._run_ends.setdefault(event.run, trio.Event()).set()
+            self._shown_end = event.seq
+            self._end_shown.set()
+            self._end_shown = trio.Event()
         waiting = {item.id: item for item in self._maker.view.waiting}
         for identity in self._asking.keys() - waiting.keys():
             self._asking.pop(identity).cancel()
@@ -277,7 +373,7 @@ class EditorSession:
                 await ask_question(self._client, self.session, item, call)
 
     def _find_card(self, item: Approval | Question) -> Card | None:
-        for card in reversed(self._maker.view.cards):
+        for card in self._maker.view.open_cards:
             if card.agent == item.agent and card.call.id == item.call_id:
                 return card
         return None

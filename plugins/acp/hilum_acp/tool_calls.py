@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import attrs
 from hilum import Image
+from hilum.command import escape_terminal
 from hilum_view import Card, parse_arguments
 
 MAX_TEXT = 20_000
@@ -44,6 +46,8 @@ _STATUSES = {
     "interrupted": "failed",
 }
 _PATHS = ("path", "file_path", "file")
+# What begins or ends markup inside of a line, or makes a list, heading or rule of a line.
+_MARKUP = re.compile(r"[\\`*_\[\]<>|~$&]|^[#+=-]|(?<=\d)[.)](?=\s)", re.MULTILINE)
 _HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 
 
@@ -80,6 +84,8 @@ def make_title(card: Card, agent: str) -> str:
         title = " ".join(command.split())
     if len(title) > MAX_TITLE:
         title = f"{title[:MAX_TITLE]}…"
+    # A model could hide a part of a call with characters that change how text looks.
+    title = escape_terminal(title)
     return f"{agent}: {title}" if agent else title or card.call.name
 
 
@@ -120,8 +126,9 @@ def make_content(card: Card, root: Path) -> list[dict[str, Any]]:
     if not content:
         text = cut(card.text)
         if text.strip():
-            is_plain = card.risk == "execute" or card.code or card.call.name == "read_file"
-            content.append(make_text_content(fence(text) if is_plain else text))
+            # Editors show texts as Markdown. A result could contain anything: a link to an image,
+            # which the editor would load, or what looks like a message of hilum.
+            content.append(make_text_content(fence(text)))
     assert card.result is not None
     for part in card.result.parts:
         if isinstance(part, Image) and part.data:
@@ -143,6 +150,17 @@ def fence(text: str) -> str:
     return f"{marks}text\n{text.rstrip()}\n{marks}"
 
 
+def escape_markdown(text: str) -> str:
+    """Return a text so that Markdown shows exactly its characters, with its line breaks."""
+    # At the beginning of a line, four spaces would make code.
+    lines = "\n".join(line.strip() for line in text.splitlines())
+    escaped = _MARKUP.sub(r"\\\g<0>", lines)
+    # Some editors make links of addresses without any markup.
+    escaped = escaped.replace("://", r":\/\/")
+    # Two spaces at the end of a line keep its line break.
+    return escaped.replace("\n", "  \n")
+
+
 def cut(text: str) -> str:
     """Return the beginning of a text that is too long for an editor."""
     if len(text) <= MAX_TEXT:
@@ -151,15 +169,22 @@ def cut(text: str) -> str:
 
 
 def make_diffs(diff: str, path: str, *, is_new: bool = False) -> list[dict[str, Any]]:
-    """Return a unified diff of one file as the protocol's diffs, one for each hunk."""
-    found = []
+    """Return a unified diff of one file as the protocol's diffs, one for each hunk.
+
+    If there are too many, a text says how many more there are.
+    """
+    found: list[dict[str, Any]] = []
+    more = 0
     for old, new in split_hunks(diff):
+        if len(found) == MAX_DIFF_HUNKS:
+            more += 1
+            continue
         item: dict[str, Any] = {"type": "diff", "path": path, "newText": new}
         if not is_new:
             item["oldText"] = old
         found.append(item)
-        if len(found) == MAX_DIFF_HUNKS:
-            break
+    if more:
+        found.append(make_text_content(f"{more:,} more parts of the file were changed."))
     return found
 
 
@@ -182,9 +207,23 @@ def split_hunks(diff: str) -> Iterator[tuple[str, str]]:
         yield "".join(old), "".join(new)
 
 
+@attrs.frozen
+class Preview:
+    """The diffs of a change that has not been made.
+
+    Attributes:
+        diffs: The diffs, as content of the protocol.
+        missing: What of the call the diffs do not show, as the end of a sentence; empty if they
+            show all of it.
+    """
+
+    diffs: list[dict[str, Any]] = attrs.field(factory=list)
+    missing: str = ""
+
+
 def preview_change(
     tool: str, arguments: Mapping[str, Any], path: str, before: str | None
-) -> list[dict[str, Any]]:
+) -> Preview:
     """Return the diffs of a change that has not been made, for the question whether it may be.
 
     Args:
@@ -197,17 +236,41 @@ def preview_change(
         item: dict[str, Any] = {"type": "diff", "path": path, "newText": arguments["content"]}
         if before is not None:
             item["oldText"] = before
-        return [item]
-    edits: Iterable[Any] = ()
+        missing = _name_rest(arguments, "content") or _find_invisible(arguments["content"])
+        return Preview([item], missing)
     if tool == "edit_file":
-        edits = [arguments]
-    elif tool == "multi_edit" and isinstance(arguments.get("edits"), list):
-        edits = arguments["edits"]
-    found = []
-    for edit in edits:
-        if not isinstance(edit, Mapping):
+        return _preview_edits([arguments], path, "")
+    if tool == "multi_edit" and isinstance(arguments.get("edits"), list):
+        return _preview_edits(arguments["edits"], path, _name_rest(arguments, "edits"))
+    return Preview()
+
+
+def _preview_edits(edits: Sequence[Any], path: str, missing: str) -> Preview:
+    """Return the diffs of edits; ``missing`` is what they do not show of the rest of the call."""
+    diffs = []
+    for edit in edits[:MAX_DIFF_HUNKS]:
+        old = edit.get("old_string") if isinstance(edit, Mapping) else None
+        new = edit.get("new_string") if isinstance(edit, Mapping) else None
+        if not isinstance(old, str) or not isinstance(new, str):
+            missing = missing or "an edit that has no text to replace"
             continue
-        old, new = edit.get("old_string"), edit.get("new_string")
-        if isinstance(old, str) and isinstance(new, str):
-            found.append({"type": "diff", "path": path, "oldText": old, "newText": new})
-    return found[:MAX_DIFF_HUNKS]
+        diffs.append({"type": "diff", "path": path, "oldText": old, "newText": new})
+        missing = missing or _name_rest(edit, "old_string", "new_string")
+        missing = missing or _find_invisible(old) or _find_invisible(new)
+    if len(edits) > MAX_DIFF_HUNKS:
+        missing = f"{len(edits) - MAX_DIFF_HUNKS:,} more edits"
+    return Preview(diffs, missing)
+
+
+def _find_invisible(text: str) -> str:
+    """Return that a text has characters that a diff may not show; empty if it has none."""
+    lines = text.replace("\r\n", "\n")
+    if escape_terminal(lines) == lines:
+        return ""
+    return "characters that are invisible or change how text looks"
+
+
+def _name_rest(arguments: Mapping[str, Any], *shown: str) -> str:
+    """Return the names of the arguments that a diff does not show."""
+    rest = arguments.keys() - {"path", *shown}
+    return ", ".join(sorted(map(str, rest)))

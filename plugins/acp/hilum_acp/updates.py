@@ -16,6 +16,7 @@ from hilum_view import Answer, Card, Changes, Notice, Outcome, Prompt, SessionVi
 
 from hilum_acp.messages import ClientAbilities
 from hilum_acp.tool_calls import (
+    escape_markdown,
     find_kind,
     find_locations,
     find_status,
@@ -27,9 +28,12 @@ from hilum_acp.tool_calls import (
 Update = dict[str, Any]
 OUTPUT_SECONDS = 0.1
 """Minimum time between two updates with the output of a running call."""
+OUTPUT_RATE = 20_000
+"""Maximum number of characters of a call's output per second: each update has all that is shown."""
 MAX_TITLE = 80
 # Notices that matter to a user whose editor shows no notices.
 _SAID_IN_CHAT = ("error", "fallback", "plugin_failed", "said", "user_needed")
+_ENDED = ("completed", "failed", "interrupted")
 _PLAN_STATUSES = {
     "pending": "pending",
     "blocked": "pending",
@@ -56,6 +60,23 @@ class _SentAnswer:
     def sent_thinking(self) -> str:
         self.thoughts = ["".join(self.thoughts)]
         return self.thoughts[0]
+
+
+@attrs.define
+class _OpenCall:
+    """A call that has not ended.
+
+    Attributes:
+        card: The call.
+        sent: What was sent of it.
+        has_output: Whether there is output that was not sent.
+        next_output: When the next output may be sent.
+    """
+
+    card: Card
+    sent: Update
+    has_output: bool = False
+    next_output: float = 0.0
 
 
 class UpdateMaker:
@@ -87,10 +108,9 @@ class UpdateMaker:
         self._abilities = abilities
         self._clock = clock
         self._find_window = find_window
+        # Only what has not ended is kept, because a session may have thousands of calls.
         self._answers: dict[int, _SentAnswer] = {}
-        # What was sent of each call, by its id.
-        self._calls: dict[str, Update] = {}
-        self._output_sent: dict[str, float] = {}
+        self._calls: dict[str, _OpenCall] = {}
         self._has_title = False
 
     def make(self, item: ev.AnyEvent | ev.Delta) -> list[Update]:
@@ -105,7 +125,7 @@ class UpdateMaker:
             elif isinstance(entry, Answer):
                 updates += self._answer(entry)
             elif isinstance(entry, Card):
-                updates += self._card(entry)
+                updates += self._card(entry, is_new=entry.seq == item.seq)
             elif isinstance(entry, Notice):
                 updates += self._notice(entry)
             elif isinstance(entry, Outcome):
@@ -154,10 +174,12 @@ class UpdateMaker:
         return sent
 
     def _answer(self, entry: Answer) -> Iterator[Update]:
-        if entry.state != "done" or entry.agent != self.view.lead:
+        if entry.agent != self.view.lead or entry.state == "streaming":
             return
         sent = self._sent(entry)
         del self._answers[entry.id]
+        if entry.state != "done":
+            return
         thought = f"{sent.message}-thought"
         yield from _rest("agent_thought_chunk", str(entry.thinking), sent.sent_thinking, thought)
         yield from _rest("agent_message_chunk", str(entry.text), sent.sent_text, sent.message)
@@ -174,7 +196,8 @@ class UpdateMaker:
                 notice["description"] = rest.strip()
             yield notice
         elif entry.about in _SAID_IN_CHAT:
-            quoted = "\n".join(f"> {line}" for line in text.splitlines())
+            # Notices quote programs and servers.
+            quoted = "\n".join(f"> {line}" for line in escape_markdown(text).splitlines())
             yield make_chunk("agent_message_chunk", f"\n{quoted}\n\n", f"notice-{entry.id}")
 
     def _outcome(self, entry: Outcome) -> Iterator[Update]:
@@ -182,32 +205,36 @@ class UpdateMaker:
             return
         # Of a run that failed, the running client reads in the response to its prompt.
         if entry.end.state == "partial_success" or self.is_replaying:
-            yield make_chunk("agent_message_chunk", f"\n[{entry.text}]\n", f"end-{entry.id}")
+            text = f"\n[{escape_markdown(entry.text)}]\n"
+            yield make_chunk("agent_message_chunk", text, f"end-{entry.id}")
 
     # --- calls ------------------------------------------------------------------------------------
 
-    def _card(self, card: Card) -> Iterator[Update]:
-        # The todo list is sent as a plan.
+    def _card(self, card: Card, *, is_new: bool) -> Iterator[Update]:
+        # The todo list is sent as a plan, and its call only if it failed.
         is_plan = card.call.name == "todo_write" and card.agent == self.view.lead
         if is_plan and not card.code:
             return
         identity = name_call(card)
         state = self.describe(card)
-        sent = self._calls.get(identity)
-        if sent is None:
+        is_over = card.state in _ENDED
+        known = self._calls.get(identity)
+        if known is not None:
+            changed = {key: value for key, value in state.items() if known.sent.get(key) != value}
+            known.sent.update(changed)
+            if changed:
+                yield {"sessionUpdate": "tool_call_update", "toolCallId": identity, **changed}
+        elif is_new or is_plan:
             arguments = parse_arguments(card.arguments)
             state["rawInput"] = card.arguments if arguments is None else arguments
-            self._calls[identity] = state
             yield {"sessionUpdate": "tool_call", "toolCallId": identity, **_without_empty(state)}
-            return
-        changed = {key: value for key, value in state.items() if sent.get(key) != value}
-        sent.update(changed)
-        if changed:
-            yield {"sessionUpdate": "tool_call_update", "toolCallId": identity, **changed}
-        if card.ended:
-            # The contents of thousands of calls are not kept.
-            self._calls[identity] = {}
-            self._output_sent.pop(identity, None)
+        elif not is_over:
+            # It had ended with an interrupted run, and now continues.
+            yield {"sessionUpdate": "tool_call_update", "toolCallId": identity, **state}
+        if is_over:
+            self._calls.pop(identity, None)
+        elif known is None:
+            self._calls[identity] = _OpenCall(card, state)
 
     def describe(self, card: Card) -> Update:
         """Return the members that describe a call, without its id and arguments."""
@@ -221,15 +248,33 @@ class UpdateMaker:
         }
 
     def _output(self, card: Card) -> Iterator[Update]:
-        identity = name_call(card)
-        now = self._clock()
-        last = self._output_sent.get(identity)
-        if identity not in self._calls or (last is not None and now - last < OUTPUT_SECONDS):
-            return  # the next piece, or the result, contains this output, too
-        self._output_sent[identity] = now
-        content = make_content(card, self._root)
-        self._calls[identity]["content"] = content
+        call = self._calls.get(name_call(card))
+        if call is not None:
+            call.has_output = True
+            yield from self.take_output()
+
+    def take_output(self) -> Iterator[Update]:
+        """Yield updates with the output of running calls, as far as it may be sent now."""
+        for identity, call in list(self._calls.items()):
+            # The call may have ended while the previous update was sent.
+            if identity in self._calls and call.has_output and self._clock() >= call.next_output:
+                yield from self._take_output_of(identity, call)
+
+    def _take_output_of(self, identity: str, call: _OpenCall) -> Iterator[Update]:
+        call.has_output = False
+        content = make_content(call.card, self._root)
+        if content == call.sent["content"]:
+            return
+        call.sent["content"] = content
+        # In the protocol, content replaces the earlier content, so each update has all of it.
+        pause = max(OUTPUT_SECONDS, len(call.card.output) / OUTPUT_RATE)
+        call.next_output = self._clock() + pause
         yield {"sessionUpdate": "tool_call_update", "toolCallId": identity, "content": content}
+
+    def find_next_output(self) -> float | None:
+        """Return when ``take_output`` has something to send; ``None`` if nothing waits."""
+        times = [call.next_output for call in self._calls.values() if call.has_output]
+        return min(times, default=None)
 
     # --- state ------------------------------------------------------------------------------------
 

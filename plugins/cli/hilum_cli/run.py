@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import attrs
 import hilum
 from hilum import HilumError, UsageError
-from hilum.command import Names, Parser, check_folder, check_text
+from hilum.command import Parser, add_session_options, check_folder, check_text
 from hilum.errors import E_BAD_ARGS
 
 from hilum_cli import exits, signals
@@ -262,34 +262,7 @@ def make_parser() -> Parser:
         metavar="FILE",
         help="the state of your editor as JSON (see the page on context)",
     )
-    add(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="set any setting; may be repeated",
-    )
-    add(
-        "--plugins",
-        action=Names,
-        default=None,
-        metavar="A,B",
-        help="load these plugins only; may be repeated",
-    )
-    add(
-        "--plugin",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="also load a plugin from a file; may be repeated",
-    )
-    add(
-        "--no-plugin",
-        action=Names,
-        default=[],
-        metavar="A,B",
-        help="leave these plugins out; may be repeated",
-    )
+    add_session_options(parser, only=True)
     add(
         "--kind",
         default="",

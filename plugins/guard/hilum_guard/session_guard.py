@@ -21,6 +21,7 @@ import msgspec
 import trio
 from hilum import (
     Agent,
+    AnnouncedCalls,
     Command,
     Layer,
     Session,
@@ -290,6 +291,8 @@ class Guard:
             # mistaken for files that the user approves now.
             await self.workspace_guard.recover()
             await self.workspace_guard.expect(agent, call, tool)
+        if source == "policy" and self._was_announced(call):
+            return allow("You have approved this change already.", settled=True)
         if not verdict.scope:
             return verdict
         # An allow rule does not override an ask rule, and a rule file must not contain a secret.
@@ -298,6 +301,10 @@ class Guard:
         if can_be_kept:
             return msgspec.structs.replace(verdict, rule=verdict.scope)
         return verdict
+
+    def _was_announced(self, call: ToolCall) -> bool:
+        announced = self._session.plugin(AnnouncedCalls)
+        return announced is not None and announced.was_announced(call)
 
     async def _remember_placeholder(self, agent: Agent, call: ToolCall) -> None:
         """Remember a call's file if the model sees the call's arguments with a placeholder."""

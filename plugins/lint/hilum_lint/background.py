@@ -19,8 +19,9 @@ from hilum_lint import report
 from hilum_lint.diagnostics import Diagnostic, Key, count_by_key, find_new
 from hilum_lint.edits import Edit
 from hilum_lint.project import CheckerUse
-from hilum_lint.running import CheckOutcome, checks_everything, run_checker
+from hilum_lint.running import CheckOutcome, checks_everything
 from hilum_lint.settings import LintSettings
+from hilum_lint.unsaved import check_files, find_unsaved
 
 if TYPE_CHECKING:
     from hilum import Session
@@ -53,6 +54,7 @@ class _News:
     old: int
     began: float
     checked: Checked
+    as_saved: list[str] = attrs.Factory(list)
 
 
 @attrs.define(eq=False)
@@ -115,7 +117,7 @@ class BackgroundCheckers:
             self._keep(news.checked)
             self._lines.clear()
         new = [each for each in news.new if each.path in unchanged]
-        return report.format_news(new, news.old) if new else None
+        return report.format_news(new, news.old, news.as_saved) if new else None
 
     def _find_unchanged(self, paths: Iterable[str], since: float) -> set[str]:
         """Return the files that were not modified after a given time. Blocks."""
@@ -138,13 +140,16 @@ class BackgroundCheckers:
             plan = await self.plan(list(self._lines))
             for use, files in plan.items():
                 places = [] if checks_everything(use, [use.folder]) else files
-                outcome = await run_checker(self.session, use, places, self.settings.timeout)
+                unsaved = await find_unsaved(self.session, files)
+                limit = self.settings.timeout
+                outcome = await check_files(self.session, use, places, limit, unsaved)
                 self.note_ended(outcome)
                 if not outcome.problem:
                     new = self._find_new(outcome)
                     news.new += new
                     news.old += len(outcome.found) - len(new)
                     news.checked.append((outcome, places))
+                    news.as_saved += report.list_read_as_saved(outcome)
             self._agents.clear()
             self._news = news
 

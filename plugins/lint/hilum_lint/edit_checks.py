@@ -30,10 +30,13 @@ class Comparison:
     Args:
         new: The new diagnostics.
         old: The number of diagnostics that existed before.
+        as_saved: Sentences about files that a checker could only read as they are saved, although
+            the user's editor has other text.
     """
 
     new: list[Diagnostic]
     old: int
+    as_saved: tuple[str, ...] = ()
 
 
 @attrs.define(eq=False)
@@ -104,6 +107,7 @@ class EditChecks:
             raise check.failure
         new: list[Diagnostic] = []
         old = 0
+        as_saved: dict[str, None] = {}
         # Keep files that were edited again, so that ``start`` merges their edits.
         for path in check.edits.keys() - set(edited):
             del check.edits[path]
@@ -111,9 +115,10 @@ class EditChecks:
             if comparison is not None:
                 new += comparison.new
                 old += comparison.old
+                as_saved.update(dict.fromkeys(comparison.as_saved))
         if not check.edits:
             del self._checks[agent]
-        return report.format_news(new, old) if new else None
+        return report.format_news(new, old, list(as_saved)) if new else None
 
     async def wait_for_note(self, agent: str) -> str | None:
         """Wait for the running check to end, then return what ``take_note`` returns.
@@ -136,4 +141,4 @@ class EditChecks:
         read = set(diagnostics)
         for path, comparison in check.found.items():
             unread = [each for each in comparison.new if each not in read]
-            check.found[path] = Comparison(unread, comparison.old)
+            check.found[path] = attrs.evolve(comparison, new=unread)

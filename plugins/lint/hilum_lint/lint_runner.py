@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 import trio
-from hilum import Agent, Block, Call, HilumError, Output, ToolResult
+from hilum import Agent, Block, Call, EditorFiles, HilumError, Output, ToolResult
 
 from hilum_lint import report
 from hilum_lint.background import BackgroundCheckers
@@ -24,6 +24,7 @@ from hilum_lint.project import CheckerUse, LintProject
 from hilum_lint.running import CheckOutcome, run_checker
 from hilum_lint.settings import LintSettings
 from hilum_lint.trust import may_run_code
+from hilum_lint.unsaved import check_files, find_unsaved
 
 if TYPE_CHECKING:
     from hilum import Session
@@ -79,7 +80,8 @@ class LintRunner:
         place = call.workspace
         targets = list(dict.fromkeys(place.resolve(path, must_exist=True) for path in paths))
         plan = await self._plan(targets)
-        outcomes = await self._run_all(plan, self.settings.timeout, call.deadline - DEADLINE_MARGIN)
+        until = call.deadline - DEADLINE_MARGIN
+        outcomes = await self._run_all(plan, self.settings.timeout, until)
         self.background.mark_reported([(outcome, plan[outcome.use]) for outcome in outcomes])
         self._note_outcomes(outcomes)
         found = chain.from_iterable(outcome.found for outcome in outcomes)
@@ -89,8 +91,11 @@ class LintRunner:
         for target in targets:
             if not any(part.is_relative_to(target) for part in checked):
                 unchecked.append(place.relative(target))
+        has_folders = False
+        if self.session.plugin(EditorFiles) is not None:
+            has_folders = await trio.to_thread.run_sync(_has_folder, targets)
         return await trio.to_thread.run_sync(
-            report.make_output, outcomes, unchecked, self.settings.limit
+            report.make_output, outcomes, unchecked, self.settings.limit, has_folders
         )
 
     def _note_outcomes(self, outcomes: Iterable[CheckOutcome]) -> None:
@@ -149,19 +154,24 @@ class LintRunner:
     ) -> list[CheckOutcome]:
         """Run the checkers in a plan, some in parallel, and return the outcomes in plan order.
 
+        They check the text that the user's editor has, where that is not saved.
+
         Args:
             plan: The checkers and their files.
             seconds: Time limit for each checker, in seconds.
             until: Time, on trio's clock, at which all checkers are stopped.
         """
         outcomes: dict[CheckerUse, CheckOutcome] = {}
+        everything = dict.fromkeys(chain.from_iterable(plan.values()))
+        unsaved = await find_unsaved(self.session, everything)
 
         async def one(use: CheckerUse, targets: list[Path]) -> None:
             async with self._slots:
                 # The remaining time is computed only now, because the wait for a slot uses some of
                 # it.
                 left = max(until - trio.current_time(), 0)
-                outcomes[use] = await run_checker(self.session, use, targets, min(seconds, left))
+                limit = min(seconds, left)
+                outcomes[use] = await check_files(self.session, use, targets, limit, unsaved)
 
         async with trio.open_nursery() as nursery:
             for use, targets in plan.items():
@@ -194,12 +204,14 @@ class LintRunner:
                 self._note_ended(outcome)
         new: list[Diagnostic] = []
         old = 0
+        as_saved: dict[str, None] = {}
         for outcome in outcomes:
             if outcome.found:
                 fresh = await self._find_new(edit, outcome)
                 new += fresh
                 old += len(outcome.found) - len(fresh)
-        return Comparison(new, old)
+                as_saved.update(dict.fromkeys(report.list_read_as_saved(outcome)))
+        return Comparison(new, old, tuple(as_saved))
 
     async def _find_new(self, edit: Edit, outcome: CheckOutcome) -> list[Diagnostic]:
         """Return the diagnostics that an edit caused.
@@ -220,7 +232,10 @@ class LintRunner:
             return Counter()
         with_text = outcome.use.checker.text
         try:
-            data = await self.session.workspace.read_bytes(edit.path, MAX_FILE_BYTES)
+            unsaved = await find_unsaved(self.session, [edit.path])
+            data = unsaved.get(edit.path)
+            if data is None:
+                data = await self.session.workspace.read_bytes(edit.path, MAX_FILE_BYTES)
             text = edit.before(data.decode()) if with_text else None
         except (HilumError, UnicodeDecodeError):
             return None
@@ -271,6 +286,10 @@ class LintRunner:
             if path.is_file() and path.stat().st_size <= MAX_FILE_BYTES:
                 found[path] = None
         return list(found)[:MAX_NAMED]
+
+
+def _has_folder(targets: Sequence[Path]) -> bool:
+    return any(path.is_dir() for path in targets)
 
 
 def _join(*notes: str | None) -> str | None:

@@ -44,6 +44,8 @@ class CheckOutcome:
         late: Whether the checker exceeded the time limit.
         excessive: Whether the checker was ended by a signal or because it exceeded a limit on time,
             memory or output. Running it again would probably fail in the same way.
+        read_as_saved: Names of the files that the checker read as they are saved, although the
+            user's editor has other text of them.
     """
 
     use: CheckerUse
@@ -52,6 +54,7 @@ class CheckOutcome:
     seconds: float = 0.0
     late: bool = False
     excessive: bool = False
+    read_as_saved: tuple[str, ...] = ()
 
 
 class _TooMuch(Exception):

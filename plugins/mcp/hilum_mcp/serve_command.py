@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 from hilum import HilumError, Session, ToolFilter, open_standard_session, parse_pair
-from hilum.command import Names, Parser, say
+from hilum.command import Names, Parser, add_session_options, say
 from hilum.errors import describe_fault
 from hilum.events import PluginFault
 from hilum.listening import allowed_hosts, listen, parse_port, receive_stop_signals
@@ -118,27 +118,7 @@ def make_parser() -> Parser:
     )
     add("--mode", help="agent, ask, plan, debug")
     add("--model", default="", metavar="PROVIDER/NAME", help="model of the agents")
-    add(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="set any setting; may be repeated",
-    )
-    add(
-        "--plugin",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="also load a plugin from a file; may be repeated",
-    )
-    add(
-        "--no-plugin",
-        action=Names,
-        default=[],
-        metavar="A,B",
-        help="do not load these plugins; may be repeated",
-    )
+    add_session_options(parser)
     return parser
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import trio
 from hilum import HilumError, UsageError, open_kernel
-from hilum.command import Names, Parser, say, say_json
+from hilum.command import Parser, add_session_options, say, say_json
 from hilum.errors import E_BAD_ARGS, E_UNKNOWN
 from hilum.listening import (
     EVERY_ADDRESS,
@@ -106,27 +106,7 @@ def make_parser() -> Parser:
         metavar="NAME[:PORT]",
         help="another allowed value of the Host header, for a tunnel or a proxy",
     )
-    add(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="set any setting; may be repeated",
-    )
-    add(
-        "--plugin",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="also load a plugin from a file; may be repeated",
-    )
-    add(
-        "--no-plugin",
-        action=Names,
-        default=[],
-        metavar="A,B",
-        help="do not load these plugins; may be repeated",
-    )
+    add_session_options(parser)
     return parser
 
 

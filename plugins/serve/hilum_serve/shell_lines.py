@@ -12,7 +12,7 @@ import trio
 from hilum import Session, StoreError
 from hilum.errors import E_BUSY, E_UNKNOWN
 from hilum.hooks import PLUGIN_EXCEPTIONS, describe_error
-from hilum.shell_lines import ShellLine, attach_output, run_shell_line
+from hilum.shell_lines import ShellLine, attach_output, note_end, run_shell_line
 
 from hilum_serve.problems import Problem
 
@@ -20,8 +20,6 @@ MAX_RUNNING = 5
 """Maximum number of shell lines of a session that run at the same time."""
 SHOW_SECONDS = 0.1
 """Minimum number of seconds between two updates of the output that readers see."""
-MAX_NOTED = 200
-"""Number of characters of a command that the log has."""
 
 
 @attrs.define(eq=False)
@@ -129,26 +127,11 @@ class ShellLines:
             told = attach_output(self._session, hosted.id, line.attached)
             hosted.ended.set()
             self._note_change()
-            self._note_end(hosted, told)
-
-    def _note_end(self, hosted: HostedLine, told: str) -> None:
-        """Write in the log who ran what, so that every face shows it."""
-        line = hosted.line
-        if line.error:
-            outcome = "did not start."
-        elif line.stopped:
-            outcome = "was stopped."
-        else:
-            outcome = f"ended with status {line.status}."
-        command = line.command.strip()
-        if len(command) > MAX_NOTED or "\n" in command:
-            command = command.split("\n")[0][:MAX_NOTED] + " …"
-        # A session whose log cannot be written ends in any case.
-        with suppress(StoreError):
-            say = f"{hosted.user} ran `{command}` on the page; it {outcome}"
-            self._session.note("shell_line.ended", say=say, user=hosted.user, status=line.status)
+            note_end(self._session, line, hosted.user, "on the page")
             if told:
-                self._session.note("shell_line.forgotten", say=told)
+                # A session whose log cannot be written ends in any case.
+                with suppress(StoreError):
+                    self._session.note("shell_line.forgotten", say=told)
 
     async def _run_contained(self, line: ShellLine, changed: Callable[[], None]) -> None:
         """Run a command, and contain errors of plugins, which must not end the session."""

@@ -27,12 +27,12 @@ from hilum.events import (
     SteeringQueued,
 )
 from hilum.sharing import JoinedSession
-from hilum.shell_lines import ShellLine, attach_output, run_shell_line
+from hilum.shell_lines import ShellLine, attach_output, note_end, run_shell_line
 from hilum.store import MemoryStore
 from hilum_view import AgentView, Answer, Card, Changes, Notice, Outcome, Prompt, SessionView
 
 from hilum_terminal.approval_rules import inline
-from hilum_terminal.call_descriptions import describe_action
+from hilum_terminal.call_descriptions import describe_action, format_count
 from hilum_terminal.ended_items import describe_place, is_answered_elsewhere
 from hilum_terminal.face_protocol import FaceProtocol
 from hilum_terminal.left_prompts import (
@@ -453,6 +453,7 @@ class Conversation:
             self._note_cut_off()
         elif actor.proposal is not None:
             self.transcript.note("A plan is waiting for your decision.", "warning")
+        self._note_unread_outputs(session)
         self._give_back_unsent(session)
         # The items were looked for before the log was read.
         self._face.note_waiting()
@@ -479,6 +480,16 @@ class Conversation:
             if isinstance(entry, Answer) and entry.agent == self.view.lead and entry.usage.total:
                 return entry.usage.input + entry.usage.output
         return 0
+
+    def _note_unread_outputs(self, session: Session) -> None:
+        """Say that the agent will read outputs of commands that the user ran in an earlier process."""
+        if isinstance(session, JoinedSession) or not session.unread_outputs:
+            return
+        commands = format_count(len(session.unread_outputs), "command")
+        self.transcript.note(
+            f"With your next prompt, the agent also reads the output of {commands} that you ran.",
+            "dim",
+        )
 
     def _give_back_unsent(self, session: Session) -> None:
         """Return the prompts that waited when an earlier process ended to the input."""
@@ -837,6 +848,8 @@ class Conversation:
         # If another session has begun, its agent must not read the output of this command.
         if session is self.session:
             told = attach_output(session, os.urandom(6).hex(), line.attached)
+            # Other terminals and pages show the note; this one shows the command and its output.
+            self.transcript.skip(note_end(session, line, "The user", "in the terminal"))
             if told:
                 self.transcript.note(told, "dim")
         self.transcript.write_shell_line(line, time.time() - line.began)

@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 import hilum
 from hilum import UsageError
-from hilum.command import Names, Parser, check_folder, check_text
+from hilum.command import Parser, add_session_options, check_folder, check_text
 from hilum.errors import E_BAD_ARGS
 
 LAST = "last"
@@ -153,34 +153,7 @@ def _make_parser() -> Parser:
         metavar="DIR",
         help="folder to work in (default: the current one)",
     )
-    add(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="set any setting; may be repeated",
-    )
-    add(
-        "--plugins",
-        action=Names,
-        default=None,
-        metavar="A,B",
-        help="load these plugins only; may be repeated",
-    )
-    add(
-        "--plugin",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="also load a plugin from a file; may be repeated",
-    )
-    add(
-        "--no-plugin",
-        action=Names,
-        default=[],
-        metavar="A,B",
-        help="leave these plugins out; may be repeated",
-    )
+    add_session_options(parser, only=True)
     return parser
 
 

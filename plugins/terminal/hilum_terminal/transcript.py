@@ -117,6 +117,7 @@ class Transcript:
         self.echoed = ""
         self.held: list[Card] = []
         self._early_notices: list[Notice] = []
+        self._skipped: set[int] = set()
         self.turn_times_from = 1.0
         self._view = view
         self._commit = commit
@@ -188,6 +189,10 @@ class Transcript:
         for card in held:
             self._write_card(card)
 
+    def skip(self, seq: int) -> None:
+        """Do not write the entry of an event, whose subject is written in another way."""
+        self._skipped.add(seq)
+
     def _apply_entry(self, entry: AnyEntry) -> None:
         if isinstance(entry, Answer):
             self._apply_answer(entry)
@@ -195,7 +200,7 @@ class Transcript:
         if isinstance(entry, Card):
             self._apply_card(entry)
             return
-        if entry.id in self._written:
+        if entry.id in self._written or entry.seq in self._skipped:
             return
         self._written.add(entry.id)
         if isinstance(entry, Prompt):

@@ -3,7 +3,7 @@ import json
 
 import pytest
 from hilum import UsageError
-from hilum.command import Parser, escape_terminal, say, say_json
+from hilum.command import Parser, add_session_options, escape_terminal, say, say_json
 
 
 def test_wrong_arguments_are_an_error_with_the_nearest_option():
@@ -15,6 +15,27 @@ def test_wrong_arguments_are_an_error_with_the_nearest_option():
     with pytest.raises(UsageError) as found:
         parser.parse_args(["--session"])
     assert found.value.hint == "hilum words --help lists its options."
+
+
+def test_options_for_settings_and_plugins_may_be_repeated():
+    parser = Parser("hilum words")
+    add_session_options(parser)
+    words = "--set a=1 --set b=2 --plugin p.py --plugin q.py --no-plugin a,b --no-plugin c"
+    options = parser.parse_args(words.split())
+    assert options.set == ["a=1", "b=2"]
+    assert options.plugin == ["p.py", "q.py"]
+    assert options.no_plugin == ["a", "b", "c"]
+    assert not hasattr(options, "plugins")
+    # The lists of one command line are not those of the next.
+    empty = parser.parse_args([])
+    assert (empty.set, empty.plugin, empty.no_plugin) == ([], [], [])
+
+
+def test_a_command_may_let_the_user_name_all_plugins():
+    parser = Parser("hilum words")
+    add_session_options(parser, only=True)
+    assert parser.parse_args([]).plugins is None
+    assert parser.parse_args(["--plugins", "a,b", "--plugins", "c"]).plugins == ["a", "b", "c"]
 
 
 def test_options_are_never_shortened():

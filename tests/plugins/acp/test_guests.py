@@ -7,8 +7,8 @@ import hilum_plan
 import pytest
 import trio
 from hilum import FileHistory, UsageError, hookimpl
-from hilum.events import ApprovalAsked, CallDone, CallStarted, ModelAnswered
-from hilum.messages import Thinking
+from hilum.events import ApprovalAsked, CallDone, CallStarted, Compacted, ModelAnswered
+from hilum.messages import Compaction, Thinking
 from hilum.testing import say, use
 from hilum.trust import TrustedFolders
 from hilum_agents.runs import Runs
@@ -414,3 +414,47 @@ async def test_without_the_plugin_no_other_model_works_in_place_of_the_program(
         guest.bench.kernel.router.providers.pop("guest")
         with pytest.raises(UsageError, match="no plugin can run it"):
             await guest.run(["say", "x"])
+
+
+# --- compaction -----------------------------------------------------------------------------------
+
+
+async def test_a_compaction_does_not_disturb_a_guest(open_guest):
+    """The positions of messages change; each message of the user still arrives once."""
+    code = """#begin
+client.say("begun")
+for number in range(4):
+    client.request("fs/read_text_file", path=os.path.abspath("a.txt"))
+while not os.path.exists("go"):
+    time.sleep(0.01)
+text, _ = client.request("fs/read_text_file", path=os.path.abspath("a.txt"))
+client.say(text["content"])
+"""
+    async with open_guest("bypassing", plugins=(Summaries(),), files={"a.txt": "text\n"}) as guest:
+        job = await guest.start(code, keep=True)
+        session = guest.bench.session
+        reads = []
+        async for event in session.events(0):
+            if isinstance(event, CallDone):
+                reads.append(event)
+                if len(reads) == 4:
+                    break
+        name = reads[0].agent
+        session.compact(name)
+        await session.steer("Stop there.", agent="guest")
+        (guest.bench.workspace / "go").write_text("")
+        with trio.fail_after(30):
+            result = await session.plugin(Runs).wait(job)
+        assert result["status"] == "completed"
+        assert guest.bench.of(Compacted)
+        assert guest.said.count("text\n") == 1
+        assert guest.said.count("I was told:") == 1
+        assert guest.said.endswith("I was told: Stop there.")
+
+
+class Summaries:
+    """A plugin that compacts all but the last message."""
+
+    @hookimpl
+    async def trim_context(self, agent, messages, sizes, budget):
+        return Compaction(len(messages) - 1, "Earlier work.")

@@ -7,6 +7,7 @@ import pytest
 import trio
 from hilum import Mode, ToolFilter
 from hilum.events import ModelAnswered, RunEnded
+from hilum_acp.guests.client import GuestClient
 from hilum_agents.runs import Runs
 
 from tests.plugins.acp.conftest import PROGRAMS
@@ -283,3 +284,91 @@ async def test_without_a_sandbox_no_guest_starts(open_guest):
         assert result["status"] == "failed"
         assert "only in the full sandbox" in result["error"]["message"]
         assert guest.bench.of(RunEnded)[0].code == "E_LLM_FAIL"
+
+
+# --- memory ---------------------------------------------------------------------------------------
+
+
+async def test_the_arguments_of_calls_that_have_ended_are_not_kept(open_guest, monkeypatch):
+    monkeypatch.setattr("hilum_acp.guests.client.MAX_ACTION_TEXT", 3_000_000)
+    code = """
+for number in range({count}):
+    name = str(number)
+    client.update("tool_call", toolCallId=name, status="pending", rawInput={{"a": "x" * 500_000}})
+    if {ended}:
+        client.update("tool_call_update", toolCallId=name, status="completed")
+print("still here")
+"""
+    async with open_guest("bypassing") as guest:
+        result = await guest.execute(code.format(count=20, ended=True))
+        assert result["text"] == "still here\n"
+        result = await guest.execute(code.format(count=20, ended=False))
+        assert result["status"] == "failed"
+        assert "Its tool calls have more than 3,000,000 characters" in result["error"]["message"]
+
+
+async def test_the_ended_terminals_that_a_guest_does_not_release_are_dropped(
+    open_guest, monkeypatch
+):
+    monkeypatch.setattr("hilum_acp.guests.client.MAX_TERMINALS", 3)
+    code = """
+names = []
+for number in range(8):
+    terminal, _ = client.request("terminal/create", command="echo out")
+    names.append(terminal["terminalId"])
+    client.request("terminal/wait_for_exit", terminalId=names[-1])
+print([bool(client.request("terminal/output", terminalId=name)[0]) for name in names])
+"""
+    async with open_guest("bypassing") as guest:
+        result = await guest.execute(code)
+        assert result["text"] == f"{[False] * 4 + [True] * 4}\n"
+
+
+async def test_a_terminal_that_was_refused_does_not_keep_a_hanging_guest_alive(
+    open_guest, monkeypatch
+):
+    monkeypatch.setattr("hilum_acp.guests.guests.QUIET_TIMEOUT", 0.05)
+    monkeypatch.setattr("hilum_acp.guests.guests.IDLE_TIMEOUT", 0.3)
+    monkeypatch.setattr("hilum_acp.guests.client.MAX_WAITING", 0)
+    code = "print(client.request('terminal/create', command='true')[1])\ntime.sleep(1000)"
+    async with open_guest("bypassing") as guest:
+        with trio.fail_after(30):
+            result = await guest.execute(code)
+        assert "It has done nothing for 0.3 seconds" in result["error"]["message"]
+
+
+async def test_a_command_that_is_too_long_to_be_judged_is_refused(open_guest):
+    code = """
+command = "echo " + "x" * 200_000
+print(client.request("terminal/create", command=command)[1]["message"])
+print(client.permission("1", "Run", "execute", rawInput={"command": command}))
+"""
+    async with open_guest("bypassing") as guest:
+        await guest.execute(code)
+        assert guest.said == "The command has more than 100,000 characters.\nFalse\n"
+
+
+async def test_nothing_of_a_guest_that_has_failed_is_kept(open_guest, monkeypatch):
+    """It may go on until its process has ended."""
+    monkeypatch.setattr("hilum_acp.guests.client.MAX_UPDATES", 10)
+    clients = []
+    fail = GuestClient.fail
+
+    def keep(client, reason):
+        clients.append(client)
+        fail(client, reason)
+
+    monkeypatch.setattr(GuestClient, "fail", keep)
+    code = """
+while True:
+    client.say("x" * 1_000)
+    client.update("tool_call", toolCallId=str(time.monotonic()), status="pending")
+    client.send({"id": str(time.monotonic()), "method": "terminal/create",
+                 "params": {"command": "true"}})
+"""
+    async with open_guest("bypassing") as guest:
+        result = await guest.execute(code)
+        assert "more than 10 updates" in result["error"]["message"]
+    assert len(clients[0].actions) <= 10
+    assert len(clients[0].terminals) <= 10
+    assert sum(len(text) for _, text in clients[0].take_output()) <= 10_000

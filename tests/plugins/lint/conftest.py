@@ -129,8 +129,8 @@ def checked(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], trio.Event]:
             events[use.checker.name].set()
         return outcome
 
-    check = lint_runner.run_checker
-    monkeypatch.setattr(lint_runner, "run_checker", noted)
+    check = lint_runner.check_files
+    monkeypatch.setattr(lint_runner, "check_files", noted)
     return lambda name: events.setdefault(name, trio.Event())
 
 

@@ -209,6 +209,18 @@ async def test_unread_output_keeps_an_idle_session_open(project):
             await hosted.feed.ended.wait()
 
 
+async def test_the_agent_reads_an_output_after_the_session_was_closed(project):
+    async with (
+        serving(project, answers=["Read."]) as served,
+        open_api(served, project) as api,
+    ):
+        await api.post("/shell", {"command": "echo kept"})
+        await api.wait_until("/shell", ended)
+        await served.hub.close(api.session)
+        await api.run("What happened?")
+        assert "kept" in served.model.requests[-1].messages[-1].request
+
+
 async def test_an_agent_that_the_text_addresses_does_not_read_them(project):
     async def interpret(session, text):
         return Interpretation(text[8:], "helper") if text.startswith("@helper ") else None

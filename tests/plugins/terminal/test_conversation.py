@@ -173,6 +173,8 @@ async def test_the_output_of_a_shell_line_is_read_only_in_its_own_session(
         await trio.lowlevel.checkpoint()
 
     monkeypatch.setattr(module, "run_shell_line", run)
+    monkeypatch.setattr(session, "note", lambda *_, **_more: None, raising=False)
+    monkeypatch.setattr(session, "emit", lambda _event: 7, raising=False)
     monkeypatch.setattr(face.conversation.transcript, "write_shell_line", lambda *_: None)
     await face.conversation.run_shell("ls")
     assert len(session.unread_outputs) == is_same

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import unified_diff
-from typing import Any
+from typing import Any, NamedTuple, TypeGuard
 
 import attrs
 import msgspec
@@ -22,12 +22,18 @@ RUN = "guest_run"
 EDIT = "guest_edit"
 READ = "guest_read"
 FETCH = "guest_fetch"
-ACT = "guest_act"
+OTHER = "guest_other"
 MAX_TITLE = 300  # characters
 MAX_CONTENT = 20_000  # characters of what a guest reports about one call
 MAX_PATHS = 50
 MAX_DIFF = 8_000  # characters of a change in a question to the user
+MAX_COMPARED = 200_000  # characters of texts whose difference is shown
+MAX_COMPARED_LINES = 4_000
+MAX_ID = 500  # characters of the guest's id of a call
+MAX_PATH = 4_096  # characters
+MAX_COMMAND = 100_000  # characters
 _ENDED = ("completed", "failed")
+# The tools that ask about the protocol's kinds of calls; `guest_other` asks about the others.
 _KINDS = {
     "execute": RUN,
     "edit": EDIT,
@@ -39,6 +45,14 @@ _KINDS = {
 }
 
 
+class FileDiff(NamedTuple):
+    """A change of a file that a guest announces: the whole text, or a part that occurs once."""
+
+    path: str
+    old: str
+    new: str
+
+
 @attrs.define(eq=False)
 class GuestAction:
     """A tool call of a guest, as far as the guest has reported it.
@@ -48,9 +62,9 @@ class GuestAction:
         title: What the call does, in the guest's words.
         kind: The protocol's kind of tool call.
         status: ``pending``, ``in_progress``, ``completed`` or ``failed``.
-        input: The arguments.
+        input: The arguments, as JSON.
         paths: The paths that the call concerns.
-        diffs: The changes that the guest announces: path, old text and new text.
+        diffs: The changes that the guest announces.
         content: The text that the guest reports.
         shown: Whether a call of hilum currently shows this one.
         reported: Whether the end of the call has been shown.
@@ -61,9 +75,9 @@ class GuestAction:
     title: str = ""
     kind: str = "other"
     status: str = "pending"
-    input: dict[str, Any] = attrs.field(factory=dict)
+    input: bytes = b"{}"
     paths: list[str] = attrs.field(factory=list)
-    diffs: list[tuple[str, str, str]] = attrs.field(factory=list)
+    diffs: list[FileDiff] = attrs.field(factory=list)
     content: str = ""
     shown: bool = False
     reported: bool = False
@@ -74,14 +88,15 @@ class GuestAction:
         title = fields.get("title")
         if isinstance(title, str):
             self.title = " ".join(title.split())[:MAX_TITLE]
-        if isinstance(fields.get("kind"), str):
-            self.kind = fields["kind"]
+        kind = fields.get("kind")
+        if isinstance(kind, str):
+            self.kind = kind if kind in _KINDS else "other"
         if isinstance(fields.get("rawInput"), dict):
-            self.input = fields["rawInput"]
+            self.input = msgspec.json.encode(fields["rawInput"])
         locations = fields.get("locations")
         if isinstance(locations, list):
             paths = [each.get("path") for each in locations if isinstance(each, dict)]
-            self.paths = [path for path in paths if isinstance(path, str)][:MAX_PATHS]
+            self.paths = [path for path in paths[:MAX_PATHS] if _is_path(path)]
         if isinstance(fields.get("content"), list):
             self._read_content(fields["content"])
         status = fields.get("status")
@@ -90,6 +105,19 @@ class GuestAction:
             self.status = status
             if status in _ENDED:
                 self.ended.set()
+
+    def drop_details(self) -> None:
+        """Drop what is needed only while hilum may be asked about the call."""
+        if self.ended.is_set():
+            self.input = b"{}"
+            self.diffs = []
+
+    @property
+    def size(self) -> int:
+        """Number of characters that the call takes in memory."""
+        size = len(self.id) + len(self.title) + len(self.input) + len(self.content)
+        size += sum(len(path) for path in self.paths)
+        return size + sum(len(text) for diff in self.diffs for text in diff)
 
     def _read_content(self, blocks: list[Any]) -> None:
         texts: list[str] = []
@@ -100,9 +128,10 @@ class GuestAction:
             inner = block.get("content")
             if block.get("type") == "content" and isinstance(inner, dict):
                 texts.append(str(inner.get("text") or ""))
-            elif block.get("type") == "diff" and isinstance(block.get("path"), str):
-                old, new = block.get("oldText"), block.get("newText")
-                self.diffs.append((block["path"], str(old or ""), str(new or "")))
+            elif block.get("type") == "diff" and _is_path(block.get("path")):
+                old = str(block.get("oldText") or "")
+                new = str(block.get("newText") or "")
+                self.diffs.append(FileDiff(block["path"], old, new))
         self.content = "\n".join(texts)[:MAX_CONTENT]
 
     @property
@@ -120,37 +149,43 @@ class GuestAction:
         return {"action": self.id, "title": title, "kind": self.kind, "number": number}
 
     def to_question(self, root: str) -> tuple[str, dict[str, Any]]:
-        """Return the tool and the arguments of the call that asks whether this one may run.
+        """Return the tool and the arguments of the call that asks whether this one may run. Blocks.
 
         Args:
             root: Root of the workspace, to which paths are relative.
+
+        Raises:
+            ValueError: The command is too long to be judged.
         """
-        tool = _KINDS.get(self.kind, ACT)
+        tool = _KINDS.get(self.kind, OTHER)
         arguments: dict[str, Any] = {"action": self.id, "title": self.title or self.kind}
         if tool == RUN:
             command = self._find_command()
             if not command:
-                return ACT, {**arguments, "details": self._describe_input()}
+                return OTHER, {**arguments, "details": self._describe_input()}
+            if len(command) > MAX_COMMAND:
+                raise ValueError(f"The command has more than {MAX_COMMAND:,} characters.")
             arguments["command"] = command
         elif tool in (EDIT, READ):
-            paths = dict.fromkeys([*self.paths, *(path for path, _, _ in self.diffs)])
+            paths = dict.fromkeys([*self.paths, *(diff.path for diff in self.diffs)])
             arguments["paths"] = [_relative(path, root) for path in paths]
             if not arguments["paths"]:
-                return ACT, {**arguments, "details": self._describe_input()}
+                return OTHER, {**arguments, "details": self._describe_input()}
             if tool == EDIT:
-                arguments["change"] = self._describe_changes(root)
+                arguments["change"] = describe_changes(self.diffs, root)[:MAX_DIFF]
         elif tool == FETCH:
-            url = self.input.get("url")
-            if not isinstance(url, str):
-                return ACT, {**arguments, "details": self._describe_input()}
+            url = msgspec.json.decode(self.input).get("url")
+            if not isinstance(url, str) or len(url) > MAX_PATH:
+                return OTHER, {**arguments, "details": self._describe_input()}
             arguments["url"] = url
         else:
             arguments["details"] = self._describe_input()
         return tool, arguments
 
     def _find_command(self) -> str:
+        given = msgspec.json.decode(self.input)
         for name in ("command", "cmd"):
-            value = self.input.get(name)
+            value = given.get(name)
             if isinstance(value, str) and value.strip():
                 return value
             if isinstance(value, list) and value:
@@ -158,20 +193,47 @@ class GuestAction:
         return ""
 
     def _describe_input(self) -> str:
-        return msgspec.json.encode(self.input).decode()[:MAX_DIFF]
-
-    def _describe_changes(self, root: str) -> str:
-        texts = []
-        for path, old, new in self.diffs:
-            name = _relative(path, root)
-            lines = unified_diff(old.splitlines(), new.splitlines(), name, name, lineterm="")
-            texts.append("\n".join(lines))
-        return "\n".join(texts)[:MAX_DIFF]
+        return self.input.decode()[:MAX_DIFF]
 
     def describe_result(self) -> str:
         """Return what the guest reports about the call, marked as its own words."""
         state = self.status if self.ended.is_set() else "still running"
         return f"The program reports: {state}.\n{self.content}".rstrip()
+
+
+def describe_changes(diffs: Sequence[FileDiff], root: str) -> str:
+    """Return announced changes as text for the user. Blocks.
+
+    Args:
+        diffs: The changes.
+        root: Root of the workspace, to which paths are relative.
+    """
+    texts = []
+    for diff in diffs:
+        name = _relative(diff.path, root)
+        old, new = _split_lines(diff.old), _split_lines(diff.new)
+        if is_comparable(diff):
+            lines = unified_diff(old, new, name, name, lineterm="")
+            texts.append("\n".join(lines))
+        else:
+            texts.append(f"{name}: {len(old):,} lines become {len(new):,} lines.")
+    return "\n".join(texts)
+
+
+def _split_lines(text: str) -> list[str]:
+    # Not `splitlines`: it would hide that a change only replaces one line separator with another,
+    # which can turn a comment into code.
+    return text.split("\n") if text else []
+
+
+def is_comparable(diff: FileDiff) -> bool:
+    """Return whether a change is small enough to be shown as a difference."""
+    lines = diff.old.count("\n") + diff.new.count("\n")
+    return len(diff.old) + len(diff.new) <= MAX_COMPARED and lines <= MAX_COMPARED_LINES
+
+
+def _is_path(value: object) -> TypeGuard[str]:
+    return isinstance(value, str) and len(value) <= MAX_PATH
 
 
 def _relative(path: str, root: str) -> str:
@@ -192,5 +254,7 @@ def choose_option(options: object, allowed: bool) -> str:
     for kind in kinds:
         for option in listed:
             if isinstance(option, dict) and option.get("kind") == kind:
-                return str(option.get("optionId", ""))
+                identity = option.get("optionId")
+                if isinstance(identity, str) and len(identity) <= MAX_ID:
+                    return identity
     return ""

@@ -10,7 +10,7 @@ import trio
 from hilum.messages import Usage
 
 if TYPE_CHECKING:
-    from hilum import Agent
+    from hilum import Agent, ModelCallDenied
 
 BYTES_PER_TOKEN = 4
 """Bytes in a token, for calls whose tokens the provider does not report."""
@@ -29,6 +29,11 @@ class Budget:
     Args:
         agent: The agent; its profile or the session's settings set the limits.
         on_exhausted: Called when a limit is reached.
+
+    Attributes:
+        run: Id of the run, to which the calls count also after its end.
+        exhausted: Which limit is reached; empty while calls are allowed.
+        denied: Why a plugin, such as the budget of a session or a day, has refused a call.
     """
 
     def __init__(self, agent: Agent, on_exhausted: Callable[[], None]) -> None:
@@ -36,8 +41,9 @@ class Budget:
         self._on_exhausted = on_exhausted
         self._reserved = 0
         self._released = trio.Event()
+        self.run = agent.run.id
         self.exhausted = ""
-        """Which limit is reached; empty while calls are allowed."""
+        self.denied: ModelCallDenied | None = None
 
     @asynccontextmanager
     async def reserve(self, tokens: int) -> AsyncIterator[None]:
@@ -65,6 +71,11 @@ class Budget:
             self._released.set()
             self._released = trio.Event()
 
+    def deny(self, error: ModelCallDenied) -> None:
+        """End the run, because a plugin has refused a call."""
+        self.denied = self.denied or error
+        self._on_exhausted()
+
     def _is_near(self, token_limit: int | None) -> bool:
         # The cost of a call is not known before it ends, so a limit on the cost allows one call at
         # a time.
@@ -73,7 +84,13 @@ class Budget:
         return token_limit is not None and self._used().total + self._reserved >= token_limit
 
     def _check(self) -> None:
-        used = self._used()
+        run = self._agent.conversation.run
+        if run is None or run.id != self.run:
+            # A program may go on while it is being ended.
+            raise BudgetExhausted("The run has ended.")
+        if self.denied is not None:
+            raise BudgetExhausted(self.denied.message)
+        used = run.usage
         token_limit = self._agent.limit("token_limit")
         cost_limit = self._agent.profile.cost_limit
         if token_limit is not None and used.total >= token_limit:

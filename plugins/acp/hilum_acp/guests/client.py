@@ -13,16 +13,25 @@ The module knows nothing of how the guest's process is started.
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 import attrs
 import msgspec
 import trio
 from hilum.messages import ToolCall, ToolResult
 
-from hilum_acp.guests.actions import REPORT, WAIT, GuestAction, choose_option
-from hilum_acp.guests.terminals import Terminal
+from hilum_acp.guests.actions import (
+    EDIT,
+    MAX_ID,
+    REPORT,
+    WAIT,
+    FileDiff,
+    GuestAction,
+    choose_option,
+)
+from hilum_acp.guests.announced_writes import AnnouncedWrites, can_be_announced
+from hilum_acp.guests.terminals import MAX_COMMAND, Terminal
 from hilum_acp.json_rpc import Connection, ConnectionLost, RpcError
 
 PROTOCOL_VERSION = 1
@@ -31,13 +40,21 @@ MAX_TEXT = 8_000_000
 MAX_UPDATES = 500_000
 """Updates in one prompt; more is a flood."""
 MAX_ACTIONS = 5_000
+MAX_ACTION_TEXT = 64_000_000
+"""Characters of the guest's own tool calls that hilum keeps; more is a flood."""
 MAX_TERMINALS = 32
+"""Terminals in which commands run; as many that have ended are kept until the guest releases them."""
+MAX_SERVED = 10_000
+"""Files of which hilum knows that the guest has read them; others are read again before a write."""
+MAX_WRITTEN_TEXT = 64_000_000
+"""Characters that wait to be written to files."""
 MAX_WAITING = 256
 """Requests of a guest that wait for their calls."""
 TERMINAL = "guest_terminal"
 AUTH_REQUIRED = -32000
 RESOURCE_NOT_FOUND = -32002
 REFUSED = -32001
+_ANSWERS = (True, False)
 _TODO_STATES = ("pending", "in_progress", "completed")
 
 
@@ -55,6 +72,8 @@ class GuestRequest:
         allowed: Whether the call may run; it is known when the call begins.
         result: The call's result, once it has ended.
         action: The guest's own tool call that the request is about, if there is one.
+        announced: The changes that the user approves with the call, by resolved path.
+        is_approved: Whether the user has approved the call when the guest announced it.
     """
 
     call: ToolCall
@@ -62,6 +81,18 @@ class GuestRequest:
     allowed: bool = False
     result: ToolResult | None = None
     action: GuestAction | None = None
+    announced: dict[str, list[FileDiff]] = attrs.field(factory=dict)
+    is_approved: bool = False
+
+
+class ServedFiles(Protocol):
+    """The files that a guest may read through hilum."""
+
+    def resolve(self, path: str) -> str:
+        """Return a path without links; a path that cannot be used is returned as it is."""
+
+    async def read_text(self, path: str) -> str:
+        """Return the text of the file at a resolved path."""
 
 
 class GuestClient:
@@ -69,7 +100,7 @@ class GuestClient:
 
     Args:
         root: Root of the workspace.
-        read_text: Returns the text of a file that the guest may read.
+        files: The files that the guest may read.
         tools: Names of the tools that the agent has.
 
     Attributes:
@@ -83,9 +114,7 @@ class GuestClient:
         active_at: Time on trio's clock of the guest's last sign of life.
     """
 
-    def __init__(
-        self, root: str, read_text: Callable[[str], Awaitable[str]], tools: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, root: str, files: ServedFiles, tools: Sequence[str] = ()) -> None:
         self.changed = trio.Event()
         self.interrupted = trio.Event()
         self.failure = ""
@@ -94,7 +123,9 @@ class GuestClient:
         self.terminals: dict[str, Terminal] = {}
         self.active_at = trio.current_time()
         self._root = root
-        self._read_text = read_text
+        self._files = files
+        self._announced = AnnouncedWrites()
+        self._action_text = 0
         self._tools = frozenset(tools)
         self._connection: Connection | None = None
         self._session = ""
@@ -109,6 +140,8 @@ class GuestClient:
         self._count = 0
         self._plan: list[dict[str, str]] = []
         self._served: set[str] = set()
+        self._terminal_count = 0
+        self._written_text = 0
 
     # --- the connection ---------------------------------------------------------------------------
 
@@ -285,6 +318,11 @@ class GuestClient:
                 request.allowed = request.allowed or not result.code
                 request.done.set()
 
+    def was_announced(self, call: ToolCall) -> bool:
+        """Return whether the user has approved exactly this call when the guest announced it."""
+        request = self._asked.get(call.id)
+        return request is not None and request.is_approved and request.call == call
+
     def find_request(self, call_id: str) -> GuestRequest | None:
         """Return the request for which a call runs."""
         return self._asked.get(call_id)
@@ -316,7 +354,8 @@ class GuestClient:
 
     async def _apply_update(self, params: dict[str, Any]) -> None:
         update = params.get("update")
-        if not isinstance(update, dict):
+        # A guest that has failed is being ended; until then, nothing of it is kept any more.
+        if not isinstance(update, dict) or self.failure:
             return
         self.active_at = trio.current_time()
         self._updates += 1
@@ -329,7 +368,9 @@ class GuestClient:
         elif kind == "agent_thought_chunk":
             self._add_text("thinking", update)
         elif kind in ("tool_call", "tool_call_update"):
-            self._update_action(update)
+            action = self._update_action(update)
+            if action is not None:
+                self._drop_details(action)
         elif kind == "plan":
             self._update_plan(update.get("entries"))
         # Other updates are about the guest's own settings and its own count of tokens.
@@ -352,7 +393,7 @@ class GuestClient:
 
     def _update_action(self, update: Mapping[str, Any]) -> GuestAction | None:
         identity = update.get("toolCallId")
-        if not isinstance(identity, str):
+        if not isinstance(identity, str) or len(identity) > MAX_ID:
             return None
         action = self.actions.get(identity)
         if action is None:
@@ -360,10 +401,20 @@ class GuestClient:
                 self.fail(f"It reported more than {MAX_ACTIONS:,} tool calls.")
                 return None
             action = self.actions[identity] = GuestAction(identity)
+        self._action_text -= action.size
         action.update(update)
+        self._action_text += action.size
+        if self._action_text > MAX_ACTION_TEXT:
+            self.fail(f"Its tool calls have more than {MAX_ACTION_TEXT:,} characters.")
+            return None
         if action.has_started and not action.shown and not action.reported:
             self.interrupted.set()
         return action
+
+    def _drop_details(self, action: GuestAction) -> None:
+        self._action_text -= action.size
+        action.drop_details()
+        self._action_text += action.size
 
     def _update_plan(self, entries: object) -> None:
         if "todo_write" not in self._tools or not isinstance(entries, list):
@@ -394,6 +445,8 @@ class GuestClient:
     def _queue(
         self, tool: str, arguments: Mapping[str, Any], action: GuestAction | None = None
     ) -> GuestRequest:
+        if self.failure:
+            raise RpcError(REFUSED, self.failure)
         if len(self._waiting) >= MAX_WAITING:
             raise RpcError(REFUSED, f"{MAX_WAITING} requests already wait.")
         request = GuestRequest(self._make_call(tool, arguments), action=action)
@@ -403,13 +456,16 @@ class GuestClient:
         self.wake()
         return request
 
-    async def _ask(self, tool: str, arguments: Mapping[str, Any]) -> ToolResult:
+    async def _ask(
+        self, tool: str, arguments: Mapping[str, Any], *, is_approved: bool = False
+    ) -> ToolResult:
         """Run a call of hilum's for the guest and return its result.
 
         Raises:
             RpcError: The call was refused or failed.
         """
         request = self._queue(tool, arguments)
+        request.is_approved = is_approved
         await request.done.wait()
         assert request.result is not None
         if request.result.code:
@@ -421,22 +477,57 @@ class GuestClient:
         action = self._update_action(_as_dict(params.get("toolCall")))
         if action is None:
             raise RpcError(REFUSED, "The request names no tool call.")
-        tool, arguments = action.to_question(self._root)
+        options = {allowed: choose_option(params.get("options"), allowed) for allowed in _ANSWERS}
+        # A request may wait for long, and a guest can send many with megabytes in other fields.
+        params.clear()
         action.shown = True
+        # What the user is asked about must not change while the question is open.
+        diffs = list(action.diffs)
+        try:
+            question = attrs.evolve(action, diffs=diffs)
+            tool, arguments = await trio.to_thread.run_sync(question.to_question, self._root)
+        except ValueError as error:
+            raise RpcError(REFUSED, str(error)) from None
+        announced: dict[str, list[FileDiff]] = {}
+        if tool == EDIT:
+            announced = await trio.to_thread.run_sync(self._find_announced, diffs)
+        self._drop_details(action)
+        # The texts are not needed while the question is open.
+        del diffs, question
         request = self._queue(tool, arguments, action)
+        request.announced = announced
         await request.done.wait()
-        option = choose_option(params.get("options"), request.allowed)
+        option = options[request.allowed]
         if not option:
             return {"outcome": {"outcome": "cancelled"}}
         return {"outcome": {"outcome": "selected", "optionId": option}}
 
+    def _find_announced(self, diffs: Sequence[FileDiff]) -> dict[str, list[FileDiff]]:
+        """Return the changes that a question shows completely, by resolved path. Blocks."""
+        found: dict[str, list[FileDiff]] = {}
+        if can_be_announced(diffs, self._root):
+            for diff in diffs:
+                shown = os.path.normpath(os.path.join(self._root, diff.path))
+                # The user does not see where a link leads.
+                if self._files.resolve(shown) == shown:
+                    found.setdefault(shown, []).append(diff)
+        return found
+
+    def approve(self, request: GuestRequest) -> None:
+        """Let the guest do what it has asked for, and what it has announced with it."""
+        for path, diffs in request.announced.items():
+            self._announced.add(path, diffs)
+        request.allowed = True
+        request.done.set()
+
     async def _read_file(self, params: dict[str, Any]) -> dict[str, Any]:
-        path = _get_path(params)
+        path = self._files.resolve(_get_path(params))
         start = _get_number(params.get("line"))
         limit = _get_number(params.get("limit"))
+        params.clear()
         await self._ask("read_file", {"path": path})
-        text = await self._read_text(path)
-        self._served.add(path)
+        text = await self._files.read_text(path)
+        self._add_served(path)
         if start is not None or limit is not None:
             lines = text.splitlines(keepends=True)
             first = max((start or 1) - 1, 0)
@@ -445,16 +536,36 @@ class GuestClient:
         return {"content": text}
 
     async def _write_file(self, params: dict[str, Any]) -> None:
-        path = _get_path(params)
+        path = self._files.resolve(_get_path(params))
         content = params.get("content")
         if not isinstance(content, str):
             raise RpcError(-32602, "The request has no content.")
+        params.clear()
+        if self._written_text + len(content) > MAX_WRITTEN_TEXT:
+            raise RpcError(REFUSED, "Too much text waits to be written.")
+        self._written_text += len(content)
+        try:
+            await self._write_text(path, content)
+        finally:
+            self._written_text -= len(content)
+
+    async def _write_text(self, path: str, content: str) -> None:
+        exists = await trio.Path(path).exists()
         # A guest may have read the file itself. What hilum served it must not have changed since,
         # which the tool checks: it refuses to replace a content that the agent has not read.
-        if path not in self._served and await trio.Path(path).exists():
+        if path not in self._served and exists:
             await self._ask("read_file", {"path": path})
-        await self._ask("write_file", {"path": path, "content": content})
-        self._served.add(path)
+        is_approved = False
+        if self._announced.has(path):
+            before = await self._files.read_text(path) if exists else ""
+            is_approved = self._announced.take(path, before, content)
+        arguments = {"path": path, "content": content}
+        await self._ask("write_file", arguments, is_approved=is_approved)
+        self._add_served(path)
+
+    def _add_served(self, path: str) -> None:
+        if len(self._served) < MAX_SERVED:
+            self._served.add(path)
 
     # --- terminals --------------------------------------------------------------------------------
 
@@ -462,15 +573,25 @@ class GuestClient:
         running = [each for each in self.terminals.values() if not each.ended.is_set()]
         if len(running) >= MAX_TERMINALS:
             raise RpcError(REFUSED, f"{MAX_TERMINALS} terminals are already open.")
-        terminal = Terminal(f"terminal-{len(self.terminals) + 1}-{os.urandom(3).hex()}", params)
+        self._terminal_count += 1
+        terminal = Terminal(f"terminal-{self._terminal_count}-{os.urandom(3).hex()}", params)
         if not terminal.command.strip():
             raise RpcError(-32602, "The request has no command.")
-        self.terminals[terminal.id] = terminal
+        if len(terminal.command) + len(terminal.folder) > MAX_COMMAND:
+            raise RpcError(-32602, f"The command has more than {MAX_COMMAND:,} characters.")
         arguments = {"terminal": terminal.id, "command": terminal.command}
         if terminal.folder:
             arguments["working_directory"] = terminal.folder
+        # A terminal whose call does not wait would never end.
         self._queue(TERMINAL, arguments)
+        self.terminals[terminal.id] = terminal
+        self._drop_ended_terminals()
         return {"terminalId": terminal.id}
+
+    def _drop_ended_terminals(self) -> None:
+        ended = [each.id for each in self.terminals.values() if each.ended.is_set()]
+        for name in ended[: max(len(ended) - MAX_TERMINALS, 0)]:
+            del self.terminals[name]
 
     def _refuse_terminal(self, call: ToolCall, reason: str) -> None:
         terminal = self.terminals.get(msgspec.json.decode(call.arguments)["terminal"])
@@ -488,6 +609,7 @@ class GuestClient:
 
     async def _wait_for_terminal(self, params: dict[str, Any]) -> dict[str, Any]:
         terminal = self._find_terminal(params)
+        params.clear()
         await terminal.ended.wait()
         return terminal.exit_status
 

@@ -20,6 +20,7 @@ from hilum_acp.guests.served_files import FileServer
 
 if TYPE_CHECKING:
     from hilum import Agent, Process
+    from hilum.messages import Message
     from hilum_agents.definitions.definition import Definition
 
 START_TIMEOUT = 100.0  # seconds until a guest has opened a session; some download themselves first
@@ -36,28 +37,30 @@ class Guest:
     Args:
         agent: The agent.
         definition: The agent's file at the beginning of the run.
+        plugin: The plugin to which its model calls belong in the bill.
 
     Attributes:
         client: The conversation with the guest.
         budget: The budget of its model calls.
-        read: Number of messages of the agent's conversation that the guest has received.
+        passed: The messages of the agent's conversation that were passed on, by identity: their
+            positions change when the conversation is compacted.
         later: Texts of the user that the guest receives when it has ended its work on a prompt.
         last_text: What the guest said last.
         is_prompting: Whether the guest works on a prompt.
         ended: Set when the process and everything else of the guest has ended.
     """
 
-    def __init__(self, agent: Agent, definition: Definition) -> None:
+    def __init__(self, agent: Agent, definition: Definition, plugin: str = "") -> None:
         self.agent = agent
         self.definition = definition
-        files = FileServer(agent)
+        self._plugin = plugin
         self.client = GuestClient(
             str(agent.session.workspace.root),
-            files.read_text,
+            FileServer(agent),
             [tool.name for tool in agent.tools()],
         )
         self.budget = Budget(agent, self.client.interrupt)
-        self.read = 0
+        self.passed: dict[int, Message] = {}
         self.later: list[str] = []
         self.last_text = ""
         self.is_prompting = False
@@ -118,7 +121,7 @@ class Guest:
         except UsageError:
             listener.close()
             raise
-        proxy = ModelProxy(self.agent, model, self.budget, self._note_activity)
+        proxy = ModelProxy(self.agent, model, self.budget, self._note_activity, self._plugin)
         self._proxy = proxy
         port = listener.getsockname()[1]
         command = process.make_command(
@@ -197,6 +200,11 @@ class Guest:
 
     def _note_activity(self) -> None:
         self.client.active_at = trio.current_time()
+
+    async def settle_models(self) -> None:
+        """Wait for the model calls in flight, or end them, so that they count towards the run."""
+        if self._proxy is not None:
+            await self._proxy.settle()
 
     @property
     def is_busy(self) -> bool:

@@ -34,7 +34,12 @@ class GuestModel:
 
     def __init__(self, name: str, provider: GuestProvider) -> None:
         self.info = ModelInfo(
-            f"{MODEL_PROVIDER}/{name}", window=WINDOW, max_output=MAX_OUTPUT, images=True
+            f"{MODEL_PROVIDER}/{name}",
+            window=WINDOW,
+            max_output=MAX_OUTPUT,
+            images=True,
+            # The requests that the guest makes pass the budgets, at the price of their model.
+            delegates=True,
         )
         self.wire: Wire = _NullWire()
         self._provider = provider

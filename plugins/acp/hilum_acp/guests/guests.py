@@ -8,9 +8,11 @@ from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import attrs
+import msgspec
 import trio
 from hilum import Agent, Call, HilumError, ModelError, Output, Tool, hookimpl, tool
 from hilum.events import CallDone, RunEnded
+from hilum.hooks import current_plugin
 from hilum.messages import (
     AssistantMessage,
     Image,
@@ -18,6 +20,7 @@ from hilum.messages import (
     NoteMessage,
     Text,
     Thinking,
+    ToolCall,
     ToolMessage,
     UserMessage,
 )
@@ -52,7 +55,7 @@ def _serves_guest(agent: Agent) -> bool:
 
 
 class Guests:
-    """The guests of a session.
+    """The guests of a session. Implements ``hilum.AnnouncedCalls``.
 
     Args:
         session: The session.
@@ -61,6 +64,8 @@ class Guests:
 
     def __init__(self, session: Session, nursery: trio.Nursery) -> None:
         self.session = session
+        # The tasks of guests are started by the loop, which belongs to no plugin.
+        self._plugin = current_plugin()
         self._nursery = nursery
         self._running: dict[str, Guest] = {}
 
@@ -85,8 +90,10 @@ class Guests:
                     yield sign
             self._begin_conversation(guest, request.messages)
         else:
-            self._continue_conversation(guest, request.messages[guest.read :])
-        guest.read = len(request.messages)
+            new = [each for each in _find_recent(request.messages) if id(each) not in guest.passed]
+            self._continue_conversation(guest, new)
+        # A request that is sent again contains the same messages.
+        guest.passed = {id(each): each for each in request.messages}
         parts: list[Text | Thinking] = []
         async with aclosing(self._listen(guest, parts)) as chunks:
             async for chunk in chunks:
@@ -116,6 +123,12 @@ class Guests:
                     parts.append(Thinking(text))
             if client.failure:
                 raise _failed(guest)
+            if guest.budget.denied is not None:
+                if not parts:
+                    raise guest.budget.denied
+                # What the guest has said is kept; the next request ends the run.
+                yield Done(AssistantMessage(tuple(parts), model, "length"))
+                return
             if guest.budget.exhausted:
                 # The loop reports which limit is reached, and ends the run.
                 yield Done(AssistantMessage(tuple(parts), model, "length"))
@@ -128,6 +141,7 @@ class Guests:
                 guest.is_prompting = False
                 await guest.record_changes()
                 if not guest.later:
+                    await guest.settle_models()
                     stop: Any = _STOPS.get(client.stop_reason, "end")
                     if not any(isinstance(part, Text) and part.text.strip() for part in parts):
                         # Its last act was a call, so its answer came before.
@@ -146,7 +160,7 @@ class Guests:
     async def _create(self, agent: Agent) -> Guest:
         from hilum_acp.guests.guest import Guest  # with the first guest, for a fast start of hilum
 
-        return Guest(agent, await self._find_definition(agent))
+        return Guest(agent, await self._find_definition(agent), self._plugin)
 
     async def _start(self, guest: Guest) -> AsyncGenerator[Chunk, None]:
         """Start a guest, and yield signs of life until it is ready.
@@ -229,6 +243,10 @@ class Guests:
             images = _list_images(messages) if guest.client.accepts_images else []
             guest.start_prompt([*_to_content(texts or ["Continue."]), *images])
 
+    def was_announced(self, call: ToolCall) -> bool:
+        """Return whether the user has approved exactly this call when a guest announced it."""
+        return any(guest.client.was_announced(call) for guest in self._running.values())
+
     async def follow_events(self) -> None:
         """Answer guests as soon as a call has ended, and end the guests whose run has ended."""
         async for event in self.session.events(self.session.journal.last):
@@ -254,7 +272,7 @@ class Guests:
             self.guest_edit,
             self.guest_read,
             self.guest_fetch,
-            self.guest_act,
+            self.guest_other,
             self.guest_terminal,
         )
         return [attrs.evolve(each, serves=_serves_guest) for each in tools]
@@ -300,7 +318,7 @@ class Guests:
         return await self._allow(call, action)
 
     @tool(risk="execute", effect="once", timeout=WAIT_TIMEOUT)
-    async def guest_act(self, call: Call, action: str, title: str, details: str = "") -> Output:
+    async def guest_other(self, call: Call, action: str, title: str, details: str = "") -> Output:
         """Let the program do something else itself, in its sandbox."""
         return await self._allow(call, action)
 
@@ -342,10 +360,13 @@ class Guests:
 
     async def _allow(self, call: Call, action: str) -> Output:
         """Tell the guest that it may do what it asked for, and show it."""
-        request = self._find(call).client.find_request(call.id)
+        client = self._find(call).client
+        request = client.find_request(call.id)
         if request is not None:
-            request.allowed = True
-            request.done.set()
+            if not _is_as_asked(call, request.call):
+                # The user approved something else than what the guest will write.
+                request.announced = {}
+            client.approve(request)
         return await self._show(call, action)
 
     def _check_idle(self, call: Call) -> None:
@@ -357,12 +378,26 @@ class Guests:
             guest.client.fail(f"It has done nothing for {IDLE_TIMEOUT:g} seconds.")
 
 
+def _is_as_asked(call: Call, asked: ToolCall) -> bool:
+    """Return whether a call runs with the arguments that hilum made, which a user can change."""
+    arguments = msgspec.json.decode(asked.arguments)
+    return all(call.arguments.get(name) == value for name, value in arguments.items())
+
+
 def _failed(guest: Guest) -> ModelError:
     return ModelError(
         f"The program of the agent {guest.definition.name} cannot continue. {guest.client.failure}",
         kind="request",
         hint="Start the agent again, or do the work without it.",
     )
+
+
+def _find_recent(messages: Sequence[Message]) -> Sequence[Message]:
+    """Return the messages since the last answer, which a compaction does not remove."""
+    for index in range(len(messages) - 1, -1, -1):
+        if isinstance(messages[index], AssistantMessage):
+            return messages[index + 1 :]
+    return messages
 
 
 def _list_texts(messages: Sequence[Message]) -> list[str]:

@@ -16,7 +16,7 @@ import hmac
 import logging
 import secrets
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
@@ -25,13 +25,15 @@ import attrs
 import h11
 import msgspec
 import trio
-from hilum import ModelError, UsageError
+from hilum import ModelCall, ModelCallDenied, ModelError, UsageError, admit_model_call
 from hilum.events import ModelUsed
 from hilum.messages import AssistantMessage, Usage
+from hilum.models import add_cost
 from hilum_models.gateway import HttpModel
 from hilum_models.sse import SseDecoder
 
-from hilum_acp.guests.budget import BYTES_PER_TOKEN, Budget, BudgetExhausted, estimate_usage
+from hilum_acp.guests.budget import Budget, BudgetExhausted, estimate_usage
+from hilum_acp.guests.request_sizes import RequestSize, measure_request
 
 if TYPE_CHECKING:
     from hilum import Agent
@@ -40,6 +42,10 @@ if TYPE_CHECKING:
 _logger = logging.getLogger("hilum.acp")
 MAX_CONNECTIONS = 32
 MAX_BODY = 64 << 20  # bytes; requests contain images and whole conversations
+MAX_BODIES = 128 << 20  # bytes of all requests of a program that are in memory at the same time
+MAX_REFUSED = 1 << 20  # bytes to read of a request that is refused, so that the reason arrives
+REFUSED_TIMEOUT = 2.0  # seconds to read them
+SETTLE_TIMEOUT = 2.0  # seconds that requests have to end when a program has ended its work
 MAX_ERROR = 1 << 20  # bytes of an error of the provider
 MAX_DOCUMENT = 32 << 20  # bytes of an answer that is sent as one document
 MIN_KEY = 8  # characters; a shorter key is a placeholder, such as "none"
@@ -47,6 +53,8 @@ CHUNK = 1 << 16
 IDLE_TIMEOUT = 300.0  # seconds until the next request of a connection
 # Seconds that a program has to read a part of a response.
 WRITE_TIMEOUT = 60.0
+PURPOSE = "guest"
+"""The purpose of a program's calls in the log."""
 GEMINI_STREAM = ":streamGenerateContent"
 GEMINI_DOCUMENT = ":generateContent"
 COUNT_TOKENS = "/count_tokens"
@@ -62,6 +70,8 @@ _DROPPED_FIELDS = frozenset(
 )
 # The types of tools that the program itself carries out; Anthropic's have none, or this one.
 _OWN_TOOLS = ("function", "custom")
+# The kinds of failures in which the provider has not received a request.
+_NEVER_SENT = ("connect", "request")
 _ADDRESS_FIELDS = frozenset({"url", "image_url", "file_url", "file_uri", "fileUri", "server_url"})
 
 
@@ -81,17 +91,26 @@ class ModelProxy:
         model: The model that answers all requests.
         budget: The budget of the agent.
         on_activity: Called when a request begins or ends, and when a part of a response arrives.
+        plugin: The plugin to which the requests belong in the bill.
 
     Attributes:
         token: What the program sends in place of a key.
-        open_requests: Number of requests that wait for a model.
+        body_space: Bytes that the bodies of requests may still take in memory.
     """
 
     def __init__(
-        self, agent: Agent, model: HttpModel, budget: Budget, on_activity: Callable[[], None]
+        self,
+        agent: Agent,
+        model: HttpModel,
+        budget: Budget,
+        on_activity: Callable[[], None],
+        plugin: str = "",
     ) -> None:
         self.token = secrets.token_urlsafe(24)
-        self.open_requests = 0
+        self.body_space = MAX_BODIES
+        # The requests that wait for a model, each with an event for its end.
+        self._open: dict[trio.CancelScope, trio.Event] = {}
+        self._plugin = plugin
         self._agent = agent
         self._model = model
         self._budget = budget
@@ -148,8 +167,38 @@ class ModelProxy:
         entry = {"id": name, "name": f"models/{name}", "object": "model", "owned_by": "hilum"}
         return _Reply(200, {"object": "list", "data": [entry], "models": [entry]})
 
-    def prepare_body(self, body: bytes) -> tuple[bytes, int]:
+    @property
+    def open_requests(self) -> int:
+        """Number of requests that wait for a model."""
+        return len(self._open)
+
+    async def settle(self) -> None:
+        """Wait for the open requests, and end those that take too long, so that all are counted."""
+        waiting = list(self._open.items())
+        with trio.move_on_after(SETTLE_TIMEOUT):
+            for _, ended in waiting:
+                await ended.wait()
+        for scope, ended in waiting:
+            scope.cancel()
+            await ended.wait()
+
+    def refuse(self, request: h11.Request) -> _Reply | None:
+        """Return the proxy's own response to a request, from its head; ``None`` to forward it."""
+        target = urlsplit(request.target.decode("latin-1"))
+        if not self.check_token(request, target.query):
+            return _error(401, "The key is not the one that hilum gave.", "authentication_error")
+        if request.method == b"GET" and target.path.endswith("/models"):
+            return self.list_models()
+        if request.method != b"POST" or not self.find_url(target.path):
+            end = self.format or "an unknown format"
+            text = f"The model of this agent has no {target.path}; its requests end in {end}."
+            return _error(404, text, "not_found_error")
+        return None
+
+    def prepare_body(self, body: bytes) -> tuple[bytes, RequestSize]:
         """Return a request body for the agent's model, and the tokens that it is expected to use.
+
+        Blocks, because a body may have many megabytes.
 
         Raises:
             ValueError: The body is not a JSON object, or has the provider fetch something.
@@ -165,72 +214,125 @@ class ModelProxy:
             options = fields.get("stream_options")
             options = options if isinstance(options, dict) else {}
             fields["stream_options"] = {**options, "include_usage": True}
-        limits = (
-            fields.get(name)
-            for name in ("max_tokens", "max_completion_tokens", "max_output_tokens")
-        )
-        output = next((each for each in limits if isinstance(each, int) and each > 0), 0)
-        return msgspec.json.encode(fields), len(body) // BYTES_PER_TOKEN + output
+        size = measure_request(fields, self._model.info.max_output)
+        return msgspec.json.encode(fields), size
 
-    async def forward(
-        self, url: str, request: h11.Request, body: bytes, reply: _Connection
-    ) -> None:
+    async def forward(self, request: h11.Request, body: bytes, reply: _Connection) -> None:
         """Send a request to the provider, pass the response on, and count its tokens.
 
         Raises:
             ModelError: The provider cannot be reached.
-            BudgetExhausted: The budget does not allow another call.
+            BudgetExhausted: The budget of the run does not allow another call.
+            ModelCallDenied: A plugin refuses the call, for example because of its budget.
             ValueError: The body is not a JSON object.
+            trio.ClosedResourceError: The request was ended.
         """
-        prepared, expected = self.prepare_body(body)
+        url = self.find_url(urlsplit(request.target.decode("latin-1")).path)
+        prepared, size = await trio.to_thread.run_sync(self.prepare_body, body)
         given = {name.decode().lower(): value.decode() for name, value in request.headers}
         passed = {name: given[name] for name in _PASSED_HEADERS if name in given}
         headers = {**self._model.headers, **passed}
-        began = trio.current_time()
-        async with self._budget.reserve(expected):
-            self.open_requests += 1
-            meter = _Meter(self._model, prepared)
-            is_sent = False
-            try:
-                async with self._model.transport.send(
-                    "POST", url, headers, self._model.endpoint, prepared
-                ) as response:
-                    await reply.send_head(response.status, response.media_type)
-                    if response.status != 200:
-                        # Some providers repeat the key in an error.
-                        error = await response.read(MAX_ERROR)
-                        await reply.send_data(_remove_key(error, self._model.endpoint.key))
-                        await reply.send_end()
-                        return
-                    is_sent = True
-                    async with aclosing(response.chunks()) as chunks:
-                        async for chunk in chunks:
-                            self._on_activity()
-                            meter.feed(chunk)
-                            await reply.send_data(chunk)
-                await reply.send_end()
-            finally:
-                self.open_requests -= 1
-                self._on_activity()
-                # A program that closes the connection early has used the tokens all the same.
-                if is_sent and not url.endswith(COUNT_TOKENS):
-                    self._record(meter.usage(), trio.current_time() - began)
+        scope = trio.CancelScope()
+        ended = self._open[scope] = trio.Event()
+        try:
+            with scope:
+                if url.endswith(COUNT_TOKENS):
+                    # Counting uses no tokens.
+                    await self._send(url, headers, prepared, reply)
+                else:
+                    await self._send_admitted(url, headers, prepared, size, reply)
+        finally:
+            del self._open[scope]
+            ended.set()
+            self._on_activity()
+        if scope.cancelled_caught:
+            raise trio.ClosedResourceError("the request was ended")
 
-    def _record(self, usage: Usage, seconds: float) -> None:
-        price = self._model.info.price
-        if usage.cost is None and price is not None:
-            usage = msgspec.structs.replace(usage, cost=price.cost(usage))
-        if self._agent.conversation.run is None:
-            return
-        self._agent.emit(
-            ModelUsed(
-                model=self._model.info.name,
-                purpose="guest",
-                message=AssistantMessage((), self._model.info.name),
-                usage=usage,
-                seconds=seconds,
-            )
+    async def _send_admitted(
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        size: RequestSize,
+        reply: _Connection,
+    ) -> None:
+        """Send a request once the budgets of the run and of the session allow it."""
+        info = self._model.info
+        call = ModelCall(
+            model=info.name,
+            input=size.input,
+            max_output=size.output,
+            price=info.price,
+            plugin=self._plugin,
+            purpose=PURPOSE,
         )
+        async with self._budget.reserve(size.input + size.output):
+            try:
+                async with admit_model_call(self._agent, call):
+                    await self._send(url, headers, body, reply, call)
+            except ModelCallDenied as error:
+                self._budget.deny(error)
+                raise
+
+    async def _send(
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        reply: _Connection,
+        call: ModelCall | None = None,
+    ) -> None:
+        """Send a request, and pass the response on; if it is a call, count its tokens."""
+        began = trio.current_time()
+        meter = _Meter(self._model, body)
+        status = 0
+        failed = ""
+        try:
+            async with self._model.transport.send(
+                "POST", url, headers, self._model.endpoint, body
+            ) as response:
+                status = response.status
+                await reply.send_head(status, response.media_type)
+                if status != 200:
+                    # Some providers repeat the key in an error.
+                    error = await response.read(MAX_ERROR)
+                    await reply.send_data(_remove_key(error, self._model.endpoint.key))
+                    await reply.send_end()
+                    return
+                async with aclosing(response.chunks()) as chunks:
+                    async for chunk in chunks:
+                        self._on_activity()
+                        meter.feed(chunk)
+                        await reply.send_data(chunk)
+            await reply.send_end()
+        except ModelError as error:
+            failed = error.kind
+            raise
+        finally:
+            # The provider has counted a request that was broken off at any time, also before the
+            # response began.
+            is_counted = status == 200 or (not status and failed not in _NEVER_SENT)
+            if call is not None and is_counted:
+                call.usage = self._record(meter.usage(), trio.current_time() - began)
+            elif call is not None:
+                call.failed = failed or ("server" if status >= 500 else "request")
+
+    def _record(self, usage: Usage, seconds: float) -> Usage:
+        """Write what a call has used to the log; return it with its cost."""
+        info = self._model.info
+        usage = add_cost(usage, info)
+        event = ModelUsed(
+            model=info.name,
+            purpose=PURPOSE,
+            message=AssistantMessage((), info.name),
+            usage=usage,
+            seconds=seconds,
+            plugin=self._plugin,
+            price=info.price,
+        )
+        # The run may have ended meanwhile; its calls count all the same.
+        self._agent.session.emit(event, self._agent, self._budget.run)
+        return usage
 
 
 def _prepared(listener: socket.socket) -> socket.socket:
@@ -303,68 +405,99 @@ class _Connection:
 
     async def run(self) -> None:
         """Answer requests until the program closes the connection."""
-        while True:
-            with trio.move_on_after(IDLE_TIMEOUT) as limit:
-                request, body = await self._read_request()
-            if limit.cancelled_caught or request is None:
-                return
-            await self._answer(request, body)
-            if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
-                return
+        while await self._answer_next():
             self._http.start_next_cycle()
 
-    async def _read_request(self) -> tuple[h11.Request | None, bytes]:
-        request: h11.Request | None = None
-        body = bytearray()
+    async def _answer_next(self) -> bool:
+        """Answer the next request; return whether another one may follow."""
+        reserved = 0
+        try:
+            with trio.move_on_after(IDLE_TIMEOUT) as limit:
+                request = await self._read_head()
+                if request is None:
+                    return False
+                # Only the program that has the token can fill the memory with bodies.
+                reply = self._proxy.refuse(request)
+                if reply is None:
+                    body = bytearray()
+                    async with aclosing(self._read_body()) as parts:
+                        async for data in parts:
+                            size = len(data)
+                            if len(body) + size > MAX_BODY or self._proxy.body_space < size:
+                                reply = _TOO_LARGE
+                                break
+                            self._proxy.body_space -= size
+                            reserved += size
+                            body += data
+            if limit.cancelled_caught or request is None:
+                return False
+            if reply is None:
+                reply = await self._forward(request, bytes(body))
+            if reply is not None:
+                await self._send_reply(reply)
+        finally:
+            self._proxy.body_space += reserved
+        return self._http.our_state is h11.DONE and self._http.their_state is h11.DONE
+
+    async def _next_event(self) -> Any:
+        """Return the next event of the connection, other than that data is missing."""
         while True:
             event = self._http.next_event()
-            if event is h11.NEED_DATA:
-                if self._http.they_are_waiting_for_100_continue:
-                    await self._send(h11.InformationalResponse(status_code=100, headers=[]))
-                self._http.receive_data(await self._stream.receive_some(CHUNK))
-            elif isinstance(event, h11.Request):
-                request = event
-            elif isinstance(event, h11.Data):
-                body += event.data
-                if len(body) > MAX_BODY:
-                    raise trio.ClosedResourceError
-            elif isinstance(event, h11.EndOfMessage):
-                return request, bytes(body)
-            else:  # the connection was closed
-                return None, b""
+            if event is not h11.NEED_DATA:
+                return event
+            if self._http.they_are_waiting_for_100_continue:
+                await self._send(h11.InformationalResponse(status_code=100, headers=[]))
+            self._http.receive_data(await self._stream.receive_some(CHUNK))
 
-    async def _answer(self, request: h11.Request, body: bytes) -> None:
-        """Answer a request, with an error of the proxy if it cannot be forwarded."""
-        reply = None
+    async def _read_head(self) -> h11.Request | None:
+        """Return the head of the next request; ``None`` if the connection was closed."""
+        event = await self._next_event()
+        return event if isinstance(event, h11.Request) else None
+
+    async def _read_body(self) -> AsyncGenerator[bytes, None]:
+        """Yield the parts of a request's body.
+
+        Raises:
+            trio.ClosedResourceError: The connection was closed before the end.
+        """
+        while True:
+            event = await self._next_event()
+            if isinstance(event, h11.EndOfMessage):
+                return
+            if not isinstance(event, h11.Data):
+                raise trio.ClosedResourceError
+            yield bytes(event.data)
+
+    async def _send_reply(self, reply: _Reply) -> None:
+        """Send a response of the proxy itself."""
+        await self.send_head(reply.status, "application/json")
+        await self.send_data(msgspec.json.encode(reply.body))
+        await self.send_end()
+        if self._http.their_state is not h11.SEND_BODY:
+            return
+        # A connection that is closed with data that nobody has read may lose the response.
+        left = MAX_REFUSED
+        with trio.move_on_after(REFUSED_TIMEOUT):
+            async with aclosing(self._read_body()) as parts:
+                async for data in parts:
+                    left -= len(data)
+                    if left < 0:
+                        return
+
+    async def _forward(self, request: h11.Request, body: bytes) -> _Reply | None:
+        """Forward a request; return an error of the proxy if that is not possible."""
         try:
-            reply = await self._forward(request, body)
-        except BudgetExhausted as error:
+            await self._proxy.forward(request, body, self)
+        except (BudgetExhausted, ModelCallDenied) as error:
             # With this status, programs do not try again.
-            reply = _error(402, f"{error} Stop, and report what is done.", "insufficient_quota")
-        except ValueError:
-            reply = _error(400, "The request is not a JSON object.", "invalid_request_error")
+            reason = error.message if isinstance(error, ModelCallDenied) else str(error)
+            return _error(402, f"{reason} Stop, and report what is done.", "insufficient_quota")
+        except (ValueError, RecursionError):
+            return _error(400, "The request is not a JSON object.", "invalid_request_error")
         except ModelError as error:
             if self._http.our_state is not h11.SEND_RESPONSE:
                 raise trio.ClosedResourceError from error  # the response has begun
-            reply = _error(502, error.message, "server_error")
-        if reply is not None:
-            await self.send_head(reply.status, "application/json")
-            await self.send_data(msgspec.json.encode(reply.body))
-            await self.send_end()
-
-    async def _forward(self, request: h11.Request, body: bytes) -> _Reply | None:
-        """Forward a request, or return the proxy's own response."""
-        target = urlsplit(request.target.decode("latin-1"))
-        if not self._proxy.check_token(request, target.query):
-            return _error(401, "The key is not the one that hilum gave.", "authentication_error")
-        if request.method == b"GET" and target.path.endswith("/models"):
-            return self._proxy.list_models()
-        url = self._proxy.find_url(target.path) if request.method == b"POST" else ""
-        if not url:
-            end = self._proxy.format or "an unknown format"
-            text = f"The model of this agent has no {target.path}; its requests end in {end}."
-            return _error(404, text, "not_found_error")
-        await self._proxy.forward(url, request, body, self)
+            return _error(502, error.message, "server_error")
         return None
 
     async def send_head(self, status: int, media_type: str) -> None:
@@ -395,6 +528,9 @@ def _remove_key(text: bytes, key: str) -> bytes:
 def _error(status: int, message: str, kind: str) -> _Reply:
     # The common part of the error bodies of all formats.
     return _Reply(status, {"type": "error", "error": {"message": message, "type": kind}})
+
+
+_TOO_LARGE = _error(413, "The requests are too large.", "request_too_large")
 
 
 async def find_http_model(agent: Agent, name: str) -> HttpModel:

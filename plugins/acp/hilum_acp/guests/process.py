@@ -85,8 +85,8 @@ def find_home(definition: Definition) -> Path:
 
     Each agent's file has a folder of its own, so that no guest can change what another one reads.
     """
-    place = hashlib.sha256(str(definition.path).encode(errors="surrogateescape")).hexdigest()
-    return cache_folder() / "guests" / f"{definition.name}-{place[:12]}"
+    digest = hashlib.sha256(str(definition.path).encode(errors="surrogateescape")).hexdigest()
+    return cache_folder() / "guests" / f"{definition.name}-{digest[:12]}"
 
 
 def may_write(agent: Agent) -> bool:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 DEFAULT_LIMIT = 200_000  # bytes of output to keep
 MAX_LIMIT = 4_000_000
+MAX_COMMAND = 100_000  # characters
+MAX_VARIABLES = 100
+MAX_VALUE = 1_000  # characters of a variable
 GRACE = 2.0  # seconds between SIGTERM and SIGKILL
 CHUNK = 1 << 16
 
@@ -136,10 +139,10 @@ class Terminal:
 def _read_env(value: object) -> dict[str, str]:
     listed = value if isinstance(value, list) else []
     env = {}
-    for each in listed:
+    for each in listed[:MAX_VARIABLES]:
         name = each.get("name") if isinstance(each, dict) else None
         if isinstance(name, str) and (name in _HARMLESS or name.startswith("LC_")):
-            env[name] = str(each.get("value") or "")
+            env[name] = str(each.get("value") or "")[:MAX_VALUE]
     return env
 
 

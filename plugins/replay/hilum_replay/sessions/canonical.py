@@ -25,6 +25,7 @@ from hilum.events import (
     ModelFailed,
     ModelStarted,
     PluginEvent,
+    PromptQueued,
     StateChanged,
     encode,
 )
@@ -40,6 +41,7 @@ _LEFT_OUT_NAMES = (
     "context.",
     "lint.",
     "shell.",
+    "shell_line.",
     "files.shown",
     "guard.sandbox",  # what the machine offers
 )
@@ -206,6 +208,8 @@ def _make_step(event: AnyEvent, placeholders: PathPlaceholders) -> Step:
         data.pop("plugin", None)  # a replay itself provides the tools of servers
     if isinstance(event, ApprovalAsked):
         data.pop("effects", None)  # a digest that contains the path of the workspace
+    if isinstance(event, PromptQueued):
+        data.pop("outputs", None)  # a replay gives them to the agent as attached text
     if isinstance(event, Compacted):
         data.pop("before", None)  # an estimate
     changes = data.get("data", {}).get("changes")

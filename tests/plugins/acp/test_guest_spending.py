@@ -1,0 +1,298 @@
+"""What a guest's requests to its model use: reserved before, counted after, in every budget."""
+
+import pytest
+import trio
+from hilum.events import ModelUsed, RunEnded
+from hilum_acp.guests import model_proxy
+from hilum_acp.guests.request_sizes import RequestSize, measure_request
+from hilum_agents.runs import Runs
+from hilum_trace.bill import budgets
+from hilum_trace.bill.bill import Bill, Place
+from hilum_trace.bill.budgets.spending_fold import SpendingFold
+from hilum_trace.bill.charges import fold_charges
+
+from tests.plugins.acp.conftest import answer
+
+CALLS = "for number in range(20):\n    print(call_model('Hello', max_tokens=50)[0])\ntime.sleep(99)"
+PARALLEL = """
+from concurrent.futures import ThreadPoolExecutor
+with ThreadPoolExecutor(12) as pool:
+    print(list(pool.map(lambda _: call_model("Hello", max_tokens=80)[0], range(12))))
+time.sleep(99)
+"""
+DOLLAR_CALL = 100 / 1e6  # the price of an answer of the emulator, in US dollars
+
+
+def used_events(guest):
+    return [event for event in guest.bench.of(ModelUsed) if event.purpose == "guest"]
+
+
+# --- budgets of the session, the agent and the day ------------------------------------------------
+
+
+@pytest.mark.parametrize("code", [CALLS, PARALLEL], ids=["in turn", "at once"])
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"budgets.session.dollars": 3.5 * DOLLAR_CALL},
+        {"budgets.session.tokens": 350},
+        {"budgets.agents": {"*": {"dollars": 3.5 * DOLLAR_CALL}}},
+        {"budgets.plugins": {"guests": {"tokens": 350}}},
+        {"budgets.day.dollars": 3.5 * DOLLAR_CALL},
+    ],
+    ids=lambda setting: next(iter(setting)),
+)
+async def test_a_guest_exceeds_a_budget_by_one_call_at_most(open_guest, setting, code):
+    async with open_guest("bypassing", plugins=(budgets,), settings=setting) as guest:
+        with trio.fail_after(60):
+            result = await guest.execute(code)
+        assert 3 <= guest.models.count <= 4
+        assert result["usage"]["total"] == 100 * guest.models.count
+        ended = guest.bench.of(RunEnded)[-1]
+        assert (ended.state, ended.code) == ("partial_success", "E_BUDGET")
+        assert "The budget of" in result["error"]["message"]
+
+
+async def test_a_guest_works_within_a_budget_in_dollars(open_guest):
+    """The request that runs the guest itself costs nothing, and nothing waits for its end."""
+    settings = {"budgets.session": {"dollars": 1.0, "tokens": 1_000_000, "minutes": 60}}
+    async with open_guest("bypassing", plugins=(budgets,), settings=settings) as guest:
+        with trio.fail_after(60):
+            result = await guest.execute("print(call_model('Hello')[0])")
+        assert (result["status"], guest.said) == ("completed", "200\n")
+
+
+async def test_the_time_of_a_guests_requests_counts_once(open_guest):
+    async def slowly(request):
+        await trio.sleep(1)
+        return answer()
+
+    async with open_guest("bypassing", script=slowly) as guest:
+        began = trio.current_time()
+        await guest.execute("print(call_model('Hello')[0])")
+        elapsed = trio.current_time() - began
+        fold = SpendingFold(lambda model: None)
+        fold.apply(guest.bench.events)
+        assert 1 <= fold.total.minutes * 60 <= elapsed
+
+
+async def test_what_the_guest_said_before_a_budget_is_reached_is_kept(open_guest):
+    settings = {"budgets.session.tokens": 10}
+    code = "client.say('First words.')\nprint(call_model('Hello')[0])\ntime.sleep(99)"
+    async with open_guest("bypassing", plugins=(budgets,), settings=settings) as guest:
+        result = await guest.execute(code)
+        assert guest.said == "First words."
+        assert guest.models.count == 0
+        assert result["error"]["code"] == "E_BUDGET"
+
+
+async def test_without_a_price_a_budget_in_dollars_refuses_the_requests_of_a_guest(open_guest):
+    settings = {"budgets.session.dollars": 1.0, "models.models": {}}
+    async with open_guest("bypassing", plugins=(budgets,), settings=settings) as guest:
+        result = await guest.execute("print(call_model('Hello'))\ntime.sleep(99)")
+        assert guest.models.count == 0
+        assert "the price of openai/priced is not known" in result["error"]["message"]
+
+
+async def test_the_bill_charges_a_guests_requests_to_the_plugin(open_guest):
+    async with open_guest("bypassing") as guest:
+        await guest.execute("print(call_model('Hello')[0])")
+        bill = Bill("plugin")
+        for charge in fold_charges(guest.bench.events):
+            bill.add(charge, Place("session", "/folder"))
+        rows = {row.name: row.amount for row in bill.rows()}
+        assert rows["guests"].cost == pytest.approx(DOLLAR_CALL)
+        assert "(not recorded)" not in rows
+        assert used_events(guest)[0].price.input == 1.0
+
+
+# --- requests that break off ----------------------------------------------------------------------
+
+
+class SlowModel:
+    """A model that answers when it may; `arrived` is set with the first request."""
+
+    def __init__(self):
+        self.arrived = trio.Event()
+        self.may_answer = trio.Event()
+
+    async def __call__(self, request):
+        self.arrived.set()
+        await self.may_answer.wait()
+        return answer()
+
+
+CALL_IN_BACKGROUND = """
+import threading
+threading.Thread(target=call_model, args=("word " * 400,), daemon=True).start()
+"""
+
+
+async def test_a_request_in_flight_when_a_run_is_stopped_is_counted(open_guest):
+    model = SlowModel()
+    async with open_guest("bypassing", script=model) as guest:
+        job = await guest.start(f"#begin\n{CALL_IN_BACKGROUND}\ntime.sleep(99)")
+        with trio.fail_after(20):
+            await model.arrived.wait()
+        runs = guest.bench.session.plugin(Runs)
+        runs.stop(job)
+        await runs.wait(job)
+        event = await guest.bench.wait_for(ModelUsed)
+        assert event.usage.input > 300
+        assert event.run == guest.bench.of(RunEnded)[-1].run
+        assert event.usage.cost > 0
+
+
+async def test_a_request_in_flight_when_the_guest_has_answered_counts_towards_its_run(
+    open_guest, monkeypatch
+):
+    monkeypatch.setattr(model_proxy, "SETTLE_TIMEOUT", 0.05)
+    model = SlowModel()
+    code = f"{CALL_IN_BACKGROUND}\nwhile not os.path.exists('go'):\n    time.sleep(0.01)"
+    async with open_guest("bypassing", script=model) as guest:
+        job = await guest.start(f"#begin\n{code}")
+        with trio.fail_after(20):
+            await model.arrived.wait()
+        (guest.bench.workspace / "go").write_text("")
+        result = await guest.bench.session.plugin(Runs).wait(job)
+        assert result["status"] == "completed"
+        assert result["usage"]["total"] > 300
+
+
+async def test_a_request_that_the_guest_breaks_off_before_the_response_is_counted(open_guest):
+    model = SlowModel()
+    code = """
+address = os.environ["GUEST_MODEL_URL"].rpartition("/")[2].split(":")
+connection = socket.create_connection((address[0], int(address[1])))
+body = json.dumps({"stream": True, "messages": [{"role": "user", "content": "word " * 400}]})
+connection.sendall((
+    "POST /v1/chat/completions HTTP/1.1\\r\\nHost: x\\r\\n"
+    f"Authorization: Bearer {os.environ['OPENAI_API_KEY']}\\r\\n"
+    f"Content-Length: {len(body)}\\r\\n\\r\\n{body}"
+).encode())
+while not os.path.exists("go"):
+    time.sleep(0.01)
+# The connection is reset, so that the head of the response cannot be written.
+connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\\1\\0\\0\\0\\0\\0\\0\\0")
+connection.close()
+while not os.path.exists("end"):
+    time.sleep(0.01)
+"""
+    async with open_guest("bypassing", script=model) as guest:
+        job = await guest.start(f"#begin\n{code}")
+        with trio.fail_after(20):
+            await model.arrived.wait()
+        (guest.bench.workspace / "go").write_text("")
+        with trio.fail_after(20):
+            while True:
+                model.may_answer.set()
+                if used_events(guest):
+                    break
+                await trio.sleep(0.01)
+        (guest.bench.workspace / "end").write_text("")
+        result = await guest.bench.session.plugin(Runs).wait(job)
+        assert result["usage"]["total"] >= 100
+
+
+async def test_a_request_after_the_end_of_the_run_is_refused(open_guest):
+    """A guest that is asked to end its work has a moment, but no further request."""
+    code = """
+client.say("begun")
+while client.read().get("method") != "session/cancel":
+    pass
+open("result", "w").write(str(call_model("Hello")))
+"""
+    async with open_guest("bypassing") as guest:
+        job = await guest.start(f"#begin\n{code}")
+        with trio.fail_after(20):
+            async for item in guest.bench.session.events(0, deltas=True):
+                if getattr(item, "text", "") == "begun":
+                    break
+        runs = guest.bench.session.plugin(Runs)
+        runs.stop(job)
+        await runs.wait(job)
+        path = guest.bench.workspace / "result"
+        with trio.fail_after(20):
+            while not (path.exists() and path.read_text()):  # noqa: ASYNC110 (of another process)
+                await trio.sleep(0.01)
+        assert "(402, " in path.read_text()
+        assert guest.models.count == 0
+
+
+# --- sizes ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fields", "output"),
+    [
+        ({}, 1_000),
+        ({"max_tokens": 50}, 50),
+        ({"max_tokens": 50, "n": 4}, 200),
+        ({"n": 3}, 3_000),
+        ({"max_tokens": 50, "max_completion_tokens": 70}, 70),
+        ({"max_tokens": True, "n": "5"}, 1_000),
+        ({"generationConfig": {"maxOutputTokens": 60, "candidateCount": 2}}, 120),
+        ({"generation_config": {"max_output_tokens": 60}}, 60),
+    ],
+)
+def test_the_longest_answer_is_read_from_every_format(fields, output):
+    assert measure_request(fields, 1_000).output == output
+
+
+def test_a_file_is_not_counted_as_text_but_the_arguments_of_a_tool_are():
+    data = "QUJD" * 100_000
+    url = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}}
+    inline = {"inlineData": {"mimeType": "image/png", "data": data}}
+    for part in (url, inline):
+        size = measure_request({"messages": [{"content": [part]}]}, 10)
+        assert 1_200 < size.input < 1_400
+    text = {"functionCall": {"name": "f", "args": {"data": data}}}
+    assert measure_request({"contents": [{"parts": [text]}]}, 10).input > 100_000
+    assert RequestSize(1, 2) == (1, 2)
+
+
+# --- memory ---------------------------------------------------------------------------------------
+
+SEND_HEAD = """
+address = os.environ["GUEST_MODEL_URL"].rpartition("/")[2].split(":")
+
+def send_head(key, size):
+    connection = socket.create_connection((address[0], int(address[1])))
+    connection.settimeout(20)
+    connection.sendall((
+        "POST /v1/chat/completions HTTP/1.1\\r\\nHost: x\\r\\n"
+        f"Authorization: Bearer {key}\\r\\nContent-Length: {size}\\r\\n\\r\\n"
+    ).encode())
+    return connection
+"""
+
+
+async def test_a_request_without_the_token_is_refused_before_its_body(open_guest):
+    code = f"""{SEND_HEAD}
+connection = send_head("guessed", 60_000_000)
+print(connection.recv(100).split(b"\\r\\n")[0].decode())
+"""
+    async with open_guest("bypassing") as guest:
+        await guest.execute(code)
+        assert guest.said.startswith("HTTP/1.1 401")
+
+
+async def test_the_bodies_of_all_requests_together_are_limited(open_guest, monkeypatch):
+    monkeypatch.setattr(model_proxy, "MAX_BODIES", 1_000_000)
+    code = f"""{SEND_HEAD}
+key = os.environ["OPENAI_API_KEY"]
+held = send_head(key, 900_000)
+held.sendall(b"x" * 800_000)
+time.sleep(0.5)
+other = send_head(key, 900_000)
+other.sendall(b"x" * 800_000)
+print(other.recv(100).split(b"\\r\\n")[0].decode())
+held.close()
+other.close()
+time.sleep(0.2)
+print(call_model("Hello")[0])
+"""
+    async with open_guest("bypassing") as guest:
+        await guest.execute(code)
+        assert guest.said.startswith("HTTP/1.1 413")
+        assert guest.said.endswith("200\n")

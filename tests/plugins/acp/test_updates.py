@@ -1,0 +1,106 @@
+"""The updates of a session: what is sent of output, and what is kept."""
+
+from pathlib import Path
+
+import pytest
+from hilum import events as ev
+from hilum.messages import Text, ToolCall, ToolResult
+from hilum.testing import open_bench, use
+from hilum_acp.messages import ClientAbilities
+from hilum_acp.updates import OUTPUT_RATE, OUTPUT_SECONDS, UpdateMaker
+
+CALL = ToolCall("c1", "run_terminal_cmd", '{"command": "make"}')
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def maker(clock):
+    """A maker with a running command."""
+    maker = UpdateMaker(Path("/w"), ClientAbilities(), clock, lambda model: 0)
+    maker.make(ev.CallStarted(call=CALL, risk="execute", seq=5, agent="main", run="r"))
+    return maker
+
+
+def print_output(maker, text):
+    return maker.make(ev.Delta(5, "main", "r", "output", text, "c1", CALL.name))
+
+
+def text_of(update):
+    return update["content"][0]["content"]["text"]
+
+
+def test_output_that_came_too_soon_is_sent_later(maker, clock):
+    [first] = print_output(maker, "one\n")
+    assert "one" in text_of(first)
+    assert maker.find_next_output() is None
+    assert print_output(maker, "two\n") == []
+    assert maker.find_next_output() == clock.now + OUTPUT_SECONDS
+    assert list(maker.take_output()) == []
+    clock.now += OUTPUT_SECONDS
+    [later] = maker.take_output()
+    # Content replaces the earlier content.
+    assert "one\ntwo" in text_of(later)
+    assert maker.find_next_output() is None
+    assert list(maker.take_output()) == []
+
+
+def test_much_output_is_sent_less_often(maker, clock):
+    sent = 0
+    for _ in range(1_000):
+        clock.now += 0.01
+        for update in print_output(maker, "x" * 1_000):
+            sent += len(text_of(update))
+    assert sent <= 1.1 * 10 * OUTPUT_RATE
+
+
+def test_output_that_changes_nothing_is_not_sent(maker, clock):
+    print_output(maker, "done")
+    clock.now += 1
+    assert print_output(maker, "\n") == []
+    assert maker.find_next_output() is None
+
+
+def test_output_of_a_call_that_has_ended_is_not_sent(maker, clock):
+    print_output(maker, "one\n")
+    print_output(maker, "two\n")
+    result = ToolResult("c1", CALL.name, (Text("all", "tool"),))
+    [end] = maker.make(ev.CallDone(result=result, seq=6, agent="main", run="r"))
+    assert "all" in text_of(end)
+    clock.now += 1
+    assert list(maker.take_output()) == []
+    assert maker.find_next_output() is None
+
+
+async def test_nothing_is_kept_of_what_has_ended(tmp_path, clock):
+    """Neither of calls, nor of answers that failed or were stopped."""
+    (tmp_path / "a.txt").write_text("one\n")
+    maker = UpdateMaker(tmp_path, ClientAbilities(), clock, lambda model: 0)
+    async with open_bench("files", workspace=tmp_path) as bench:
+        reads = [use("read_file", path="a.txt") for _ in range(20)]
+        bench.model.next(*reads, use("read_file", path="missing"), "Done.")
+        await bench.run("Read.")
+        updates = [update for event in bench.events for update in maker.make(event)]
+    begun = [each for each in updates if each["sessionUpdate"] == "tool_call"]
+    assert len(begun) == len({each["toolCallId"] for each in begun}) == 21
+    assert (maker._calls, maker._answers) == ({}, {})
+    # A call that was stopped has no result.
+    maker = UpdateMaker(Path("/w"), ClientAbilities(), clock, lambda model: 0)
+    maker.make(ev.ModelStarted(model="m", turn=1, attempt=1, seq=1, agent="main", run="r"))
+    maker.make(ev.Delta(1, "main", "r", "text", "Well"))
+    maker.make(ev.CallStarted(call=CALL, risk="execute", seq=5, agent="main", run="r"))
+    assert maker._calls
+    assert maker._answers
+    [update] = maker.make(ev.RunEnded(state="stopped", seq=6, agent="main", run="r"))
+    assert update["status"] == "failed"
+    assert (maker._calls, maker._answers) == ({}, {})
