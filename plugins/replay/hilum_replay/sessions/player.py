@@ -10,13 +10,13 @@ from contextlib import asynccontextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import ModuleType
 
 import attrs
 import trio
 from hilum import Kernel, UsageError, config_folder, make_redactor, open_kernel, use_clock, use_ids
 from hilum.errors import E_BAD_ARGS, E_NOT_INSTALLED, E_TIMEOUT
 from hilum.events import AnyEvent, CallStarted, SessionChanged, SessionOpened
-from hilum.plugin_objects import as_plugin
 from hilum.store import MemoryStore
 
 from hilum_replay.cassette import Cassette
@@ -252,7 +252,9 @@ def _find_name(plugin: object) -> str:
     """Return the name under which a log contains a plugin."""
     if isinstance(plugin, str):
         return Path(plugin).stem if plugin.endswith(".py") else plugin
-    return as_plugin(plugin)[0]
+    if isinstance(plugin, ModuleType):
+        return plugin.__name__.rpartition(".")[2]
+    return type(plugin).__name__
 
 
 def _split_version(text: str) -> tuple[str, str]:
