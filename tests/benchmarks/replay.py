@@ -29,7 +29,9 @@ async def measure(seed: int, latency: float) -> tuple[float, float, bool]:
     with tempfile.TemporaryDirectory() as folder:
         session = await record_session(seed, Path(folder) / "bench")
         recording, _ = await make_repeatable(make_recording(session.events, session.get_content))
-        answers = [e for e in session.events if isinstance(e, ModelAnswered | ModelUsed | ModelFailed)]
+        answers = [
+            e for e in session.events if isinstance(e, ModelAnswered | ModelUsed | ModelFailed)
+        ]
         recorded = session.seconds + latency * len(answers)
         began = time.perf_counter()
         outcome = await run_recording(recording, Path(folder) / "work")

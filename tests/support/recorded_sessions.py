@@ -400,6 +400,25 @@ def late_steering(rng: random.Random) -> Scene:
     return Scene("Ask me, and listen.", [call, "Tea and cake."], act=act)
 
 
+def compacted_during_a_run(rng: random.Random) -> Scene:
+    async def act(bench: Bench) -> None:
+        asked = await bench.wait_for(
+            PluginEvent, lambda event: event.name == "plan.question_asked", after=_start(bench)
+        )
+        bench.session.compact()
+        service = bench.session.plugin(UserQuestions)
+        assert service is not None
+        service.answer(asked.data["id"], ["Tea"])
+
+    answers = [
+        use("read_file", path="README.md"),
+        use("run_terminal_cmd", command="seq 3000"),
+        use("ask_question", question="What do you want?", options=["Tea", "Cake"]),
+        "Tea.",
+    ]
+    return Scene("Read, then ask me.", answers, act=act)
+
+
 def steering_of_an_answer(rng: random.Random) -> Scene:
     async def act(bench: Bench) -> None:
         await bench.wait_for(ModelStarted, after=_start(bench))
@@ -554,6 +573,7 @@ SCENES: dict[str, Callable[[random.Random], Scene]] = {
     "browser_and_image": browser_and_image,
     "command": command,
     "compacted": compacted,
+    "compacted_during_a_run": compacted_during_a_run,
     "empty_answer": empty_answer,
     "failing_model": failing_model,
     "given_up_model": given_up_model,

@@ -79,8 +79,8 @@ FAULTS = {
     ),
     "a compaction loses the last message": (
         "compaction.py",
-        "for message in messages[plan.upto :]]",
-        "for message in messages[plan.upto : -1]]",
+        "kept_indices(len(messages), plan.upto, request)",
+        "kept_indices(len(messages) - 1, plan.upto, request)",
     ),
     "a compaction loses the summary": (
         "compaction.py",
