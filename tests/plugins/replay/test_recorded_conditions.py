@@ -165,6 +165,21 @@ def test_another_day_is_found_at_every_hour(monkeypatch, hour):
     time.tzset()
 
 
+async def test_the_limit_of_turns_is_part_of_the_recording(tmp_path):
+    async with open_bench(
+        "files",
+        "guard",
+        model=ScriptedModel([use("list_directory")] * 3),
+        settings={"turns": 2},
+        folder=tmp_path / "bench",
+    ) as bench:
+        ended = await bench.run("Look.")
+        assert ended.code == "E_TURN_LIMIT"
+        events = list(bench.events)
+    outcome = await run_recording(make_recording(events, lambda name: None), tmp_path / "work")
+    assert outcome.comparison.identical, describe(outcome.comparison)
+
+
 # --- files ----------------------------------------------------------------------------------------
 
 

@@ -315,6 +315,8 @@ async def _play(
     settings: dict[str, object] = {}
     first = {"mode": opened.mode, "approve": opened.approve, "model": opened.model}
     settings.update({name: value for name, value in first.items() if value})
+    if stage.log.turns:
+        settings["turns"] = stage.log.turns
     settings.update(changes.settings)
     names = [name for name in plugins if name not in changes.without]
     if changes.model:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Literal
 
@@ -24,6 +25,7 @@ from hilum.events import (
     ModelUsed,
     PluginEvent,
     PromptQueued,
+    RoundEnded,
     RunEnded,
     RunRetried,
     RunStarted,
@@ -61,6 +63,8 @@ _ID_EVENTS = {
     "files.command": ("command", "id"),
     "agents.queued": ("job", "agent_id"),
 }
+# The kernel's note before the last turn.
+_LAST_TURN = re.compile("One turn is left")
 CallKey = tuple[str, str]
 
 
@@ -147,6 +151,7 @@ class RecordedLog:
         models: The names of all models.
         ids: The ids of each kind, in order.
         prompts: The messages with which runs began, by the id of the run.
+        turns: The limit of turns, which comes from the user's settings; 0 if no run came near it.
     """
 
     def __init__(self, events: Sequence[AnyEvent], edits: Sequence[FileEdit] = ()) -> None:
@@ -160,6 +165,8 @@ class RecordedLog:
         self.models: dict[str, ModelStarted] = {}
         self.ids: dict[str, list[str]] = {}
         self.prompts: dict[str, UserMessage] = {}
+        self.turns = 0
+        self._turns: dict[str, int] = {}
         self._questions: dict[str, RecordedCall] = {}
         self._problems: dict[str, UserNeeded] = {}
         self._parents: dict[str, str] = {}
@@ -207,6 +214,10 @@ class RecordedLog:
                 self._read_action(event)
             case RunStarted():
                 self.prompts[event.run] = event.message
+            case RoundEnded(agent="main") if any(map(_LAST_TURN.match, event.notes)):
+                self.turns = self._turns.get(event.run, 0) + 1
+            case RunEnded(agent="main", code="E_TURN_LIMIT"):
+                self.turns = event.turns
             case ModelStarted():
                 self.models.setdefault(event.model, event)
             case ModelAnswered():
@@ -263,6 +274,7 @@ class RecordedLog:
         self.ids.setdefault(kind, []).append(identity)
 
     def _read_answer(self, event: ModelAnswered) -> None:
+        self._turns[event.run] = self._turns.get(event.run, 0) + 1
         self._outcome(event)
         for call in event.message.calls:
             made = RecordedCall(event.agent, call, find_tool_name(call))
