@@ -128,7 +128,7 @@ class UserActions:
     async def _watch(self, session: Session, nursery: trio.Nursery) -> None:
         """Count the events of the replay, and answer its questions."""
         async for event in session.events():
-            if is_milestone(event):
+            if isinstance(event, Event) and is_milestone(event):
                 key = (event.agent, type(event))
                 self._counts[key] = self._counts.get(key, 0) + 1
             if isinstance(event, ApprovalAsked):
