@@ -43,11 +43,13 @@ _LEFT_OUT_NAMES = (
     "shell.",
     "shell_line.",
     "files.shown",
+    "settings.",
+    "session.",
     "guard.sandbox",  # what the machine offers
 )
 _FIELDS = (
     "seq at seconds first deadline estimate size window max_output attempt session forked version"
-    " plugins workspace waited sources gathered_by noted_by price"
+    " plugins workspace settings waited sources gathered_by noted_by price"
 ).split()
 _RANDOM_ID = re.compile(r"\b[0-9a-f]{12}\b")
 # Durations in the data of plugins and tools.

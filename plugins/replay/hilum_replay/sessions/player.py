@@ -16,7 +16,7 @@ import attrs
 import trio
 from hilum import Kernel, UsageError, config_folder, make_redactor, open_kernel, use_clock, use_ids
 from hilum.errors import E_BAD_ARGS, E_NOT_INSTALLED, E_TIMEOUT
-from hilum.events import AnyEvent, CallStarted, SessionChanged, SessionOpened
+from hilum.events import AnyEvent, CallStarted, PluginEvent, SessionChanged, SessionOpened
 from hilum.store import MemoryStore
 
 from hilum_replay.cassette import Cassette
@@ -32,6 +32,7 @@ MAX_SECONDS = 600.0
 # Plugins that a replay does not need: faces, and the gateways to models.
 _NOT_REPLAYED = frozenset({"cli", "models", "replay", "serve", "store", "terminal"})
 _CONFIGURATION = ("settings.toml", "keys.toml", "permissions.toml")
+_TIME_LIMITS = frozenset({"timeout", "silence", "answer_timeout", "slow_hook"})
 _KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "VIRTUAL_ENV", "SYSTEMROOT")
 
 
@@ -88,11 +89,15 @@ class Replayed:
 
 @attrs.define
 class _Stage:
-    """Everything that both parts of a replay share, before and after its change.
+    """Everything that all parts of a replay share.
+
+    A part ends where the change begins, and where the recorded session was closed and opened again.
 
     Attributes:
         at: Sequence number of the event after which the first part ends; 0 for no end.
         reached: Set when the first part has reached its end.
+        settings: The settings of the recorded session, by dotted key.
+        resumes: Whether the recorded session went on with interrupted runs after it was opened.
     """
 
     recording: Recording
@@ -106,6 +111,8 @@ class _Stage:
     reached: trio.Event = attrs.field(factory=trio.Event)
     store: MemoryStore = attrs.field(factory=MemoryStore)
     session: str = ""
+    settings: Mapping[str, object] = attrs.field(factory=dict)
+    resumes: bool = True
 
     async def wait(self, seq: int) -> None:
         """Wait until the replay may receive an answer of the recorded log."""
@@ -113,6 +120,12 @@ class _Stage:
             self.reached.set()
             await trio.sleep_forever()
         await self.actions.wait(seq)
+
+    def reopen(self, event: PluginEvent) -> None:
+        """Go on as after the recorded session was opened again."""
+        self.settings = event.data.get("settings", {})
+        self.resumes = self.log.resumes_after(event)
+        self.actions.pass_reopening()
 
 
 async def replay(
@@ -150,12 +163,12 @@ async def replay(
             use_clock(stage.actions.read_clock),
         ):
             with trio.move_on_after(MAX_SECONDS) as scope:
-                unchanged = Changes() if changed.at else changed
-                is_over = await _play(stage, [*names, *plugins], unchanged, answers)
-                if not is_over:
-                    stage.at = 0
-                    stage.reached = trio.Event()
-                    await _play(stage, [*names, *plugins], changed, answers)
+                present = Changes() if changed.at else changed
+                while not await _play(stage, [*names, *plugins], present, answers):
+                    if stage.reached.is_set():
+                        stage.at = 0
+                        stage.reached = trio.Event()
+                        present = changed
             if scope.cancelled_caught:
                 raise UsageError(
                     f"The replay did not end within {MAX_SECONDS:g} seconds.",
@@ -291,13 +304,23 @@ def _prepare(recording: Recording, workspace: Path, base: Path, changes: Changes
         recording.objects,
         judge_as_recorded=not changes.has_changes,
     )
-    return _Stage(recording, workspace, environ, log, placeholders, actions, calls, changes.at)
+    return _Stage(
+        recording,
+        workspace,
+        environ,
+        log,
+        placeholders,
+        actions,
+        calls,
+        changes.at,
+        settings=log.opened.settings,
+    )
 
 
 async def _play(
     stage: _Stage, plugins: Sequence[object], changes: Changes, answers: RecordedAnswers
 ) -> bool:
-    """Play a part of a session: from its beginning, or from where the first part ended.
+    """Play a part of a session: from its beginning, or from where the last part ended.
 
     Args:
         stage: The replay.
@@ -312,15 +335,16 @@ async def _play(
     stage.calls.match_other_ids = bool(changes.model)
     stage.actions.changes_model = not changes.model
     opened = stage.log.opened
+    names = [name for name in plugins if name not in changes.without]
+    if changes.model:
+        names.append("models")
     settings: dict[str, object] = {}
     first = {"mode": opened.mode, "approve": opened.approve, "model": opened.model}
     settings.update({name: value for name, value in first.items() if value})
     if stage.log.turns:
         settings["turns"] = stage.log.turns
+    settings.update(_choose_settings(stage.settings, names))
     settings.update(changes.settings)
-    names = [name for name in plugins if name not in changes.without]
-    if changes.model:
-        names.append("models")
     await _add_rules(stage.environ, changes.rules)
     async with _open(stage, names, changes, settings) as kernel:
         kernel.router.roles.setdefault("default", changes.model or _first_model(stage))
@@ -341,14 +365,17 @@ async def _play(
             is_resumed = bool(stage.session)
             stage.session = session.id
             stage.calls.add_missing_tools(session)
-            if is_resumed:
+            if is_resumed and stage.resumes:
                 session.resume()
             over = trio.Event()
             async with trio.open_nursery() as nursery:
 
                 async def repeat() -> None:
-                    await stage.actions.repeat(session, stage.calls)
-                    over.set()
+                    reopened = await stage.actions.repeat(session, stage.calls)
+                    if reopened is None:
+                        over.set()
+                    else:
+                        stage.reopen(reopened)
                     nursery.cancel_scope.cancel()
 
                 async def stop_at_event() -> None:
@@ -358,6 +385,22 @@ async def _play(
                 nursery.start_soon(repeat)
                 nursery.start_soon(stop_at_event)
     return over.is_set()
+
+
+def _choose_settings(
+    recorded: Mapping[str, object], plugins: Sequence[object]
+) -> dict[str, object]:
+    """Return the recorded settings of the kernel and of the plugins that a replay loads.
+
+    Time limits of the kernel are left out: a replay does not wait as long as the recorded session.
+    """
+    sections = set(map(_find_name, plugins))
+    chosen = {}
+    for key, value in recorded.items():
+        section, _, rest = key.partition(".")
+        if key not in _TIME_LIMITS and (not rest or section in sections):
+            chosen[key] = value
+    return chosen
 
 
 @asynccontextmanager
@@ -372,7 +415,23 @@ async def _open(
         store=stage.store,
         environ=stage.environ,
     ) as kernel:
+        _check_settings(kernel, stage.settings)
         yield kernel
+
+
+def _check_settings(kernel: Kernel, recorded: Mapping[str, object]) -> None:
+    """Check that a recording sets nothing that extends what the agent may do.
+
+    Raises:
+        UsageError: The recording was written by hand, or a plugin now protects the setting.
+    """
+    for row in kernel.explain():
+        if row.key in recorded and not row.recorded:
+            raise UsageError(
+                f"The recording sets {row.key}, which only the user may set.",
+                code=E_BAD_ARGS,
+                hint="Export the session again, or remove the setting from its first event.",
+            )
 
 
 def _model_names(stage: _Stage) -> list[str]:

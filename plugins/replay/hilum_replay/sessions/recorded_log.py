@@ -36,7 +36,7 @@ from hilum.events import (
     StopAsked,
     UserNeeded,
 )
-from hilum.messages import Text, ToolCall, UserMessage
+from hilum.messages import Price, Text, ToolCall, UserMessage
 
 from hilum_replay.sessions.recording import FileEdit
 
@@ -44,6 +44,7 @@ QUESTION_ASKED = "plan.question_asked"
 QUESTION_ANSWERED = "plan.question_answered"
 PLAN_DECIDED = ("plan.accepted", "plan.rejected")
 AUTOMATIC_PROMPT = "agents.prompted"
+REOPENED = "session.reopened"
 # The events that show how far a session has come.
 _MILESTONES = (RunStarted, ModelStarted, CallStarted, ApprovalAsked, CallDone, Compacted, RunEnded)
 # The events that record an action of the user.
@@ -151,7 +152,9 @@ class RecordedLog:
         models: The names of all models.
         ids: The ids of each kind, in order.
         prompts: The messages with which runs began, by the id of the run.
-        turns: The limit of turns, which comes from the user's settings; 0 if no run came near it.
+        prices: The prices of models, as far as they are known.
+        turns: The limit of turns, if a run came near it; otherwise 0. Logs of earlier versions lack
+            the settings.
     """
 
     def __init__(self, events: Sequence[AnyEvent], edits: Sequence[FileEdit] = ()) -> None:
@@ -165,6 +168,7 @@ class RecordedLog:
         self.models: dict[str, ModelStarted] = {}
         self.ids: dict[str, list[str]] = {}
         self.prompts: dict[str, UserMessage] = {}
+        self.prices: dict[str, Price] = {}
         self.turns = 0
         self._turns: dict[str, int] = {}
         self._questions: dict[str, RecordedCall] = {}
@@ -205,6 +209,18 @@ class RecordedLog:
             return message
         own = [part for part in message.parts if not _is_context(part)]
         return UserMessage((*own, *filter(_is_context, recorded.parts)))
+
+    def resumes_after(self, reopened: PluginEvent) -> bool:
+        """Return whether interrupted runs went on after the session was opened again.
+
+        Otherwise the next prompt ended them.
+        """
+        ends = [
+            event
+            for event in self.events
+            if isinstance(event, RunEnded) and event.seq > reopened.seq
+        ]
+        return not ends or ends[0].code != "E_INTERRUPTED"
 
     def _read(self, event: AnyEvent) -> None:
         match event:
@@ -249,6 +265,8 @@ class RecordedLog:
             case PluginEvent(name="files.changing") if event.data.get("tool") == "undo":
                 self._read_action(event)
                 self._id("undo", str(event.data.get("id", "")))
+            case PluginEvent(name="session.reopened"):
+                self._read_action(event)
             case PluginEvent():
                 self._read_plugin_event(event)
             case _ if isinstance(event, _ACTIONS):
@@ -275,6 +293,8 @@ class RecordedLog:
 
     def _read_answer(self, event: ModelAnswered) -> None:
         self._turns[event.run] = self._turns.get(event.run, 0) + 1
+        if event.price is not None:
+            self.prices[event.message.model] = event.price
         self._outcome(event)
         for call in event.message.calls:
             made = RecordedCall(event.agent, call, find_tool_name(call))
