@@ -17,6 +17,7 @@ import attrs
 import trio
 from msgspec.structs import replace
 
+from hilum.agents import Agent
 from hilum.copy_titles import name_copy
 from hilum.errors import PluginError, StoreError, UsageError
 from hilum.events import AnyEvent, PluginEvent, PromptQueued, RunEnded, RunStarted, SessionOpened
@@ -27,6 +28,7 @@ from hilum.messages import UserMessage
 from hilum.plugin_objects import tools_plugin
 from hilum.plugins import Host
 from hilum.processes import Warden
+from hilum.prompt import Note
 from hilum.routing import Router
 from hilum.session import Session, check_kind
 from hilum.settings import FILE, KernelSettings, Settings, load, use_environment
@@ -60,6 +62,9 @@ class Kernel:
         adapt_prompt: The function that returns the message with which a run begins, given the id of
             the run and the message with its gathered context. A replay sets one that returns the
             recorded context.
+        adapt_reminders: The function that returns the reminders after a round of calls, given the
+            agent and the plugins' reminders, each with its plugin. A replay sets one that returns
+            the reminders of the user's rules, which it does not have.
     """
 
     host: Host
@@ -76,6 +81,7 @@ class Kernel:
     sessions: dict[str, Session] = attrs.field(factory=dict)
     run_tool: Callable[[Tool, Call], Awaitable[Output]] = Tool.run
     adapt_prompt: Callable[[str, UserMessage], UserMessage] = lambda _, message: message
+    adapt_reminders: Callable[[Agent, list[Note]], list[Note]] = lambda _, notes: notes
     _lifespans: Lifespans = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:

@@ -601,6 +601,7 @@ async def _round(agent: Agent) -> None:
     for plugin, text in reminders:
         if text and not isinstance(text, PluginFailure):
             notes.append(Note(text, plugin))
+    notes = agent.session.kernel.adapt_reminders(agent, notes)
     for failed in failures.reached():
         agent.emit(UserNeeded(code=failed.code, message=failed_note(failed)))
     # Notes about failures come after the plugins' reminders, because the last note has the most

@@ -356,6 +356,7 @@ async def _play(
         kernel.run_tool = stage.calls.run_tool
         if not changes.has_changes:
             kernel.adapt_prompt = stage.log.restore_context
+            kernel.adapt_reminders = stage.log.restore_reminders
         async with kernel.open_session(
             stage.workspace,
             resume=stage.session,

@@ -8,6 +8,7 @@ from typing import Literal
 
 import attrs
 import msgspec
+from hilum import Agent
 from hilum.events import (
     AgentStarted,
     AnyEvent,
@@ -37,6 +38,7 @@ from hilum.events import (
     UserNeeded,
 )
 from hilum.messages import Price, Text, ToolCall, UserMessage
+from hilum.prompt import Note
 
 from hilum_replay.sessions.recording import FileEdit
 
@@ -66,6 +68,8 @@ _ID_EVENTS = {
 }
 # The kernel's note before the last turn.
 _LAST_TURN = re.compile("One turn is left")
+# The plugin that reminds of the user's rules, which a replay does not have.
+_RULES = "rules"
 CallKey = tuple[str, str]
 
 
@@ -171,6 +175,7 @@ class RecordedLog:
         self.prices: dict[str, Price] = {}
         self.turns = 0
         self._turns: dict[str, int] = {}
+        self._rounds: dict[tuple[str, int], list[Note]] = {}
         self._questions: dict[str, RecordedCall] = {}
         self._problems: dict[str, UserNeeded] = {}
         self._parents: dict[str, str] = {}
@@ -210,6 +215,26 @@ class RecordedLog:
         own = [part for part in message.parts if not _is_context(part)]
         return UserMessage((*own, *filter(_is_context, recorded.parts)))
 
+    def restore_reminders(self, agent: Agent, notes: list[Note]) -> list[Note]:
+        """Return the reminders of a round with those that the user's rules gave in the recording.
+
+        Args:
+            agent: The agent of the replay.
+            notes: The reminders of the plugins in the replay.
+        """
+        recorded = self._rounds.get((agent.run.id, agent.run.turn))
+        if recorded is None:
+            return notes
+        left = [note for note in notes if note.plugin != _RULES]
+        restored = []
+        for note in recorded:
+            if note.plugin == _RULES:
+                restored.append(note)
+                continue
+            restored += [each for each in left if each.plugin == note.plugin]
+            left = [each for each in left if each.plugin != note.plugin]
+        return restored + left
+
     def resumes_after(self, reopened: PluginEvent) -> bool:
         """Return whether interrupted runs went on after the session was opened again.
 
@@ -230,10 +255,10 @@ class RecordedLog:
                 self._read_action(event)
             case RunStarted():
                 self.prompts[event.run] = event.message
-            case RoundEnded(agent="main") if any(map(_LAST_TURN.match, event.notes)):
-                self.turns = self._turns.get(event.run, 0) + 1
             case RunEnded(agent="main", code="E_TURN_LIMIT"):
                 self.turns = event.turns
+            case RoundEnded():
+                self._read_round(event)
             case ModelStarted():
                 self.models.setdefault(event.model, event)
             case ModelAnswered():
@@ -299,6 +324,17 @@ class RecordedLog:
         for call in event.message.calls:
             made = RecordedCall(event.agent, call, find_tool_name(call))
             self.calls.setdefault((event.agent, call.id), []).append(made)
+
+    def _read_round(self, event: RoundEnded) -> None:
+        turn = self._turns.get(event.run, 0)
+        if event.agent == "main" and any(map(_LAST_TURN.match, event.notes)):
+            self.turns = turn + 1
+        restated = [layer.text for layer in event.layers if layer.text]
+        notes = []
+        for text, plugin in zip(event.notes, event.noted_by, strict=False):
+            if plugin and not any(layer in text for layer in restated):
+                notes.append(Note(text, plugin))
+        self._rounds[event.run, turn] = notes
 
     def _may_repeat(self, event: ModelFailed) -> bool:
         """Return whether a replay repeats a failure without a wait: all but long rate limits."""
