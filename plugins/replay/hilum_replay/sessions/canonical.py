@@ -25,7 +25,6 @@ from hilum.events import (
     ModelFailed,
     ModelStarted,
     PluginEvent,
-    PromptQueued,
     StateChanged,
     encode,
 )
@@ -41,7 +40,6 @@ _LEFT_OUT_NAMES = (
     "context.",
     "lint.",
     "shell.",
-    "shell_line.",
     "files.shown",
     "settings.",
     "session.",
@@ -210,8 +208,6 @@ def _make_step(event: AnyEvent, placeholders: PathPlaceholders) -> Step:
         data.pop("plugin", None)  # a replay itself provides the tools of servers
     if isinstance(event, ApprovalAsked):
         data.pop("effects", None)  # a digest that contains the path of the workspace
-    if isinstance(event, PromptQueued):
-        data.pop("outputs", None)  # a replay gives them to the agent as attached text
     if isinstance(event, Compacted):
         data.pop("before", None)  # an estimate
     if kind == "agents.held":

@@ -39,6 +39,8 @@ from hilum.events import (
 )
 from hilum.messages import Price, Text, ToolCall, UserMessage
 from hilum.prompt import Note
+from hilum.shell_lines import ENDED
+from hilum.unread_outputs import ATTACHED
 
 from hilum_replay.sessions.recording import FileEdit
 
@@ -155,6 +157,7 @@ class RecordedLog:
         actions: The actions of the user, in order.
         models: The names of all models.
         ids: The ids of each kind, in order.
+        outputs: The outputs of the user's commands, by id.
         prompts: The messages with which runs began, by the id of the run.
         prices: The prices of models, as far as they are known.
         turns: The limit of turns, if a run came near it; otherwise 0. Logs of earlier versions lack
@@ -170,6 +173,7 @@ class RecordedLog:
         self.outcomes: dict[str, list[RequestOutcome]] = {}
         self.actions: list[UserAction] = []
         self.models: dict[str, ModelStarted] = {}
+        self.outputs: dict[str, str] = {}
         self.ids: dict[str, list[str]] = {}
         self.prompts: dict[str, UserMessage] = {}
         self.prices: dict[str, Price] = {}
@@ -290,7 +294,10 @@ class RecordedLog:
             case PluginEvent(name="files.changing") if event.data.get("tool") == "undo":
                 self._read_action(event)
                 self._id("undo", str(event.data.get("id", "")))
-            case PluginEvent(name="session.reopened"):
+            case PluginEvent(name="shell_line.attached"):
+                if _is_output(event):
+                    self._read_action(event)
+            case PluginEvent() if event.name in (REOPENED, ENDED):
                 self._read_action(event)
             case PluginEvent():
                 self._read_plugin_event(event)
@@ -368,6 +375,18 @@ class RecordedLog:
         elif event.name == AUTOMATIC_PROMPT:
             self._automatic.append((str(event.data.get("to")), str(event.data.get("text"))))
 
+    def find_attached(self, prompt: PromptQueued) -> tuple[str, bool]:
+        """Return what came with a prompt besides the outputs of the user's commands.
+
+        Returns:
+            The text, and whether the recorded outputs were found at its beginning. Otherwise, the
+            text contains them.
+        """
+        outputs = "\n\n".join(self.outputs.get(each, "") for each in prompt.outputs)
+        if prompt.attached.startswith(outputs):
+            return prompt.attached.removeprefix(outputs).removeprefix("\n\n"), True
+        return prompt.attached, False
+
     def _read_action(self, event: AnyEvent) -> None:
         decides: Literal["", "accepted", "rejected", "edited"] = ""
         reason = ""
@@ -393,6 +412,8 @@ class RecordedLog:
                 reason = str(decision.data.get("reason", ""))
         elif isinstance(event, SteeringQueued):
             self._id("steering", event.id)
+        elif isinstance(event, PluginEvent) and event.name == ATTACHED:
+            self.outputs[event.data["identity"]] = event.data["text"]
         self.actions.append(UserAction(event.seq, event, self._last, decides, reason))
 
     def _drop_mode_change(self) -> None:
@@ -400,6 +421,12 @@ class RecordedLog:
         last = self.actions[-1].event if self.actions else None
         if isinstance(last, SessionChanged) and last.mode is not None and last.model is None:
             self.actions.pop()
+
+
+def _is_output(event: PluginEvent) -> bool:
+    """Return whether an event has the output of a command of the user; any plugin may write one."""
+    data = event.data
+    return isinstance(data.get("identity"), str) and isinstance(data.get("text"), str)
 
 
 def _is_context(part: object) -> bool:

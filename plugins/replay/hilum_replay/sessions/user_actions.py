@@ -25,6 +25,8 @@ from hilum.events import (
     SteeringWithdrawn,
     StopAsked,
 )
+from hilum.shell_lines import ENDED, attach_output
+from hilum.unread_outputs import ATTACHED
 
 from hilum_replay.sessions.recorded_calls import RecordedCalls, apply_edit
 from hilum_replay.sessions.recorded_log import (
@@ -221,11 +223,14 @@ class UserActions:
             return
         if action.decides == "edited":
             session.set(mode="agent")
+        attached, has_outputs = self._log.find_attached(event)
+        if not has_outputs:
+            session.unread_outputs.remove(event.outputs)
         run = await session.prompt(
             event.typed or event.text,
             agent=event.agent,
             piped=event.piped,
-            attached=event.attached,
+            attached=attached,
             images=event.images,
         )
         self._runs[event.run] = run.id
@@ -250,6 +255,10 @@ class UserActions:
                 session.compact(event.agent, focus=event.focus)
             case GrantRevoked():
                 session.revoke(event.scope)
+            case PluginEvent() if event.name == ATTACHED:
+                attach_output(session, event.data["identity"], event.data["text"])
+            case PluginEvent() if event.name == ENDED:
+                session.emit(PluginEvent(name=event.name, data=event.data))
             case PluginEvent():
                 await self._undo(session, event)
             case SessionChanged():
