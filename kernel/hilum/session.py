@@ -58,7 +58,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 REOPENED = "session.reopened"
 """Name of the event that a resumed session begins with if its settings have changed or if runs were
-cut off. Its data: ``settings`` (see ``SessionOpened``) and ``interrupted``, the names of agents."""
+cut off. Its data: ``settings`` (see ``SessionOpened``) and ``interrupted``, the names of agents with
+unfinished runs or queued prompts."""
 POLICIES = ("ask_first", "auto", "readonly")
 # A command or an agent's name at the beginning of a prompt. Paths, decorators and comments do not
 # match.
@@ -803,7 +804,9 @@ class Session:
                 known = event.data.get("settings", {})
         settings = self._settings.recorded
         interrupted = [
-            agent.name for agent in self.agents.values() if agent.conversation.phase != "idle"
+            agent.name
+            for agent in self.agents.values()
+            if agent.conversation.phase != "idle" or agent.conversation.pending
         ]
         if interrupted or settings != known:
             self.note(REOPENED, settings=settings, interrupted=interrupted)

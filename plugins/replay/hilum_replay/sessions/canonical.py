@@ -43,6 +43,7 @@ _LEFT_OUT_NAMES = (
     "files.shown",
     "settings.",
     "session.",
+    "sharing.",
     "guard.sandbox",  # what the machine offers
 )
 _FIELDS = (

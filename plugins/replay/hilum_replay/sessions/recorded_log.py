@@ -375,6 +375,16 @@ class RecordedLog:
         elif event.name == AUTOMATIC_PROMPT:
             self._automatic.append((str(event.data.get("to")), str(event.data.get("text"))))
 
+    def waits_for_reopening(self, prompt: PromptQueued) -> bool:
+        """Return whether the run of a prompt began only after the session was opened again."""
+        is_closed = False
+        for event in self.events[prompt.seq :]:
+            if isinstance(event, PluginEvent) and event.name == REOPENED:
+                is_closed = True
+            elif isinstance(event, RunStarted) and event.run == prompt.run:
+                return is_closed
+        return False
+
     def find_attached(self, prompt: PromptQueued) -> tuple[str, bool]:
         """Return what came with a prompt besides the outputs of the user's commands.
 

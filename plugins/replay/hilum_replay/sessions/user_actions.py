@@ -25,6 +25,7 @@ from hilum.events import (
     SteeringWithdrawn,
     StopAsked,
 )
+from hilum.identifiers import make_id
 from hilum.shell_lines import ENDED, attach_output
 from hilum.unread_outputs import ATTACHED
 
@@ -213,6 +214,11 @@ class UserActions:
         if event.repeats is not None:
             run = await session.repeat_call(event.repeats.previous)
             self._runs[event.run] = run.id
+            return
+        if self._log.waits_for_reopening(event):
+            # The session was closed with this prompt in the queue.
+            self._runs[event.run] = make_id("run")
+            session.emit(event, session.agents[event.agent], self._runs[event.run])
             return
         plans = session.plugin(Plans)
         if action.decides in ("accepted", "rejected") and plans is not None:
