@@ -15,7 +15,7 @@ from types import ModuleType
 import attrs
 import trio
 from hilum import Kernel, UsageError, config_folder, make_redactor, open_kernel, use_clock, use_ids
-from hilum.errors import E_BAD_ARGS, E_NOT_INSTALLED, E_TIMEOUT
+from hilum.errors import E_BAD_ARGS, E_NOT_INSTALLED, E_TIMEOUT, unknown_name_error
 from hilum.events import AnyEvent, CallStarted, PluginEvent, SessionChanged, SessionOpened
 from hilum.store import MemoryStore
 
@@ -75,6 +75,7 @@ class Replayed:
         requests: The messages of each request, in short, by the recorded number of its answer.
         same_calls: The ids of calls whose recorded call has another id, with that id.
         other_versions: Plugins with another version than in the recording.
+        live: The last event before another model answered; ``None`` if none did.
     """
 
     log: RecordedLog
@@ -85,6 +86,7 @@ class Replayed:
     requests: dict[str, str]
     same_calls: dict[str, str]
     other_versions: list[str]
+    live: int | None = None
 
 
 @attrs.define
@@ -155,6 +157,7 @@ async def replay(
         await trio.to_thread.run_sync(write_files, recording, workspace)
         stage = _prepare(recording, workspace, base, changed)
         names, other_versions = find_plugins(recording.events, [*plugins, *changed.plugins])
+        _check_names(changed.without, names)
         redactor = make_redactor(stage.environ)
         answers = RecordedAnswers(stage.log, stage.placeholders, redactor, stage.wait, cassette)
         ids = {kind: iter(found) for kind, found in stage.log.ids.items()}
@@ -164,11 +167,13 @@ async def replay(
         ):
             with trio.move_on_after(MAX_SECONDS) as scope:
                 present = Changes() if changed.at else changed
+                live = 0
                 while not await _play(stage, [*names, *plugins], present, answers):
                     if stage.reached.is_set():
                         stage.at = 0
                         stage.reached = trio.Event()
                         present = changed
+                        live = (await stage.store.info(stage.session)).events
             if scope.cancelled_caught:
                 raise UsageError(
                     f"The replay did not end within {MAX_SECONDS:g} seconds.",
@@ -187,6 +192,7 @@ async def replay(
         answers.requests,
         stage.calls.same_calls,
         other_versions,
+        live if changed.model else None,
     )
 
 
@@ -261,6 +267,17 @@ def find_plugins(
     return wanted, others
 
 
+def _check_names(without: Sequence[str], loaded: Sequence[str]) -> None:
+    """Check that the plugins to leave out are among those that a replay loads.
+
+    Raises:
+        UsageError: A name is unknown.
+    """
+    for name in without:
+        if name not in loaded:
+            raise unknown_name_error("plugin", name, loaded)
+
+
 def _find_name(plugin: object) -> str:
     """Return the name under which a log contains a plugin."""
     if isinstance(plugin, str):
@@ -277,18 +294,20 @@ def _split_version(text: str) -> tuple[str, str]:
 
 def _prepare(recording: Recording, workspace: Path, base: Path, changes: Changes) -> _Stage:
     environ = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
-    for name in ("home", "config", "data"):
-        (base / name).mkdir()
+    # Messages name the rules of the replay as they name the user's: ~/.config/hilum/…
+    config = base / "home" / ".config" / "hilum"
+    config.mkdir(parents=True)
+    (base / "data").mkdir()
     if changes.model:
         # A live model needs the user's keys and settings, and its calls need the user's rules.
         environ = dict(os.environ)
         for name in _CONFIGURATION:
             if (config_folder() / name).is_file():
-                shutil.copy2(config_folder() / name, base / "config")
+                shutil.copy2(config_folder() / name, config)
     else:
         environ["HOME"] = str(base / "home")
     # The user's own files are never changed.
-    environ["HILUM_CONFIG"] = str(base / "config")
+    environ["HILUM_CONFIG"] = str(config)
     environ["HILUM_DATA"] = str(base / "data")
     workspace = workspace.resolve()
     placeholders = PathPlaceholders(workspace, environ["HOME"])
