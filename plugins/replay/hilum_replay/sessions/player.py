@@ -16,7 +16,14 @@ import attrs
 import trio
 from hilum import Kernel, UsageError, config_folder, make_redactor, open_kernel, use_clock, use_ids
 from hilum.errors import E_BAD_ARGS, E_NOT_INSTALLED, E_TIMEOUT, unknown_name_error
-from hilum.events import AnyEvent, CallStarted, PluginEvent, SessionChanged, SessionOpened
+from hilum.events import (
+    AnyEvent,
+    CallStarted,
+    ModelStarted,
+    PluginEvent,
+    SessionChanged,
+    SessionOpened,
+)
 from hilum.store import MemoryStore
 
 from hilum_replay.cassette import Cassette
@@ -33,6 +40,8 @@ MAX_SECONDS = 600.0
 _NOT_REPLAYED = frozenset({"cli", "models", "replay", "serve", "store", "terminal"})
 _CONFIGURATION = ("settings.toml", "keys.toml", "permissions.toml")
 _TIME_LIMITS = frozenset({"timeout", "silence", "answer_timeout", "slow_hook"})
+# The provider of the models that stand for guests; see hilum_agents.guest_models.
+_GUEST_PROVIDER = "guest"
 _KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "VIRTUAL_ENV", "SYSTEMROOT")
 
 
@@ -152,6 +161,7 @@ async def replay(
             (``E_NOT_INSTALLED``), or the replay does not end (``E_TIMEOUT``).
     """
     changed = changes or Changes()
+    _check_guests(recording.events)
     with TemporaryDirectory(prefix="hilum-replay-", ignore_cleanup_errors=True) as made:
         base = await trio.to_thread.run_sync(_resolve_path, made)
         await trio.to_thread.run_sync(write_files, recording, workspace)
@@ -265,6 +275,23 @@ def find_plugins(
         if versions[name] and versions[name] != version:
             others.append(f"{name} {version} instead of {versions[name]}")
     return wanted, others
+
+
+def _check_guests(events: Sequence[AnyEvent]) -> None:
+    """Check that no agent of a session was a guest.
+
+    Raises:
+        UsageError: An agent was another program.
+    """
+    for event in events:
+        if isinstance(event, ModelStarted) and event.model.startswith(f"{_GUEST_PROVIDER}/"):
+            raise UsageError(
+                f"The agent {event.agent} of this session is a guest: another program, whose work a"
+                " replay cannot repeat.",
+                code=E_BAD_ARGS,
+                hint="Sessions with guests can be shown and traced, but not replayed or exported as"
+                " tests.",
+            )
 
 
 def _check_names(without: Sequence[str], loaded: Sequence[str]) -> None:
