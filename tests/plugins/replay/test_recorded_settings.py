@@ -4,10 +4,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
-import trio
-from hilum import UsageError, open_kernel
+from hilum import UsageError
 from hilum.errors import E_BAD_ARGS, E_UNKNOWN
-from hilum.events import CallStarted, ModelStarted, PluginEvent, RoundEnded, RunEnded, SessionOpened
+from hilum.events import CallStarted, ModelStarted, RoundEnded, SessionOpened
 from hilum.store import MemoryStore
 from hilum.testing import ScriptedModel, open_bench, use
 from hilum_replay.sessions.comparison import describe
@@ -132,7 +131,9 @@ async def test_a_session_with_a_guest_is_refused(tmp_path):
         await bench.run("Well?")
         events = list(bench.events)
     events = [
-        msgspec.structs.replace(each, model="guest/qwen") if isinstance(each, ModelStarted) else each
+        msgspec.structs.replace(each, model="guest/qwen")
+        if isinstance(each, ModelStarted)
+        else each
         for each in events
     ]
     with pytest.raises(UsageError, match="is a guest") as refused:
