@@ -28,7 +28,6 @@ from hilum.messages import UserMessage
 from hilum.plugin_objects import tools_plugin
 from hilum.plugins import Host
 from hilum.processes import Warden
-from hilum.prompt import Note
 from hilum.routing import Router
 from hilum.session import Session, check_kind
 from hilum.settings import FILE, KernelSettings, Settings, load, use_environment
@@ -36,6 +35,8 @@ from hilum.store import Log, MemoryStore, SessionInfo, Store, spell_folder, unsp
 from hilum.tools import Call, Output, Tool
 
 T = TypeVar("T")
+Reminders = list[tuple[str, str]]
+"""Names of plugins, each with its reminder for the model."""
 MAX_FAULTS_KEPT = 200
 READ_AT_ONCE = 1000
 """Maximum number of events that are read at once while a session is copied."""
@@ -63,8 +64,8 @@ class Kernel:
             the run and the message with its gathered context. A replay sets one that returns the
             recorded context.
         adapt_reminders: The function that returns the reminders after a round of calls, given the
-            agent and the plugins' reminders, each with its plugin. A replay sets one that returns
-            the reminders of the user's rules, which it does not have.
+            agent and the plugins' reminders as pairs of plugin and text. A replay sets one that
+            returns the reminders of the user's rules, which it does not have.
     """
 
     host: Host
@@ -81,7 +82,7 @@ class Kernel:
     sessions: dict[str, Session] = attrs.field(factory=dict)
     run_tool: Callable[[Tool, Call], Awaitable[Output]] = Tool.run
     adapt_prompt: Callable[[str, UserMessage], UserMessage] = lambda _, message: message
-    adapt_reminders: Callable[[Agent, list[Note]], list[Note]] = lambda _, notes: notes
+    adapt_reminders: Callable[[Agent, Reminders], Reminders] = lambda _, reminders: reminders
     _lifespans: Lifespans = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:

@@ -65,7 +65,7 @@ class Settings:
         self._app = app
 
     @property
-    def recorded(self) -> dict[str, object]:
+    def recorded(self) -> dict[str, Any]:
         """The values that the log of a session contains: those of ``recorded`` that a source set."""
         rows = [row for row in self.explained if row.recorded and row.source != "default"]
         return {row.key: row.value for row in rows}

@@ -38,9 +38,7 @@ from hilum.events import (
     UserNeeded,
 )
 from hilum.messages import Price, Text, ToolCall, UserMessage
-from hilum.prompt import Note
 from hilum.shell_lines import ENDED
-from hilum.unread_outputs import ATTACHED
 
 from hilum_replay.sessions.recording import FileEdit
 
@@ -49,6 +47,8 @@ QUESTION_ANSWERED = "plan.question_answered"
 PLAN_DECIDED = ("plan.accepted", "plan.rejected")
 AUTOMATIC_PROMPT = "agents.prompted"
 REOPENED = "session.reopened"
+# The output of a command that the user ran, which the agent reads with the next prompt.
+OUTPUT_ATTACHED = "shell_line.attached"
 # The events that show how far a session has come.
 _MILESTONES = (RunStarted, ModelStarted, CallStarted, ApprovalAsked, CallDone, Compacted, RunEnded)
 # The events that record an action of the user.
@@ -179,7 +179,7 @@ class RecordedLog:
         self.prices: dict[str, Price] = {}
         self.turns = 0
         self._turns: dict[str, int] = {}
-        self._rounds: dict[tuple[str, int], list[Note]] = {}
+        self._rounds: dict[tuple[str, int], list[tuple[str, str]]] = {}
         self._questions: dict[str, RecordedCall] = {}
         self._problems: dict[str, UserNeeded] = {}
         self._parents: dict[str, str] = {}
@@ -219,24 +219,26 @@ class RecordedLog:
         own = [part for part in message.parts if not _is_context(part)]
         return UserMessage((*own, *filter(_is_context, recorded.parts)))
 
-    def restore_reminders(self, agent: Agent, notes: list[Note]) -> list[Note]:
+    def restore_reminders(
+        self, agent: Agent, reminders: list[tuple[str, str]]
+    ) -> list[tuple[str, str]]:
         """Return the reminders of a round with those that the user's rules gave in the recording.
 
         Args:
             agent: The agent of the replay.
-            notes: The reminders of the plugins in the replay.
+            reminders: The plugins of the replay, each with its reminder.
         """
         recorded = self._rounds.get((agent.run.id, agent.run.turn))
         if recorded is None:
-            return notes
-        left = [note for note in notes if note.plugin != _RULES]
+            return reminders
+        left = [pair for pair in reminders if pair[0] != _RULES]
         restored = []
-        for note in recorded:
-            if note.plugin == _RULES:
-                restored.append(note)
+        for plugin, text in recorded:
+            if plugin == _RULES:
+                restored.append((plugin, text))
                 continue
-            restored += [each for each in left if each.plugin == note.plugin]
-            left = [each for each in left if each.plugin != note.plugin]
+            restored += [pair for pair in left if pair[0] == plugin]
+            left = [pair for pair in left if pair[0] != plugin]
         return restored + left
 
     def resumes_after(self, reopened: PluginEvent) -> bool:
@@ -340,7 +342,7 @@ class RecordedLog:
         notes = []
         for text, plugin in zip(event.notes, event.noted_by, strict=False):
             if plugin and not any(layer in text for layer in restated):
-                notes.append(Note(text, plugin))
+                notes.append((plugin, text))
         self._rounds[event.run, turn] = notes
 
     def _may_repeat(self, event: ModelFailed) -> bool:
@@ -422,7 +424,7 @@ class RecordedLog:
                 reason = str(decision.data.get("reason", ""))
         elif isinstance(event, SteeringQueued):
             self._id("steering", event.id)
-        elif isinstance(event, PluginEvent) and event.name == ATTACHED:
+        elif isinstance(event, PluginEvent) and event.name == OUTPUT_ATTACHED:
             self.outputs[event.data["identity"]] = event.data["text"]
         self.actions.append(UserAction(event.seq, event, self._last, decides, reason))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import trio
 import trio.testing
-from hilum import FileHistory, Plans, Session, ToolError, UsageError, UserQuestions
+from hilum import FileHistory, Plans, Session, ToolError, UsageError, UserQuestions, make_id
 from hilum.events import (
     AnyEvent,
     ApprovalAsked,
@@ -25,12 +25,11 @@ from hilum.events import (
     SteeringWithdrawn,
     StopAsked,
 )
-from hilum.identifiers import make_id
 from hilum.shell_lines import ENDED, attach_output
-from hilum.unread_outputs import ATTACHED
 
 from hilum_replay.sessions.recorded_calls import RecordedCalls, apply_edit
 from hilum_replay.sessions.recorded_log import (
+    OUTPUT_ATTACHED,
     QUESTION_ASKED,
     REOPENED,
     Milestone,
@@ -261,7 +260,7 @@ class UserActions:
                 session.compact(event.agent, focus=event.focus)
             case GrantRevoked():
                 session.revoke(event.scope)
-            case PluginEvent() if event.name == ATTACHED:
+            case PluginEvent() if event.name == OUTPUT_ATTACHED:
                 attach_output(session, event.data["identity"], event.data["text"])
             case PluginEvent() if event.name == ENDED:
                 session.emit(PluginEvent(name=event.name, data=event.data))
