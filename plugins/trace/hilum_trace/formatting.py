@@ -8,7 +8,7 @@ from hilum.messages import Usage
 from hilum_view import format_cost, format_duration
 
 from hilum_trace.languages import ENGLISH, Language
-from hilum_trace.spans import Kind, PrefixBreak, Span, Wait
+from hilum_trace.spans import Kind, PartChange, PrefixBreak, Span, Wait
 
 _TITLES: dict[Kind, str] = {
     "agent": "agent {name}",
@@ -29,6 +29,11 @@ _BREAK_TEXTS = {
     "mode": "other mode",
     "model": "other model",
     "provider": "the provider's cache was lost",
+}
+_CHANGE_TEXTS: dict[PartChange, str] = {
+    "added": "{name} added",
+    "removed": "{name} removed",
+    "changed": "{name} changed",
 }
 _WAIT_TEXTS: dict[Wait, str] = {
     "model": "first chunk after {time}",
@@ -129,7 +134,10 @@ def describe_break(found: PrefixBreak, t: Language = ENGLISH) -> str:
     """Return why a prompt does not continue the cached one."""
     text = t(_BREAK_TEXTS[found.cause])
     if found.changed:
-        changed = ", ".join(found.changed[:4])
+        parts = [
+            t(_CHANGE_TEXTS[change], name=name) for name, change in [*found.changed.items()][:4]
+        ]
+        changed = ", ".join(parts)
         if len(found.changed) > 4:
             changed = t("{names} and {count} more", names=changed, count=len(found.changed) - 4)
         text = t("{why}: {changed}", why=text, changed=changed)

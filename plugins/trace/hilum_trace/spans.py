@@ -6,7 +6,7 @@ middle of a run, or that a newer hilum wrote. The fold reads no clock and perfor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import Any, Literal
 
 import msgspec
@@ -32,6 +32,7 @@ Kind = Literal[
     "hook",
 ]
 Wait = Literal["model", "retry", "user", "order", "queue"]
+PartChange = Literal["added", "removed", "changed"]
 BreakCause = Literal["run", "compaction", "mode", "model", "provider"]
 
 # The kinds of spans in which something waits, each with what it waits for.
@@ -100,13 +101,14 @@ class PrefixBreak(msgspec.Struct):
         cause: Why: a new ``run`` with other layers or tools, a ``compaction``, another ``mode`` or
             ``model``; ``provider`` if the prompt had not changed, but the provider's cached count
             fell.
-        changed: The layers and tools that changed, as ``layer NAME`` and ``tool NAME``.
+        changed: What happened to the layers and tools that differ: whether they were ``added``,
+            ``removed`` or ``changed``, by the names ``layer NAME`` and ``tool NAME``.
         cached_before: Cached tokens of the agent's previous call.
         cached: Cached tokens of this call.
     """
 
     cause: BreakCause
-    changed: tuple[str, ...] = ()
+    changed: dict[str, PartChange] = {}
     cached_before: int = 0
     cached: int = 0
 
@@ -249,6 +251,7 @@ class _Actor(msgspec.Struct, eq=False):
         calls: The calls by id. Ids may occur again in a later run.
         breaks: Causes that the next model call will have.
         frozen: Whether a prompt was frozen before.
+        parts: The layers and tools of the last prompt, as ``layer NAME`` and ``tool NAME``.
         last_model: Model of the previous model call.
         cached: Cached tokens of the previous call.
         last_at: Time of the last event that was not written at the end of something longer.
@@ -263,6 +266,7 @@ class _Actor(msgspec.Struct, eq=False):
     calls: dict[str, Span] = {}
     breaks: list[PrefixBreak] = []
     frozen: bool = False
+    parts: frozenset[str] = frozenset()
     last_model: str = ""
     cached: int = 0
     last_at: float = 0.0
@@ -544,15 +548,20 @@ class SpanFold:
     def _prompt_frozen(self, event: ev.PromptFrozen) -> Span:
         actor = self._actor(event)
         turn = self._turn(event)
+        layers = [f"layer {layer.name}" for layer in event.layers]
+        tools = [f"tool {spec.name}" for spec in event.tools]
+        parts = frozenset(layers + tools)
+        changed = {name: _find_change(name, actor.parts, parts) for name in event.changed}
         # The first prompt of an agent breaks nothing. A compaction is a break of its own, which
         # `Compacted` has already added.
-        if actor.frozen and event.changed and event.cause != "compaction":
-            actor.breaks.append(PrefixBreak(event.cause, event.changed))
-        elif event.cause == "compaction" and event.changed:
+        if actor.frozen and changed and event.cause != "compaction":
+            actor.breaks.append(PrefixBreak(event.cause, changed))
+        elif event.cause == "compaction" and changed:
             for known in actor.breaks:
                 if known.cause == "compaction":
-                    known.changed = event.changed
+                    known.changed = changed
         actor.frozen = True
+        actor.parts = parts
         return turn
 
     def _round_ended(self, event: ev.RoundEnded) -> Span:
@@ -813,6 +822,15 @@ def fold_spans(
 def is_running(trace: Trace) -> bool:
     """Return whether the log shows a run that has not ended."""
     return any(span.kind == "run" and span.end is None for span in trace.spans)
+
+
+def _find_change(name: str, before: Container[str], after: Container[str]) -> PartChange:
+    """Return what happened to a layer or tool between two prompts."""
+    if name in after and name not in before:
+        return "added"
+    if name in before and name not in after:
+        return "removed"
+    return "changed"
 
 
 def _text(data: dict[str, Any], key: str) -> str:

@@ -9,6 +9,7 @@ from hilum.messages import AssistantMessage, Layer, Text, ToolCall, ToolResult, 
 from hilum.testing import plugin, say, use
 from hilum_agents import runs
 from hilum_trace import fold_spans
+from hilum_trace.formatting import describe_break
 from hilum_trace.spans import is_running
 from hilum_view import total
 from msgspec.structs import replace
@@ -189,16 +190,25 @@ async def test_a_slow_hook_is_part_of_its_call(bench):
 
 
 async def test_a_prompt_that_changed_is_a_break_with_its_cause(bench):
-    texts = ["one", "one", "two"]
-    layers = plugin("layers", build_prompt_layer=lambda: Layer(40, "rules", texts[0]))
-    kit = await bench(layers, answers=["a", "b", "c"])
-    for text in texts:
-        texts[0] = text
-        await kit.run("x")
+    layers = [Layer(40, "rules", "one"), Layer(50, "skills", "many")]
+    kit = await bench(
+        plugin("layers", build_prompt_layer=lambda: layers), answers=["a", "b", "c"]
+    )
+    await kit.run("x")
+    await kit.run("x")
+    layers[:] = [Layer(40, "rules", "two"), Layer(60, "servers", "new")]
+    await kit.run("x")
     breaks = [span.breaks for span in of(fold_spans(kit.events), "model")]
     assert [len(found) for found in breaks] == [0, 0, 1]
     assert breaks[2][0].cause == "run"
-    assert breaks[2][0].changed == ("layer rules",)
+    assert breaks[2][0].changed == {
+        "layer rules": "changed",
+        "layer skills": "removed",
+        "layer servers": "added",
+    }
+    assert describe_break(breaks[2][0]) == (
+        "new run: layer rules changed, layer skills removed, layer servers added"
+    )
 
 
 def numbered(*events):
@@ -239,7 +249,7 @@ def test_a_compaction_and_another_model_explain_a_fall_of_the_cached_count():
     events = numbered(started, *first, ev.Compacted(upto=3), frozen, *second, *third)
     _, two, three = of(fold_spans(events), "model")
     assert [(found.cause, found.changed) for found in two.breaks] == [
-        ("compaction", ("layer rules",))
+        ("compaction", {"layer rules": "changed"})
     ]
     assert [found.cause for found in three.breaks] == ["model"]
 

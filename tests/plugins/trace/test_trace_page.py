@@ -214,7 +214,7 @@ def test_the_page_is_chinese_in_a_chinese_browser(open_trace):
     names.append(page.locator("body").inner_text())
     left = {found for name in names for found in ENGLISH.findall(name)}
     assert left <= set(), left
-    assert any("缓存中断：新的运行：layer l0" in name for name in names)
+    assert any("缓存中断：新的运行：更改 layer l0" in name for name in names)
     assert any("第 1 轮" in name for name in names)
     assert any("2 次尝试失败" in name for name in names)
 
