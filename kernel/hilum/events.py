@@ -177,6 +177,16 @@ class RunRetried(Event, frozen=True):
     mode: str = ""
 
 
+class RunCutOff(Event, frozen=True):
+    """The process of a run ended during the run, for example because it was killed.
+
+    The next process writes this event when it opens the session, before it resumes or ends the run.
+    ``last`` is the Unix time of the last event before; the run did nothing in between.
+    """
+
+    last: float
+
+
 class PromptFrozen(Event, frozen=True):
     """Phase event: the system prompt and the tool list were built.
 

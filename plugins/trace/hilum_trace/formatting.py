@@ -41,6 +41,7 @@ _WAIT_TEXTS: dict[Wait, str] = {
     "user": "waited for you {time}",
     "order": "waited for other calls {time}",
     "queue": "queued {time}",
+    "down": "interrupted for {time}",
 }
 _MAX_ARGUMENTS = 120
 _WORTH_SHOWING = 0.05  # seconds
@@ -180,6 +181,11 @@ def describe_details(
     if span.retries:
         details.append(_describe_attempts(span, t))
     details += [t("cache break: {why}", why=describe_break(found, t)) for found in span.breaks]
+    if span.kind == "hook":
+        if span.facts.get("cancelled"):
+            details.append(t("cancelled"))
+        if span.parent == 0:
+            details.append(t("outside of runs"))
     if span.kind == "approval" and "accepted" in span.facts:
         text = "approved by {who}" if span.facts["accepted"] else "denied by {who}"
         details.append(t(text, who=span.facts.get("by", "user")))

@@ -103,7 +103,7 @@ def _render_span(
     seconds = format_seconds(trace.seconds(span))
     title = make_title(span)
     if span.end is None and span.kind != "session":
-        details.insert(0, "not ended")
+        details.insert(0, "running")
     if span.kind == "session":
         details.insert(0, f"{trace.events:,} events")
     style = ""
