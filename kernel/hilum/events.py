@@ -177,11 +177,11 @@ class RunRetried(Event, frozen=True):
     mode: str = ""
 
 
-class RunCutOff(Event, frozen=True):
-    """The process of a run ended during the run, for example because it was killed.
+class RunsCutOff(Event, frozen=True):
+    """The session's process ended during runs, for example because it was killed.
 
-    The next process writes this event when it opens the session, before it resumes or ends the run.
-    ``last`` is the Unix time of the last event before; the run did nothing in between.
+    The next process writes this event when it opens the session, before it resumes or ends the
+    runs. ``last`` is the Unix time of the last event before; the runs did nothing in between.
     """
 
     last: float

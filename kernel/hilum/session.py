@@ -784,9 +784,8 @@ class Session:
         self.redaction.opened = True
         for event in events:
             self._replay(event)
-        for agent in self.agents.values():
-            if agent.conversation.run is not None:
-                self.emit(ev.RunCutOff(last=events[-1].at), agent)
+        if any(agent.conversation.run is not None for agent in self.agents.values()):
+            self.emit(ev.RunsCutOff(last=events[-1].at))
         if "main" not in self.agents:
             self.add_agent(Profile())
 

@@ -323,11 +323,11 @@ class SpanFold:
         if isinstance(event, UnreadableEvent):
             owner = self._unreadable(event)
         else:
-            if event.run in self._cut_runs and not isinstance(event, ev.RunCutOff):
+            if event.run in self._cut_runs:
                 del self._cut_runs[event.run]
             fold = _FOLDS.get(type(event), SpanFold._other)
             owner = fold(self, event)
-            if event.agent and not isinstance(event, ev.ModelUsed | ev.HookCalled | ev.RunCutOff):
+            if event.agent and not isinstance(event, ev.ModelUsed | ev.HookCalled):
                 self._actor(event).last_at = event.at
         owner.events.append(event.seq)
         return owner
@@ -554,19 +554,17 @@ class SpanFold:
         actor.model = None
         return run
 
-    def _run_cut_off(self, event: ev.RunCutOff) -> Span:
-        # Whatever the process did has ended, also for agents whose runs nobody resumes.
+    def _runs_cut_off(self, event: ev.RunsCutOff) -> Span:
         for span in list(self._open.values()):
             if span.kind in _PROCESS_KINDS and span.start <= event.last:
                 self._cut_off(span, event.last)
-        actor = self._actor(event)
-        actor.model = None
-        run = self._run(event)
-        self._cut_runs.setdefault(event.run, event.last)
-        for span in (run, actor.turn):
-            if span is not None and span.end is None:
-                span.waits["down"] = span.waits.get("down", 0.0) + max(event.at - event.last, 0.0)
-        return run or actor.home
+            elif span.kind in ("run", "turn"):
+                self._cut_runs.setdefault(span.run, event.last)
+                down = max(event.at - event.last, 0.0)
+                span.waits["down"] = span.waits.get("down", 0.0) + down
+        for actor in self._actors.values():
+            actor.model = None
+        return self._root
 
     def _cut_off(self, span: Span, at: float) -> None:
         """End a span whose process has ended; ``at`` is the time of the last event of the process."""
@@ -952,7 +950,7 @@ _FOLDS: dict[type[Event], Callable[[SpanFold, Any], Span]] = {
     ev.RunStarted: SpanFold._run_started,
     ev.RunRetried: SpanFold._run_started,
     ev.RunEnded: SpanFold._run_ended,
-    ev.RunCutOff: SpanFold._run_cut_off,
+    ev.RunsCutOff: SpanFold._runs_cut_off,
     ev.PromptFrozen: SpanFold._prompt_frozen,
     ev.RoundEnded: SpanFold._round_ended,
     ev.ModelStarted: SpanFold._model_started,

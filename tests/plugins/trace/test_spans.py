@@ -296,7 +296,8 @@ def fold_killed(*later):
     for event in events:
         fold.apply(event)
     for at, event in later:
-        fold.apply(replace(event, at=at, agent="main", run="r"))
+        whose = {} if isinstance(event, ev.RunsCutOff) else {"agent": "main", "run": "r"}
+        fold.apply(replace(event, at=at, **whose))
     return fold
 
 
@@ -313,7 +314,7 @@ def test_a_killed_call_ends_with_the_last_event_of_its_process():
 def test_a_killed_call_of_a_resumed_session_ends_with_the_last_event_of_its_process():
     result = ToolResult("c", "act", (Text("E_INTERRUPTED: It was cut off."),), "E_INTERRUPTED")
     fold = fold_killed(
-        (60.0, ev.RunCutOff(last=4.0)),
+        (60.0, ev.RunsCutOff(last=4.0)),
         (60.1, ev.CallDone(result=result)),
         (60.2, ev.RoundEnded()),
         (61.0, ev.RunEnded(state="completed")),
@@ -330,7 +331,7 @@ def test_a_killed_call_that_runs_again_is_a_span_of_its_own():
     call = ToolCall("c", "act", "{}")
     result = ToolResult("c", "act", (Text("ok"),))
     fold = fold_killed(
-        (60.0, ev.RunCutOff(last=4.0)),
+        (60.0, ev.RunsCutOff(last=4.0)),
         (60.5, ev.CallStarted(call=call)),
         (62.0, ev.CallDone(result=result, seconds=1.5)),
     )
@@ -343,7 +344,7 @@ def test_a_request_that_was_killed_ends_with_the_last_event_of_its_process():
     events = numbered(
         ev.RunStarted(text="x", message=UserMessage((Text("x"),))),
         ev.ModelStarted(turn=1, model="a/b"),
-        ev.RunCutOff(last=2.0),
+        ev.RunsCutOff(last=2.0),
         *model_call(1, Usage(1)),
     )
     one, two = of(fold_spans(events), "model")
@@ -360,7 +361,7 @@ def test_a_running_call_lasts_until_now():
 
 
 def test_a_run_that_nobody_resumes_does_not_run_although_the_session_is_open():
-    fold = fold_killed((60.0, ev.RunCutOff(last=4.0)), (90.0, ev.RunCutOff(last=60.0)))
+    fold = fold_killed((60.0, ev.RunsCutOff(last=4.0)), (90.0, ev.RunsCutOff(last=60.0)))
     fold.finish(now=99.0)
     (run,) = of(fold.trace, "run")
     assert (run.end, run.error) == (4.0, "E_INTERRUPTED")
