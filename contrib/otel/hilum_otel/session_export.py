@@ -26,6 +26,8 @@ from hilum_otel.telemetry import Telemetry
 if TYPE_CHECKING:
     from hilum_otel.pipeline import Pipeline
 
+# How often failed exports are looked for, besides the ends of runs.
+REPORT_SECONDS = 5.0
 # Events of a resumed session that are read without giving other tasks a turn.
 _EVENTS_PER_STEP = 50
 
@@ -69,11 +71,20 @@ class SessionExport:
             # A session may be shorter than the import of the SDK.
             self._pipeline = await self._telemetry.load()
             if self._pipeline is None:
+                self._report_failures()
                 return
             while events := self._session.journal.since(self._seq):
                 for event in events:
                     self._apply(event)
                 await trio.lowlevel.checkpoint()
+        # An export may have failed since the last run.
+        self._report_failures()
+
+    async def watch(self) -> None:
+        """Report failed exports while the session is idle, until this task is cancelled."""
+        while True:
+            await trio.sleep(REPORT_SECONDS)
+            self._report_failures()
 
     def _apply(self, event: Event) -> None:
         self._seq = event.seq

@@ -18,6 +18,7 @@ from hilum.events import (
     ApprovalAnswered,
     ApprovalAsked,
     Delta,
+    ErrorRaised,
     Event,
     ModelAnswered,
     ModelFailed,
@@ -236,6 +237,17 @@ class Conversation:
                 self._opening = None
                 _tune_collector()
                 await self._work(session, start)
+                last = session.journal.last
+        self._show_late_errors(session, last)
+
+    def _show_late_errors(self, session: Session, last: int) -> None:
+        """Show errors that were written while the session closed, which nobody has read."""
+        if not session.journal.has_in_memory(last):
+            return
+        for event in session.journal.since(last):
+            if isinstance(event, ErrorRaised):
+                error = HilumError(event.message, code=event.code, hint=event.hint)
+                self._face.show_error(error)
 
     async def _wait_for_attempt(self, error: HilumError) -> None:
         """Report that a session cannot be opened again, and wait for the user's next attempt."""

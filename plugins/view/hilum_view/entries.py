@@ -14,6 +14,7 @@ from hilum.errors import (
     E_PLUGIN,
     E_REJECTED,
     E_STOPPED,
+    E_TIMEOUT,
     GATE_TEXTS,
     RETRYABLE,
     UNATTENDED,
@@ -358,6 +359,11 @@ class Notice(Entry, tag="notice"):
     code: str = ""
     hint: str = ""
     level: Level = "warning"
+
+    @property
+    def is_in_outcome(self) -> bool:
+        """Whether the outcome of the run repeats this error, as it does for an exceeded time limit."""
+        return self.about == "error" and self.code == E_TIMEOUT
 
 
 class Outcome(Entry, tag="outcome"):
