@@ -85,6 +85,9 @@ TEXTS: dict[str, str] = {
     "{names} and {count} more": "{names} 以及另外 {count} 项",
     "{why} (cached {before} → {after})": "{why}（缓存 {before} → {after}）",
     # Logs that cannot be read completely
+    "{count} event is of a type that this version does not know: {types}.": (
+        "有 {count} 个事件的类型是此版本不认识的：{types}。"
+    ),
     "{count} events are of types that this version does not know: {types}.": (
         "有 {count} 个事件的类型是此版本不认识的：{types}。"
     ),

@@ -159,8 +159,11 @@ async def _find_session(store: Store, options: Namespace) -> SessionInfo:
     folder = check_folder(options.workspace)
     found = await store.list(folder)
     if not found:
+        message = f"There are no sessions of {folder}."
+        if not Path(folder).is_dir():
+            message = f"There is no folder {folder}, and there are no sessions of it."
         raise StoreError(
-            f"There are no sessions of {folder}.",
+            message,
             code=E_UNKNOWN,
             hint="`hilum sessions list --all` shows those of other folders.",
         )
@@ -229,4 +232,11 @@ def _write(name: str, text: str, overwrite: bool, out: Out) -> None:
     except OSError as error:
         message = f"{name} cannot be written: {error.strerror}."
         raise UsageError(message, code=E_BAD_ARGS, hint="Choose another name.") from None
-    out.say(f"Wrote {name} ({len(text.encode()) / 1e6:.1f} MB).")
+    out.say(f"Wrote {name} ({_format_size(len(text.encode()))}).")
+
+
+def _format_size(size: int) -> str:
+    """Return a number of bytes as text."""
+    if size < 100_000:
+        return f"{size / 1e3:.1f} kB"
+    return f"{size / 1e6:.1f} MB"
