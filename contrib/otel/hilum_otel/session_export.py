@@ -45,9 +45,11 @@ class SessionExport:
         self._pipeline: Pipeline | None = None
         self._live_after = session.journal.last
         self._seq = 0
-        self._fold = SpanFold()
+        # Spans that were exported are not needed any more, and a session may last for weeks.
+        self._fold = SpanFold(forget=True)
         self._known = 0
         self._open: dict[int, Span] = {}
+        # By id, the last two runs of each agent: a run may continue the one before.
         self._runs: dict[str, Span] = {}
         self._response_models: dict[int, str] = {}
         settings = telemetry.settings
@@ -96,7 +98,7 @@ class SessionExport:
             if is_exported(span):
                 self._open[span.id] = span
             if span.kind == "run":
-                self._runs[span.run] = span
+                self._add_run(span)
         self._known = len(trace.spans)
         if self._content is not None:
             self._content.apply(event, owner)
@@ -114,6 +116,12 @@ class SessionExport:
             self._export_log(event, owner)
             if isinstance(event, ev.RunEnded):
                 self._report_failures()
+
+    def _add_run(self, run: Span) -> None:
+        earlier = [known for known in self._runs.values() if known.agent == run.agent]
+        for known in earlier[:-1]:
+            del self._runs[known.run]
+        self._runs[run.run] = run
 
     def _export(self, span: Span, content: Attributes | None) -> None:
         assert self._pipeline is not None

@@ -191,9 +191,7 @@ async def test_a_slow_hook_is_part_of_its_call(bench):
 
 async def test_a_prompt_that_changed_is_a_break_with_its_cause(bench):
     layers = [Layer(40, "rules", "one"), Layer(50, "skills", "many")]
-    kit = await bench(
-        plugin("layers", build_prompt_layer=lambda: layers), answers=["a", "b", "c"]
-    )
+    kit = await bench(plugin("layers", build_prompt_layer=lambda: layers), answers=["a", "b", "c"])
     await kit.run("x")
     await kit.run("x")
     layers[:] = [Layer(40, "rules", "two"), Layer(60, "servers", "new")]
