@@ -159,15 +159,17 @@ async def _find_session(store: Store, options: Namespace) -> SessionInfo:
     folder = check_folder(options.workspace)
     found = await store.list(folder)
     if not found:
-        message = f"There are no sessions of {folder}."
-        if not Path(folder).is_dir():
-            message = f"There is no folder {folder}, and there are no sessions of it."
-        raise StoreError(
-            message,
-            code=E_UNKNOWN,
-            hint="`hilum sessions list --all` shows those of other folders.",
-        )
+        raise _empty_error(folder)
     return found[0]
+
+
+def _empty_error(folder: str) -> StoreError:
+    """Return the error for a folder without sessions."""
+    message = f"There are no sessions of {folder}."
+    if not Path(folder).is_dir():
+        message = f"There is no folder {folder}, and there are no sessions of it."
+    hint = "`hilum sessions list --all` shows those of other folders."
+    return StoreError(message, code=E_UNKNOWN, hint=hint)
 
 
 def _make_painter() -> Painter:
