@@ -239,9 +239,9 @@ class UpdateMaker:
     def describe(self, card: Card) -> Update:
         """Return the members that describe a call, without its id and arguments."""
         return {
-            "title": make_title(card, self.view.name_of(card.agent)),
+            "title": make_title(card, self.view.name_of(card.agent), self._root),
             "name": card.call.name,
-            "kind": find_kind(card.call.name, card.risk),
+            "kind": find_kind(card),
             "status": find_status(card),
             "locations": find_locations(card, self._root),
             "content": make_content(card, self._root),
