@@ -430,6 +430,28 @@ async def test_a_plan_is_carried_out_after_the_users_decision(cli, editor):
         assert e.of("current_mode_update")[-1]["currentModeId"] == "agent"
 
 
+@pytest.mark.parametrize("can_fill_forms", [True, False])
+@pytest.mark.parametrize("choice", ["reject", "revise", "later"])
+async def test_a_plan_that_is_not_carried_out(cli, editor, choice, can_fill_forms):
+    async with cli.model("1. Do it.", "1. Do less."), editor("--mode", "plan") as e:
+        await e.initialize(**({"elicitation": {"form": {}}} if can_fill_forms else {}))
+        left = iter([choice, "later"])
+        e.permit = lambda params: next(left)
+        e.fill = lambda params: {"action": "accept", "content": {"reason": "Less."}}
+        session, _ = await open_session(e, cli)
+        assert (await e.prompt(session, "Plan it"))["stopReason"] == "end_turn"
+        asked = [params for method, params in e.requests if method.endswith("permission")]
+        names = [each["name"] for each in asked[0]["options"]]
+        revise = "Revise it…" if can_fill_forms else "Revise it: I write what should change"
+        assert names == ["Carry out the plan", revise, "Reject it", "Decide later"]
+        assert e.text().endswith("Do less.") == (choice == "revise" and can_fill_forms)
+        assert all(each["currentModeId"] == "plan" for each in e.of("current_mode_update"))
+    log = find_texts(cli.folder)
+    assert ('"plan.rejected"' in log) == (
+        choice == "reject" or (choice == "revise" and can_fill_forms)
+    )
+
+
 SERVER = """
 import json, sys
 for line in sys.stdin:

@@ -37,7 +37,7 @@ from hilum_acp.tool_calls import (
 )
 
 Remember = Literal["once", "session", "always"]
-_COMMANDS = ("run_terminal_cmd", "guest_run")
+_COMMANDS = ("run_terminal_cmd", "guest_run", "guest_terminal")
 MAX_NAME = 120
 """Maximum number of characters of a choice, which editors show as a button."""
 
@@ -220,9 +220,10 @@ def _is_all_in_title(card: Card, root: Path) -> bool:
     """Return whether the title of a call says all of it, even if it is shown as Markdown."""
     given = dict(parse_arguments(card.arguments) or {})
     command = given.pop("command", None)
-    # A guest's number of the call says nothing, and its title may just repeat the command.
-    if card.call.name == "guest_run":
-        given.pop("action", None)
+    # A guest's names of the call say nothing, and its title may just repeat the command.
+    if card.call.name.startswith("guest_"):
+        for key in ("action", "terminal"):
+            given.pop(key, None)
         if given.get("title") == command:
             del given["title"]
     if given or card.call.name not in _COMMANDS:

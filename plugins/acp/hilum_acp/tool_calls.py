@@ -31,6 +31,7 @@ _KINDS = {
     "guest_fetch": "fetch",
     "guest_read": "read",
     "guest_run": "execute",
+    "guest_terminal": "execute",
     "handover": "other",
     "list_directory": "read",
     "list_resources": "read",
@@ -139,12 +140,22 @@ def find_locations(card: Card, root: Path) -> list[dict[str, Any]]:
     arguments = parse_arguments(card.arguments) or {}
     path = next((arguments[name] for name in _PATHS if isinstance(arguments.get(name), str)), "")
     if not path:
-        return []
+        return _find_guest_locations(card, arguments, root)
     location: dict[str, Any] = {"path": make_absolute(path, root)}
     line = arguments.get("start_line") or arguments.get("offset") or find_first_line(card.diff)
     if isinstance(line, int) and line > 0:
         location["line"] = line
     return [location]
+
+
+def _find_guest_locations(
+    card: Card, arguments: Mapping[str, Any], root: Path
+) -> list[dict[str, Any]]:
+    """Return the files that a call of another program concerns."""
+    paths = arguments.get("paths")
+    if card.call.name not in ("guest_edit", "guest_read") or not isinstance(paths, list):
+        return []
+    return [{"path": make_absolute(path, root)} for path in paths if isinstance(path, str)]
 
 
 def make_absolute(path: str, root: Path) -> str:

@@ -8,6 +8,9 @@ from hilum_view import Action, StreamedText, call_descriptions
 
 from hilum_terminal.text_width import one_line
 
+# Cards are redrawn in each frame, and the arguments of a call may be as long as a file.
+unwrap_call = lru_cache(maxsize=64)(call_descriptions.unwrap_call)
+
 
 def short_line(text: str, width: int = 0) -> str:
     """Return the first nonblank line, escaped; only the beginning of a long text is read.
@@ -19,7 +22,6 @@ def short_line(text: str, width: int = 0) -> str:
     return one_line(call_descriptions.short_line(text), width)
 
 
-# Cards are redrawn in each frame, and the arguments of a call may be as long as a file.
 @lru_cache(maxsize=64)
 def describe_action(name: str, arguments: str) -> Action:
     """Return what a call does.

@@ -22,10 +22,14 @@ from hilum_view import (
     format_count,
     format_duration,
     parse_arguments,
-    unwrap_call,
 )
 
-from hilum_terminal.call_descriptions import describe_action, describe_streaming, short_line
+from hilum_terminal.call_descriptions import (
+    describe_action,
+    describe_streaming,
+    short_line,
+    unwrap_call,
+)
 from hilum_terminal.diff_rows import diff_rows, format_counts, paint_counts
 from hilum_terminal.styles import Style, Theme
 from hilum_terminal.text_width import cells, cut, cut_middle, escape_text, one_line, wrap_text

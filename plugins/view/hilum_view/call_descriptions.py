@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import Any
 
-import attrs
+import msgspec
 
 from hilum_view.entries import StreamedText
 from hilum_view.formatting import (
@@ -28,8 +27,7 @@ MAX_STREAMED = 8_000
 """Maximum number of characters of streaming arguments to read."""
 
 
-@attrs.frozen
-class Action:
+class Action(msgspec.Struct, frozen=True):
     """A description of what a call does, on one line.
 
     Attributes:
@@ -61,7 +59,6 @@ def short_line(text: str) -> str:
     return line
 
 
-@lru_cache(maxsize=64)
 def unwrap_call(name: str, arguments: str) -> tuple[str, str]:
     """Return the tool and the arguments of a call; for ``call_tool``, those of the inner call.
 
@@ -81,8 +78,6 @@ def unwrap_call(name: str, arguments: str) -> tuple[str, str]:
     return inner_name, json.dumps(inner, ensure_ascii=False)
 
 
-# Cards are redrawn in each frame, and the arguments of a call may be as long as a file.
-@lru_cache(maxsize=64)
 def describe_action(name: str, arguments: str, root: str = "") -> Action:
     """Return what a call does.
 
@@ -328,6 +323,7 @@ _DESCRIBERS: dict[str, Callable[[Arguments], Action]] = {
     "guest_read": _read_by_program,
     "guest_report": _simple("", "title"),
     "guest_run": _command,
+    "guest_terminal": _command,
     "guest_wait": _simple("wait for the program"),
     "list_directory": _list_directory,
     "list_resources": _simple("list the resources of", "server"),

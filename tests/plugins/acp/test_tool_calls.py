@@ -138,6 +138,7 @@ def title_of(tool, agent="", **arguments):
         ("my_tool", {"n": 4}, "my_tool n=4"),
         ("read_resource", {"server": "s", "uri": "s://x"}, "Read s://x"),
         ("guest_run", {"action": "p1", "title": "push", "command": "git push"}, "git push"),
+        ("guest_terminal", {"terminal": "t1", "command": "git status", "working_directory": "/w/src"}, "git status in src"),
         ("guest_edit", {"action": "p1", "title": "x", "paths": ["a.py", "b.py"]}, "Edit a.py, b.py"),
         ("guest_read", {"action": "p1", "title": "x", "paths": ["/etc/passwd"]}, "Read /etc/passwd"),
         ("guest_other", {"action": "p1", "title": "Think about it", "details": "{}"}, "Think about it"),
