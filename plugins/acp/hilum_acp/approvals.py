@@ -228,7 +228,8 @@ def _is_all_in_title(card: Card, root: Path) -> bool:
             del given["title"]
     if given or card.call.name not in _COMMANDS:
         return False
-    return command == make_title(card, "", root) == escape_markdown(command)
+    title = make_title(card, "", root)
+    return bool(command == title == escape_markdown(title))
 
 
 def _make_notes(approval: Approval, facts: ApprovalFacts) -> list[str]:
