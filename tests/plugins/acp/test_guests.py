@@ -269,7 +269,31 @@ async def test_rules_in_the_file_of_the_agent_apply_to_its_requests(open_guest):
         assert guest.said.endswith("write: written\n")
 
 
+async def test_rules_of_the_file_about_commands_apply_to_the_commands_of_a_guest(open_guest):
+    front = "permissions: {deny: ['run_terminal_cmd(touch *)', 'edit_file(docs/**)']}"
+    async with open_guest("courteous", front) as guest:
+        await guest.run(
+            ["terminal", "touch a.txt"],
+            ["ask", "Touch", "execute", {"rawInput": {"command": "echo x; touch b.txt"}}],
+            ["ask", "Edit", "edit", {"locations": [{"path": "docs/a.md"}]}],
+            ["ask", "Echo", "execute", {"rawInput": {"command": "echo x"}}],
+        )
+        assert guest.said.startswith("terminal: E_DENIED")
+        assert guest.said.endswith("ask: rejected\nask: rejected\nask: allowed\n")
+        assert not (guest.bench.workspace / "a.txt").exists()
+
+
 # --- permissions ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["edit", "read", "execute", "fetch"])
+async def test_a_permission_request_without_details_asks_the_user(open_guest, kind):
+    async with open_guest("courteous", approve="ask_first") as guest:
+        job = await guest.start(json.dumps([["ask", "Do something", kind, {}]]))
+        asked = await answer_next(guest.bench, True)
+        assert asked.call.name == "guest_other"
+        result = await guest.bench.session.plugin(Runs).wait(job)
+        assert result["text"] == "ask: allowed\n"
 
 
 async def test_a_permission_request_asks_the_user_with_the_command(open_guest):

@@ -168,9 +168,9 @@ class GuestAction:
             arguments["command"] = command
         elif tool in (EDIT, READ):
             paths = dict.fromkeys([*self.paths, *(diff.path for diff in self.diffs)])
-            arguments["paths"] = [_relative(path, root) for path in paths]
-            if not arguments["paths"]:
+            if not paths:
                 return OTHER, {**arguments, "details": self._describe_input()}
+            arguments["paths"] = [_relative(path, root) for path in paths]
             if tool == EDIT:
                 arguments["change"] = describe_changes(self.diffs, root)[:MAX_DIFF]
         elif tool == FETCH:
