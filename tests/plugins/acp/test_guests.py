@@ -201,6 +201,27 @@ async def test_a_guest_reads_text_that_is_not_saved_and_never_overwrites_it_unre
         assert editor.buffers["a.txt"] == "typed meanwhile\n"
 
 
+async def test_a_guest_is_refused_before_the_question_to_change_text_that_is_not_saved(open_guest):
+    """The editor follows links, which the guest's own process could create meanwhile."""
+    editor = Editor()
+    editor.buffers["a.txt"] = "unsaved\n"
+    files = {"a.txt": "saved\n", "b.txt": "b\n"}
+    async with open_guest("courteous", plugins=(editor,), files=files, approve="ask_first") as guest:
+        job = await guest.start(
+            json.dumps([["read", "a.txt"], ["write", "a.txt", "mine\n"], ["write", "b.txt", "B\n"]])
+        )
+        # The only question is about the file that has no unsaved text.
+        asked = await answer_next(guest.bench, True)
+        assert "b.txt" in asked.call.arguments
+        await guest.bench.session.plugin(Runs).wait(job)
+        assert "write: E_STALE" in guest.said
+        assert "Ask the user to save the file." in guest.said
+        assert guest.said.endswith("write: written\n")
+        assert editor.buffers == {"a.txt": "unsaved\n"}
+        assert (guest.bench.workspace / "a.txt").read_text() == "saved\n"
+        assert (guest.bench.workspace / "b.txt").read_text() == "B\n"
+
+
 # --- files ----------------------------------------------------------------------------------------
 
 

@@ -141,7 +141,11 @@ class Guest:
                 with guard.widen(command.argv, extra):
                     opened = await stack.enter_async_context(
                         session.processes.open(
-                            command.argv, env=command.env, stdin=True, grace=TERM_TIMEOUT
+                            command.argv,
+                            env=command.env,
+                            stdin=True,
+                            grace=TERM_TIMEOUT,
+                            purpose="service",
                         )
                     )
                 yield opened

@@ -198,7 +198,7 @@ class Sandbox:
         extra = self.extra_access.get(command.argv, ExtraAccess())
         passed = (*self.settings.pass_environment, *extra.environment)
         env = clean_environment(command.env, environment(), passed)
-        clean = Command(command.argv, command.cwd, env)
+        clean = Command(command.argv, command.cwd, env, looks=command.looks)
         # If the sandbox is required, not even an approval lets a command run outside it.
         if not enforced.by or (extra.off and not is_required):
             return clean
@@ -224,7 +224,8 @@ class Sandbox:
             watched += filter(None, map(self.watch.git_folder, self.watch.roots))
         policy = self._make_policy(command, enforced, extra, watched)
         self._unwanted.update(policy.unwanted)
-        self.protected = policy.protected
+        if not command.looks:
+            self.protected = policy.protected
         return wrap(command, policy, enforced)
 
     def _put_masks(self) -> None:
@@ -255,7 +256,10 @@ class Sandbox:
     ) -> SandboxPolicy:
         """Return a command's current permissions."""
         policy = sandbox_policy.make_policy(self.workspace, self.settings, self.temp)
-        if extra.read_only:
+        if command.looks:
+            # Everything else is read-only anyway.
+            policy = attrs.evolve(policy, writable=(), protected=())
+        elif extra.read_only:
             policy = attrs.evolve(policy, protected=(*policy.protected, *policy.writable))
         if extra.cache:
             os.makedirs(extra.cache, mode=0o700, exist_ok=True)
