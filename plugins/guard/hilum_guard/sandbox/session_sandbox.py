@@ -429,7 +429,11 @@ async def open_sandbox(session: Session) -> AsyncIterator[Sandbox]:
     def note(found: Enforcement) -> None:
         session.note("guard.sandbox", **attrs.asdict(found))
 
-    sandbox = Sandbox(session.workspace.root, session.settings(GuardSettings), folder, note)
+    settings = session.settings(GuardSettings)
+    # The extra roots belong to the workspace, so they are writable and watched as the root is.
+    extra_roots = [str(root) for root in session.workspace.roots[1:]]
+    settings = attrs.evolve(settings, writable=[*settings.writable, *extra_roots])
+    sandbox = Sandbox(session.workspace.root, settings, folder, note)
     try:
         yield sandbox
     finally:
