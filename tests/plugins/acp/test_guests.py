@@ -3,6 +3,7 @@
 import json
 import sys
 
+import hilum_files
 import hilum_plan
 import pytest
 import trio
@@ -382,6 +383,21 @@ async def test_an_undo_restores_what_a_guest_changed_without_asking(open_guest):
         await wait_until_undoable(history, result["run"])
         files = {path.name: path.read_text() for path in guest.bench.workspace.glob("*.txt")}
         assert files == {"a.txt": "a\n", "b.txt": "b\n"}
+
+
+async def test_what_a_guest_writes_while_an_allowed_call_is_open_belongs_to_its_program(open_guest):
+    code = """
+client.permission("1", "Push", "execute", rawInput={"command": "git status"})
+client.update("tool_call_update", toolCallId="1", status="in_progress")
+open("a.txt", "w").write("beside the call")
+client.update("tool_call_update", toolCallId="1", status="completed")
+"""
+    async with open_guest("bypassing", files={"a.txt": "a"}) as guest:
+        await guest.execute(code)
+        records = guest.bench.session.plugin(hilum_files.Changes).records("session")
+        assert [(record.tool, record.call.partition("-")[0]) for record in records] == [
+            ("", "program")
+        ]
 
 
 async def wait_until_undoable(history, run):

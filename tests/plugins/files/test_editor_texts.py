@@ -221,6 +221,24 @@ async def test_a_change_that_cannot_reach_the_editor_is_refused_before_the_quest
         assert (root / "a.txt").read_text() == "one\n"
 
 
+async def test_text_that_the_user_typed_is_not_blamed_on_an_earlier_edit_of_the_agent():
+    async with opened(
+        read(), edit("one", "1"), edit("1", "2"), edit("1", "3"), files={"a.txt": "one\n"}
+    ) as (b, editor, root):
+
+        def change_after_editing():
+            if len(b.results) == 2:
+                editor.texts[root / "a.txt"] = "1\ntyped\n"
+            elif len(b.results) == 3:
+                editor.texts.clear()
+                (root / "a.txt").write_text("1\nsaved\n")
+
+        editor.on_read = change_after_editing
+        await b.run("Go")
+        assert "(in the user's editor, where it is not saved)" in b.results[2].text
+        assert "a.txt changed since you last saw it; nothing" in b.results[3].text
+
+
 async def test_a_process_that_only_looks_is_no_reason_to_bypass_the_editor():
     async with opened(read(), edit("typed", "x"), files={"a.txt": "one\n"}) as (b, editor, root):
         editor.texts[root / "a.txt"] = "one\ntyped\n"

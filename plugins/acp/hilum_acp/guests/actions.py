@@ -23,6 +23,8 @@ EDIT = "guest_edit"
 READ = "guest_read"
 FETCH = "guest_fetch"
 OTHER = "guest_other"
+OWN_CALLS = (REPORT, WAIT, RUN, EDIT, READ, FETCH, OTHER)
+"""The tools that only show or allow what the guest does by itself, also beside other things."""
 MAX_TITLE = 300  # characters
 MAX_CONTENT = 20_000  # characters of what a guest reports about one call
 MAX_PATHS = 50

@@ -168,7 +168,10 @@ class TrackedWorkspace(Workspace):
                 code=errors.E_STALE,
                 hint="Read it first.",
             )
-        cause = self.recorder.describe_cause(name)
+        if real in self.unsaved:
+            cause = "in the user's editor, where it is not saved"
+        else:
+            cause = self.recorder.describe_cause(name, hashed)
         by = f" ({cause})" if cause else ""
         raise ToolError(
             f"{shown} changed since you last saw it{by}; nothing was changed.",
