@@ -116,9 +116,7 @@ def _read_command_call(tool: Tool, arguments: dict[str, Any], workspace: Workspa
     facts = CallFacts(
         tool.name, arguments, command=command_verdict, category=tool.risk, resolved=resolved
     )
-    return CheckedCall(
-        facts, tool.risk, workspace.root, folder=folder, extra_roots=extra_roots
-    )
+    return CheckedCall(facts, tool.risk, workspace.root, folder=folder, extra_roots=extra_roots)
 
 
 def _read_path_call(

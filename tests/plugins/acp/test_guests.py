@@ -207,7 +207,9 @@ async def test_a_guest_is_refused_before_the_question_to_change_text_that_is_not
     editor = Editor()
     editor.buffers["a.txt"] = "unsaved\n"
     files = {"a.txt": "saved\n", "b.txt": "b\n"}
-    async with open_guest("courteous", plugins=(editor,), files=files, approve="ask_first") as guest:
+    async with open_guest(
+        "courteous", plugins=(editor,), files=files, approve="ask_first"
+    ) as guest:
         job = await guest.start(
             json.dumps([["read", "a.txt"], ["write", "a.txt", "mine\n"], ["write", "b.txt", "B\n"]])
         )
@@ -233,6 +235,16 @@ async def test_a_guest_reads_and_writes_files_through_the_tools(open_guest):
         assert tools(guest) == ["read_file", "write_file"]
         assert (guest.bench.workspace / "a.txt").read_text() == "new\n"
         assert result["files_changed"] == ["a.txt"]
+
+
+@pytest.mark.parametrize(("turns", "code"), [(2, "E_TURN_LIMIT"), (3, "")])
+async def test_each_exchange_with_a_guest_is_a_turn(open_guest, turns, code):
+    front = f"limits: {{turns: {turns}}}"
+    async with open_guest("courteous", front, files={"a.txt": "old\n"}) as guest:
+        # The file is read before it is written, and the answer is a turn of its own.
+        result = await guest.run(["write", "a.txt", "new\n"])
+        assert code in str(result["error"])
+        assert result["status"] == ("completed" if not code else "partial_success")
 
 
 async def test_a_guest_may_write_a_file_that_it_has_read_by_itself(open_guest):

@@ -432,7 +432,8 @@ async def open_sandbox(session: Session) -> AsyncIterator[Sandbox]:
     settings = session.settings(GuardSettings)
     # The extra roots belong to the workspace, so they are writable and watched as the root is.
     extra_roots = [str(root) for root in session.workspace.roots[1:]]
-    settings = attrs.evolve(settings, writable=[*settings.writable, *extra_roots])
+    writable = [*settings.writable, *extra_roots]
+    settings = attrs.evolve(settings, writable=writable)  # type: ignore[misc]  # `section` is attrs
     sandbox = Sandbox(session.workspace.root, settings, folder, note)
     try:
         yield sandbox
