@@ -256,7 +256,10 @@ class Sandbox:
     ) -> SandboxPolicy:
         """Return a command's current permissions."""
         policy = sandbox_policy.make_policy(self.workspace, self.settings, self.temp)
+        shown = tuple(map(os.path.realpath, extra.shown))
         if command.looks:
+            # A workspace in a temporary folder would not be visible otherwise.
+            shown += policy.writable
             # Everything else is read-only anyway.
             policy = attrs.evolve(policy, writable=(), protected=())
         elif extra.read_only:
@@ -285,7 +288,7 @@ class Sandbox:
             group=control_groups.create_group(self.settings.processes),
             loopback=() if network else self._join_loopback(enforced),
             network=network,
-            shown=tuple(map(os.path.realpath, extra.shown)),
+            shown=shown,
             protected=_select_outermost((*policy.protected, *existing)),
             hidden=tuple(hidden - self.find_used_secrets(command.argv, command.cwd)),
         )
