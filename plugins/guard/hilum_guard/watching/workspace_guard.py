@@ -225,7 +225,7 @@ class WorkspaceGuard(SandboxObserver):
         if result.name != "run_terminal_cmd":
             return ""
         named = self._find_refused(result.text)
-        if not named and _READ_ONLY in result.text:
+        if not named and result.code and _READ_ONLY in result.text:
             return (
                 "The sandbox lets commands write only to the workspace and to $TMPDIR. If it is"
                 " needed, ask the user to add the folder to the setting guard.writable."
