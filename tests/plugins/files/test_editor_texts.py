@@ -276,15 +276,15 @@ async def test_no_process_starts_while_the_editor_writes_a_file():
 
         async def write(path, text):
             nursery.start_soon(start_command)
-            await trio.testing.wait_all_tasks_blocked(0.05)
-            order.append("write")
+            await trio.testing.wait_all_tasks_blocked()
+            order.append(f"write beside {b.session.processes.alive} processes")
             path.write_text(text)
             return True
 
         editor.write_in_editor = write
         async with trio.open_nursery() as nursery:
             await b.run("Go")
-        assert order == ["write", "command"]
+        assert order == ["write beside 0 processes", "command"]
 
 
 async def test_an_editor_that_does_not_respond_is_no_reason_to_write():
