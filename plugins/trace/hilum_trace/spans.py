@@ -608,6 +608,11 @@ class SpanFold:
                 self._end(span, at)
             else:
                 self._cut_off(span, at)
+        # A sub-agent ends with its last run.
+        for actor in self._actors.values():
+            run = actor.run
+            if actor.home.id in self._open and run is not None and run.end is not None:
+                self._cut_off(actor.home, run.end)
 
     def _reopen(self, home: Span) -> None:
         home.end = None

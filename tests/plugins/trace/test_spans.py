@@ -365,6 +365,23 @@ def test_a_run_that_nobody_resumes_does_not_run_although_the_session_is_open():
     assert (run.end, run.error) == (4.0, "E_INTERRUPTED")
 
 
+def test_a_killed_sub_agent_ends_with_its_run():
+    """Also if another process has opened the session and not resumed it."""
+    started = ev.RunStarted(text="x", message=UserMessage((Text("x"),)))
+    fold = fold_killed()
+    for at, event in (
+        (5.0, ev.AgentStarted(parent="main", agent="t1")),
+        (6.0, replace(started, agent="t1", run="r2")),
+        (60.0, ev.RunsCutOff(last=6.0)),
+    ):
+        fold.apply(replace(event, at=at))
+    fold.finish(now=99.0)
+    (agent,) = of(fold.trace, "agent")
+    assert [(run.end, run.error) for run in of(fold.trace, "run")] == [(6.0, "E_INTERRUPTED")] * 2
+    assert (agent.end, agent.error) == (6.0, "E_INTERRUPTED")
+    assert not [span for span in fold.trace.spans[1:] if span.end is None]
+
+
 def test_hooks_without_an_agent_belong_to_the_prompt_that_is_being_prepared():
     hook = ev.HookCalled(plugin="guard", hook="wrap_process", seconds=0.5)
     stopped = replace(hook, hook="on_tool_call", error="Cancelled")

@@ -128,9 +128,15 @@ def test_the_details_name_all_values_and_use_the_clock_of_the_axis(open_trace):
 
 def test_turns_that_follow_each_other_are_in_one_row(open_trace):
     """Whatever the fractions of their milliseconds."""
-    events = number([part for n in range(8) for part in make_run("main", f"r{n}", "x")[:-1]])
-    turns = [replace(event, at=event.at * 0.1003567, run="r0") for event in events]
-    page = open_trace(turns)
+    started, *turn, _ = make_run("main", "r0", "x")
+    parts = [started]
+    for count in range(1, 9):
+        parts += [
+            (*whose, replace(event, turn=count) if isinstance(event, ev.ModelStarted) else event)
+            for *whose, event in turn
+        ]
+    events = number(parts)
+    page = open_trace([replace(event, at=1e9 + event.seq * 0.1003667) for event in events])
     spans = page.evaluate("spans.filter((span) => span.kind === 'turn')")
     assert len(spans) > 4
     for one, two in itertools.pairwise(spans):
