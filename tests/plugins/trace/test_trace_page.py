@@ -136,7 +136,7 @@ def test_turns_that_follow_each_other_are_in_one_row(open_trace):
             for *whose, event in turn
         ]
     events = number(parts)
-    page = open_trace([replace(event, at=1e9 + event.seq * 0.1003667) for event in events])
+    page = open_trace([replace(event, at=1e9 + event.seq * 0.1001) for event in events])
     spans = page.evaluate("spans.filter((span) => span.kind === 'turn')")
     assert len(spans) > 4
     for one, two in itertools.pairwise(spans):
