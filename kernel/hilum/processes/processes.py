@@ -11,6 +11,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import trio
+
 from hilum.processes.client import GRACE, Command, CommandError, Completed, Process, Warden
 from hilum.processes.warden import contained
 
@@ -27,7 +29,8 @@ class Processes:
         environ: The environment that commands inherit.
 
     Attributes:
-        alive: Number of commands that are running or being started.
+        alive: Number of commands that are running or being started, including brief ones.
+        brief: Number of those that hilum runs for itself and ends soon, such as linters.
         live: The open commands that have not ended, in the form in which they were started.
     """
 
@@ -43,7 +46,10 @@ class Processes:
         self._cwd = cwd
         self._environ = environ
         self.alive: int = 0
+        self.brief: int = 0
         self.live: dict[Process, Command] = {}
+        # Set, and then replaced by a new event, when no brief command runs any more.
+        self._brief_ended = trio.Event()
 
     @property
     def contained(self) -> bool:
@@ -60,6 +66,7 @@ class Processes:
         on_output: Callable[[str, bytes], None] | None = None,
         limit: int = 1_000_000,
         grace: float = GRACE,
+        brief: bool = False,
     ) -> Completed:
         """Run a command to completion.
 
@@ -75,12 +82,15 @@ class Processes:
             limit: Maximum number of bytes to keep of each stream, half from its beginning and half
                 from its end.
             grace: Seconds between SIGTERM and SIGKILL when the method is cancelled.
+            brief: Whether hilum runs the command for itself and ends it soon, such as a linter.
+                What cannot happen beside a command waits for it (see ``wait_for_brief``).
 
         Raises:
             CommandError: The command could not be started, or its keeper was killed. Exceptions of
                 ``wrap`` propagate.
         """
         self.alive += 1  # increased before `wrap` calls plugins, which read this number
+        self.brief += brief
         try:
             command = await self._wrapped(argv, cwd, env)
             return await self._warden.run(
@@ -88,6 +98,15 @@ class Processes:
             )
         finally:
             self.alive -= 1
+            self.brief -= brief
+            if brief and not self.brief:
+                self._brief_ended.set()
+                self._brief_ended = trio.Event()
+
+    async def wait_for_brief(self) -> None:
+        """Wait until no brief command runs; commands of agents and of the user may still run."""
+        while self.brief:
+            await self._brief_ended.wait()
 
     @asynccontextmanager
     async def open(

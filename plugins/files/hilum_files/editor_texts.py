@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 MAX_COMPARED_BYTES = 20_000_000
 """Larger files are not compared with the editor's text."""
+LINTER_SECONDS = 20.0
+"""How long a change waits for the linters that hilum itself has started."""
 
 
 async def find_unsaved(call: Call, path: str) -> bytes | None:
@@ -73,7 +75,7 @@ async def track_file(call: Call, path: str) -> TrackedWorkspace:
         workspace,
         editor=editor,
         unsaved=texts,
-        is_quiet=lambda: call.session.processes.alive == 0,
+        processes=call.session.processes,
     )
 
 
@@ -120,6 +122,7 @@ def write_file(
         return
     name = show(workspace.relative(real))
     unsaved = workspace.unsaved.get(real)
+    trio.from_thread.run(_wait_for_linters, workspace)
     # The user may have typed since the file was read.
     now = trio.from_thread.run(_find_unsaved, editor, workspace, real)
     if now != unsaved:
@@ -129,14 +132,11 @@ def write_file(
             hint="Read it.",
         )
     text = _decode(data)
-    can_write = text is not None and editor.can_write_in_editor and workspace.is_quiet()
+    processes = workspace.processes
+    is_quiet = processes is None or not processes.alive
+    can_write = text is not None and editor.can_write_in_editor and is_quiet
     if not can_write and unsaved is not None:
-        raise ToolError(
-            f"{name} has changes in the editor that are not saved, and hilum cannot change it there"
-            " now; nothing was written.",
-            code=errors.E_STALE,
-            hint="Wait until no command runs, or ask the user to save the file.",
-        )
+        raise _make_unsaved_error(name, editor)
     if not can_write or text is None:
         replace_file(workspace, real, data, expected=before)
         return
@@ -151,6 +151,43 @@ def write_file(
             hint="Ask the user to save the file.",
         )
     _complete_write(workspace, real, data, was_written=written)
+
+
+def check_unsaved(workspace: TrackedWorkspace, path: str) -> None:
+    """Check, before the user is asked about a change, that it need not replace unsaved text.
+
+    Linters do not matter, because a change waits for them.
+
+    Raises:
+        ToolError: The file has unsaved text, and hilum cannot change it in the editor now
+            (``E_STALE``).
+    """
+    editor, processes = workspace.editor, workspace.processes
+    real = workspace.resolve(path)
+    if editor is None or processes is None or real not in workspace.unsaved:
+        return
+    has_commands = processes.alive > processes.brief
+    if has_commands or not editor.can_write_in_editor:
+        raise _make_unsaved_error(show(workspace.relative(real)), editor)
+
+
+def _make_unsaved_error(name: str, editor: EditorFiles) -> ToolError:
+    hint = "Ask the user to save the file."
+    if editor.can_write_in_editor:
+        hint = "Wait until no command runs, or ask the user to save the file."
+    return ToolError(
+        f"{name} has changes in the editor that are not saved, and hilum cannot change it there"
+        " now; nothing was written.",
+        code=errors.E_STALE,
+        hint=hint,
+    )
+
+
+async def _wait_for_linters(workspace: TrackedWorkspace) -> None:
+    """Wait for the linters that hilum itself has started, for example after the previous edit."""
+    if workspace.processes is not None:
+        with trio.move_on_after(LINTER_SECONDS):
+            await workspace.processes.wait_for_brief()
 
 
 def _complete_write(

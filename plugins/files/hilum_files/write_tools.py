@@ -18,7 +18,7 @@ import trio
 from hilum import Call, Output, ToolError, errors, tool
 
 from hilum_files import text as texts
-from hilum_files.editor_texts import open_place_content, track_file
+from hilum_files.editor_texts import check_unsaved, open_place_content, track_file
 from hilum_files.journal.tracked_workspace import TrackedWorkspace
 from hilum_files.paths import open_place, read_status
 from hilum_files.save import exists, read_file_for_change, write_verified
@@ -379,6 +379,7 @@ def _delete(workspace: TrackedWorkspace, path: str) -> Output:
 
 def _check_write(workspace: TrackedWorkspace, arguments: Mapping[str, Any]) -> None:
     path = arguments["path"]
+    check_unsaved(workspace, path)
     _check_is_no_folder(path)
     if exists(workspace, path):
         read_file_for_change(workspace, path, MAX_EDIT_BYTES + 1)
@@ -400,6 +401,7 @@ def _check_multi_edit(workspace: TrackedWorkspace, arguments: Mapping[str, Any])
 def _check_edits(
     workspace: TrackedWorkspace, path: str, pairs: Sequence[tuple[str, str]], create: bool
 ) -> None:
+    check_unsaved(workspace, path)
     if not _creates_file(workspace, path, pairs, create):
         _find_edits(workspace, path, pairs)
 

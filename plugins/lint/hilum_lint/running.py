@@ -106,6 +106,7 @@ async def run_checker(
                 input=text or b"",
                 on_output=count,
                 limit=2 * MAX_OUTPUT,
+                brief=True,
             )
     except _TooMuch:
         return CheckOutcome(

@@ -1,12 +1,16 @@
 """Files that the user's editor has open: unsaved text is read, kept and restored."""
 
-from contextlib import asynccontextmanager
+import os
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import hilum_files
 import pytest
 import trio
+import trio.testing
 from hilum import ToolError, hookimpl
+from hilum.events import ApprovalAsked, CallStarted
 from hilum.testing import open_bench, use
 
 
@@ -57,11 +61,11 @@ class EditorPlugin:
 
 
 @asynccontextmanager
-async def opened(*answers, files):
+async def opened(*answers, files, **options):
     """Open a bench with an editor."""
     editor = Editor()
     plugins = (hilum_files, EditorPlugin(editor))
-    async with open_bench(*plugins, answers=[*answers, "Done."], files=files) as b:
+    async with open_bench(*plugins, answers=[*answers, "Done."], files=files, **options) as b:
         yield b, editor, Path(b.session.workspace.root)
 
 
@@ -191,6 +195,49 @@ async def test_while_a_command_runs_hilum_writes_itself():
         assert not editor.written
         assert b.results[3].code == "E_STALE"
         assert (root / "b.txt").read_text() == "two\n"
+
+
+async def test_a_change_waits_for_a_linter_and_then_goes_through_the_editor():
+    """A linter still reads the previous edit when the agent makes the next one."""
+    async with opened(read(), edit("typed", "x"), files={"a.txt": "one\n"}) as (b, editor, root):
+        editor.texts[root / "a.txt"] = "one\ntyped\n"
+        started, end = root / "started", root / "end"
+        os.mkfifo(started)
+        os.mkfifo(end)
+        linter = ["sh", "-c", "echo > started; read line < end"]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(partial(b.session.processes.run, linter, brief=True))
+            await trio.to_thread.run_sync(started.read_text)
+            run = await b.start("Go")
+            await b.wait_for(CallStarted, lambda event: event.call.name == "edit_file")
+            await trio.testing.wait_all_tasks_blocked()
+            assert not editor.written
+            await trio.to_thread.run_sync(end.write_text, "end\n")
+            with b.guard():
+                await run.wait()
+        assert b.results[1].text.startswith("Edited")
+        assert editor.written == ["a.txt"]
+        assert (root / "a.txt").read_text() == "one\nx\n"
+
+
+@pytest.mark.parametrize("can_write", [True, False])
+async def test_a_change_that_unsaved_text_prevents_is_not_asked_about(can_write):
+    async with opened(
+        read(), edit("typed", "x"), files={"a.txt": "one\n"}, approve="ask_first"
+    ) as (
+        b,
+        editor,
+        root,
+    ):
+        editor.texts[root / "a.txt"] = "one\ntyped\n"
+        editor.can_write_in_editor = can_write
+        async with AsyncExitStack() as stack:
+            if can_write:
+                await stack.enter_async_context(b.session.processes.open(["sleep", "60"]))
+            await b.run("Go")
+        assert not b.of(ApprovalAsked)
+        assert b.results[1].code == "E_STALE"
+        assert ("no command runs" in b.results[1].text) == can_write
 
 
 async def test_an_editor_that_does_not_respond_is_no_reason_to_write():

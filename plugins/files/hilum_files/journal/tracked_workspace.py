@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
@@ -31,6 +31,7 @@ except ImportError:  # Windows
 
 if TYPE_CHECKING:
     from hilum import EditorFiles
+    from hilum.processes import Processes
 
     from hilum_files.journal.changes import CallRecorder
 
@@ -103,7 +104,8 @@ class TrackedWorkspace(Workspace):
         shows_differences: Whether an error about a changed file quotes the new content.
         editor: The user's editor, through which files are changed, if the session has one.
         unsaved: The unsaved texts of files in the editor, by resolved path.
-        is_quiet: Returns whether no command of the session runs.
+        processes: The session's commands; while one runs, files are not changed through the
+            editor.
     """
 
     recorder: CallRecorder
@@ -111,7 +113,7 @@ class TrackedWorkspace(Workspace):
     shows_differences: bool = True
     editor: EditorFiles | None = None
     unsaved: Mapping[Path, bytes] = attrs.field(factory=dict)
-    is_quiet: Callable[[], bool] = bool
+    processes: Processes | None = None
     # The hash of each file when it was read for a change. A file whose hash has changed is not
     # replaced.
     expected: dict[Path, str] = attrs.field(factory=dict, init=False)
