@@ -261,8 +261,21 @@ class Session:
         if queued.redacted and not actor.parent:
             say = notice(queued.redacted)
             self.note("redaction.prompt", say=say, names=list(queued.redacted))
+        if given.images:
+            self._warn_without_images(actor)
         self._start(actor)
         return run
+
+    def _warn_without_images(self, agent: Agent) -> None:
+        """Inform the user if an agent's model does not accept the images of a prompt."""
+        model = self.kernel.router.chain(agent)[0]
+        try:
+            accepts_images = self.kernel.router.model(model).info.images
+        except HilumError:  # the run itself reports it
+            return
+        if not accepts_images:
+            say = f"{model} does not accept images; it reads only that an image was sent."
+            self.note("prompt.images_left_out", say=say, model=model)
 
     def _check_open(self) -> None:
         """Check that the log accepts events, and that agents may still begin to work.

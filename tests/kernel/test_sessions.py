@@ -339,21 +339,22 @@ async def test_an_agent_goes_on_from_what_was_said_in_another_session(tmp_path):
         assert tuple(again.session.agents["helper"].conversation.messages[:2]) == said
 
 
-@pytest.mark.parametrize("begin", ["prompt", "steer", "compact", "resume"])
-async def test_a_session_that_closes_refuses_work_before_it_logs_it(tmp_path, begin):
+@pytest.mark.parametrize(
+    ("name", "arguments"), [("prompt", ["x"]), ("steer", ["x"]), ("compact", []), ("resume", [])]
+)
+async def test_a_session_that_closes_refuses_work_before_it_logs_it(tmp_path, name, arguments):
     """A task may outlive the session, such as the one of a request of an editor."""
     async with open_kernel(environ={}) as kernel:
         async with kernel.open_session(tmp_path) as session:
             pass
         last = session.journal.last
+
+        async def begin():
+            begun = getattr(session, name)(*arguments)
+            if name in ("prompt", "steer"):
+                await begun
+
         with pytest.raises(UsageError) as raised:
-            if begin == "prompt":
-                await session.prompt("x")
-            elif begin == "steer":
-                await session.steer("x")
-            elif begin == "compact":
-                session.compact()
-            else:
-                session.resume()
+            await begin()
         assert raised.value.code == "E_INTERRUPTED"
         assert session.journal.last == last
