@@ -335,11 +335,14 @@ async def test_additional_directories_can_be_used(cli, editor, asks):
     other.mkdir()
     (other / "b.txt").write_text("elsewhere\n")
     read = asks("read_file", path=str(other / "b.txt"))
-    async with cli.model(read, "Done.", read, "Done."), editor() as e:
+    write = asks("run_terminal_cmd", command=f"echo written > {other}/c.txt")
+    async with cli.model(read, write, "Done.", read, "Done."), editor() as e:
         await e.initialize()
         session, _ = await open_session(e, cli, additionalDirectories=[str(other)])
         await e.prompt(session, "Go")
-        assert e.calls()[-1]["status"] == "completed"
+        assert [call["status"] for call in e.calls()] == ["completed", "completed"]
+        assert (other / "c.txt").read_text() == "written\n"
+        e.updates.clear()
         session, _ = await open_session(e, cli)
         await e.prompt(session, "Go")
         assert e.calls()[-1]["status"] == "failed"

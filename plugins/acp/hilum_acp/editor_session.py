@@ -13,23 +13,22 @@ import attrs
 import trio
 from hilum import HilumError, Plans, Run, Session
 from hilum import events as ev
-from hilum.errors import (
-    E_CONTENT,
-    E_LLM_AUTH,
-    E_NO_MODEL,
-    E_NOT_CONFIGURED,
-    E_OUTPUT_LIMIT,
-    E_TURN_LIMIT,
-)
+from hilum.errors import E_CONTENT, E_OUTPUT_LIMIT, E_TURN_LIMIT, E_UNKNOWN
 from hilum_view import Approval, Card, Question
 
 from hilum_acp.approvals import ask_approval
 from hilum_acp.client import Client
-from hilum_acp.config_options import describe_modes, describe_options, list_models, set_option
-from hilum_acp.json_rpc import INTERNAL_ERROR, ConnectionLost, RpcError
-from hilum_acp.messages import AUTHENTICATION_REQUIRED
+from hilum_acp.config_options import (
+    describe_modes,
+    describe_options,
+    find_current_model,
+    list_models,
+    set_option,
+)
+from hilum_acp.json_rpc import ConnectionLost
 from hilum_acp.prompts import ReadPrompt, read_prompt
 from hilum_acp.questions import ask_about_plan, ask_question
+from hilum_acp.rpc_errors import find_number, make_login_error, make_rpc_error, to_rpc_error
 from hilum_acp.tool_calls import name_call
 from hilum_acp.updates import UpdateMaker, make_chunk
 
@@ -37,7 +36,6 @@ CONTINUE = "continue"
 CANCELLED = {"stopReason": "cancelled"}
 STOP_SECONDS = 10.0
 """How long the end of a session waits for its runs to end."""
-_LOGIN_CODES = (E_NO_MODEL, E_LLM_AUTH, E_NOT_CONFIGURED)
 _STOP_REASONS = {
     "completed": "end_turn",
     "partial_success": "end_turn",
@@ -103,6 +101,9 @@ class EditorSession:
         """Send updates until the session closes or the editor leaves."""
         try:
             self._models = await list_models(self.session)
+            current = await find_current_model(self.session)
+            if current and current not in self._models:
+                self._models = [current, *self._models]
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._follow, nursery)
                 await self._caught_up.wait()
@@ -160,7 +161,7 @@ class EditorSession:
         Raises:
             UsageError: The option or the value does not exist.
         """
-        set_option(self.session, option, value)
+        set_option(self.session, option, value, self._models)
 
     # --- prompts ----------------------------------------------------------------------------------
 
@@ -191,13 +192,17 @@ class EditorSession:
                 run = await self._begin_run(given, prompt)
                 return await self._answer(run, cancels)
             except HilumError as error:
-                raise _to_rpc_error(error.code, error.message, error.hint) from None
+                if self.session.closing and self.session.journal.broken is None:
+                    return CANCELLED
+                # Of the names in a prompt, only that of the model may be unknown.
+                is_model = error.code == E_UNKNOWN
+                raise (make_login_error if is_model else to_rpc_error)(error) from None
             finally:
                 self._prompts.discard(prompt)
         # The session was closed during the prompt, or its log can no longer be written.
         broken = self.session.journal.broken
         if broken is not None:
-            raise _to_rpc_error(broken.code, broken.message, broken.hint)
+            raise to_rpc_error(broken)
         return CANCELLED
 
     async def _begin_run(self, given: ReadPrompt, prompt: _RunningPrompt) -> Run:
@@ -400,10 +405,6 @@ def _make_response(ended: ev.RunEnded) -> dict[str, Any]:
     """
     reason = _STOP_REASONS_BY_CODE.get(ended.code) or _STOP_REASONS.get(ended.state)
     if reason is None:
-        raise _to_rpc_error(ended.code, ended.error or "The run failed.", ended.hint)
+        error = ended.error or "The run failed."
+        raise make_rpc_error(find_number(ended.code), ended.code, error, ended.hint)
     return {"stopReason": reason}
-
-
-def _to_rpc_error(code: str, message: str, hint: str) -> RpcError:
-    number = AUTHENTICATION_REQUIRED if code in _LOGIN_CODES else INTERNAL_ERROR
-    return RpcError(number, f"{message} {hint}".strip(), {"code": code, "hint": hint})

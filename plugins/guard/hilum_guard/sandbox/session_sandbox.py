@@ -417,6 +417,14 @@ def _select_outermost(paths: Iterable[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _read_settings(session: Session) -> GuardSettings:
+    """Return the settings, with the workspace's further folders among those to write to."""
+    settings = session.settings(GuardSettings)
+    workspace = session.workspace
+    further = [str(root) for root in workspace.roots if root != workspace.root]
+    return attrs.evolve(settings, writable=[*settings.writable, *further])
+
+
 @asynccontextmanager
 async def open_sandbox(session: Session) -> AsyncIterator[Sandbox]:
     """Open a session's sandbox; on exit, remove what it created."""
@@ -425,7 +433,7 @@ async def open_sandbox(session: Session) -> AsyncIterator[Sandbox]:
     def note(found: Enforcement) -> None:
         session.note("guard.sandbox", **attrs.asdict(found))
 
-    sandbox = Sandbox(session.workspace.root, session.settings(GuardSettings), folder, note)
+    sandbox = Sandbox(session.workspace.root, _read_settings(session), folder, note)
     try:
         yield sandbox
     finally:
