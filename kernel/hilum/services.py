@@ -896,12 +896,14 @@ class UserQuestions(Protocol):
         """Return whether a question still waits for its answer."""
         ...
 
-    def answer(self, question: str, answers: str | Sequence[str] = ()) -> None:
+    def answer(self, question: str, answers: str | Sequence[str] = (), *, by: str = "user") -> None:
         """Answer a question.
 
         Args:
             question: Id of the question.
             answers: Options or other texts. Without answers, the agent decides.
+            by: Why there is no answer: ``user`` if the user leaves it to the agent, ``headless`` if
+                nobody could be asked, ``shown`` if the user could only read the question.
 
         Raises:
             UsageError: The question is not open, or the answers are not valid.

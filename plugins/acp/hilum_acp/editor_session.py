@@ -29,11 +29,13 @@ from hilum_acp.json_rpc import ConnectionLost
 from hilum_acp.prompts import ReadPrompt, read_prompt
 from hilum_acp.questions import ask_about_plan, ask_question
 from hilum_acp.rpc_errors import find_number, make_login_error, make_rpc_error, to_rpc_error
+from hilum_acp.slash_commands import find_unknown_command, list_slash_commands
 from hilum_acp.tool_calls import name_call
 from hilum_acp.updates import UpdateMaker, make_chunk
 
 CONTINUE = "continue"
 CANCELLED = {"stopReason": "cancelled"}
+_INTERRUPTED = f"[The run was interrupted. `/{CONTINUE}` continues it; another prompt ends it.]"
 STOP_SECONDS = 10.0
 """How long the end of a session waits for its runs to end."""
 _STOP_REASONS = {
@@ -181,8 +183,12 @@ class EditorSession:
 
     async def _prompt(self, blocks: Sequence[Mapping[str, Any]], cancels: int) -> dict[str, Any]:
         given = read_prompt(blocks, self.session.workspace)
-        self._is_used = True
         self.announce()
+        unknown = find_unknown_command(self.session, given.text, CONTINUE)
+        if unknown:
+            await self._say(unknown)
+            return {"stopReason": "end_turn"}
+        self._is_used = True
         if cancels != self._cancels or self._has_ended:
             return CANCELLED
         prompt = _RunningPrompt()
@@ -230,10 +236,12 @@ class EditorSession:
 
     async def _continue(self) -> Run:
         """Continue the run that was interrupted or has failed."""
-        for run in self.session.resume():
-            if run.agent == self._maker.view.lead:
+        resumed = self.session.resume()
+        prompted = self._maker.prompted
+        for run in resumed:
+            if run.agent == prompted:
                 return run
-        return await self.session.retry()
+        return resumed[-1] if resumed else await self.session.retry(prompted)
 
     async def _finish(self, run: Run, cancels: int) -> dict[str, Any]:
         """Wait for the end of a run, and of those that follow if the user accepts its plan."""
@@ -303,12 +311,25 @@ class EditorSession:
                     continue
                 if event.seq == began_at:
                     self._stale = {item.id for item in self._maker.view.waiting}
+                    await self._end_history()
                     self._caught_up.set()
                 elif not self._maker.is_replaying:
                     await self._react(event, nursery)
         except ConnectionLost:
             pass
         nursery.cancel_scope.cancel()
+
+    async def _end_history(self) -> None:
+        """Send what the history does not show: that an earlier process ended during a run."""
+        if not self._shows_history:
+            self._maker.forget_sent()
+            return
+        for update in list(self._maker.interrupt_calls()):
+            await self._client.update(self.session.id, update)
+        if any(agent.conversation.pending for agent in self.session.agents.values()):
+            message = f"interrupted-{self.session.began_at}"
+            chunk = make_chunk("agent_message_chunk", f"\n{_INTERRUPTED}\n", message)
+            await self._client.update(self.session.id, chunk)
 
     def _send_held_output(self, nursery: trio.Nursery) -> None:
         """Start a task that sends the output that came too soon after the last update."""
@@ -333,9 +354,8 @@ class EditorSession:
     async def send_commands(self) -> None:
         """Send the list of commands that a prompt can begin with."""
         commands = []
-        for _, command in self.session.list_commands():
-            if command.mark == "/":
-                commands.append(_describe_command(command.name, command.summary, command.arguments))
+        for command in list_slash_commands(self.session):
+            commands.append(_describe_command(command.name, command.summary, command.arguments))
         summary = "Continue a run that was interrupted or has failed"
         commands.append(_describe_command(CONTINUE, summary, ""))
         update = {"sessionUpdate": "available_commands_update", "availableCommands": commands}

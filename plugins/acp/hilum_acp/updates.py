@@ -7,7 +7,6 @@ after a reload. Nothing here waits or sends.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from os.path import commonprefix
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +33,8 @@ OUTPUT_RATE = 20_000
 MAX_TITLE = 80
 MAX_TAIL = 64
 """Number of characters at the end of what was sent that are looked up in the complete text."""
+MIN_TAIL = 8
+"""Fewer characters may occur in a text by chance."""
 MAX_REPLACEMENT = 500
 """How many characters more than the secrets their replacements in a text have at most."""
 # Notices that matter to a user whose editor shows no notices.
@@ -165,7 +166,7 @@ class UpdateMaker:
         if is_called or event.agent == self.view.lead:
             self.prompted = event.agent
 
-    def _is_for_user(self, item: ev.Event | Prompt | Answer | Outcome) -> bool:
+    def _is_for_user(self, item: ev.Event | Prompt | Answer | Outcome | Card) -> bool:
         """Return whether something belongs to the conversation with the user."""
         return item.agent == self.view.lead or item.run in self._called_runs
 
@@ -243,7 +244,7 @@ class UpdateMaker:
 
     def _card(self, card: Card, *, is_new: bool) -> Iterator[Update]:
         # The todo list is sent as a plan, and its call only if it failed.
-        is_plan = card.call.name == "todo_write" and card.agent == self.view.lead
+        is_plan = card.call.name == "todo_write" and self._is_for_user(card)
         if is_plan and not card.code:
             return
         identity = name_call(card)
@@ -266,6 +267,20 @@ class UpdateMaker:
             self._calls.pop(identity, None)
         elif known is None:
             self._calls[identity] = _OpenCall(card, state)
+
+    def interrupt_calls(self) -> Iterator[Update]:
+        """Yield updates for the calls that have not ended, because nothing carries them out now.
+
+        If the run is continued, they are sent in their new state.
+        """
+        for identity, call in self._calls.items():
+            call.sent["status"] = "failed"
+            yield {"sessionUpdate": "tool_call_update", "toolCallId": identity, "status": "failed"}
+
+    def forget_sent(self) -> None:
+        """Have the next update of each call describe it wholly, because none was sent before."""
+        for call in self._calls.values():
+            call.sent = {}
 
     def describe(self, card: Card) -> Update:
         """Return the members that describe a call, without its id and arguments."""
@@ -294,7 +309,7 @@ class UpdateMaker:
     def _take_output_of(self, identity: str, call: _OpenCall) -> Iterator[Update]:
         call.has_output = False
         content = make_content(call.card, self._root)
-        if content == call.sent["content"]:
+        if content == call.sent.get("content"):
             return
         call.sent["content"] = content
         # In the protocol, content replaces the earlier content, so each update has all of it.
@@ -359,16 +374,24 @@ def _find_rest(text: str, sent: str) -> str | None:
         The rest; ``None`` if the complete text has more than replacements in place of what was
         sent.
     """
-    same = len(commonprefix([text, sent]))
+    same = _count_same(text, sent)
     # What was sent after the last secret occurs in both texts.
     tail = sent[max(same, len(sent) - MAX_TAIL) :]
-    while tail:
-        end = text.rfind(tail, same)
-        if end >= 0:
-            end += len(tail)
+    while len(tail) >= MIN_TAIL:
+        start = text.rfind(tail, same)
+        if start >= 0:
+            end = start + len(tail)
             return text[end:] if end - len(sent) <= MAX_REPLACEMENT else None
         tail = tail[len(tail) // 2 + 1 :]
     return text[same:] if len(text) - len(sent) <= MAX_REPLACEMENT else None
+
+
+def _count_same(one: str, other: str) -> int:
+    """Return how many characters at the beginning of two texts are the same."""
+    for index, (left, right) in enumerate(zip(one, other, strict=False)):
+        if left != right:
+            return index
+    return min(len(one), len(other))
 
 
 def _make_compaction(event: ev.Compacted) -> Update:
