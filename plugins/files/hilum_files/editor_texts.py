@@ -36,6 +36,8 @@ MAX_COMPARED_BYTES = 20_000_000
 """Larger files are not compared with the editor's text."""
 LINTER_SECONDS = 20.0
 """How long a change waits for the linters that hilum itself has started."""
+LATE_LINTER_SECONDS = 2.0
+"""The same for linters that begin while the change is made."""
 
 
 async def find_unsaved(call: Call, path: str) -> bytes | None:
@@ -56,6 +58,18 @@ async def find_unsaved(call: Call, path: str) -> bytes | None:
         return None
     workspace = call.workspace
     return await _find_unsaved(editor, workspace, workspace.resolve(path))
+
+
+async def track_change(call: Call, path: str) -> TrackedWorkspace:
+    """Return the workspace for a call that now changes one file, once no linter runs.
+
+    Raises:
+        ToolError: See ``track_file``.
+    """
+    if call.session.plugin(EditorFiles) is not None:
+        with trio.move_on_after(LINTER_SECONDS):
+            await call.session.processes.wait_for_brief()
+    return await track_file(call, path)
 
 
 async def track_file(call: Call, path: str) -> TrackedWorkspace:
@@ -122,7 +136,7 @@ def write_file(
         return
     name = show(workspace.relative(real))
     unsaved = workspace.unsaved.get(real)
-    trio.from_thread.run(_wait_for_linters, workspace)
+    trio.from_thread.run(_wait_for_late_linters, workspace)
     # The user may have typed since the file was read.
     now = trio.from_thread.run(_find_unsaved, editor, workspace, real)
     if now != unsaved:
@@ -183,10 +197,13 @@ def _make_unsaved_error(name: str, editor: EditorFiles) -> ToolError:
     )
 
 
-async def _wait_for_linters(workspace: TrackedWorkspace) -> None:
-    """Wait for the linters that hilum itself has started, for example after the previous edit."""
+async def _wait_for_late_linters(workspace: TrackedWorkspace) -> None:
+    """Wait for linters that have begun since the change began, for example after another edit.
+
+    The wait is short, because such a linter may itself wait for the lock of this change.
+    """
     if workspace.processes is not None:
-        with trio.move_on_after(LINTER_SECONDS):
+        with trio.move_on_after(LATE_LINTER_SECONDS):
             await workspace.processes.wait_for_brief()
 
 

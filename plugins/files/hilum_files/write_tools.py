@@ -18,7 +18,7 @@ import trio
 from hilum import Call, Output, ToolError, errors, tool
 
 from hilum_files import text as texts
-from hilum_files.editor_texts import check_unsaved, open_place_content, track_file
+from hilum_files.editor_texts import check_unsaved, open_place_content, track_change, track_file
 from hilum_files.journal.tracked_workspace import TrackedWorkspace
 from hilum_files.paths import open_place, read_status
 from hilum_files.save import exists, read_file_for_change, write_verified
@@ -51,7 +51,7 @@ async def write_file(call: Call, path: str, content: str) -> Output:
         path: Relative to the workspace.
         content: The whole text.
     """
-    workspace = await track_file(call, path)
+    workspace = await track_change(call, path)
     return await trio.to_thread.run_sync(_write, workspace, path, content)
 
 
@@ -81,7 +81,7 @@ async def edit_file(
             changed=False,
         )
     edits = [(old_string, new_string)]
-    workspace = await track_file(call, path)
+    workspace = await track_change(call, path)
     return await trio.to_thread.run_sync(_edit, workspace, path, edits, create_if_missing)
 
 
@@ -112,7 +112,7 @@ async def multi_edit(
         edits: Each one applies to the result of the previous ones.
     """
     pairs = [(edit.old_string, edit.new_string) for edit in edits]
-    workspace = await track_file(call, path)
+    workspace = await track_change(call, path)
     return await trio.to_thread.run_sync(_edit, workspace, path, pairs, False)
 
 
@@ -129,7 +129,7 @@ async def delete_file(call: Call, path: str) -> Output:
     Args:
         path: Relative to the workspace.
     """
-    workspace = await track_file(call, path)
+    workspace = await track_change(call, path)
     return await trio.to_thread.run_sync(_delete, workspace, path)
 
 
