@@ -864,7 +864,7 @@ class UserAnswer(Protocol):
 
     @property
     def by(self) -> str:
-        """What ended the question: ``user``, ``timeout``, ``headless`` or ``stop``."""
+        """What ended the question: ``user``, ``timeout``, ``headless``, ``shown`` or ``stop``."""
         ...
 
 

@@ -180,6 +180,16 @@ async def test_a_refused_load_leaves_the_open_session_as_it_is(cli, editor):
         assert e.text() == "Hello.Still here."
 
 
+async def test_an_unused_session_that_is_open_can_be_deleted(cli, editor):
+    async with cli.model("Hello."), editor() as e:
+        await e.initialize()
+        session = await open_session(e, cli)
+        await e.request("session/delete", sessionId=session)
+        with pytest.raises(Refused) as refused:
+            await e.prompt(session, "Go")
+        assert refused.value.code == -32002
+
+
 async def test_a_session_in_use_has_a_hint_that_an_editor_can_follow(cli, editor):
     async with cli.model("Hello."), editor() as e, editor() as other:
         await e.initialize()

@@ -482,8 +482,9 @@ class Agent:
 
     async def _delete(self, params: dict[str, Any]) -> dict[str, Any]:
         session = read(messages.SessionOnly, params).session_id
-        await self._close_session(session)
         info = await self._find_info(session)
+        # Kept, because otherwise a session that was never used would be deleted twice.
+        await self._close_session(session, keeps=True)
         async with open_kernel(storage_plugins()) as kernel:
             await kernel.store.delete(info.id)
         return {}

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import attrs
 import trio
@@ -422,7 +422,10 @@ def _read_settings(session: Session) -> GuardSettings:
     settings = session.settings(GuardSettings)
     workspace = session.workspace
     further = [str(root) for root in workspace.roots if root != workspace.root]
-    return attrs.evolve(settings, writable=[*settings.writable, *further])
+    # The settings are an attrs class, which type checkers do not see.
+    plain: Any = settings
+    extended: GuardSettings = attrs.evolve(plain, writable=[*settings.writable, *further])
+    return extended
 
 
 @asynccontextmanager
