@@ -195,6 +195,7 @@ async def test_an_editor_that_dies_in_a_permission_request_approves_nothing(cli,
             )
             assert e.text("user_message_chunk") == "Go"
             assert not e.requests
+            e.updates.clear()
             assert (await e.prompt(session, "/continue"))["stopReason"] == "end_turn"
             assert [method for method, _ in e.requests] == ["session/request_permission"]
             assert (cli.workspace / "new.txt").read_text() == "text"
