@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from hilum.errors import UsageError
+from hilum.errors import RETRYABLE, UsageError
 from hilum.messages import (
     AssistantMessage,
     Compaction,
@@ -294,19 +294,43 @@ def apply_compaction(
     Returns:
         The conversation, and the index of the request in it.
     """
-    kept = [replace_texts(message, plan.thinned) for message in messages[plan.upto :]]
-    first: list[Message] = [NoteMessage(plan.summary)] if plan.summary else []
-    if request is None:
-        return [*first, *kept], None
-    place = len(first)
-    if request < plan.upto:
-        kept.insert(0, messages[request])
-    else:
-        place += request - plan.upto
-    whole = [*first, *kept]
-    if quoted is not None:
+    whole: list[Message] = [NoteMessage(plan.summary)] if plan.summary else []
+    place = None
+    for index in kept_indices(len(messages), plan.upto, request):
+        if index == request:
+            place = len(whole)
+        message = messages[index]
+        # A request that is kept although it is older has no results.
+        whole.append(replace_texts(message, plan.thinned))
+    if place is not None and quoted is not None:
         whole[place] = quoted
     return whole, place
+
+
+def ended_early(state: str, code: str) -> bool:
+    """Return whether a run ended early and may be retried, so that compactions keep its request.
+
+    Args:
+        state: The state in which the run ended.
+        code: The code of its error.
+    """
+    if state in ("stopped", "timed_out"):
+        return True
+    return state == "failed" and code in RETRYABLE
+
+
+def kept_indices(count: int, upto: int, request: int | None) -> list[int]:
+    """Return the indices of the messages that a compaction keeps, in order.
+
+    Args:
+        count: Number of messages.
+        upto: The first message that the summary does not replace.
+        request: Index of the request that must be kept; ``None`` if there is no such request.
+    """
+    kept = list(range(upto, count))
+    if request is not None and request < upto:
+        kept.insert(0, request)
+    return kept
 
 
 def plain_compaction(

@@ -12,8 +12,7 @@ from typing import Literal
 import msgspec
 
 from hilum import events as ev
-from hilum.compaction import apply_compaction, replace_texts
-from hilum.errors import RETRYABLE
+from hilum.compaction import apply_compaction, ended_early, replace_texts
 from hilum.messages import (
     AssistantMessage,
     Compaction,
@@ -283,11 +282,7 @@ class Conversation(msgspec.Struct, eq=False):
 
     @property
     def _ended_early(self) -> bool:
-        if self.ended is None:
-            return False
-        if self.ended.state in ("stopped", "timed_out"):
-            return True
-        return self.ended.state == "failed" and self.ended.code in RETRYABLE
+        return self.ended is not None and ended_early(self.ended.state, self.ended.code)
 
     def _prompt_frozen(self, event: ev.PromptFrozen, run: RunState) -> None:
         self.frozen = event

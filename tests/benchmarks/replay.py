@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 
 import trio
-from hilum.events import ModelAnswered, ModelUsed
-from hilum_replay.sessions.exporting import make_recording, settle
+from hilum.events import ModelAnswered, ModelFailed, ModelUsed
+from hilum_replay.sessions.exporting import make_recording, make_repeatable
 from hilum_replay.sessions.session_test import run_recording
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
@@ -28,8 +28,10 @@ async def measure(seed: int, latency: float) -> tuple[float, float, bool]:
     """Return the seconds of a recorded session and of its replay, and whether they are identical."""
     with tempfile.TemporaryDirectory() as folder:
         session = await record_session(seed, Path(folder) / "bench")
-        recording, _ = await settle(make_recording(session.events, session.get_content))
-        answers = [e for e in session.events if isinstance(e, ModelAnswered | ModelUsed)]
+        recording, _ = await make_repeatable(make_recording(session.events, session.get_content))
+        answers = [
+            e for e in session.events if isinstance(e, ModelAnswered | ModelUsed | ModelFailed)
+        ]
         recorded = session.seconds + latency * len(answers)
         began = time.perf_counter()
         outcome = await run_recording(recording, Path(folder) / "work")

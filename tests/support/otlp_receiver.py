@@ -1,8 +1,9 @@
 """An OTLP/HTTP receiver on the loopback interface, which decodes what it receives."""
 
 import gzip
+import ssl
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import trio
@@ -98,8 +99,12 @@ class Received:
 
 
 @contextmanager
-def receive(status=200):
-    """Yield what a receiver receives; its URL is ``url``."""
+def receive(status=200, headers=(), certificate=None):
+    """Yield what a receiver receives; its URL is ``url``.
+
+    ``headers`` are further headers of its responses, as pairs. With a ``certificate`` of trustme, the
+    receiver speaks TLS.
+    """
     received = Received()
     received.status = status
 
@@ -121,14 +126,39 @@ def receive(status=200):
             self.send_response(received.status)
             self.send_header("Content-Type", "application/x-protobuf")
             self.send_header("Content-Length", str(len(answer)))
+            for name, value in headers:
+                self.send_header(name, value)
             self.end_headers()
             self.wfile.write(answer)
+
+        def handle(self):
+            # A client that does not trust the certificate ends the connection.
+            with suppress(ssl.SSLError, ConnectionError):
+                super().handle()
 
         def log_message(self, *_):
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        received.url = f"http://127.0.0.1:{server.server_address[1]}"
+    class Server(ThreadingHTTPServer):
+        def get_request(self):
+            client, address = super().get_request()
+            if context is None:
+                return client, address
+            try:
+                # Of a client that is gone already, Python would leave a socket open.
+                client.getpeername()
+                return context.wrap_socket(client, server_side=True), address
+            except OSError:
+                client.close()
+                raise
+
+    context = None
+    if certificate is not None:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        certificate.configure_cert(context)
+    with Server(("127.0.0.1", 0), Handler) as server:
+        scheme = "http" if context is None else "https"
+        received.url = f"{scheme}://127.0.0.1:{server.server_address[1]}"
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:

@@ -20,6 +20,7 @@ from hilum.events import (
     AnyEvent,
     ApprovalAsked,
     CallStarted,
+    ModelStarted,
     PluginEvent,
     RunEnded,
 )
@@ -30,7 +31,7 @@ from hilum_files.journal.content_store import ContentStore
 
 PLUGINS = (
     "files search shell guard plan prompt context lint rules memory longterm agents scheduler"
-    " skills web"
+    " skills web browser image"
 ).split()
 FILES: dict[str, str | bytes] = {
     "AGENTS.md": "# Rules\n\nUse short names.\n",
@@ -96,6 +97,7 @@ class Scene:
         act: What the user does after the prompt.
         before: What the user does before it.
         images: Images in the prompt.
+        latency: Seconds that the model takes for each answer.
     """
 
     prompt: str
@@ -104,6 +106,7 @@ class Scene:
     act: Callable[[Bench], Awaitable[None]] | None = None
     before: Callable[[Bench], Awaitable[None]] | None = None
     images: tuple[Image, ...] = ()
+    latency: float = 0.0
 
 
 @attrs.define
@@ -265,8 +268,27 @@ def outside(rng: random.Random) -> Scene:
         f"How is the weather in {place}?",
         [
             use("weather", place=place) + use("draw", subject=place),
-            use("web_fetch", url="https://shop.invalid/prices"),
+            use("web_search", query="tea") + use("web_fetch", url="https://shop.invalid/prices"),
             "It is not certain.",
+        ],
+        act=act,
+    )
+
+
+def browser_and_image(rng: random.Random) -> Scene:
+    async def act(bench: Bench) -> None:
+        async for event in bench.session.events(_start(bench)):
+            if isinstance(event, ApprovalAsked):
+                bench.session.answer(event.id, accepted=True)
+            elif isinstance(event, RunEnded):
+                return
+
+    return Scene(
+        "Close the browser and draw tea.",
+        [
+            use("browser_use", action="close"),
+            use("generate_image", description="A cup of tea"),
+            "No picture.",
         ],
         act=act,
     )
@@ -280,6 +302,7 @@ def memories(rng: random.Random) -> Scene:
             use("call_tool", name="remember", arguments={"text": "The user likes tea."}),
             use("use_skill", name="invoices"),
             use("recall_result", id="none"),
+            use("forget", number=1),
             "I will.",
         ],
     )
@@ -337,6 +360,124 @@ def bad_model(rng: random.Random) -> Scene:
             "It does not.",
         ],
     )
+
+
+def repeated_failure(rng: random.Random) -> Scene:
+    call = use("edit_file", path="README.md", old_string="not there", new_string="x")
+    return Scene("Try it again and again.", [call, call, call, call, "It does not work."])
+
+
+def long_output(rng: random.Random) -> Scene:
+    return Scene(
+        "Count.",
+        [use("run_terminal_cmd", command=f"seq {rng.randint(60_000, 90_000)}"), "Counted."],
+    )
+
+
+def read_only(rng: random.Random) -> Scene:
+    async def before(bench: Bench) -> None:
+        bench.session.set(approve="readonly")
+
+    async def act(bench: Bench) -> None:
+        await bench.wait_for(RunEnded, after=_start(bench))
+        bench.session.set(approve="auto")
+
+    call = use("write_file", path="never.txt", content="no\n")
+    return Scene("Look, do not touch.", [call, "I must not."], act=act, before=before)
+
+
+def late_steering(rng: random.Random) -> Scene:
+    async def act(bench: Bench) -> None:
+        asked = await bench.wait_for(
+            PluginEvent, lambda event: event.name == "plan.question_asked", after=_start(bench)
+        )
+        await bench.session.steer("And the cake?")
+        service = bench.session.plugin(UserQuestions)
+        assert service is not None
+        service.answer(asked.data["id"], ["Tea"])
+
+    call = use("ask_question", question="What do you want?", options=["Tea", "Cake"])
+    return Scene("Ask me, and listen.", [call, "Tea and cake."], act=act)
+
+
+def compacted_during_a_run(rng: random.Random) -> Scene:
+    async def act(bench: Bench) -> None:
+        asked = await bench.wait_for(
+            PluginEvent, lambda event: event.name == "plan.question_asked", after=_start(bench)
+        )
+        bench.session.compact()
+        service = bench.session.plugin(UserQuestions)
+        assert service is not None
+        service.answer(asked.data["id"], ["Tea"])
+
+    answers = [
+        use("read_file", path="README.md"),
+        use("run_terminal_cmd", command="seq 3000"),
+        use("ask_question", question="What do you want?", options=["Tea", "Cake"]),
+        "Tea.",
+    ]
+    return Scene("Read, then ask me.", answers, act=act)
+
+
+def steering_of_an_answer(rng: random.Random) -> Scene:
+    async def act(bench: Bench) -> None:
+        await bench.wait_for(ModelStarted, after=_start(bench))
+        await bench.session.steer("In one word.")
+
+    return Scene("How are you?", ["I am well.", "Well."], act=act, latency=0.2)
+
+
+def rejection(rng: random.Random) -> Scene:
+    async def before(bench: Bench) -> None:
+        bench.session.set(approve="ask_first")
+
+    async def act(bench: Bench) -> None:
+        asked = await bench.wait_for(ApprovalAsked, after=_start(bench))
+        bench.session.answer(asked.id, accepted=False, reason="Not now.")
+        await bench.wait_for(RunEnded, after=asked.seq)
+        bench.session.set(approve="auto")
+
+    call = use("write_file", path="rejected.txt", content="no\n")
+    return Scene("Write, but ask me.", [call, "As you like."], act=act, before=before)
+
+
+def mode_during_a_run(rng: random.Random) -> Scene:
+    async def act(bench: Bench) -> None:
+        asked = await bench.wait_for(
+            PluginEvent, lambda event: event.name == "plan.question_asked", after=_start(bench)
+        )
+        bench.session.set(mode="plan")
+        service = bench.session.plugin(UserQuestions)
+        assert service is not None
+        service.answer(asked.data["id"], ["Tea"])
+        await bench.wait_for(RunEnded, after=asked.seq)
+        bench.session.set(mode="agent")
+
+    call = use("ask_question", question="What do you want?", options=["Tea", "Cake"])
+    refused = use("write_file", path="refused.txt", content="no\n")
+    return Scene("Ask me, then plan.", [call, refused, "The plan: tea."], act=act)
+
+
+def handed_over(rng: random.Random) -> Scene:
+    call = use("handover", agent="review", brief="Look at shop/cart.py.")
+    helper = [use("read_file", path="shop/cart.py"), "It adds up prices."]
+    return Scene("Let a reviewer do it.", [call, "The reviewer has it.", "Noted."], helper)
+
+
+def empty_answer(rng: random.Random) -> Scene:
+    return Scene("Say something.", ["", "Something."])
+
+
+def retried_model(rng: random.Random) -> Scene:
+    return Scene(
+        "Answer, after a failure.",
+        [ModelError("Down.", kind="protocol"), "Here I am."],
+    )
+
+
+def given_up_model(rng: random.Random) -> Scene:
+    failure = ModelError("Wrong protocol.", kind="protocol", hint="Use another server.")
+    return Scene("Answer, after failures.", [failure, failure])
 
 
 def failing_model(rng: random.Random) -> Scene:
@@ -412,26 +553,48 @@ def compacted(rng: random.Random) -> Scene:
         await bench.wait_for(RunEnded, after=_start(bench))
         bench.session.compact()
         await trio.testing.wait_all_tasks_blocked(0.01)
+        run = await bench.start("What is left?")
+        await run.wait()
 
-    return Scene("Shorten what you know.", ["Yes.", "A summary of it."], act=act)
+    answers = [
+        use("read_file", path="README.md"),
+        use("read_file", path="shop/cart.py"),
+        "Yes.",
+        "A summary of it.",
+        "This.",
+    ]
+    return Scene("Shorten what you know.", answers, act=act)
 
 
 SCENES: dict[str, Callable[[random.Random], Scene]] = {
     "approval": approval,
     "background_agent": background_agent,
     "bad_model": bad_model,
+    "browser_and_image": browser_and_image,
     "command": command,
     "compacted": compacted,
+    "compacted_during_a_run": compacted_during_a_run,
+    "empty_answer": empty_answer,
     "failing_model": failing_model,
+    "given_up_model": given_up_model,
+    "handed_over": handed_over,
     "helper_agent": helper_agent,
+    "late_steering": late_steering,
+    "long_output": long_output,
     "memories": memories,
+    "mode_during_a_run": mode_during_a_run,
     "outside": outside,
     "picture": picture,
     "planned": planned,
     "question": question,
     "read_and_search": read_and_search,
+    "read_only": read_only,
+    "rejection": rejection,
+    "repeated_failure": repeated_failure,
+    "retried_model": retried_model,
     "service": service,
     "steering": steering,
+    "steering_of_an_answer": steering_of_an_answer,
     "stopped": stopped,
     "todos": todos,
     "undone": undone,
@@ -449,7 +612,7 @@ def _start(bench: Bench) -> int:
 
 
 def choose_scenes(seed: int) -> list[str]:
-    """Return the names of a seed's scenes; any 21 seeds in a row contain all scenes."""
+    """Return the names of a seed's scenes; as many seeds in a row as there are scenes contain all."""
     names = sorted(SCENES)
     rng = random.Random(f"{seed} scenes")
     return [names[seed % len(names)], *rng.sample(names, rng.randint(0, 2))]
@@ -468,6 +631,7 @@ async def record_session(
     """
     rng = random.Random(seed)
     chosen = [SCENES[name](rng) for name in scenes or choose_scenes(seed)]
+    pause = [0.0]
     main: list[Any] = []
     helper: list[Any] = []
 
@@ -478,10 +642,11 @@ async def record_session(
 
     class Slow(ScriptedModel):
         def stream(self, request: Request) -> Any:
-            return _delayed(super().stream(request), latency)
+            return _delayed(super().stream(request), max(latency, *pause))
 
     outside_plugin = Outside(seed)
-    model = Slow([play] * 500)
+    # In a smaller window, results are cut where the estimate of their tokens ends.
+    model = Slow([play] * 500, window=1_000_000)
     began = trio.current_time()
     async with open_bench(
         *PLUGINS, outside_plugin, model=model, files=FILES, folder=folder, faults=True
@@ -489,6 +654,7 @@ async def record_session(
         for scene in chosen:
             main[:] = scene.answers
             helper[:] = scene.helper
+            pause[0] = scene.latency
             if scene.before is not None:
                 await scene.before(bench)
             _starts[id(bench)] = bench.session.journal.last

@@ -66,16 +66,23 @@ class ContentCollector:
             case ev.CallDone():
                 self._add_result(event, span)
             case ev.RunEnded():
-                if event.text:
-                    answer = self._text_message("assistant", event.text)
-                    answer["finish_reason"] = "stop"
-                    self._add(span, names.OUTPUT_MESSAGES, [answer])
+                self._end_run(event, span)
             case _:
                 pass
 
     def take(self, span: Span) -> Attributes:
         """Return and forget the content of a span."""
         return self._spans.pop(span.id, {})
+
+    def _end_run(self, event: ev.RunEnded, span: Span) -> None:
+        if event.text:
+            answer = self._text_message("assistant", event.text)
+            answer["finish_reason"] = "stop"
+            self._add(span, names.OUTPUT_MESSAGES, [answer])
+        if event.agent != "main":
+            # A sub-agent that was stopped never reads what it has not read.
+            self._unread.pop(event.agent, None)
+            self._prompts.pop(event.agent, None)
 
     def _add_notes(self, event: ev.RoundEnded) -> None:
         unread = self._unread.setdefault(event.agent, [])

@@ -29,6 +29,7 @@ CACHE_READ_TOKENS = "gen_ai.usage.cache_read.input_tokens"
 CACHE_WRITE_TOKENS = "gen_ai.usage.cache_write.input_tokens"
 REASONING_TOKENS = "gen_ai.usage.reasoning.output_tokens"
 TOKEN_TYPE = "gen_ai.token.type"
+TOKEN_MODALITY = "gen_ai.token.modality"
 TOOL_NAME = "gen_ai.tool.name"
 TOOL_TYPE = "gen_ai.tool.type"
 TOOL_CALL_ID = "gen_ai.tool.call.id"
@@ -55,6 +56,9 @@ INFERENCE_DURATION = "gen_ai.client.inference.duration"
 INFERENCE_FIRST_CHUNK = "gen_ai.client.inference.time_to_first_chunk"
 INFERENCE_INPUT_TOKENS = "gen_ai.client.inference.usage.input_tokens"
 INFERENCE_OUTPUT_TOKENS = "gen_ai.client.inference.usage.output_tokens"
+INFERENCE_CACHE_READ_TOKENS = "gen_ai.client.inference.usage.cache_read.input_tokens"
+INFERENCE_CACHE_WRITE_TOKENS = "gen_ai.client.inference.usage.cache_write.input_tokens"
+INFERENCE_REASONING_TOKENS = "gen_ai.client.inference.usage.reasoning.output_tokens"
 INVOKE_AGENT_DURATION = "gen_ai.invoke_agent.duration"
 EXECUTE_TOOL_DURATION = "gen_ai.execute_tool.duration"
 # The names before version 0.1.0, which existing dashboards read.
@@ -64,6 +68,9 @@ OPERATION_FIRST_CHUNK = "gen_ai.client.operation.time_to_first_chunk"
 
 SECONDS_BUCKETS = [
     0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92,
+]  # fmt: skip
+AGENT_SECONDS_BUCKETS = [
+    0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 51.2, 102.4, 204.8, 409.6,
 ]  # fmt: skip
 TOKENS_BUCKETS = [
     1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864,

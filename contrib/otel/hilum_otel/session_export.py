@@ -55,7 +55,7 @@ class SessionExport:
         """Export until the session closes or this task is cancelled."""
         self._pipeline = await self._telemetry.load()
         if self._pipeline is None:
-            self._report_failure()
+            self._report_failures()
             return
         async for event in self._session.events():
             assert isinstance(event, Event)
@@ -65,7 +65,7 @@ class SessionExport:
 
     async def finish(self) -> None:
         """Export the events that have not been read, at the end of the session."""
-        with trio.move_on_after(self._telemetry.settings.flush_timeout, shield=True):
+        with trio.move_on_after(self._telemetry.settings.flush_timeout):
             # A session may be shorter than the import of the SDK.
             self._pipeline = await self._telemetry.load()
             if self._pipeline is None:
@@ -78,6 +78,8 @@ class SessionExport:
     def _apply(self, event: Event) -> None:
         self._seq = event.seq
         owner = self._fold.apply(event)
+        # A long session has millions of events, whose numbers no exported span contains.
+        owner.events.clear()
         trace = self._fold.trace
         for span in trace.spans[self._known :]:
             if is_exported(span):
@@ -96,14 +98,17 @@ class SessionExport:
             content = self._content.take(span) if self._content is not None else None
             if is_live:
                 self._export(span, content)
+            _forget_details(span)
         if is_live:
             self._export_log(event, owner)
             if isinstance(event, ev.RunEnded):
-                self._report_failure()
+                self._report_failures()
 
     def _export(self, span: Span, content: Attributes | None) -> None:
         assert self._pipeline is not None
-        record = make_record(self._fold.trace, span, self._runs, content=content)
+        record = make_record(
+            self._fold.trace, span, self._runs, tools=self._session.tools, content=content
+        )
         answered_by = self._response_models.pop(span.id, "")
         if answered_by:
             record.attributes[names.RESPONSE_MODEL] = names.split_model(answered_by)[1]
@@ -111,24 +116,9 @@ class SessionExport:
         self._record_metrics(span, record.attributes)
 
     def _record_metrics(self, span: Span, attributes: Attributes) -> None:
-        assert self._pipeline is not None
-        record = self._pipeline.record
         match span.kind:
             case "model" | "plugin_model":
-                shared = make_model_attributes(span)
-                if names.RESPONSE_MODEL in attributes:
-                    shared[names.RESPONSE_MODEL] = attributes[names.RESPONSE_MODEL]
-                record(names.INFERENCE_DURATION, span.seconds, shared)
-                record(names.OPERATION_DURATION, span.seconds, shared)
-                if "model" in span.waits:
-                    record(names.INFERENCE_FIRST_CHUNK, span.waits["model"], shared)
-                    record(names.OPERATION_FIRST_CHUNK, span.waits["model"], shared)
-                usage = span.usage
-                if usage.total:
-                    record(names.INFERENCE_INPUT_TOKENS, usage.input, shared)
-                    record(names.INFERENCE_OUTPUT_TOKENS, usage.output, shared)
-                    record(names.TOKEN_USAGE, usage.input, {**shared, names.TOKEN_TYPE: "input"})
-                    record(names.TOKEN_USAGE, usage.output, {**shared, names.TOKEN_TYPE: "output"})
+                self._record_inference(span, attributes)
             case "run":
                 self._record_operation(names.INVOKE_AGENT_DURATION, span, attributes)
             case "tool":
@@ -136,11 +126,41 @@ class SessionExport:
             case _:
                 pass
 
+    def _record_inference(self, span: Span, attributes: Attributes) -> None:
+        assert self._pipeline is not None
+        record = self._pipeline.record
+        shared = make_model_attributes(span)
+        if names.RESPONSE_MODEL in attributes:
+            shared[names.RESPONSE_MODEL] = attributes[names.RESPONSE_MODEL]
+        record(names.INFERENCE_DURATION, span.seconds, shared)
+        record(names.OPERATION_DURATION, span.seconds, shared)
+        usage = span.usage
+        if usage.total:
+            record(names.TOKEN_USAGE, usage.input, {**shared, names.TOKEN_TYPE: "input"})
+            record(names.TOKEN_USAGE, usage.output, {**shared, names.TOKEN_TYPE: "output"})
+        # The conventions have no errors in the metrics that follow. Providers do not tell which of
+        # the tokens are images.
+        shared.pop(names.ERROR_TYPE, None)
+        if "model" in span.waits:
+            record(names.INFERENCE_FIRST_CHUNK, span.waits["model"], shared)
+            record(names.OPERATION_FIRST_CHUNK, span.waits["model"], shared)
+        shared[names.TOKEN_MODALITY] = "unknown"
+        record(names.INFERENCE_INPUT_TOKENS, usage.input, shared)
+        record(names.INFERENCE_OUTPUT_TOKENS, usage.output, shared)
+        parts = {
+            names.INFERENCE_CACHE_READ_TOKENS: usage.cached,
+            names.INFERENCE_CACHE_WRITE_TOKENS: usage.cache_write,
+            names.INFERENCE_REASONING_TOKENS: usage.reasoning,
+        }
+        for metric, count in parts.items():
+            if count:
+                record(metric, count, shared)
+
     def _record_operation(self, metric: str, span: Span, attributes: Attributes) -> None:
         assert self._pipeline is not None
-        kept = [names.OPERATION, names.AGENT_NAME, names.TOOL_NAME, names.ERROR_TYPE]
-        if span.kind == "run":
-            kept += [names.PROVIDER, names.REQUEST_MODEL]
+        # An agent's model can change, so the conventions do not want it here.
+        kept = [names.OPERATION, names.AGENT_NAME, names.TOOL_NAME, names.TOOL_TYPE]
+        kept.append(names.ERROR_TYPE)
         shared = {name: attributes[name] for name in kept if name in attributes}
         self._pipeline.record(metric, span.seconds, shared)
 
@@ -155,13 +175,23 @@ class SessionExport:
             entry.span = make_key(self._fold.trace, place)
         self._pipeline.export_log(entry)
 
-    def _report_failure(self) -> None:
+    def _report_failures(self) -> None:
         """Show the user why exports fail, once for all sessions of the process."""
-        failure = self._telemetry.take_failure()
-        if failure and not self._session.journal.closed and not self._session.journal.broken:
+        if self._session.journal.closed or self._session.journal.broken:
+            return
+        for failure in self._telemetry.take_failures():
             error = ev.ErrorRaised(
                 code="E_FAILED",
-                message=f"Telemetry is not exported. {failure}",
+                message=failure,
                 hint="Check the settings of [otel]; nothing else is affected.",
             )
             self._session.emit(error)
+
+
+def _forget_details(span: Span) -> None:
+    """Remove what only the export of the span itself needs, because a session can last for weeks."""
+    span.attempts = []
+    span.breaks = []
+    span.facts = {}
+    span.message = ""
+    span.waits = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from hilum_trace import Span, Trace
 
@@ -52,22 +52,29 @@ def make_key(trace: Trace, span: Span) -> SpanKey:
 
 
 def make_record(
-    trace: Trace, span: Span, runs: Mapping[str, Span], *, content: Attributes | None
+    trace: Trace,
+    span: Span,
+    runs: Mapping[str, Span],
+    *,
+    tools: Container[str],
+    content: Attributes | None,
 ) -> SpanRecord:
     """Return the record of an ended span.
 
     Args:
         runs: The runs so far, by id.
+        tools: Names of the session's tools.
         content: The content of the span; ``None`` if no content is exported.
     """
     around = _parent(trace, span)
     parent = None if around is None else find_exported(trace, around)
+    tool = _find_tool_name(span, tools)
     record = SpanRecord(
         key=make_key(trace, span),
-        name=_make_name(span),
+        name=_make_name(span, tool),
         start=span.start,
         end=span.start + span.seconds,
-        attributes=_make_attributes(trace, span),
+        attributes=_make_attributes(trace, span, tool),
         parent=None if parent is None else make_key(trace, parent),
         is_client=span.kind in ("model", "plugin_model"),
         error=span.error,
@@ -79,7 +86,7 @@ def make_record(
         if attempt.error and attempt.end is not None:
             failed: Attributes = {
                 names.ERROR_TYPE: attempt.error,
-                names.REQUEST_MODEL: attempt.model,
+                names.REQUEST_MODEL: names.split_model(attempt.model)[1],
                 "hilum.action": attempt.action,
                 "hilum.wait": attempt.wait,
             }
@@ -109,21 +116,32 @@ def _parent(trace: Trace, span: Span) -> Span | None:
     return None if span.parent is None else trace.spans[span.parent]
 
 
-def _make_name(span: Span) -> str:
+def _find_tool_name(span: Span, tools: Container[str]) -> str:
+    """Return the name of a call's tool, if the tool exists.
+
+    A model can call anything. Only names of tools are no content.
+    """
+    has_started = "plugin" in span.facts
+    return span.name if has_started or span.name in tools else "unknown"
+
+
+def _make_name(span: Span, tool: str) -> str:
     match span.kind:
         case "run":
             return f"{names.INVOKE_AGENT} {names.general_name(span.agent)}"
         case "model" | "plugin_model":
             return f"{names.CHAT} {make_model_attributes(span)[names.REQUEST_MODEL]}"
         case "tool":
-            return f"{names.EXECUTE_TOOL} {span.name}"
+            return f"{names.EXECUTE_TOOL} {tool}"
+        case "approval":
+            return f"{span.kind} {tool}"
         case "question":
             return span.kind  # its name is what the agent asks, which is content
         case _:
             return f"{span.kind} {span.name}"
 
 
-def _make_attributes(trace: Trace, span: Span) -> Attributes:
+def _make_attributes(trace: Trace, span: Span, tool: str) -> Attributes:
     attributes: Attributes = {names.CONVERSATION: trace.session, "hilum.kind": span.kind}
     if span.kind in _OPERATIONS:
         attributes[names.OPERATION] = _OPERATIONS[span.kind]
@@ -149,7 +167,7 @@ def _make_attributes(trace: Trace, span: Span) -> Attributes:
             _add_usage(span, attributes)
             _copy(facts, attributes, "turn", "purpose")
         case "tool":
-            attributes[names.TOOL_NAME] = span.name
+            attributes[names.TOOL_NAME] = tool
             attributes[names.TOOL_TYPE] = "function"
             attributes[names.TOOL_CALL_ID] = facts.get("call", "")
             _copy(facts, attributes, "plugin", "risk")
@@ -183,6 +201,8 @@ def _add_usage(span: Span, attributes: Attributes) -> None:
         attributes[names.TIME_TO_FIRST_CHUNK] = span.waits["model"]
     if span.facts.get("stop") in names.STOP_REASONS:
         attributes[names.FINISH_REASONS] = [names.STOP_REASONS[span.facts["stop"]]]
+    elif span.error:
+        attributes[names.FINISH_REASONS] = ["error"]
     if span.retries:
         attributes["hilum.retries"] = span.retries
     if span.breaks:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 import trio
 
+from hilum_otel.endpoints import find_problem, find_suspicion
 from hilum_otel.settings import OtelSettings
 
 if TYPE_CHECKING:
     from hilum_otel.pipeline import Pipeline
 
 T = TypeVar("T")
+
+# Seconds for the threads of the SDK to end after their exports were stopped.
+_END_TIMEOUT = 0.2
 
 
 class Telemetry:
@@ -30,10 +35,15 @@ class Telemetry:
         self._environ = environ
         self._pipeline: Pipeline | None = None
         self._loading = trio.Lock()
+        # Held while a thread creates the pipeline: after a cancelled load, there may be two.
+        self._creating = threading.Lock()
+        # Held for a moment, to decide who ends a pipeline that was created during ``aclose``.
+        self._handover = threading.Lock()
         self._is_closed = False
-        self._is_reported = False
+        self._is_failure_reported = False
+        self._is_drop_reported = False
         # A thread that hangs must not take the place of a thread for something else.
-        self._limiter = trio.CapacityLimiter(4)
+        self._limiter = trio.CapacityLimiter(8)
 
     @property
     def is_on(self) -> bool:
@@ -46,54 +56,76 @@ class Telemetry:
         """Return the pipeline, which the first call creates in a thread; ``None`` if it failed."""
         async with self._loading:
             if self._pipeline is None and not self.problem and not self._is_closed:
-                protocol = self._find_unsupported_protocol()
-                if protocol:
-                    self.problem = (
-                        f"hilum exports over HTTP, but OTEL_EXPORTER_OTLP_PROTOCOL is {protocol}."
-                    )
+                self.problem = find_problem(self.settings, self._environ)
+                if self.problem:
                     return None
                 try:
-                    self._pipeline = await self._run_in_thread(self._create)
+                    await self._run_in_thread(self._create)
                 except Exception as error:
                     # The SDK raises various errors for invalid variables.
                     self.problem = f"{type(error).__name__}: {error}"[:300]
         return self._pipeline
 
-    def _find_unsupported_protocol(self) -> str:
-        """Return the protocol that the variables choose, if hilum cannot use it."""
-        protocol = self._environ.get("OTEL_EXPORTER_OTLP_PROTOCOL", "")
-        if self.settings.endpoint or protocol in ("", "http/protobuf"):
-            return ""
-        return protocol
-
-    def _create(self) -> Pipeline:
+    def _create(self) -> None:
+        """Create the pipeline, in a thread that a cancelled caller may have left behind."""
         # The import takes 0.2 seconds, which neither a start nor a turn should wait for.
         module = importlib.import_module("hilum_otel.pipeline")
-        pipeline: Pipeline = module.Pipeline(self.settings, self._environ)
-        return pipeline
+        with self._creating:
+            if self._pipeline is not None or self._is_closed:
+                return
+            pipeline: Pipeline = module.Pipeline(self.settings, self._environ)
+            with self._handover:
+                if not self._is_closed:
+                    self._pipeline = pipeline
+                    return
+        # Nobody else knows the pipeline, so its threads would never end.
+        pipeline.stop()
+        for close in pipeline.closers:
+            close()
 
-    def take_failure(self) -> str:
-        """Return why exports fail, at the first call after a failure; otherwise an empty text."""
+    def take_failures(self) -> Iterator[str]:
+        """Yield why telemetry was not exported or was dropped, each only once."""
         failure = self.problem
+        dropped = 0
         if self._pipeline is not None:
             failure = failure or self._pipeline.failure
-        if self._is_reported or not failure:
-            return ""
-        self._is_reported = True
-        return failure
+            dropped = self._pipeline.dropped
+        if failure and not self._is_failure_reported:
+            self._is_failure_reported = True
+            suspicion = "" if self.problem else find_suspicion(self.settings, self._environ)
+            yield f"Telemetry is not exported. {failure}{suspicion}"
+        if dropped and not self._is_drop_reported:
+            self._is_drop_reported = True
+            yield (
+                "The oldest telemetry is dropped, because the endpoint does not accept it fast "
+                "enough."
+            )
 
     async def aclose(self) -> None:
-        """Export what is queued, for at most ``flush_timeout`` seconds."""
-        self._is_closed = True
-        pipeline = self._pipeline
+        """Export what is queued, for at most ``flush_timeout`` seconds, and end the threads."""
+        with self._handover:
+            self._is_closed = True
+            pipeline = self._pipeline
         if pipeline is None:
             return
-        # One signal whose endpoint is dead must not lose the others. The threads of the SDK and of
-        # trio are daemons, so a hanging one does not hold up the end of the process.
-        with trio.move_on_after(self.settings.flush_timeout, shield=True):
-            async with trio.open_nursery() as nursery:
-                for close in pipeline.closers:
-                    nursery.start_soon(self._run_in_thread, close)
+        is_flushed = False
+        try:
+            with trio.move_on_after(self.settings.flush_timeout):
+                await self._close(pipeline)
+                is_flushed = True
+        finally:
+            if not is_flushed:
+                # Without this, the SDK's threads would try for 30 seconds more. The functions are
+                # called again, because a caller that is cancelled has started no thread.
+                pipeline.stop()
+                with trio.move_on_after(_END_TIMEOUT, shield=True):
+                    await self._close(pipeline)
+
+    async def _close(self, pipeline: Pipeline) -> None:
+        # One signal whose endpoint is dead must not lose the others.
+        async with trio.open_nursery() as nursery:
+            for close in pipeline.closers:
+                nursery.start_soon(self._run_in_thread, close)
 
     async def _run_in_thread(self, function: Callable[[], T]) -> T:
         return await trio.to_thread.run_sync(

@@ -8,7 +8,7 @@ from os import PathLike
 from typing import Any, Literal
 
 import msgspec
-from hilum.errors import E_FILE_NOT_FOUND, UsageError
+from hilum.errors import E_FILE_NOT_FOUND, E_STORE, UsageError
 from hilum.messages import AssistantMessage, Text, Thinking, ToolCall, Usage
 from hilum.settings import explain_invalid_toml
 
@@ -106,19 +106,23 @@ def loads(text: str, name: str = "the cassette") -> Cassette:
         name: The cassette's name in messages.
 
     Raises:
-        UsageError: The text is not a cassette; the message contains the position of the error.
+        UsageError: The text is not a cassette (``E_STORE``); the message contains the position of
+            the error.
     """
     if not text.strip():
-        raise UsageError(f"{name} is empty: nothing was recorded.", hint="Record it again.")
+        message = f"{name} is empty: nothing was recorded."
+        raise UsageError(message, code=E_STORE, hint="Record it again.")
     data, torn = _parse(text, name)
     try:
         file = msgspec.convert(data, _File)
     except msgspec.ValidationError as error:
         hint = "See the README of hilum-replay."
-        raise UsageError(f"{name} is not a cassette: {error}.", hint=hint) from None
+        message = f"{name} is not a cassette: {error}."
+        raise UsageError(message, code=E_STORE, hint=hint) from None
     if file.format != FORMAT:
         message = f"{name} has cassette format {file.format}; this hilum-replay reads {FORMAT}."
-        raise UsageError(message, hint="Update hilum-replay, or record the cassette again.")
+        hint = "Update hilum-replay, or record the cassette again."
+        raise UsageError(message, code=E_STORE, hint=hint)
     tables = file.exchange
     # A recording may be cut off at a point where the remaining text is still valid TOML.
     # Handwritten cassettes have no version, and need no `stop`.
@@ -144,9 +148,8 @@ def _parse(text: str, name: str) -> tuple[dict[str, Any], bool]:
                 except ValueError:
                     continue
         message = f"{name} is not valid TOML: {explain_invalid_toml(error)}."
-        raise UsageError(
-            message, hint="Fix the cassette at that position, or record it again."
-        ) from None
+        hint = "Fix the cassette at that position, or record it again."
+        raise UsageError(message, code=E_STORE, hint=hint) from None
 
 
 def _find_last_exchange(text: str) -> list[int]:
@@ -191,6 +194,7 @@ def _read_sent(row: _SentRow, place: str) -> Sent:
         return Sent("result", row.text, row.result, row.tool, row.code)
     raise UsageError(
         f"A row of `sent` in {place} has no content.",
+        code=E_STORE,
         hint="Add one of user, note, summary, result, image or aside.",
     )
 
@@ -204,6 +208,7 @@ def _read_part(row: _AnswerRow, place: str) -> Text | Thinking | ToolCall:
     except (ValueError, TypeError) as error:
         raise UsageError(
             f"A row of `answer` in {place} cannot be read: {error}.",
+            code=E_STORE,
             hint="vendor must be JSON text, and arguments must be valid in JSON.",
         ) from None
     if row.call is not None:
@@ -214,5 +219,6 @@ def _read_part(row: _AnswerRow, place: str) -> Text | Thinking | ToolCall:
         return Text(row.text, row.source)
     raise UsageError(
         f"A row of `answer` in {place} has no content.",
+        code=E_STORE,
         hint="Add one of text, thinking or call.",
     )

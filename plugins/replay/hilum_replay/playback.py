@@ -21,7 +21,7 @@ RECORD_AGAIN_HINT = (
 
 
 @attrs.define
-class _Conversation:
+class _PlayedConversation:
     """A recorded conversation, and how much of it has been played.
 
     Attributes:
@@ -92,10 +92,10 @@ class Playback:
         self._matcher = Matcher(self.placeholders, redactor or make_redactor(), mode, rules)
         self._resolved: dict[int, Exchange] = {}
         self._next = 0
-        conversations: dict[str, _Conversation] = {}
+        conversations: dict[str, _PlayedConversation] = {}
         self._ids: set[str] = set()
         for index, exchange in enumerate(cassette.exchanges):
-            new = _Conversation(exchange.agent, exchange.aside)
+            new = _PlayedConversation(exchange.agent, exchange.aside)
             conversations.setdefault(exchange.agent, new).indices.append(index)
             self._ids.update(call.id for call in exchange.answer.calls)
         self._conversations = list(conversations.values())
@@ -152,7 +152,7 @@ class Playback:
         for conversation in candidates:
             if self._is_repeated(conversation, delta):
                 return conversation.indices[conversation.played - 1]
-        closest: _Conversation | None = None
+        closest: _PlayedConversation | None = None
         differences: list[str] = []
         for conversation in candidates:
             for position in conversation.positions(delta):
@@ -164,10 +164,10 @@ class Playback:
                     closest = conversation
                     differences = found
         if closest is None:
-            raise self._end_error(_summarize(delta.items))
+            raise self._end_error(_summarize_request(delta.items))
         raise self._mismatch_error(closest, differences)
 
-    def _is_repeated(self, conversation: _Conversation, delta: RequestDelta) -> bool:
+    def _is_repeated(self, conversation: _PlayedConversation, delta: RequestDelta) -> bool:
         """Return whether a request repeats the conversation's last one."""
         if conversation.count != delta.count:
             return False
@@ -177,11 +177,11 @@ class Playback:
             return False
         return not self._differences(conversation, conversation.played - 1, delta)
 
-    def _find_candidates(self, agent: str, wire: bool) -> list[_Conversation]:
+    def _find_candidates(self, agent: str, wire: bool) -> list[_PlayedConversation]:
         """Return the conversations to which a request may belong, the likeliest first."""
-        bound: list[_Conversation] = []
-        free: list[_Conversation] = []
-        others: list[_Conversation] = []
+        bound: list[_PlayedConversation] = []
+        free: list[_PlayedConversation] = []
+        others: list[_PlayedConversation] = []
         for conversation in self._conversations:
             if conversation.bound == agent:
                 bound.append(conversation)
@@ -201,7 +201,7 @@ class Playback:
         return named or free
 
     def _differences(
-        self, conversation: _Conversation, position: int, delta: RequestDelta
+        self, conversation: _PlayedConversation, position: int, delta: RequestDelta
     ) -> list[str]:
         indices = conversation.indices[: position + 1]
         exchanges = [self.cassette.exchanges[index] for index in indices]
@@ -233,7 +233,9 @@ class Playback:
             items.append(msgspec.structs.replace(item, call=call))
         return attrs.evolve(delta, items=tuple(items))
 
-    def _mismatch_error(self, conversation: _Conversation, differences: list[str]) -> ModelError:
+    def _mismatch_error(
+        self, conversation: _PlayedConversation, differences: list[str]
+    ) -> ModelError:
         number = conversation.indices[conversation.played] + 1
         total = len(self.cassette.exchanges)
         whose = f" (agent {conversation.agent})" if len(self._conversations) > 1 else ""
@@ -256,7 +258,7 @@ def _is_empty(answer: AssistantMessage) -> bool:
     return not answer.calls and not answer.text.strip()
 
 
-def _summarize(items: Sequence[Sent]) -> str:
+def _summarize_request(items: Sequence[Sent]) -> str:
     """Return a short description of a request."""
     users = [item for item in items if item.kind == "user" and not item.source]
     item = [*users, *items[-1:], Sent("user")][0]

@@ -159,6 +159,8 @@ class Recorder:
         path: File to which each exchange is written as a whole when it is complete, so that a
             killed process leaves a valid cassette.
         title: What the cassette shows, for readers.
+        every_request: Whether to record all requests outside the conversation as well, such as that
+            for what to remember. Only the replay of a whole session repeats them.
     """
 
     def __init__(
@@ -168,6 +170,7 @@ class Recorder:
         redactor: Redactor | None = None,
         path: str | os.PathLike[str] | None = None,
         title: str = "",
+        every_request: bool = False,
     ) -> None:
         self._placeholders = PathPlaceholders(workspace, Path.home())
         self._has_workspace = bool(workspace)
@@ -176,6 +179,7 @@ class Recorder:
         self._exchanges: list[Exchange] = []
         self._header = Cassette(title=self._redact(title), hilum=__version__)
         self._path = path
+        self._every_request = every_request
         self._has_header = False
 
     @property
@@ -246,11 +250,12 @@ class Recorder:
         """Record a request outside the conversation, if playback repeats it.
 
         A summary becomes part of the conversation, and a tool that calls a model does so again when
-        its call is repeated. Other requests are not played.
+        its call is repeated. Other requests are recorded only for the replay of a whole session.
         """
         if event.message is None:
             return None
-        if event.purpose != "summary" and not conversation.has_open_calls:
+        is_repeated = event.purpose == "summary" or conversation.has_open_calls
+        if not is_repeated and not self._every_request:
             return None
         exchange = Exchange(
             sent=(Sent("aside", self._clean(event.asked)),),
@@ -334,6 +339,7 @@ def record(
     workspace: str = "",
     redactor: Redactor | None = None,
     title: str = "",
+    every_request: bool = False,
 ) -> Cassette:
     """Create a cassette from the events of any session.
 
@@ -343,8 +349,11 @@ def record(
         redactor: The redactor that removes secrets; by default, those in this process's environment
             and those with a known format.
         title: What the cassette shows, for readers.
+        every_request: See ``Recorder``.
     """
-    recorder = Recorder(workspace=workspace, redactor=redactor, title=title)
+    recorder = Recorder(
+        workspace=workspace, redactor=redactor, title=title, every_request=every_request
+    )
     for event in events:
         recorder.feed(event)
     return recorder.cassette

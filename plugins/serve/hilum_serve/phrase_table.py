@@ -23,6 +23,33 @@ PHRASES: tuple[tuple[str, str], ...] = (
     ),
     ("a_terminal_has_the_session_open_and", "A terminal has the session open and shares it."),
     ("a_terminal_shares_this_conversation_alone", "A terminal shares this conversation alone."),
+    (
+        "budget_cannot_be_kept",
+        "The budget of {limit} for {what!} cannot be kept: the price of {model} is not known.",
+    ),
+    (
+        "budget_how_to_continue",
+        "All finished work is kept. To continue, raise the budget for this session, for example with"
+        " `{command}`, or in the settings ({setting}), and send a message.",
+    ),
+    (
+        "budget_is_nearly_used_up",
+        "The budget for {what!} is nearly used up: {spent} of {limit} spent.",
+    ),
+    ("budget_is_reached", "The budget of {limit} for {what!} is reached: {spent} spent."),
+    (
+        "budget_is_too_small",
+        "The budget of {limit} for {what!} is too small for the next request: {spent} spent, and the"
+        " request itself needs about {needed}.",
+    ),
+    ("budget_of_agent", "the agent {name}"),
+    ("budget_of_day", "today"),
+    ("budget_of_plugin", "the plugin {name}"),
+    ("budget_of_session", "this session"),
+    (
+        "budget_set_a_price",
+        'Set the price ({setting}) or a budget in tokens, or let such models pass: budgets.unpriced = "admit".',
+    ),
     ("copy_it_there", "Copy it there."),
     ("go_back_there_or_restore_only_the", "Go back there, or restore only the files here."),
     ("a_user_rule_denies_it", "A user rule denies it: {rule} ({source})."),

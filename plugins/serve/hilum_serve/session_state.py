@@ -20,7 +20,7 @@ from hilum_serve.phrases import Parts, find_parts
 
 if TYPE_CHECKING:
     from hilum.services import BackgroundCommand
-    from hilum_view import Actor, AgentView
+    from hilum_view import Actor, AgentView, BudgetView
 
     from hilum_serve.hub import HostedSession
     from hilum_serve.shell_lines import HostedLine
@@ -300,6 +300,24 @@ class BackgroundOutput(msgspec.Struct, frozen=True):
     output: str
 
 
+class BudgetState(msgspec.Struct, frozen=True, kw_only=True):
+    """How much of a budget is spent.
+
+    Attributes:
+        budget: The budget: session, day, agent NAME or plugin NAME.
+        unit: dollars, tokens or minutes.
+        spent: What is spent.
+        limit: The limit.
+        nearly_spent: Whether little of it is left.
+    """
+
+    budget: str
+    unit: str
+    spent: float
+    limit: float
+    nearly_spent: bool
+
+
 class SessionState(msgspec.Struct, frozen=True, kw_only=True):
     """The state of an open session.
 
@@ -323,6 +341,7 @@ class SessionState(msgspec.Struct, frozen=True, kw_only=True):
         queued: Prompts that wait for their turn.
         steering: Messages that agents have not read.
         usage: Tokens and cost of all agents.
+        budgets: The budgets that have limits, and how much of each is spent.
         runs: Number of runs of the main agent.
         left: Number of prompts that waited when an earlier process ended, and interrupted runs;
             ``POST …/resume`` continues them.
@@ -349,6 +368,7 @@ class SessionState(msgspec.Struct, frozen=True, kw_only=True):
     queued: list[QueuedText]
     steering: list[QueuedText]
     usage: Usage
+    budgets: list[BudgetState]
     runs: int
     left: int
     shell: list[ShellLineState]
@@ -390,12 +410,24 @@ def describe_state(hosted: HostedSession, branch: str = "") -> SessionState:
         queued=queued,
         steering=steering,
         usage=view.totals.usage,
+        budgets=[describe_budget(budget) for budget in view.budgets.all.values()],
         runs=view.totals.runs,
         left=count_left(hosted),
         shell=[describe_shell_line(line) for line in hosted.shell_lines.list_all()],
         background=[
             describe_background(hosted, command) for command in list_background_commands(session)
         ],
+    )
+
+
+def describe_budget(budget: BudgetView) -> BudgetState:
+    """Return how much of a budget is spent."""
+    return BudgetState(
+        budget=budget.budget,
+        unit=budget.unit,
+        spent=budget.spent,
+        limit=budget.limit,
+        nearly_spent=budget.is_nearly_spent,
     )
 
 

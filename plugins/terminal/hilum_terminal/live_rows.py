@@ -382,6 +382,7 @@ class LiveRows:
             turn=actor.turn if conversation.is_working else 0,
             turns=int(agent.limit("turns") or 0) if agent else 0,
             usage=view.totals.usage,
+            budget=view.budgets.tightest,
             context_left=face.commands.context_left,
             branch=self._branch,
             sandbox=None if self._sandbox is None else bool(self._sandbox),

@@ -10,12 +10,14 @@ from hilum.errors import E_BAD_ARGS
 from hilum.window import WindowPart, WindowUse, measure_window
 from hilum_view import (
     Answer,
+    BudgetViews,
     Prompt,
     SessionView,
     Spent,
     ToolUse,
     compute_spending,
     first_line,
+    format_budget_amount,
     format_cost,
     format_duration,
     format_tokens,
@@ -69,6 +71,8 @@ async def show_cost(chat: Chat, arguments: str) -> None:
     def make_rows(width: int, theme: Theme) -> list[str]:
         rows = [theme.paint("This conversation", "heading")]
         rows += wrap(_describe_total(view.totals.usage), width)
+        if view.budgets.all:
+            rows += ["", *_budget_rows(view.budgets, width, theme)]
         for title, table in (
             ("MODEL", spending.models),
             ("AGENT", agents),
@@ -164,6 +168,21 @@ def _spent_rows(title: str, table: Mapping[str, Spent], width: int, theme: Theme
                 _percent(usage.cached, usage.input),
                 f"{usage.output:,}",
                 format_cost(usage) or "?",
+            )
+        )
+    return table_rows(header, lines, width=width, theme=theme)
+
+
+def _budget_rows(budgets: BudgetViews, width: int, theme: Theme) -> list[str]:
+    header = ("BUDGET", "SPENT", "LIMIT", "SHARE")
+    lines = []
+    for budget in budgets.all.values():
+        lines.append(
+            (
+                escape_text(budget.budget),
+                format_budget_amount(budget.unit, budget.spent),
+                format_budget_amount(budget.unit, budget.limit),
+                f"{int(budget.share * 100)}%",
             )
         )
     return table_rows(header, lines, width=width, theme=theme)

@@ -8,7 +8,7 @@ from typing import Literal
 
 import attrs
 from hilum.messages import Usage
-from hilum_view import format_duration, format_money
+from hilum_view import BudgetView, format_duration, format_money
 
 from hilum_terminal.styles import Style, Theme
 from hilum_terminal.text_width import cells, cut, one_line
@@ -55,6 +55,7 @@ class StatusFacts:
         turn: Number of the model call in the run.
         turns: Maximum number of model calls in a run, 0 if unlimited.
         usage: Tokens and cost of the session.
+        budget: The budget of which the largest share is spent; ``None`` without budgets.
         context_left: Free share of the model's window from 0 to 1; ``None`` if unknown.
         branch: The git branch.
         sandbox: Whether commands run in a sandbox; ``None`` if unknown.
@@ -75,6 +76,7 @@ class StatusFacts:
     turn: int = 0
     turns: int = 0
     usage: Usage = Usage()
+    budget: BudgetView | None = None
     context_left: float | None = None
     branch: str = ""
     sandbox: bool | None = None
@@ -124,12 +126,14 @@ _REDUCTIONS = (
     "model",
     "branch",
     "sandbox",
+    "budget",
     "cost",
     "tokens",
     "turn",
     "model",
     "background",
     "mode",
+    "budget",
     "context",
     "joined",
     "stop",
@@ -195,6 +199,7 @@ def _make_parts(facts: StatusFacts) -> dict[str, _Part]:
     parts["turn"] = _Part([_describe_turn(facts)])
     parts["tokens"] = _Part(_describe_tokens(facts.usage))
     parts["cost"] = _Part([_describe_cost(facts.usage)])
+    parts["budget"] = _Part(*_describe_budget(facts.budget))
     parts["context"] = _Part(*_describe_context(facts.context_left))
     parts["branch"] = _Part([one_line(facts.branch, MAX_BRANCH)])
     parts["sandbox"] = _Part(["sandbox"] if facts.sandbox else [])
@@ -263,6 +268,16 @@ def _describe_tokens(usage: Usage) -> list[str]:
 
 def _describe_cost(usage: Usage) -> str:
     return "" if usage.cost is None else format_money(usage.cost)
+
+
+def _describe_budget(budget: BudgetView | None) -> tuple[list[str], Style]:
+    if budget is None:
+        return [], "dim"
+    # Rounded down, because 100 % would mean that nothing is left.
+    percent = int(100 * min(budget.share, 9.99))
+    name = one_line(budget.budget, MAX_MODEL)
+    style: Style = "warning" if budget.is_nearly_spent else "dim"
+    return [f"{name} budget {budget.describe()}", f"{percent} % of budget"], style
 
 
 def _describe_context(left: float | None) -> tuple[list[str], Style]:

@@ -6,11 +6,11 @@ import time
 
 import trio
 from hilum.store import Store, is_open
-from hilum_cli.terminal import Out
+from hilum_cli.terminal import Out, escape_terminal
 
 from hilum_trace.formatting import describe_details, format_seconds, make_title
-from hilum_trace.reading import Entry, read_entries
-from hilum_trace.spans import Span, SpanFold
+from hilum_trace.reading import UPDATE_HINT, Entry, check_complete, read_entries
+from hilum_trace.spans import Span, SpanFold, UnreadableEvent
 from hilum_trace.tree import Painter
 
 POLL_SECONDS = 0.3
@@ -30,13 +30,15 @@ class Follower:
     """
 
     def __init__(self, painter: Painter) -> None:
-        self.fold = SpanFold()
+        # Lines that were printed are not needed any more, and a session may run for days.
+        self.fold = SpanFold(forget=True)
         self._painter = painter
         self._seen = 0
         self._open: list[Span] = []
         # Turns that have not been shown. A turn gets its number after its first event, so it is
         # shown with the first span that is part of it.
         self._turns: dict[int, Span] = {}
+        self._problems: list[str] = []
 
     def apply(self, entries: list[Entry]) -> list[str]:
         """Add entries of the log, and return the lines to print."""
@@ -44,7 +46,25 @@ class Follower:
         for entry in entries:
             self.fold.apply(entry)
             self._add_lines(lines)
+            if isinstance(entry, UnreadableEvent):
+                self._add_problem(entry)
         return lines
+
+    def take_problems(self) -> list[str]:
+        """Return sentences about entries that cannot be read, each of which is returned once."""
+        problems = [escape_terminal(problem) for problem in self._problems]
+        self._problems = []
+        return problems
+
+    def _add_problem(self, entry: UnreadableEvent) -> None:
+        if not entry.type:
+            problem = entry.problem.rstrip(".")
+            self._problems.append(f"E_STORE: The log is damaged: {problem}.")
+        elif self.fold.trace.unknown[entry.type] == 1:
+            # One line for each type, because a newer version may write thousands of them.
+            self._problems.append(
+                f"This version does not know events of the type {entry.type!r}. {UPDATE_HINT}"
+            )
 
     def _add_lines(self, lines: list[str]) -> None:
         spans = self.fold.trace.spans
@@ -85,24 +105,36 @@ class Follower:
 async def follow(store: Store, session: str, painter: Painter, out: Out) -> None:
     """Print what a session does until no process has it open any more.
 
+    Entries that cannot be read are reported at once, on standard error; the rest is shown.
+
     Args:
         store: The store.
         session: The complete id of the session.
         painter: Width and colors.
         out: Where to print.
+
+    Raises:
+        StoreError: The session was deleted, the store cannot be read, or, at the end, a part of the
+            log is damaged.
     """
     follower = Follower(painter)
     last = 0
     checked = time.monotonic()
     while not out.gone:
-        entries = await read_entries(store, session, last)
+        # What the log should have by now. Without it, a damaged end would look like a quiet
+        # session, and would be read again and again.
+        expected = (await store.info(session)).events
+        entries = await read_entries(store, session, last, expected)
         if entries:
-            last = entries[-1].seq
+            last = max(entries[-1].seq, expected)
             for line in follower.apply(entries):
                 await out.write(f"{line}\n".encode(errors="backslashreplace"))
+            for problem in follower.take_problems():
+                Out(2).say(f"hilum: {problem}")
             checked = time.monotonic()
         elif time.monotonic() - checked > CHECK_SECONDS:
             checked = time.monotonic()
             if not await is_open(store, session):
+                check_complete(follower.fold.trace)
                 return
         await trio.sleep(POLL_SECONDS)

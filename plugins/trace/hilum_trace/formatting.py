@@ -7,17 +7,22 @@ from collections.abc import Mapping
 from hilum.messages import Usage
 from hilum_view import format_cost, format_duration
 
-from hilum_trace.spans import PrefixBreak, Span, Wait
+from hilum_trace.languages import ENGLISH, Language
+from hilum_trace.spans import Kind, PrefixBreak, Span, Wait
 
-_KIND_NAMES = {
-    "plugin_model": "model for",
-    "queue": "queued",
-    "order": "waits for",
-    "approval": "waits for approval of",
-    "question": "asks",
+_TITLES: dict[Kind, str] = {
+    "agent": "agent {name}",
+    "run": "run {name}",
+    "model": "model {name}",
+    "plugin_model": "model for {name}",
+    "compaction": "compaction {name}",
+    "queue": "queued {name}",
+    "order": "waits for {name}",
+    "approval": "waits for approval of {name}",
+    "question": "asks {name}",
 }
-# Kinds whose names describe themselves.
-_PLAIN = ("session", "turn", "tool")
+# Names that hilum has written, and no model or user.
+_OWN_NAMES = ("other calls", "continued run")
 _BREAK_TEXTS = {
     "run": "new run",
     "compaction": "compaction",
@@ -25,21 +30,21 @@ _BREAK_TEXTS = {
     "model": "other model",
     "provider": "the provider's cache was lost",
 }
-_WAIT_TEXTS = {
-    "model": "first chunk after",
-    "retry": "waited to retry",
-    "user": "waited for you",
-    "order": "waited for other calls",
-    "queue": "queued",
+_WAIT_TEXTS: dict[Wait, str] = {
+    "model": "first chunk after {time}",
+    "retry": "waited to retry {time}",
+    "user": "waited for you {time}",
+    "order": "waited for other calls {time}",
+    "queue": "queued {time}",
 }
 _MAX_ARGUMENTS = 120
 _WORTH_SHOWING = 0.05  # seconds
 _CONTAINERS = ("session", "agent", "run")
 _WAITED_FOR: dict[Wait, str] = {
-    "model": "for first chunks",
-    "retry": "to retry",
-    "user": "for you",
-    "order": "for other calls",
+    "model": "{time} for first chunks",
+    "retry": "{time} to retry",
+    "user": "{time} for you",
+    "order": "{time} for other calls",
 }
 # Waits that the span's own line or a line below it shows already.
 _SHOWN_BELOW = {
@@ -58,36 +63,48 @@ def format_seconds(seconds: float) -> str:
     return format_duration(seconds)
 
 
-def make_title(span: Span) -> str:
-    """Return what a span is, for example ``model a/b`` or ``turn 3``."""
-    if span.kind in _PLAIN:
-        return span.name
-    kind = _KIND_NAMES.get(span.kind, span.kind)
+def make_title(span: Span, t: Language = ENGLISH) -> str:
+    """Return what a span is, for example ``model a/b`` or ``turn 3``.
+
+    Args:
+        span: The span.
+        t: The language.
+    """
+    if span.kind == "turn":
+        turn = span.facts.get("turn")
+        return t("turn") if turn is None else t("turn {turn}", turn=turn)
     if span.kind == "hook":
-        return f"hook {span.name} of {span.facts.get('plugin', '')}"
-    return f"{kind} {span.name}"
+        return t("hook {name} of {plugin}", name=span.name, plugin=span.facts.get("plugin", ""))
+    template = _TITLES.get(span.kind)
+    if template is None:
+        return span.name
+    name = t(span.name) if span.name in _OWN_NAMES else span.name
+    return t(template, name=name)
 
 
-def describe_usage(usage: Usage) -> str:
+def describe_usage(usage: Usage, t: Language = ENGLISH) -> str:
     """Return tokens, the cached share and the cost as text; empty if nothing was used."""
     if not usage.total:
         return ""
-    cached = ""
+    count = _format_count(usage.input)
     if usage.cached and usage.input:
-        cached = f" ({usage.cached / usage.input:.0%} cached)"
-    parts = [f"{_format_count(usage.input)} in{cached}", f"{_format_count(usage.output)} out"]
+        share = f"{usage.cached / usage.input:.0%}"
+        parts = [t("{count} in ({share} cached)", count=count, share=share)]
+    else:
+        parts = [t("{count} in", count=count)]
+    parts.append(t("{count} out", count=_format_count(usage.output)))
     cost = format_cost(usage)
     if cost:
         parts.append(cost)
     return ", ".join(parts)
 
 
-def _describe_waits(waits: Mapping[Wait, float]) -> str:
+def _describe_waits(waits: Mapping[Wait, float], t: Language) -> str:
     parts = []
-    for wait, name in _WAITED_FOR.items():
+    for wait, text in _WAITED_FOR.items():
         seconds = waits.get(wait, 0.0)
         if seconds >= _WORTH_SHOWING:
-            parts.append(f"{format_seconds(seconds)} {name}")
+            parts.append(t(text, time=format_seconds(seconds)))
     return ", ".join(parts)
 
 
@@ -108,20 +125,26 @@ def _format_count(number: int) -> str:
     return str(number)
 
 
-def describe_break(found: PrefixBreak) -> str:
+def describe_break(found: PrefixBreak, t: Language = ENGLISH) -> str:
     """Return why a prompt does not continue the cached one."""
-    text = _BREAK_TEXTS[found.cause]
+    text = t(_BREAK_TEXTS[found.cause])
     if found.changed:
-        text += f": {', '.join(found.changed[:4])}"
+        changed = ", ".join(found.changed[:4])
         if len(found.changed) > 4:
-            text += f" and {len(found.changed) - 4} more"
+            changed = t("{names} and {count} more", names=changed, count=len(found.changed) - 4)
+        text = t("{why}: {changed}", why=text, changed=changed)
     if found.cached_before:
-        text += f" (cached {found.cached_before:,} → {found.cached:,})"
+        before = f"{found.cached_before:,}"
+        after = f"{found.cached:,}"
+        text = t("{why} (cached {before} → {after})", why=text, before=before, after=after)
     return text
 
 
 def describe_details(
-    span: Span, usage: Usage, waits: Mapping[Wait, float] | None = None
+    span: Span,
+    usage: Usage,
+    waits: Mapping[Wait, float] | None = None,
+    t: Language = ENGLISH,
 ) -> list[str]:
     """Return the details of a span besides its name and duration.
 
@@ -130,37 +153,50 @@ def describe_details(
         usage: The usage to show: that of the span with all its descendants.
         waits: The waits of the span with all its descendants, to show for what contains turns or
             calls.
+        t: The language.
     """
     details = []
     if span.kind == "tool":
-        arguments = str(span.facts.get("arguments", ""))
-        if len(arguments) > _MAX_ARGUMENTS:
-            arguments = f"{arguments[: _MAX_ARGUMENTS - 1]}…"
-        if arguments:
-            details.append(arguments)
-        ran = span.facts.get("ran")
-        # The rest of the time passed before the tool ran, and while its result was checked.
-        if ran is not None and span.seconds - ran > _WORTH_SHOWING:
-            details.append(f"ran for {format_seconds(ran)}")
-    used = describe_usage(usage)
+        details += _describe_call(span, t)
+    used = describe_usage(usage, t)
     if used:
         details.append(used)
     if waits is not None and span.kind in _CONTAINERS:
-        listed = _describe_waits(waits)
+        listed = _describe_waits(waits, t)
         if listed:
-            details.append(f"waited: {listed}")
+            details.append(t("waited: {waits}", waits=listed))
     hidden = _SHOWN_BELOW.get(span.kind, ())
     for wait, seconds in span.waits.items():
         if seconds >= 0.001 and wait not in hidden:
-            details.append(f"{_WAIT_TEXTS[wait]} {format_seconds(seconds)}")
+            details.append(t(_WAIT_TEXTS[wait], time=format_seconds(seconds)))
     if span.retries:
-        failed = [attempt.error for attempt in span.attempts[:-1]]
-        times = "attempt" if len(failed) == 1 else "attempts"
-        details.append(f"{len(failed)} failed {times} ({', '.join(dict.fromkeys(failed))})")
-    details += [f"cache break: {describe_break(found)}" for found in span.breaks]
+        details.append(_describe_attempts(span, t))
+    details += [t("cache break: {why}", why=describe_break(found, t)) for found in span.breaks]
     if span.kind == "approval" and "accepted" in span.facts:
-        verdict = "approved" if span.facts["accepted"] else "denied"
-        details.append(f"{verdict} by {span.facts.get('by', 'user')}")
+        text = "approved by {who}" if span.facts["accepted"] else "denied by {who}"
+        details.append(t(text, who=span.facts.get("by", "user")))
     if span.error:
         details.append(_describe_error(span))
     return details
+
+
+def _describe_call(span: Span, t: Language) -> list[str]:
+    details = []
+    arguments = str(span.facts.get("arguments", ""))
+    if len(arguments) > _MAX_ARGUMENTS:
+        arguments = f"{arguments[: _MAX_ARGUMENTS - 1]}…"
+    if arguments:
+        details.append(arguments)
+    ran = span.facts.get("ran")
+    # The rest of the time passed before the tool ran, and while its result was checked.
+    if ran is not None and span.seconds - ran > _WORTH_SHOWING:
+        details.append(t("ran for {time}", time=format_seconds(ran)))
+    return details
+
+
+def _describe_attempts(span: Span, t: Language) -> str:
+    failed = [attempt.error for attempt in span.attempts[:-1]]
+    codes = ", ".join(dict.fromkeys(failed))
+    if len(failed) == 1:
+        return t("1 failed attempt ({codes})", codes=codes)
+    return t("{count} failed attempts ({codes})", count=len(failed), codes=codes)

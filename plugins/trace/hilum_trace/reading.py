@@ -9,10 +9,15 @@ from hilum import StoreError
 from hilum.events import Event, decode
 from hilum.store import RawReader, Store
 
-from hilum_trace.spans import UnreadableEvent
+from hilum_trace.languages import ENGLISH, Language
+from hilum_trace.spans import Trace, UnreadableEvent
 
 Entry = Event | UnreadableEvent
 _PAGE = 1000
+UPDATE_HINT = (
+    "A newer hilum, or a plugin that is not installed, wrote them: update hilum to see them."
+)
+DAMAGE_HINT = "Everything that can be read is shown; other sessions are not affected."
 
 
 class _Header(msgspec.Struct):
@@ -33,8 +38,8 @@ async def read_entries(
 ) -> list[Entry]:
     """Read the entries of a log that follow the one numbered ``after``.
 
-    Entries that cannot be read, and gaps, become ``UnreadableEvent``. If the file itself cannot be
-    read any further, the last entry says why.
+    Entries that cannot be read, and gaps, become ``UnreadableEvent``. If a part of the file is
+    damaged, the entries after it are read as well.
 
     Args:
         store: The store.
@@ -57,18 +62,93 @@ async def read_entries(
         try:
             lines = await store.read_raw(session, after, limit)
         except StoreError as error:
-            if limit == 1:
-                entries.append(UnreadableEvent(after + 1, problem=error.message))
+            if limit > 1:
+                # A damaged page of the file spoils a whole read, so the rest is read in smaller
+                # parts.
+                limit //= 10
+                continue
+            entries.append(UnreadableEvent(after + 1, problem=error.message))
+            readable = await _find_readable(store, session, after + 1, expected)
+            if readable is None:
                 return entries
-            # A damaged page of the file spoils a whole read, so the rest is read in smaller parts.
-            limit //= 10
-            continue
+            after += 1
+            lines = readable
+            limit = _PAGE
         if not lines:
             if after < expected:
                 entries.append(UnreadableEvent(after + 1, problem=_describe_gap(after, expected)))
             return entries
         entries += decode_lines(lines, after)
         after = lines[-1][0]
+
+
+async def _find_readable(
+    store: RawReader, session: str, damaged: int, last: int
+) -> Sequence[tuple[int, bytes]] | None:
+    """Return the first line that can be read after a damaged part of the file.
+
+    Args:
+        store: The store.
+        session: The complete id of the session.
+        damaged: Number of the first entry that cannot be read.
+        last: Number of the last entry.
+    """
+    found = None
+    step = 1
+    # A page of the file contains some dozens of entries. The steps grow until one leads behind the
+    # damage, and then shrink.
+    while damaged + step <= last:
+        found = await _try_line(store, session, damaged + step - 1)
+        if found:
+            break
+        step *= 2
+    if not found:
+        return None
+    low = damaged + step // 2
+    high = damaged + step
+    while low < high:
+        middle = (low + high) // 2
+        lines = await _try_line(store, session, middle - 1)
+        if lines:
+            found = lines
+            high = middle
+        else:
+            low = middle + 1
+    return found
+
+
+async def _try_line(
+    store: RawReader, session: str, after: int
+) -> Sequence[tuple[int, bytes]] | None:
+    try:
+        return await store.read_raw(session, after, 1)
+    except StoreError:
+        return None
+
+
+def check_complete(trace: Trace) -> None:
+    """Check that all entries of a log could be read.
+
+    Raises:
+        StoreError: Some entries are damaged or missing.
+    """
+    if trace.damaged:
+        raise StoreError(describe_damaged(trace), hint=DAMAGE_HINT)
+
+
+def describe_damaged(trace: Trace, t: Language = ENGLISH) -> str:
+    """Return a sentence about the entries that cannot be read."""
+    places = trace.damaged
+    if len(places) == 1:
+        return t("The log is damaged at entry {places}.", places=places[0])
+    listed = ", ".join(map(str, places[:8]))
+    if len(places) > 8:
+        listed += ", …"
+    return t(
+        "The log is damaged in {count} places: at entries {places}.",
+        count=f"{len(places):,}",
+        places=listed,
+    )
 
 
 def decode_lines(lines: Sequence[tuple[int, bytes]], after: int = 0) -> Iterator[Entry]:

@@ -14,6 +14,8 @@ from hilum import events as ev
 from hilum.events import Event
 from hilum.messages import Usage
 
+from hilum_trace.bill.requests import SUB_AGENT
+
 Kind = Literal[
     "session",
     "agent",
@@ -48,6 +50,9 @@ _ANSWERED = "plan.question_answered"
 _TOLERATED_LOSS = 0.1
 # A smaller loss costs nothing worth reading about.
 _MIN_LOSS = 512
+# The longest secret that is recognized in a text that is shortened afterwards, in characters. A
+# private key of 8192 bits has 6,400.
+MARGIN = 8_000
 
 
 class UnreadableEvent(msgspec.Struct, frozen=True):
@@ -161,6 +166,10 @@ class Span(msgspec.Struct, eq=False, kw_only=True):
         return self.usage.cached / self.usage.input if self.usage.input else None
 
 
+FORGOTTEN = Span(id=-1, kind="turn", name="", parent=None, start=0.0, end=0.0)
+"""The span in place of those that a fold has forgotten."""
+
+
 class Trace(msgspec.Struct, eq=False):
     """The spans of a session.
 
@@ -262,12 +271,22 @@ class _Actor(msgspec.Struct, eq=False):
 class SpanFold:
     """The fold of a log into spans, one event at a time.
 
+    Args:
+        redact: Replaces secrets in a text. The fold shortens texts, after which a secret that was
+            cut in two would not be recognized.
+        forget: Whether to replace the spans of turns that have ended by ``FORGOTTEN`` when the next
+            event is added, so that a long session takes little memory. The sums of such a trace are
+            not complete.
+
     Attributes:
         trace: The spans so far.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, redact: Callable[[str], str] | None = None, *, forget: bool = False) -> None:
         self.trace = Trace()
+        self._redact = redact
+        self._forgets = forget
+        self._ended_turns: list[Span] = []
         self._root = self._add("session", "session", None, 0.0)
         self._actors: dict[str, _Actor] = {}
         self._runs: dict[str, Span] = {}
@@ -283,6 +302,9 @@ class SpanFold:
         """Add an event, and return the span that it belongs to."""
         trace = self.trace
         trace.events += 1
+        for turn in self._ended_turns:
+            self._forget(turn)
+        self._ended_turns = []
         if event.at:
             trace.last_at = max(trace.last_at, event.at)
             self._root.start = min(self._root.start or event.at, event.at)
@@ -320,6 +342,8 @@ class SpanFold:
         if span is not None and span.end is None:
             span.end = max(at, span.start)
             self._open.pop(span.id, None)
+            if self._forgets and span.kind == "turn":
+                self._ended_turns.append(span)
 
     def _end_below(self, parent: Span, at: float) -> None:
         """End the spans that are part of an ended one; the log has no end of their own."""
@@ -331,6 +355,31 @@ class SpanFold:
                 if span.kind != "turn":
                     span.error = span.error or "E_INTERRUPTED"
                 self._end(span, at)
+
+    def _forget(self, turn: Span) -> None:
+        """Replace a turn and what is part of it, except for agents and what has not ended."""
+        spans = self.trace.spans
+        inside = {turn.id}
+        kept: set[int] = set()
+        for index in range(turn.id + 1, len(spans)):
+            span = spans[index]
+            if span.parent not in inside:
+                continue
+            inside.add(index)
+            if span.end is None or span.kind in ("agent", "run"):
+                above: int | None = index
+                while above in inside and above not in kept:
+                    kept.add(above)
+                    above = spans[above].parent
+        for index in inside - kept:
+            spans[index] = FORGOTTEN
+        actor = self._actors.get(turn.agent)
+        if actor is not None:
+            actor.calls = {
+                identity: call
+                for identity, call in actor.calls.items()
+                if spans[call.id] is not FORGOTTEN
+            }
 
     def _actor(self, event: Event | UnreadableEvent) -> _Actor:
         actor = self._actors.get(event.agent)
@@ -378,6 +427,12 @@ class SpanFold:
         if turn is not None and turn.run == event.run:
             return turn
         return self._place(event)
+
+    def _shorten(self, text: str, limit: int = 120) -> str:
+        """Return the beginning of a text on one line, without secrets."""
+        if self._redact is not None:
+            text = _redact_beginning(text, limit * 4, self._redact)
+        return _to_line(text, limit)
 
     # --- session and agents -----------------------------------------------------------------------
 
@@ -427,7 +482,7 @@ class SpanFold:
 
     def _prompt_queued(self, event: ev.PromptQueued) -> Span:
         actor = self._actor(event)
-        queue = self._add("queue", _shorten(event.text), actor.home, event.at, event)
+        queue = self._add("queue", self._shorten(event.text), actor.home, event.at, event)
         actor.queues[event.run] = queue
         return queue
 
@@ -436,7 +491,7 @@ class SpanFold:
         queue = actor.queues.pop(event.run, None)
         name = "continued run"
         if isinstance(event, ev.RunStarted):
-            name = _shorten(event.text)
+            name = self._shorten(event.text)
         run = self._add("run", name, actor.home, event.at, event)
         run.facts = {"model": event.model, "mode": event.mode}
         if isinstance(event, ev.RunRetried):
@@ -570,7 +625,7 @@ class SpanFold:
         parent = self._inner(event)
         for call in event.message.calls:
             tool = self._add("tool", call.name, parent, event.at, event)
-            tool.facts = {"call": call.id, "arguments": _shorten(call.arguments, 400)}
+            tool.facts = {"call": call.id, "arguments": self._shorten(call.arguments, 400)}
             actor.calls[call.id] = tool
         return span
 
@@ -591,6 +646,9 @@ class SpanFold:
         actor.cached = usage.cached
 
     def _model_used(self, event: ev.ModelUsed) -> Span:
+        if event.purpose.startswith(SUB_AGENT):
+            # The spans of the sub-agent itself have the usage, which must not be counted twice.
+            return self._inner(event)
         start = event.at - event.seconds
         span = self._add("plugin_model", event.purpose, self._inner(event), start, event)
         span.usage = event.usage
@@ -653,7 +711,7 @@ class SpanFold:
         span = self._call(event, result.call_id, result.name)
         span.error = result.code
         if result.code:
-            span.message = _shorten(result.text)
+            span.message = self._shorten(result.text)
         span.facts["ran"] = event.seconds
         self._end_below(span, event.at)
         self._end(span, event.at)
@@ -681,8 +739,8 @@ class SpanFold:
         """End a wait for the user, and count it for the span around it."""
         self._end(span, at)
         span.waits["user"] = span.seconds
-        if span.parent is not None:
-            parent = self.trace.spans[span.parent]
+        parent = FORGOTTEN if span.parent is None else self.trace.spans[span.parent]
+        if parent is not FORGOTTEN:
             parent.waits["user"] = parent.waits.get("user", 0.0) + span.seconds
 
     # --- plugins ----------------------------------------------------------------------------------
@@ -718,7 +776,9 @@ class SpanFold:
         actor = self._actors.get(event.agent or _text(data, "agent"))
         if actor is not None:
             parent = actor.calls.get(_text(data, "call")) or parent
-        span = self._add("question", _shorten(_text(data, "question")), parent, event.at, event)
+        span = self._add(
+            "question", self._shorten(_text(data, "question")), parent, event.at, event
+        )
         self._asked[_text(data, "id")] = span
         return span
 
@@ -735,9 +795,16 @@ class SpanFold:
         return call or self._place(event)
 
 
-def fold_spans(events: Iterable[Event | UnreadableEvent]) -> Trace:
-    """Return the trace of a log's events, which may include entries that cannot be read."""
-    fold = SpanFold()
+def fold_spans(
+    events: Iterable[Event | UnreadableEvent], redact: Callable[[str], str] | None = None
+) -> Trace:
+    """Return the trace of a log's events, which may include entries that cannot be read.
+
+    Args:
+        events: The events.
+        redact: See ``SpanFold``.
+    """
+    fold = SpanFold(redact)
     for event in events:
         fold.apply(event)
     return fold.trace
@@ -754,11 +821,24 @@ def _text(data: dict[str, Any], key: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _shorten(text: str, limit: int = 120) -> str:
+def _to_line(text: str, limit: int) -> str:
     """Return the beginning of a text on one line."""
     # A prompt may contain megabytes, of which only the beginning is needed.
     line = " ".join(text[: limit * 4].split())
     return line if len(line) <= limit else f"{line[: limit - 1]}…"
+
+
+def _redact_beginning(text: str, size: int, redact: Callable[[str], str]) -> str:
+    """Return the beginning of a text without secrets, with at least ``size`` characters if it can.
+
+    Secrets of up to ``MARGIN`` characters are recognized wherever they begin.
+    """
+    part = text[: size + 2 * MARGIN]
+    clean = redact(part)
+    if len(part) == len(text):
+        return clean
+    # The end of the part may be the first half of a secret, which was not recognized.
+    return clean[: max(len(clean) - MARGIN, 0)]
 
 
 _FOLDS: dict[type[Event], Callable[[SpanFold, Any], Span]] = {

@@ -6,24 +6,25 @@ import gc
 import os
 import shutil
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 
 import hilum
 import trio
-from hilum import StoreError, UsageError, make_redactor
+from hilum import StoreError, UsageError
 from hilum.command import Parser, check_folder, check_text
 from hilum.errors import E_BAD_ARGS, E_UNKNOWN
 from hilum.store import MemoryStore, SessionInfo, Store, storage_plugins
-from hilum_cli.terminal import Out, is_terminal
+from hilum_cli.terminal import Out, escape_terminal, is_terminal
 
 from hilum_trace.exports import make_json, make_speedscope
 from hilum_trace.flame import render_flame
 from hilum_trace.following import follow
 from hilum_trace.page import make_page
-from hilum_trace.reading import read_entries
+from hilum_trace.reading import UPDATE_HINT, Entry, check_complete, read_entries
+from hilum_trace.redaction import TextRedactor, change_texts
 from hilum_trace.spans import Span, Trace, fold_spans
-from hilum_trace.tree import Painter, describe_unread, list_runs, render_slowest, render_tree
+from hilum_trace.tree import Painter, describe_unknown, list_runs, render_slowest, render_tree
 
 EPILOG = """\
 Without SESSION, the command shows the session of this folder that was used last. A session is
@@ -110,22 +111,34 @@ async def _show(store: Store, options: Namespace, out: Out) -> None:
     gc.disable()
     try:
         entries = await read_entries(store, info.id, expected=info.events)
-        _show_trace(fold_spans(entries), options, painter, out)
+        trace = _fold(entries, leaves=bool(options.json or options.speedscope or options.html))
+        _show_trace(trace, options, painter, out)
     finally:
         gc.enable()
+    check_complete(trace)
+
+
+def _fold(entries: Sequence[Entry], *, leaves: bool) -> Trace:
+    """Return the trace of entries, without secrets if it leaves this machine."""
+    if not leaves:
+        return fold_spans(entries)
+    redact = TextRedactor()
+    trace = fold_spans(entries, redact)
+    change_texts(trace, redact)
+    return trace
 
 
 def _show_trace(trace: Trace, options: Namespace, painter: Painter, out: Out) -> None:
     if options.json:
-        out.put(_redact(make_json(trace)).encode() + b"\n")
+        out.put(make_json(trace).encode() + b"\n")
     elif options.speedscope:
-        _write(options.speedscope, _redact(make_speedscope(trace)), options.force, out)
+        _write(options.speedscope, make_speedscope(trace), options.force, out)
     elif options.html:
-        _write(options.html, make_page(trace, redact=_redact), options.force, out)
+        _write(options.html, make_page(trace), options.force, out)
     else:
         _print(trace, options, painter, out)
-    for line in describe_unread(trace):
-        Out(2).say(f"hilum: {line}")
+    if trace.unknown:
+        Out(2).say(escape_terminal(f"hilum: {describe_unknown(trace)} {UPDATE_HINT}"))
 
 
 async def _find_session(store: Store, options: Namespace) -> SessionInfo:
@@ -190,12 +203,6 @@ def _find_run(trace: Trace, name: str) -> Span | None:
         code=E_UNKNOWN,
         hint=f"Pass a number from 1 to {len(runs)}, or {LAST}.",
     )
-
-
-def _redact(text: str) -> str:
-    """Remove keys from what may leave this machine: older logs may contain some."""
-    redact: Callable[..., str] = make_redactor()
-    return redact(text, guess=False)
 
 
 def _write(name: str, text: str, overwrite: bool, out: Out) -> None:

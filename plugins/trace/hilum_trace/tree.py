@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from hilum_cli.terminal import cells, cut, escape_terminal
 
 from hilum_trace.formatting import describe_details, format_seconds, make_title
+from hilum_trace.languages import ENGLISH, Language
+from hilum_trace.reading import describe_damaged
 from hilum_trace.spans import Span, Trace
 
 # A tree with more lines than this shows only the last run with its turns.
@@ -155,18 +157,23 @@ def _find_turn(trace: Trace, span: Span) -> str:
     return ""
 
 
-def describe_unread(trace: Trace) -> list[str]:
+def describe_unread(trace: Trace, t: Language = ENGLISH) -> list[str]:
     """Return sentences about the entries of the log that could not be read."""
     lines = []
     if trace.unknown:
-        listed = ", ".join(f"{name} ({count})" for name, count in sorted(trace.unknown.items()))
-        total = sum(trace.unknown.values())
-        lines.append(f"{total:,} events are of types that this version does not know: {listed}.")
+        lines.append(describe_unknown(trace, t))
     if trace.damaged:
-        listed = ", ".join(map(str, trace.damaged[:8]))
-        more = ", …" if len(trace.damaged) > 8 else ""
-        lines.append(f"{len(trace.damaged):,} entries cannot be read: {listed}{more}.")
+        lines.append(describe_damaged(trace, t))
     return lines
+
+
+def describe_unknown(trace: Trace, t: Language = ENGLISH) -> str:
+    """Return a sentence about the events that a newer hilum or a removed plugin wrote."""
+    return t(
+        "{count} events are of types that this version does not know: {types}.",
+        count=f"{sum(trace.unknown.values()):,}",
+        types=", ".join(f"{name} ({count})" for name, count in sorted(trace.unknown.items())),
+    )
 
 
 def _one_line(text: str) -> str:

@@ -5,6 +5,7 @@ draws nothing itself; terminals, web pages and editors display it.
 """
 
 from hilum_view.agents import Actor, AgentView, AgentViews
+from hilum_view.budgets import BudgetView, BudgetViews, format_budget_amount
 from hilum_view.entries import (
     Answer,
     AnyEntry,
@@ -53,6 +54,8 @@ __all__ = [
     "Answer",
     "AnyEntry",
     "Approval",
+    "BudgetView",
+    "BudgetViews",
     "Card",
     "Changes",
     "ContextSource",
@@ -80,6 +83,7 @@ __all__ = [
     "describe_end",
     "describe_images",
     "first_line",
+    "format_budget_amount",
     "format_cost",
     "format_duration",
     "format_money",

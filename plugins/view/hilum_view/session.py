@@ -16,6 +16,7 @@ from hilum.messages import Image, Thinking, ToolCall, ToolResult, Usage
 
 from hilum_view import agents, plan
 from hilum_view.agents import Actor, AgentView, AgentViews
+from hilum_view.budgets import SPENT, BudgetViews
 from hilum_view.entries import (
     Answer,
     AnyEntry,
@@ -69,8 +70,8 @@ class Changes(msgspec.Struct, frozen=True):
 
 
 _NOTHING = Changes()
-# The fields of a snapshot, in order. `entries`, `agents` and `waiting` become plain lists in a
-# snapshot.
+# The fields of a snapshot, in order. `entries`, `agents`, `waiting` and `budgets` become plain lists
+# in a snapshot.
 _SNAPSHOT_FIELDS = (
     "id",
     "workspace",
@@ -86,6 +87,7 @@ _SNAPSHOT_FIELDS = (
     "agents",
     "waiting",
     "totals",
+    "budgets",
     "failures",
     "files",
     "redacted",
@@ -118,6 +120,7 @@ class SessionView:
         agents: All starts of agents.
         waiting: Approvals and questions that are waiting for the user.
         totals: Total tokens, cost and number of runs for all agents.
+        budgets: The budgets that have limits, and how much of each is spent.
         failures: Failures of plugins.
         files: Paths of files changed by calls, in order of their first change.
         files_seq: Number of the event that recorded the last change of files, or its undo.
@@ -143,6 +146,7 @@ class SessionView:
         self.agents = AgentViews()
         self.waiting = Waiting()
         self.totals = Totals()
+        self.budgets = BudgetViews()
         self.failures: list[ev.PluginFault] = []
         self.files: list[str] = []
         self.files_seq = 0
@@ -225,6 +229,7 @@ class SessionView:
         data["entries"] = self.entries[-entries:] if entries else self.entries
         data["agents"] = list(self.agents.all.values())
         data["waiting"] = list(self.waiting)
+        data["budgets"] = list(self.budgets.all.values())
         # The snapshot is plain data, so that a later change to the view does not change the
         # snapshot.
         plain: dict[str, Any] = msgspec.to_builtins(data, enc_hook=_encode)
@@ -660,6 +665,10 @@ class SessionView:
         self._moved = self.agents.apply(event)
         self._parts.add("agents")
 
+    def _budget_spent(self, event: ev.PluginEvent) -> None:
+        if self.budgets.apply(event):
+            self._parts.add("usage")
+
     def _todos(self, event: ev.PluginEvent) -> None:
         if self._actor(event).todos.apply(event.data):
             self._parts.add("todos")
@@ -736,6 +745,7 @@ _FOLDS: dict[type[ev.Event], Callable[[SessionView, Any], None]] = {
 }
 _PLUGIN_FOLDS: dict[str, Callable[[SessionView, ev.PluginEvent], None]] = {
     **dict.fromkeys(agents.EVENTS, SessionView._agent_event),
+    SPENT: SessionView._budget_spent,
     plan.TODOS: SessionView._todos,
     plan.QUESTION_ASKED: SessionView._question,
     plan.QUESTION_ANSWERED: SessionView._question,

@@ -67,6 +67,21 @@ async def test_token_counts_are_those_of_the_log():
     assert counts == {"input": ended.usage.input, "output": ended.usage.output}
     (total,) = received.metrics["gen_ai.client.inference.usage.input_tokens"].sum.data_points
     assert total.as_int == ended.usage.input
+    attributes = read_attributes(total.attributes)
+    assert attributes["gen_ai.token.modality"] == "unknown"
+    assert attributes["gen_ai.provider.name"] == "scripted"
+
+
+async def test_a_model_call_that_failed_counts_no_tokens():
+    with receive() as received:
+        await export(received, answers=[ModelError("no key", kind="auth")])
+    (total,) = received.metrics["gen_ai.client.inference.usage.input_tokens"].sum.data_points
+    assert total.as_int == 0
+    assert "error.type" not in read_attributes(total.attributes)
+    attributes = read_attributes(received.named("chat model").attributes)
+    assert attributes["gen_ai.response.finish_reasons"] == ["error"]
+    (point,) = received.metrics["gen_ai.client.inference.duration"].histogram.data_points
+    assert read_attributes(point.attributes)["error.type"] == attributes["error.type"]
 
 
 async def test_durations_are_histograms():
@@ -78,6 +93,8 @@ async def test_durations_are_histograms():
         assert metric.unit == "s"
         (point,) = metric.histogram.data_points
         counts[name] = point.count
+        # The conventions have other limits for runs, which take minutes.
+        assert point.explicit_bounds[0] == (0.1 if name == "invoke_agent" else 0.01)
     assert counts == {
         "client.operation": 2,
         "client.inference": 2,

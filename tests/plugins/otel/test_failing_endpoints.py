@@ -1,18 +1,26 @@
-"""Endpoints that are down, never answer or fail: nothing of hilum waits for them."""
+"""Endpoints that are down, never answer or fail: nothing of hilum waits for them.
+
+The threads of the SDK end with hilum, while the endpoint still does not answer.
+"""
 
 import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from contextlib import contextmanager
 
 import hilum_otel
 import pytest
+import trio
 from hilum import tool
 from hilum.events import ErrorRaised
 from hilum.testing import open_bench, plugin, use
+from hilum_otel.pipeline import Pipeline
+from hilum_otel.records import SpanKey, SpanRecord
 from otlp_receiver import receive
+from sdk_threads import join_sdk_threads
 
 FLUSH = 0.3  # seconds
 
@@ -41,17 +49,94 @@ def silent_server():
 
 
 @contextmanager
+def silent_tls_server():
+    """Accept connections and never answer, so that the handshake of TLS hangs."""
+    with silent_server() as url:
+        yield url.replace("http:", "https:")
+
+
+@contextmanager
+def unreachable_server():
+    """Leave connections unanswered: the queue of those that are not accepted is full."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
+        fillers = [socket.socket() for _ in range(2)]
+        for filler in fillers:
+            filler.setblocking(False)
+            filler.connect_ex(listener.getsockname())
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        for filler in fillers:
+            filler.close()
+
+
+@contextmanager
+def trickling_server():
+    """Send a response one byte at a time, which no time limit of a single read ends."""
+    over = threading.Event()
+
+    def trickle(client):
+        with client:
+            client.recv(65536)
+            client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+            while not over.wait(0.05):
+                try:
+                    client.sendall(b"x")
+                except OSError:
+                    return
+
+    def accept():
+        while not over.is_set():
+            try:
+                client, _ = listener.accept()
+            except TimeoutError:
+                continue
+            clients.append(threading.Thread(target=trickle, args=(client,)))
+            clients[-1].start()
+
+    clients = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(0.05)
+        acceptor = threading.Thread(target=accept)
+        acceptor.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        over.set()
+        for thread in (acceptor, *clients):
+            thread.join()
+
+
+@contextmanager
 def failing_server():
     with receive(status=500) as received:
         yield received.url
 
 
 @contextmanager
-def redirected_nowhere():
+def busy_server():
+    with receive(status=429, headers=[("Retry-After", "8")]) as received:
+        yield received.url
+
+
+@contextmanager
+def server_in_maintenance():
+    with receive(status=503, headers=[("Retry-After", "600")]) as received:
+        yield received.url
+
+
+@contextmanager
+def unknown_server():
     yield "http://name.invalid"
 
 
-ENDPOINTS = [closed_port, silent_server, failing_server, redirected_nowhere]
+ENDPOINTS = [
+    closed_port,
+    silent_server,
+    silent_tls_server,
+    unreachable_server,
+    trickling_server,
+    failing_server,
+    busy_server,
+    server_in_maintenance,
+    unknown_server,
+]
 
 
 async def run_session(endpoint, turns=20):
@@ -79,24 +164,84 @@ async def test_neither_a_run_nor_the_end_waits_for_a_failing_endpoint(endpoint):
     without, closing_without = await run_session("")
     with endpoint() as url:
         seconds, closing = await run_session(url)
+        # An endpoint that ends would end the threads, too.
+        assert join_sdk_threads() == []
     # The SDK waits for ten seconds by default; the machine of a test can be slow.
     assert seconds < without + 2
     assert closing < closing_without + FLUSH + 2
 
 
-async def test_the_queue_of_a_hanging_endpoint_is_bounded():
+async def test_an_end_without_time_to_export_also_ends_the_threads():
+    with silent_server() as url:
+        settings = {"otel.endpoint": url, "otel.flush_timeout": 0}
+        async with open_bench(hilum_otel, answers=["ok"], settings=settings) as kit:
+            await kit.run("x")
+            telemetry = kit.session.kernel.plugin(hilum_otel.Telemetry)
+            assert await telemetry.load() is not None
+        assert join_sdk_threads() == []
+
+
+async def test_a_cancelled_end_also_ends_the_threads():
+    with silent_server() as url:
+        telemetry = hilum_otel.Telemetry(hilum_otel.OtelSettings(endpoint=url), {})
+        assert await telemetry.load() is not None
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await telemetry.aclose()
+        assert scope.cancelled_caught
+        assert join_sdk_threads() == []
+
+
+async def test_dropped_spans_are_reported_once_and_nothing_is_printed(capfd):
     environ = {"OTEL_BSP_MAX_QUEUE_SIZE": "4", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "4"}
     with silent_server() as url:
         settings = {"otel.endpoint": url, "otel.flush_timeout": FLUSH}
         async with open_bench(
             hilum_otel,
             TOOLS,
-            answers=[str(n) for n in range(20)],
+            answers=[str(n) for n in range(22)],
             settings=settings,
             environ=environ,
         ) as kit:
+            await kit.session.kernel.plugin(hilum_otel.Telemetry).load()
             for _ in range(20):
                 assert (await kit.run("x")).state == "completed"
+            await kit.wait_for(ErrorRaised)
+            await kit.run("x")
+            await kit.run("x")
+            (error,) = kit.of(ErrorRaised)
+    assert "dropped" in error.message
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(("content", "kept"), [(False, 2048 + 512), (True, 512 + 64)])
+def test_a_pipeline_keeps_a_limited_number_of_spans(content, kept):
+    """An hour without an endpoint needs no more memory than a minute."""
+    count = 5000
+    with silent_server() as url:
+        settings = hilum_otel.OtelSettings(endpoint=url, content=content)
+        made = Pipeline(settings, {})
+        for number in range(1, count + 1):
+            key = SpanKey(number, number)
+            made.export_span(SpanRecord(key, "chat model", number, number + 1, {}))
+        assert count - kept <= made.dropped < count
+        made.stop()
+        for close in made.closers:
+            close()
+        assert join_sdk_threads() == []
+
+
+async def test_signals_that_are_not_exported_are_not_dropped():
+    with receive() as received:
+        settings = {"otel.endpoint": received.url, "otel.traces": False, "otel.logs": False}
+        environ = {"OTEL_BSP_MAX_QUEUE_SIZE": "1", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "1"}
+        async with open_bench(
+            hilum_otel, answers=["1", "2", "3"], settings=settings, environ=environ
+        ) as kit:
+            for _ in range(3):
+                await kit.run("x")
+            assert kit.of(ErrorRaised) == []
+    assert {path for path, _ in received.requests} == {"/v1/metrics"}
 
 
 async def test_a_failed_export_is_noted_once_and_nothing_is_printed(capfd):
@@ -120,14 +265,24 @@ async def test_a_failed_export_is_noted_once_and_nothing_is_printed(capfd):
     ("environ", "part"),
     [
         ({"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, "grpc"),
+        ({"OTEL_EXPORTER_OTLP_METRICS_PROTOCOL": "grpc"}, "METRICS_PROTOCOL is grpc"),
+        ({"OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"}, "http/json"),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "localhost:4318"}, "https://"),
+        ({"OTEL_EXPORTER_OTLP_LOGS_ENDPOINT": "grpc://user:pw@localhost"}, "LOGS_ENDPOINT"),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:x"}, "OTLP_ENDPOINT"),
         ({"OTEL_BSP_MAX_QUEUE_SIZE": "-1"}, "max_queue_size"),
+        # The traces and metrics have threads when the logs fail.
+        ({"OTEL_BLRP_MAX_QUEUE_SIZE": "-1"}, "max_queue_size"),
+        ({"OTEL_METRIC_EXPORT_INTERVAL": "-1"}, "interval"),
     ],
 )
 async def test_an_invalid_variable_switches_the_export_off_with_an_error(environ, part):
     settings = {"otel.enabled": True, "otel.flush_timeout": FLUSH}
     async with open_bench(hilum_otel, answers=["1"], settings=settings, environ=environ) as kit:
         assert (await kit.run("x")).state == "completed"
-        assert part in (await kit.wait_for(ErrorRaised)).message
+        message = (await kit.wait_for(ErrorRaised)).message
+    assert part in message
+    assert "user:pw" not in message
 
 
 PROGRAM = """

@@ -46,20 +46,25 @@ def test_an_unchanged_replay_is_identical_and_leaves_the_files_alone(stored, tmp
     workspace = tmp_path / "b" / "workspace"
     (workspace / "a.py").write_text("the user goes on\n")
     before = read_workspace(workspace)
-    assert replay_command.main([stored]) == replay_command.SAME
+    assert replay_command.main([stored]) == replay_command.EXIT_SAME
     assert capsys.readouterr().out.startswith("Identical: ")
     assert read_workspace(workspace) == before
 
 
-def test_a_rule_departs_and_the_difference_is_readable_and_json(stored, capsys):
+def test_a_rule_differs_and_the_difference_is_readable_and_json(stored, capsys):
     arguments = [stored, "--rule", "deny edit_file"]
-    assert replay_command.main(arguments) == replay_command.DEPARTED
+    assert replay_command.main(arguments) == replay_command.EXIT_DIFFERENT
     shown = capsys.readouterr().out
-    assert "[behaviour] call started (call-3): only in the recorded session" in shown
+    assert shown.startswith(
+        "first difference: [behaviour] call started (edit_file call-3): only in the recorded session"
+    )
+    assert '- edit_file {"path":"a.py","old_string":"x = 1","new_string":"x = 2"}' in shown
+    assert "+ E_DENIED: A user rule denies it: edit_file" in shown
+    assert "The recording has no answer to this request, so the run ends here." in shown
     assert "[files] a.py has another content" in shown
-    assert replay_command.main([*arguments, "--json"]) == replay_command.DEPARTED
+    assert replay_command.main([*arguments, "--json"]) == replay_command.EXIT_DIFFERENT
     data = json.loads(capsys.readouterr().out)
-    assert data["departed"]
+    assert data["differs"]
     assert not data["identical"]
     kinds = {difference["kind"] for difference in data["differences"]}
     assert {"behaviour", "files"} <= kinds
@@ -72,6 +77,7 @@ def test_a_rule_departs_and_the_difference_is_readable_and_json(stored, capsys):
         (["--rule", "deny edit_file(("], "is invalid"),
         (["--at", "-1"], "must not be negative"),
         (["--at", "5"], "needs a change"),
+        (["--at", "9999", "--rule", "deny edit_file"], "is not before the last event"),
     ],
 )
 def test_wrong_options_are_explained(stored, arguments, message):
@@ -93,7 +99,7 @@ def test_a_stored_session_becomes_a_test(stored, tmp_path, capfd):
     assert (folder / "change_x" / "before" / "a.py").read_text() == "x = 1\n"
     assert (folder / "change_x" / "after" / "a.py").read_text() == "x = 2\n"
     # The folder of a recording can be replayed as well, and its cassette can be played on its own.
-    assert replay_command.main([str(folder / "change_x")]) == replay_command.SAME
+    assert replay_command.main([str(folder / "change_x")]) == replay_command.EXIT_SAME
     assert "[[exchange]]" in (folder / "change_x" / "cassette.toml").read_text()
     with pytest.raises(UsageError, match="exists"):
         sessions.main(["export", stored, "--test", "change_x", "-o", str(folder)])

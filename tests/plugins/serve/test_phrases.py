@@ -19,7 +19,9 @@ from hilum_guard.watching import executed_files
 from hilum_serve.phrase_table import PHRASES
 from hilum_serve.phrases import MAX_RECOGNIZED, Phrase, find_parts
 from hilum_serve.view_items import describe_entry
-from hilum_view import Card
+from hilum_trace.bill.budgets.amounts import Exceeded
+from hilum_trace.bill.budgets.budget_texts import refusal, unpriced_error, warning
+from hilum_view import BudgetView, Card
 
 PLACEHOLDER = re.compile(r"\{(\w+)[?!]?\}")
 PAGE = Path(str(files(hilum_serve) / "page"))
@@ -223,3 +225,24 @@ def test_parts_are_data():
     plain = msgspec.to_builtins(parts)
     assert plain[0]["values"]["path"] == "a.env"
     assert plain[0]["values"]["why"][0]["code"] == "files_there_contain_keys_and_passwords"
+
+
+def test_the_texts_about_budgets_are_recognized():
+    """Whatever budget it is: the error, how to continue, and the warning."""
+    for name, code in (
+        ("session", "budget_of_session"),
+        ("day", "budget_of_day"),
+        ("agent task-1", "budget_of_agent"),
+        ("plugin memory", "budget_of_plugin"),
+    ):
+        refused = [
+            refusal(name, Exceeded("dollars", 5.0, 5.5, 0.1)),
+            refusal(name, Exceeded("tokens", 5_000, 4_000, 1_500)),
+            unpriced_error(name, 5.0, "a/b"),
+        ]
+        texts = [text for error in refused for text in (error.message, error.hint)]
+        texts.append(warning(BudgetView(name, "minutes", 9.0, 10.0)))
+        for text in texts:
+            (phrase,) = find_parts(text)
+            assert isinstance(phrase, Phrase), text
+            assert "what" not in phrase.values or phrase.values["what"][0].code == code

@@ -521,6 +521,18 @@ async def test_cost_is_shown_by_model_agent_plugin_and_tool():
             assert row[1:3] == ["1", "0"]
 
 
+async def test_cost_shows_what_is_spent_of_budgets():
+    answers = [say("Done.", usage=Usage(input=1_000, output=50))]
+    settings = {"budgets.session.tokens": 2_000, "budgets.agents": {"main": {"minutes": 30}}}
+    async with open_chat("budgets", answers=answers, settings=settings) as chat:
+        await chat.session.run("x")
+        lines = (await chat.type("/cost")).splitlines()
+        words = [" ".join(line.split()) for line in lines]
+        assert "BUDGET SPENT LIMIT SHARE" in words
+        assert "session 1,050 tokens 2,000 tokens 52%" in words
+        assert "agent main 0.0 s 30 min 0%" in words
+
+
 async def test_cost_turns_lists_each_model_call_with_its_duration():
     usage = Usage(input=1_000, cached=400, output=50, cost=0.25)
     answers = [

@@ -7,6 +7,7 @@ from hilum.messages import Usage
 from hilum_terminal.status import StatusFacts, format_number, shorten_model, status_row
 from hilum_terminal.styles import PLAIN, Theme
 from hilum_terminal.text_width import cells
+from hilum_view import BudgetView
 
 from .screens import find_faults, hostile_text
 
@@ -192,3 +193,14 @@ def test_the_cached_share_does_not_come_and_go_with_each_run():
         if "cached" not in show(WORKING, width):
             assert "cached" not in show(ready, width), width
     assert "cached" in show(ready, 200)
+
+
+def test_the_budget_of_which_least_is_left_is_shown():
+    facts = attrs.evolve(WORKING, budget=BudgetView("session", "dollars", 1.0, 5.0))
+    assert " · session budget $1.00 of $5.00 · " in show(facts)
+    assert " · 20 % of budget · " in show(facts, 140)
+    nearly = attrs.evolve(facts, budget=BudgetView("day", "tokens", 1_600_000, 2_000_000))
+    painted = status_row(nearly, width=300, theme=Theme())
+    text = "day budget 1,600,000 of 2,000,000 tokens"
+    assert Theme().paint(text, "warning") in painted
+    assert "90 % of budget" not in show(facts, 40)

@@ -2,18 +2,23 @@
 
 import subprocess
 import sys
+import time
 
+import hilum
 import pytest
 import trio
 from hilum import Call, models, tool
-from hilum.events import PluginEvent
-from hilum.messages import Price, Usage
+from hilum.events import CallDone, ModelAnswered, ModelUsed, PluginEvent
+from hilum.messages import AssistantMessage, Price, ToolResult, Usage
 from hilum.settings import load
 from hilum.store import MemoryStore
-from hilum.testing import ScriptedModel, open_bench, pause, plugin, say, use
+from hilum.testing import ModelProvider, ScriptedModel, open_bench, pause, plugin, say, use
 from hilum_trace.bill.budgets import BudgetSettings
 from hilum_trace.bill.budgets.amounts import Amount, Estimate
-from hilum_trace.bill.budgets.reservation_file import ReservationFile
+from hilum_trace.bill.budgets.budget_file import BudgetFile
+from hilum_trace.bill.budgets.spending_fold import CHANGED, SpendingFold
+from hilum_view import Notice, SessionView
+from hilum_view.budgets import SPENT
 
 DEAR = Price(input=10.0, output=50.0)
 TURN = Usage(input=1_000, output=100)  # costs 1.5 cents
@@ -274,9 +279,9 @@ class Reserved:
 import sys
 from pathlib import Path
 from hilum_trace.bill.budgets.amounts import Amount, Estimate
-from hilum_trace.bill.budgets.reservation_file import ReservationFile
+from hilum_trace.bill.budgets.budget_file import BudgetFile
 request = Estimate(Amount(0.1, 100), Amount(0.2, 200, 1.0))
-print(ReservationFile(Path(sys.argv[1])).add(request, 3600.0), flush=True)
+print(BudgetFile(Path(sys.argv[1])).add(request, 3600.0), flush=True)
 sys.stdin.read()
 """
 
@@ -296,7 +301,7 @@ sys.stdin.read()
 
 def test_requests_of_other_processes_are_seen_until_they_are_killed(tmp_path):
     path = tmp_path / "data" / "budgets.db"
-    file = ReservationFile(path)
+    file = BudgetFile(path)
     request = Estimate(Amount(1.0, 10), Amount(2.0, 20, 3.0))
     number, before = file.add(request, 60.0)
     assert before == []
@@ -314,10 +319,145 @@ def test_requests_of_other_processes_are_seen_until_they_are_killed(tmp_path):
 
 
 def test_requests_that_expired_are_forgotten(tmp_path):
-    file = ReservationFile(tmp_path / "budgets.db")
+    file = BudgetFile(tmp_path / "budgets.db")
     request = Estimate(Amount(), Amount(1.0, 1, 1.0))
     file.add(request, -1.0)
     assert file.add(request, 60.0)[1] == []
+
+
+def test_what_was_spent_on_a_day_never_becomes_less(tmp_path):
+    file = BudgetFile(tmp_path / "budgets.db")
+    assert file.record("2026-01-31", {"a": Amount(1.0, 10, 0.5)}) == Amount(1.0, 10, 0.5)
+    assert file.record("2026-01-31", {"b": Amount(2.0, 20, 1.0)}) == Amount(3.0, 30, 1.5)
+    assert file.record("2026-01-31", {"a": Amount(0.5, 11, 0.1)}) == Amount(3.0, 31, 1.5)
+    assert file.record("2026-02-01", {}) == Amount()
+    assert file.record("2026-02-05", {}) == Amount()
+    assert file.record("2026-01-31", {}) == Amount()  # of a day that was over long ago
+
+
+async def test_deleting_a_session_gives_nothing_back_to_the_day(tmp_path):
+    store = MemoryStore()
+    environ = {"HILUM_DATA": str(tmp_path), "HILUM_CONFIG": str(tmp_path), "HOME": str(tmp_path)}
+    codes = []
+    for _ in range(6):
+        async with hilum.open_kernel(
+            ["budgets"],
+            settings={"model": "scripted/model", "budgets.day.tokens": 3_000},
+            store=store,
+            environ=environ,
+        ) as kernel:
+            model = scripted(say("Hi.", usage=TURN))
+            kernel.router.replace(ModelProvider({"model": model}))
+            async with kernel.open_session(tmp_path) as session:
+                ended = await session.run("x")
+            codes.append(ended.code)
+            await store.delete(session.id)
+    assert codes == ["", "", "", "E_BUDGET", "E_BUDGET", "E_BUDGET"]
+    assert "3,300 tokens spent" in ended.error
+
+
+NO_AMOUNTS = [float("nan"), float("inf"), -float("inf"), -1e9, 1e300]
+
+
+@pytest.mark.parametrize("number", NO_AMOUNTS)
+def test_numbers_of_a_log_that_cannot_be_right_count_nothing(number):
+    """A log from another machine may contain any numbers; none raises or removes a budget."""
+    usage = Usage(input=1_000, output=-(10**30), cost=number)
+    events = [
+        ModelAnswered(message=AssistantMessage(()), usage=TURN, seconds=6.0),
+        ModelAnswered(message=AssistantMessage(()), usage=usage, seconds=number),
+        ModelUsed(model="a/b", purpose="x", usage=usage, seconds=number),
+        CallDone(result=ToolResult("c", "look", ()), seconds=number),
+        PluginEvent(name=CHANGED, data={"budget": "session", "unit": "dollars", "limit": number}),
+        PluginEvent(name=CHANGED, data={"budget": "session", "unit": "tokens", "limit": "many"}),
+        PluginEvent(name=CHANGED, data={"budget": "session", "unit": ["tokens"], "limit": 5}),
+    ]
+    fold = SpendingFold(lambda model: DEAR)
+    fold.apply(events)
+    assert fold.total == Amount(0.0, 3_100, 0.1)
+    assert fold.longest == 0.1
+    assert fold.changes.get("session", {}).get("dollars") in (None, 1e300)
+    assert "tokens" not in fold.changes.get("session", {})
+
+
+async def test_what_is_spent_of_budgets_is_shown_and_warned_of_once(bench):
+    """The view, from which terminals and pages read, has the latest amounts."""
+    kit = await bench(
+        plugin("tools", look),
+        "budgets",
+        model=scripted(*endless()),
+        settings={
+            "budgets.session.tokens": 11_000,
+            "budgets.agents": {"*": {"dollars": 90.0}},
+            "turns": 100,
+        },
+    )
+    assert (await kit.run("x")).code == "E_BUDGET"
+    view = SessionView().apply_all(kit.events)
+    session, agent = view.budgets.all.values()
+    assert (session.describe(), session.is_nearly_spent) == ("11,000 of 11,000 tokens", True)
+    assert (agent.budget, agent.unit, agent.limit) == ("agent main", "dollars", 90.0)
+    assert not agent.is_nearly_spent
+    assert view.budgets.tightest == session
+    notices = [entry.text for entry in view.entries if isinstance(entry, Notice)]
+    assert [text for text in notices if "nearly used up" in text] == [
+        "The budget for this session is nearly used up: 8,800 of 11,000 tokens spent."
+    ]
+    # An event is written only when another per cent is spent.
+    assert len([each for each in kit.of(PluginEvent) if each.name == SPENT]) < 20
+
+    await (await kit.start("/budget session 22000 tokens")).wait()
+    assert (await kit.run("go on")).code == "E_BUDGET"
+    view = SessionView().apply_all(kit.events)
+    assert view.budgets.all["session", "tokens"].limit == 22_000
+    warnings = [each for each in kit.of(PluginEvent) if each.name == "budgets.warned"]
+    assert [each.data["limit"] for each in warnings] == [11_000, 22_000]
+
+    await (await kit.start("/budget session off")).wait()
+    view = SessionView().apply_all(kit.events)
+    assert ("session", "tokens") not in view.budgets.all
+
+
+async def test_the_budget_of_the_day_is_shown_with_what_other_sessions_spent(bench):
+    kit = await bench(
+        "budgets",
+        model=scripted(say("Hi.", usage=TURN), say("Hi.", usage=TURN)),
+        settings={"budgets.day.tokens": 100_000},
+    )
+    file = BudgetFile(kit.folder / "data" / "budgets.db")
+    day = time.strftime("%Y-%m-%d")
+    file.record(day, {"another": Amount(0.0, 50_000, 0.0)})
+    await kit.run("x")
+    await kit.run("y")
+    view = SessionView().apply_all(kit.events)
+    assert view.budgets.all["day", "tokens"].spent >= 51_100
+
+
+async def test_a_resumed_session_shows_the_limits_of_today_and_not_those_of_before(bench, tmp_path):
+    """Also if its first request is refused, and if a limit was removed."""
+    store = MemoryStore()
+    options = {"store": store, "folder": tmp_path}
+    settings = {"budgets.session.tokens": 90_000, "budgets.session.dollars": 9.0}
+    answer = say("Hi.", usage=TURN)
+    kit = await bench("budgets", model=scripted(answer), settings=settings, **options)
+    await kit.run("x")
+    session = kit.session.id
+    store._logs[session].leased = False
+    settings = {"budgets.session.tokens": 1_000}
+    kit = await bench(
+        "budgets", model=scripted(answer), settings=settings, resume=session, **options
+    )
+    assert (await kit.run("y")).code == "E_BUDGET"
+    view = SessionView().apply_all(await store.read(session))
+    assert {key: each.limit for key, each in view.budgets.all.items()} == {
+        ("session", "tokens"): 1_000
+    }
+
+
+async def test_without_budgets_nothing_is_shown(bench):
+    kit = await bench("budgets", model=scripted("Hi."))
+    await kit.run("x")
+    assert not kit.of(PluginEvent)
 
 
 async def test_requests_are_refused_while_the_plugin_does_not_work(bench):

@@ -3,13 +3,23 @@
 import hilum
 import pytest
 import trio
-from hilum import Block, Compaction, Layer, ModelError, hookimpl, models, tool
+from hilum import Block, Compaction, Layer, ModelError, Tool, hookimpl, models, tool
 from hilum import events as ev
-from hilum.messages import AssistantMessage, Price, Text, ToolSpec, Usage, UserMessage
+from hilum.messages import (
+    AssistantMessage,
+    Price,
+    Text,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    Usage,
+    UserMessage,
+)
 from hilum.messages import Layer as LogLayer
 from hilum.testing import ScriptedModel, cut, plugin, say, use
 from hilum_trace.bill.bill import ANSWERS, KERNEL, NO_TOOL, NOT_RECORDED, PROMPTS, Bill, Place
 from hilum_trace.bill.charges import LostRequest, RequestCharge, fold_charges
+from msgspec.structs import replace
 
 HERE = Place("s1", "/work")
 
@@ -80,6 +90,100 @@ async def test_each_part_goes_to_the_plugin_that_it_comes_from(bench):
     assert tools["look"].tokens == bill["looking"].tokens
     turns = bill_of(kit.events, "turn").rows()
     assert {row.name for row in turns} == {f"s1 main, prompt 1, turn {turn}" for turn in (1, 2, 3)}
+
+
+def greedy_by_layer():
+    text = "Remember this very important rule. " * 2_000
+    return plugin("greedy", build_prompt_layer=lambda: Layer(60, "greedy", text))
+
+
+def greedy_by_definitions():
+    tools = []
+    for number in range(40):
+
+        async def function(n: int = 0) -> str:
+            return "done"
+
+        description = "Use this tool whenever you can. " * 60
+        tools.append(Tool(f"greedy_{number}", description, function, risk="read"))
+    return plugin("greedy", *tools)
+
+
+def greedy_by_results():
+    @tool(risk="read")
+    def dump() -> str:
+        """Dump everything."""
+        return "one line of many\n" * 4_000
+
+    return plugin("greedy", dump)
+
+
+def greedy_by_notes():
+    async def remind():
+        return "Do not forget the rule. " * 2_000
+
+    return plugin("greedy", remind=remind)
+
+
+@pytest.mark.parametrize(
+    ("greedy", "kind"),
+    [
+        (greedy_by_layer, "layer"),
+        (greedy_by_definitions, "definition"),
+        (greedy_by_results, "result"),
+        (greedy_by_notes, "note"),
+    ],
+)
+async def test_a_greedy_plugin_comes_first_in_whatever_way_it_is_greedy(bench, greedy, kind):
+    """The provider counts what the request contains, and caches its beginning."""
+
+    def answer(request):
+        size = len(str(request)) // 4
+        usage = Usage(input=size, cached=size // 2, output=50)
+        if len(kit.results) >= 6:
+            return say("Done.", usage=usage)
+        name = "dump" if kind == "result" and len(kit.results) == 1 else "look"
+        return say("", usage=usage) + use(name)
+
+    kit = await bench(
+        everything(),
+        plugin("looking", look),
+        greedy(),
+        model=ScriptedModel([answer] * 20, price=Price(3.0, 15.0, 0.3), window=400_000),
+    )
+    assert (await kit.run("Look at it. " * 20)).text == "Done."
+    first = bill_of(kit.events, "plugin").rows()[0]
+    assert first.name == "greedy"
+    assert first.amount.kinds.most_common(1)[0][0] == kind
+
+
+def test_tools_of_mcp_servers_are_charged_to_their_servers():
+    spec = ToolSpec("github__search", "Search. " * 50, {"type": "object"})
+    other = ToolSpec("list_resources", "List.", {"type": "object"})
+    call = ToolCall("c1", "github__search", "{}")
+    usage = Usage(input=1_000, output=10, cost=0.5)
+    answered = ev.ModelAnswered(message=AssistantMessage((call,), stop="calls"), usage=usage)
+    events = [
+        ev.PromptFrozen(
+            layers=(LogLayer(0, "meta", "You are a test."),),
+            tools=(spec, other),
+            changed=("tool github__search",),
+            sources={"tool github__search": "mcp", "tool list_resources": "mcp"},
+        ),
+        ev.RunStarted(text="x", message=UserMessage((Text("x"),))),
+        ev.ModelStarted(model="a/b"),
+        answered,
+        ev.CallStarted(call=call, plugin="mcp"),
+        ev.CallDone(result=ToolResult("c1", "github__search", (Text("y" * 900),)), seconds=2.0),
+        ev.RoundEnded(),
+        ev.ModelStarted(model="a/b"),
+        ev.ModelAnswered(message=AssistantMessage(()), usage=usage),
+        ev.ModelUsed(model="a/b", purpose="mcp github", plugin="mcp", usage=usage),
+    ]
+    bill = amounts([replace(event, agent="main", run="r") for event in events], "plugin")
+    assert {*bill["mcp github"].kinds} == {"definition", "call", "result", "own request"}
+    assert bill["mcp github"].calls == 1
+    assert {*bill["mcp"].kinds} == {"definition"}
 
 
 async def test_the_summary_of_a_compaction_goes_to_its_plugin(bench):

@@ -14,6 +14,7 @@ import hilum
 import pytest
 import trio
 from hilum import UsageError
+from hilum.events import ModelUsed
 from hilum.messages import Price, Usage
 from hilum.testing import ModelProvider, ScriptedModel, say
 from hilum_trace.bill.cost_command import main, parse_since
@@ -77,6 +78,29 @@ def test_a_copy_of_a_session_is_counted_once(home, capsys):
     data = json.loads(cost(capsys, "--json", "--by", "session"))
     assert data["sessions"] == 2
     assert [row["requests"] for row in data["rows"]] == [2]
+    assert data["total"]["input"] == 2_000
+
+
+async def _ask_beside_runs(folder):
+    """Ask a model for a plugin, outside of any run, and copy the session."""
+    model = ScriptedModel([say("Hi.", usage=TURN)], price=PRICE)
+    async with hilum.open_kernel(["store"], settings={"model": "scripted/model"}) as kernel:
+        kernel.router.replace(ModelProvider({"model": model}))
+        async with kernel.open_session(folder) as session:
+            await session.run("Hi.")
+            session.emit(
+                ModelUsed(model="scripted/model", purpose="learn", plugin="mine", usage=TURN),
+                session.agents["main"],
+            )
+        await kernel.fork(session.id)
+        await kernel.fork(await kernel.fork(session.id))
+
+
+def test_a_copy_is_counted_once_also_for_requests_outside_of_runs(home, capsys):
+    trio.run(_ask_beside_runs, home / "project")
+    data = json.loads(cost(capsys, "--json", "--by", "plugin"))
+    assert data["sessions"] == 4
+    assert data["total"]["requests"] == 2
     assert data["total"]["input"] == 2_000
 
 

@@ -10,6 +10,7 @@ from hilum.testing import plugin, say, use
 from hilum_agents import runs
 from hilum_trace import fold_spans
 from hilum_trace.spans import is_running
+from hilum_view import total
 from msgspec.structs import replace
 
 
@@ -146,6 +147,30 @@ async def test_a_sub_agent_is_part_of_the_call_that_started_it(bench):
     kinds = ["tool", "turn", "run", "agent", "tool", "turn", "run", "session"]
     assert path_of(trace, inner) == kinds
     assert agent.end is not None
+
+
+async def test_the_usage_of_a_sub_agent_is_counted_once(bench):
+    """The log charges it to the agent that started it as well; the sums are those of the bill."""
+    usage = Usage(1_000, 500, output=10, cost=0.25)
+    answers = {
+        "main": [
+            say("", usage=usage) + use("task", description="Find it", prompt="Look."),
+            say("I know.", usage=usage),
+        ],
+        "other": [say("It is a.", usage=usage)],
+    }
+
+    def answer(request):
+        return answers["main" if request.agent == "main" else "other"].pop(0)
+
+    kit = await bench(runs, answers=[answer] * 3)
+    await kit.run("Why?")
+    trace = fold_spans(kit.events)
+    assert trace.totals()[0] == total(kit.events).usage
+    assert trace.totals()[0].input == 3_000
+    assert not of(trace, "plugin_model")
+    owned = sorted(seq for span in trace.spans for seq in span.events)
+    assert owned == [event.seq for event in kit.events]
 
 
 async def test_a_slow_hook_is_part_of_its_call(bench):

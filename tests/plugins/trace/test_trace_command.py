@@ -18,6 +18,7 @@ from hilum.testing import open_bench, plugin, use
 from hilum_cli.terminal import Out
 from hilum_store import SqliteStore
 from hilum_trace.following import Follower, follow
+from hilum_trace.spans import FORGOTTEN, SpanFold
 from hilum_trace.trace_command import main
 from hilum_trace.tree import Painter
 from msgspec.structs import replace
@@ -170,6 +171,34 @@ def test_keys_do_not_leave_the_machine(folder, capfd):
     assert key not in "\n".join(run(capfd, "key", "--json"))
 
 
+@pytest.mark.parametrize("before", [20, 100, 110, 118, 380, 395, 470])
+def test_no_part_of_a_key_is_left_where_a_text_was_cut(folder, capfd, before):
+    """Texts are searched for keys before they are cut, also where the cut is in a key."""
+    key = "sk-ant-api03-" + "Ab1" * 30
+    text = "x" * before + f" {key} " + "y" * 400
+    parts = make_run("r1", text, arguments=json.dumps({"a": text}))
+    parts[-1] = (0.1, "r1", ev.RunEnded(state="failed", code="E_X", error=text))
+    write(folder / "data" / "sessions.db", "key", os.path.realpath(folder / "work"), number(parts))
+    run(capfd, "key", "--html", "p.html")
+    run(capfd, "key", "--speedscope", "p.json")
+    written = [(folder / "work" / name).read_text() for name in ("p.html", "p.json")]
+    for output in (*written, "\n".join(run(capfd, "key", "--json"))):
+        assert "Ab1Ab1" not in output
+        assert "sk-ant" not in output
+
+
+def test_a_key_that_is_longer_than_what_is_shown_leaves_nothing(folder, capfd):
+    """And neither does one behind it, which moves up when the first one is replaced."""
+    lines = "\n".join("MIIEow" + "Q7" * 29 for _ in range(30))
+    key = f"-----BEGIN RSA PRIVATE KEY-----\n{lines}\n-----END RSA PRIVATE KEY-----"
+    parts = make_run("r1", f"Use {key} and sk-ant-api03-{'Ab1' * 30} please. " + "z" * 20_000)
+    write(folder / "data" / "sessions.db", "key", os.path.realpath(folder / "work"), number(parts))
+    text = "\n".join(run(capfd, "key", "--json"))
+    assert "MIIEow" not in text
+    assert "Ab1Ab1" not in text
+    assert "REDACTED" in text
+
+
 def test_texts_of_the_session_do_not_reach_the_terminal_raw(folder, capfd):
     evil = "\x1b]0;title\x07\x1b[2J\u202e"
     parts = make_run("r1", f"x{evil}", f"act{evil}", json.dumps({"a": evil}) + evil)
@@ -228,7 +257,93 @@ def test_unread_entries_are_named_on_standard_error(folder, capfd):
         )
     connection.close()
     assert main(["new"]) == 0
-    assert "does not know: dreamt (1)" in capfd.readouterr().err
+    error = capfd.readouterr().err
+    assert "does not know: dreamt (1)" in error
+    assert "update hilum" in error
+
+
+def damage(path, seq, data=b"\xff"):
+    """Change an event of the newest session behind the store's back."""
+    with sqlite3.connect(path) as connection:
+        connection.execute(
+            "UPDATE events SET data = ? WHERE key = (SELECT max(key >> 32) FROM events) << 32 | ?",
+            (data, seq),
+        )
+    connection.close()
+
+
+@pytest.mark.parametrize("options", [[], ["--flame"], ["--slowest", "3"], ["--json"]])
+def test_of_a_damaged_log_the_rest_is_shown_before_the_error(folder, capfd, options):
+    damage(folder / "data" / "sessions.db", 5)
+    with pytest.raises(StoreError, match=r"The log is damaged at entry 5\.") as raised:
+        main(["two", *options])
+    assert raised.value.code == "E_STORE"
+    out = capfd.readouterr().out
+    assert ("run 2, turn 1" if options[:1] == ["--slowest"] else "Second prompt.") in out
+
+
+def test_a_page_of_a_damaged_log_is_written_and_names_the_damage(folder, capfd):
+    damage(folder / "data" / "sessions.db", 5)
+    with pytest.raises(StoreError):
+        main(["two", "--html", "p.html"])
+    assert "The log is damaged at entry 5." in (folder / "work" / "p.html").read_text()
+
+
+def follow_to_the_end(capfd, monkeypatch):
+    """Follow the session `two`, which no process has open; return the output."""
+    monkeypatch.setattr("hilum_trace.following.POLL_SECONDS", 0.01)
+    monkeypatch.setattr("hilum_trace.following.CHECK_SECONDS", 0.05)
+    assert main(["two", "--follow"]) == 0
+    return capfd.readouterr()
+
+
+def test_following_names_events_of_a_newer_version_once(folder, capfd, monkeypatch):
+    for seq in (5, 6, 13):
+        line = {"type": "dreamt\x1b[2J", "seq": seq, "at": 1.0}
+        damage(folder / "data" / "sessions.db", seq, json.dumps(line).encode())
+    shown = follow_to_the_end(capfd, monkeypatch)
+    assert "end of run Second prompt." in shown.out
+    assert shown.err.count("does not know events of the type") == 1
+    assert "\x1b" not in shown.err
+
+
+@pytest.mark.parametrize("seq", [1, 5, 17])
+def test_following_a_damaged_log_ends_with_an_error(folder, capfd, monkeypatch, seq):
+    """The damage is also reported at once, because the session may run for hours."""
+    damage(folder / "data" / "sessions.db", seq)
+    with pytest.raises(StoreError, match=f"damaged at entry {seq}"):
+        follow_to_the_end(capfd, monkeypatch)
+    shown = capfd.readouterr()
+    assert shown.err.startswith("hilum: E_STORE: The log is damaged: ")
+    assert "run Second prompt." in shown.out
+
+
+def test_following_a_log_whose_end_is_missing_ends_with_an_error(folder, capfd, monkeypatch):
+    path = folder / "data" / "sessions.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute("DELETE FROM events WHERE key = (SELECT max(key) FROM events)")
+    connection.close()
+    with pytest.raises(StoreError, match="damaged at entry 17"):
+        follow_to_the_end(capfd, monkeypatch)
+    assert "event 17 is missing" in capfd.readouterr().err
+
+
+async def test_following_a_session_that_is_deleted_ends_with_an_error(folder, monkeypatch):
+    monkeypatch.setattr("hilum_trace.following.POLL_SECONDS", 0.01)
+    store = SqliteStore(folder / "data" / "sessions.db")
+    errors = []
+
+    async def follow_it():
+        try:
+            await follow(store, "two", Painter(), Out(1))
+        except StoreError as error:
+            errors.append(error.message)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(follow_it)
+        await store.delete("two")
+    await store.close()
+    assert errors == ["There is no session 'two'."]
 
 
 @tool(risk="read")
@@ -262,6 +377,20 @@ async def test_following_shows_a_running_session_until_it_closes(tmp_path, monke
     assert any("act" in line and "ms" in line for line in text.splitlines())
     await writing.close()
     await reading.close()
+
+
+def test_a_follower_keeps_no_spans_of_turns_that_ended():
+    """And what it prints is the same as that of a follower that keeps everything."""
+    events = number([part for count in range(50) for part in make_run(f"r{count}", "Prompt.")])
+    forgetful = Follower(Painter())
+    complete = Follower(Painter())
+    complete.fold = SpanFold()
+    lines = [forgetful.apply([event]) for event in events]
+    assert lines == [complete.apply([event]) for event in events]
+    kept = [span.kind for span in forgetful.fold.trace.spans if span is not FORGOTTEN]
+    assert kept.count("turn") <= 1
+    assert kept.count("tool") <= 1
+    assert not forgetful.fold._actors["main"].calls
 
 
 def test_a_follower_prints_each_end_once():

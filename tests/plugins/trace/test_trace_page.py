@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from hilum import events as ev
 from hilum.messages import AssistantMessage, Text, ToolCall, ToolResult, Usage, UserMessage
-from hilum_trace import fold_spans
+from hilum_trace import UnreadableEvent, fold_spans
+from hilum_trace.formatting import describe_details, make_title
+from hilum_trace.languages import TEXTS
 from hilum_trace.page import make_page
 from msgspec.structs import replace
 
@@ -17,6 +19,7 @@ CHROMIUM = Path("/usr/bin/chromium")
 MISSING = "needs Playwright (a development dependency) and Chromium (Debian: apt install chromium)"
 VENDOR = Path(str(files("hilum_trace"))) / "page_files" / "vendor"
 HOSTILE = (
+    "\ue00099\ue001window.hacked=1\ue002\ue000",
     "</script><script>window.hacked=1</script>",
     "<img src=x onerror=window.hacked=1>",
     "<!--<script>window.hacked=1",
@@ -41,11 +44,15 @@ def browser():
 @pytest.fixture
 def open_trace(browser, tmp_path):
     """Return a function that opens the page of a log; any message in its console fails the test."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900}, offline=True)
+    contexts = []
     problems = []
     requests = []
 
-    def open_trace(events):
+    def open_trace(events, locale="en-US"):
+        context = browser.new_context(
+            viewport={"width": 1280, "height": 900}, offline=True, locale=locale
+        )
+        contexts.append(context)
         file = tmp_path / "trace.html"
         file.write_text(make_page(fold_spans(events)), encoding="utf-8")
         page = context.new_page()
@@ -58,7 +65,8 @@ def open_trace(browser, tmp_path):
         return page
 
     yield open_trace
-    context.close()
+    for context in contexts:
+        context.close()
     assert problems == []
     assert len(requests) == 1, requests
 
@@ -138,6 +146,97 @@ def test_texts_of_the_session_are_only_texts(open_trace, text):
     assert page.evaluate("window.hacked") is None
     assert page.locator("img").count() == 0
     assert all("hacked=1" in each for each in page.locator("#runs button").all_text_contents())
+
+
+ENGLISH = re.compile(r"[A-Za-z]{2,}(?: [A-Za-z]{2,})+")
+"""Two English words in a row."""
+
+
+def make_eventful_run():
+    """A run in which everything happens that a span can show."""
+    call = ToolCall("c1", "act", "{}")
+    answered = ev.ModelAnswered(
+        message=AssistantMessage((call,), "a/b", "calls"),
+        usage=Usage(9000, 8000, output=10, cost=0.25),
+        first=0.5,
+    )
+    failed = ev.ModelFailed(
+        model="a/b",
+        kind="server",
+        code="E_LLM_FAIL",
+        message="x",
+        action="retry",
+        wait=1.0,
+        attempt=1,
+    )
+    frozen = ev.PromptFrozen(layers=(), tools=(), changed=tuple(f"layer l{n}" for n in range(6)))
+    asked = ev.ApprovalAsked(id="a1", call=call, risk="execute", reason="r", scope="", seconds=9)
+    question = {"id": "q1", "question": "q", "call": "c1"}
+    parts = [
+        ev.PromptQueued(text="p"),
+        ev.RunStarted(text="p", message=UserMessage((Text("p"),))),
+        ev.PromptFrozen(layers=(), tools=()),
+        frozen,
+        ev.ModelStarted(turn=1, model="a/b"),
+        failed,
+        ev.ModelStarted(turn=1, model="a/b"),
+        failed,
+        ev.ModelStarted(turn=1, model="a/b"),
+        answered,
+        asked,
+        ev.ApprovalAnswered(id="a1", accepted=True, by="user"),
+        ev.PluginEvent(name="plan.question_asked", data=question),
+        ev.PluginEvent(name="plan.question_answered", data={"id": "q1", "by": "user"}),
+        ev.CallStarted(call=call, plugin="files", waited=0.5),
+        ev.HookCalled(plugin="guard", hook="on_tool_call", seconds=0.5, call="c1"),
+        ev.CallDone(result=ToolResult("c1", "act", (Text("E_X"),), "E_X"), seconds=0.1),
+        ev.RoundEnded(),
+        ev.Compacted(upto=1, summary="s", cause="window"),
+        ev.ModelUsed(model="a/b", purpose="summary", usage=Usage(100, output=5)),
+        ev.ModelStarted(turn=2, model="c/d"),
+        ev.ModelAnswered(message=AssistantMessage((), "c/d"), usage=Usage(9000, output=10)),
+        ev.RunRetried(previous="r1"),
+        ev.ModelStarted(turn=1, model="c/d"),
+    ]
+    return [("main", "r1", event) for event in parts]
+
+
+def test_the_page_is_chinese_in_a_chinese_browser(open_trace):
+    events = number(make_eventful_run())
+    damaged = [UnreadableEvent(len(events) + 1), UnreadableEvent(len(events) + 2, "dreamt")]
+    page = open_trace([*events, *damaged], locale="zh-CN")
+    assert page.evaluate("document.documentElement.lang") == "zh-CN"
+    assert page.title() == "s 的追踪"
+    names = page.evaluate("spans.map((span) => [span.name, ...span.details]).flat()")
+    for each in page.locator("#slowest button").all():
+        each.click()
+        names.append(page.locator("#details").inner_text())
+    names.append(page.locator("body").inner_text())
+    left = {found for name in names for found in ENGLISH.findall(name)}
+    assert left <= set(), left
+    assert any("缓存中断：新的运行：layer l0" in name for name in names)
+    assert any("第 1 轮" in name for name in names)
+    assert any("2 次尝试失败" in name for name in names)
+
+
+def test_the_page_shows_the_same_texts_as_the_tree_in_an_english_browser(open_trace):
+    trace = fold_spans(number(make_eventful_run()))
+    page = open_trace(number(make_eventful_run()))
+    totals = trace.totals()
+    waits = trace.total_waits()
+    expected = [
+        [make_title(span), *describe_details(span, totals[span.id], waits[span.id])]
+        for span in trace.spans
+    ]
+    assert page.evaluate("spans.map((span) => [span.name, ...span.details])") == expected
+
+
+def test_every_text_has_a_translation_with_the_same_values():
+    for english, chinese in TEXTS.items():
+        values = [sorted(re.findall(r"\{(\w+)\}", text)) for text in (english, chinese)]
+        assert values[0] == values[1]
+        is_frame = not re.search(r"[a-z]{2}", re.sub(r"\{\w+\}", "", english))
+        assert is_frame or re.search(r"[\u4e00-\u9fff]", chinese)
 
 
 def test_a_log_without_events_has_a_page(tmp_path):

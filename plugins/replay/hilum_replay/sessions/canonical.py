@@ -43,6 +43,7 @@ _LEFT_OUT_NAMES = (
     "shell.",
     "shell_line.",
     "files.shown",
+    "guard.sandbox",  # what the machine offers
 )
 _FIELDS = (
     "seq at seconds first deadline estimate size window max_output attempt session forked version"
@@ -211,6 +212,8 @@ def _make_step(event: AnyEvent, placeholders: PathPlaceholders) -> Step:
         data.pop("outputs", None)  # a replay gives them to the agent as attached text
     if isinstance(event, Compacted):
         data.pop("before", None)  # an estimate
+    if kind == "agents.held":
+        data["data"].pop("path", None)  # where hilum is installed
     changes = data.get("data", {}).get("changes")
     if changes and kind.startswith("files."):
         data["data"]["changes"] = [change for change in changes if _is_kept(change)]

@@ -13,13 +13,15 @@ import msgspec
 import trio
 from hilum import UsageError, data_folder, make_redactor
 from hilum.errors import E_BAD_ARGS, E_FAILED
-from hilum.events import AnyEvent, SessionOpened
+from hilum.events import AnyEvent, CallStarted, SessionOpened
+from hilum.messages import ToolCall
 from hilum.store import unspell_folder
 from hilum_files.journal.content_store import ContentStore
 
 from hilum_replay.cassette_writer import save
 from hilum_replay.placeholders import PathPlaceholders
 from hilum_replay.recorder import record
+from hilum_replay.sessions.another_day import use_another_day
 from hilum_replay.sessions.comparison import describe
 from hilum_replay.sessions.recording import (
     SESSION_FILE,
@@ -29,11 +31,17 @@ from hilum_replay.sessions.recording import (
     clean_events,
     save_recording,
 )
-from hilum_replay.sessions.session_test import Outcome, run_recording
+from hilum_replay.sessions.session_test import ReplayOutcome, run_recording
 from hilum_replay.sessions.workspace_files import GetContent, collect_files
 
 CASSETTE_FILE = "cassette.toml"
 MAX_ATTEMPTS = 3
+# Programs whose output depends on the time or the machine, at the beginning of a command. Most of
+# them print the same when the session is exported, and something else on another day or machine.
+_MACHINE_PROGRAM = re.compile(
+    r"(?:^|[;&|(`\n])\s*(date|cal|uptime|hostname|uname|whoami|id|nproc|lscpu|df|free|ps|printenv"
+    r"|uuidgen|mktemp)(?=[\s;&|)`]|$)"
+)
 _TEST = '''\
 """Replays a recorded session: {title}"""
 
@@ -63,7 +71,7 @@ class Export:
     test: Path
     folder: Path
     recording: Recording
-    outcome: Outcome
+    outcome: ReplayOutcome
 
     def describe(self) -> str:
         """Return a report for the user: what was written, and what was left out."""
@@ -85,6 +93,31 @@ class Export:
             if difference.kind == "environment":
                 lines.append(f"Not compared: {difference.title}.")
         return "\n".join(dict.fromkeys(lines))
+
+
+def find_machine_commands(events: Sequence[AnyEvent]) -> dict[str, str]:
+    """Return the calls that run a program about the time or the machine.
+
+    Returns:
+        Why each call is answered from the log, by ``agent/call``.
+    """
+    found = {}
+    for event in events:
+        if isinstance(event, CallStarted) and event.risk == "execute":
+            program = _MACHINE_PROGRAM.search(_read_command(event.call))
+            if program is not None:
+                why = f"`{program.group(1)}` depends on the time or the machine"
+                found[f"{event.agent}/{event.call.id}"] = why
+    return found
+
+
+def _read_command(call: ToolCall) -> str:
+    try:
+        arguments = msgspec.json.decode(call.arguments)
+    except msgspec.DecodeError:
+        return ""
+    command = arguments.get("command") if isinstance(arguments, dict) else None
+    return command if isinstance(command, str) else ""
 
 
 def open_contents() -> GetContent:
@@ -119,6 +152,8 @@ def make_recording(
         title=redact(title),
         files=files.files,
         folders=tuple(files.folders),
+        links=files.links,
+        from_log=find_machine_commands(events),
         deleted=tuple(files.deleted),
         edits=tuple(files.edits),
         effects={key: tuple(edits) for key, edits in files.effects.items()},
@@ -128,7 +163,9 @@ def make_recording(
     return Recording(header, cleaned, files.before, files.after, files.objects)
 
 
-async def settle(recording: Recording, plugins: Sequence[object] = ()) -> tuple[Recording, Outcome]:
+async def make_repeatable(
+    recording: Recording, plugins: Sequence[object] = ()
+) -> tuple[Recording, ReplayOutcome]:
     """Replay a recording until all its calls either run again or are answered from the log.
 
     A call whose result is another one when it runs again is answered from the log.
@@ -136,18 +173,20 @@ async def settle(recording: Recording, plugins: Sequence[object] = ()) -> tuple[
     Returns:
         The recording with only the contents that it needs, and the outcome of the last replay.
     """
+    # The first replay only finds the calls whose result is another one on another day.
+    with use_another_day():
+        recording = _answer_from_log(recording, await _try(recording, plugins))
     for _ in range(MAX_ATTEMPTS):
         outcome = await _try(recording, plugins)
-        if not outcome.replayed.changed:
+        found = _answer_from_log(recording, outcome)
+        if found == recording:
             break
-        from_log = dict(recording.header.from_log)
-        for key in outcome.replayed.changed:
-            from_log.setdefault(key, "its result is another one when it runs again")
-        header = msgspec.structs.replace(recording.header, from_log=from_log)
-        recording = msgspec.structs.replace(recording, header=header)
+        recording = found
     answered = {*recording.header.from_log, *outcome.replayed.answered}
     effects = {key: found for key, found in recording.header.effects.items() if key in answered}
-    header = msgspec.structs.replace(recording.header, effects=effects)
+    header = msgspec.structs.replace(
+        recording.header, effects=effects, requests=outcome.replayed.requests
+    )
     used = {edit.content for edit in header.edits}
     for edits in effects.values():
         used.update(edit.content for edit in edits)
@@ -155,7 +194,21 @@ async def settle(recording: Recording, plugins: Sequence[object] = ()) -> tuple[
     return msgspec.structs.replace(recording, header=header, objects=objects), outcome
 
 
-async def _try(recording: Recording, plugins: Sequence[object]) -> Outcome:
+def _answer_from_log(recording: Recording, outcome: ReplayOutcome) -> Recording:
+    """Return a recording that answers the calls from the log that a replay showed to vary."""
+    from_log = dict(recording.header.from_log)
+    for key in outcome.replayed.changed:
+        from_log.setdefault(key, "its result is another one when it runs again")
+    left_out = dict(recording.header.left_out)
+    for key in (*from_log, *outcome.replayed.answered):
+        for edit in recording.header.effects.get(key, ()):
+            if edit.missing:
+                left_out[edit.path] = edit.missing
+    header = msgspec.structs.replace(recording.header, from_log=from_log, left_out=left_out)
+    return msgspec.structs.replace(recording, header=header)
+
+
+async def _try(recording: Recording, plugins: Sequence[object]) -> ReplayOutcome:
     with TemporaryDirectory(prefix="hilum-export-", ignore_cleanup_errors=True) as folder:
         return await run_recording(recording, Path(folder) / "workspace", plugins=plugins)
 
@@ -183,7 +236,7 @@ async def export_test(
 
     Raises:
         UsageError: The session has no finished run, the test exists, or the session cannot be
-            replayed (``E_FAILED``); the message shows where the replay departs.
+            replayed (``E_FAILED``); the message shows where the replay differs.
     """
     if not re.fullmatch(r"[A-Za-z0-9][\w-]*", name):
         raise UsageError(
@@ -204,10 +257,10 @@ async def export_test(
     def make() -> Recording:
         return make_recording(events, open_contents(), title=title, session=session)
 
-    recording, outcome = await settle(await trio.to_thread.run_sync(make), plugins)
+    recording, outcome = await make_repeatable(await trio.to_thread.run_sync(make), plugins)
     if outcome.comparison.failures:
         raise UsageError(
-            f"Session {session} does not replay, so no test was written.\n"
+            f"The replay of session {session} differs from it, so no test was written.\n"
             + describe(outcome.comparison, environment=False),
             code=E_FAILED,
             hint="`hilum replay ID` shows all differences.",
@@ -223,7 +276,8 @@ async def export_test(
                 )
             shutil.rmtree(target)
         save_recording(recording, target)
-        save(record(recording.events, title=recording.header.title), target / CASSETTE_FILE)
+        cassette = record(recording.events, title=recording.header.title, every_request=True)
+        save(cassette, target / CASSETTE_FILE)
         heading = " ".join((recording.header.title or name).split())[:80]
         # The title comes from a prompt, and must not end the docstring.
         heading = heading.replace("\\", "/").replace('"', "'")

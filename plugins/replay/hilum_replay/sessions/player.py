@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import ModuleType
 
 import attrs
 import trio
@@ -56,7 +56,7 @@ class Changes:
     settings: Mapping[str, object] = attrs.field(factory=dict)
 
     @property
-    def judged_anew(self) -> bool:
+    def has_changes(self) -> bool:
         """Whether calls are judged by the rules and plugins of the replay."""
         return bool(self.plugins or self.without or self.rules or self.settings or self.model)
 
@@ -71,6 +71,8 @@ class Replayed:
         placeholders: The paths of the replay.
         changed: The recorded calls that had another result, by ``agent/call``.
         answered: The calls that were answered from the log, by ``agent/call``.
+        requests: The messages of each request, in short, by the recorded number of its answer.
+        same_calls: The ids of calls whose recorded call has another id, with that id.
         other_versions: Plugins with another version than in the recording.
     """
 
@@ -79,6 +81,8 @@ class Replayed:
     placeholders: PathPlaceholders
     changed: list[str]
     answered: list[str]
+    requests: dict[str, str]
+    same_calls: dict[str, str]
     other_versions: list[str]
 
 
@@ -134,10 +138,10 @@ async def replay(
     """
     changed = changes or Changes()
     with TemporaryDirectory(prefix="hilum-replay-", ignore_cleanup_errors=True) as made:
-        base = await trio.to_thread.run_sync(_real, made)
+        base = await trio.to_thread.run_sync(_resolve_path, made)
         await trio.to_thread.run_sync(write_files, recording, workspace)
         stage = _prepare(recording, workspace, base, changed)
-        names, other_versions = find_plugins(recording.events, plugins)
+        names, other_versions = find_plugins(recording.events, [*plugins, *changed.plugins])
         redactor = make_redactor(stage.environ)
         answers = RecordedAnswers(stage.log, stage.placeholders, redactor, stage.wait, cassette)
         ids = {kind: iter(found) for kind, found in stage.log.ids.items()}
@@ -167,20 +171,23 @@ async def replay(
         stage.placeholders,
         [call.key for call in stage.calls.changed],
         [call.key for call in stage.calls.answered],
+        answers.requests,
+        stage.calls.same_calls,
         other_versions,
     )
 
 
-def _real(folder: str) -> Path:
+def _resolve_path(folder: str) -> Path:
     return Path(folder).resolve()
 
 
 def write_files(recording: Recording, workspace: Path) -> None:
     """Create the files of a workspace as they were before the recorded session."""
+    opened = recording.events[0]
+    assert isinstance(opened, SessionOpened)
     workspace.mkdir(parents=True, exist_ok=True)
     for path in recording.header.folders:
         (workspace / path).mkdir(parents=True, exist_ok=True)
-    now = time.time()
     for path, data in recording.before.items():
         place = workspace / path
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -188,9 +195,13 @@ def write_files(recording: Recording, workspace: Path) -> None:
         known = recording.header.files.get(path)
         if known is not None:
             place.chmod(known.mode)
-            # The order of the changes is part of what an agent reads, for example in the list of
-            # recently edited files.
-            os.utime(place, (now - known.age, now - known.age))
+            # An agent may read when a file was changed, for example with `stat`.
+            changed = opened.at - known.age
+            os.utime(place, (changed, changed))
+    for path, target in recording.header.links.items():
+        place = workspace / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.symlink_to(target)
 
 
 def find_plugins(
@@ -214,7 +225,7 @@ def find_plugins(
     versions = dict(_split_version(text) for text in opened.plugins)
     if not versions:  # the log was written by an earlier version
         versions = dict.fromkeys(installed, "")
-    known = {getattr(plugin, "name", getattr(plugin, "__name__", "")) for plugin in given}
+    known = set(map(_find_name, given))
     # Calls that reach outside are answered from the log, which also describes their tools.
     used = {
         event.plugin
@@ -235,6 +246,15 @@ def find_plugins(
         if versions[name] and versions[name] != version:
             others.append(f"{name} {version} instead of {versions[name]}")
     return wanted, others
+
+
+def _find_name(plugin: object) -> str:
+    """Return the name under which a log contains a plugin."""
+    if isinstance(plugin, str):
+        return Path(plugin).stem if plugin.endswith(".py") else plugin
+    if isinstance(plugin, ModuleType):
+        return plugin.__name__.rpartition(".")[2]
+    return type(plugin).__name__
 
 
 def _split_version(text: str) -> tuple[str, str]:
@@ -269,7 +289,7 @@ def _prepare(recording: Recording, workspace: Path, base: Path, changes: Changes
         recording.header.from_log,
         recording.header.effects,
         recording.objects,
-        impose=not changes.judged_anew,
+        judge_as_recorded=not changes.has_changes,
     )
     return _Stage(recording, workspace, environ, log, placeholders, actions, calls, changes.at)
 
@@ -288,12 +308,15 @@ async def _play(
     Returns:
         Whether the session is over.
     """
-    stage.calls.impose = not changes.judged_anew
+    stage.calls.judge_as_recorded = not changes.has_changes
+    stage.calls.match_other_ids = bool(changes.model)
     stage.actions.changes_model = not changes.model
     opened = stage.log.opened
     settings: dict[str, object] = {}
     first = {"mode": opened.mode, "approve": opened.approve, "model": opened.model}
     settings.update({name: value for name, value in first.items() if value})
+    if stage.log.turns:
+        settings["turns"] = stage.log.turns
     settings.update(changes.settings)
     names = [name for name in plugins if name not in changes.without]
     if changes.model:
@@ -304,8 +327,10 @@ async def _play(
         if not changes.model:
             for provider in {name.partition("/")[0] for name in _model_names(stage)}:
                 kernel.router.replace(RecordedProvider(provider, answers))
+        if changes.has_changes:
+            answers.ignore_notes()
         kernel.run_tool = stage.calls.run_tool
-        if not changes.judged_anew:
+        if not changes.has_changes:
             kernel.adapt_prompt = stage.log.restore_context
         async with kernel.open_session(
             stage.workspace,

@@ -49,6 +49,11 @@ def find_corpus(name: str) -> Path:
     return folder
 
 
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Ignore the files of recorded sessions, which may contain the tests of the recorded project."""
+    return True if (collection_path / SESSION_FILE).is_file() else None
+
+
 def pytest_collection(session: pytest.Session) -> None:
     """Check the options before anything is collected."""
     for name in session.config.getoption("--hilum-corpus"):

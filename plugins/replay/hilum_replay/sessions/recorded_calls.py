@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import trio
 from hilum import (
     Agent,
     Call,
+    NeedsUser,
     Output,
     Session,
     Tool,
@@ -23,12 +27,19 @@ from hilum import (
     deny,
     hookimpl,
 )
-from hilum.errors import E_FAILED, E_STOPPED
+from hilum.errors import (
+    E_APPROVAL_TIMEOUT,
+    E_BLOCKED,
+    E_DENIED,
+    E_FAILED,
+    E_REJECTED,
+    E_STOPPED,
+)
 from hilum.events import CallStarted, PromptFrozen
 from hilum.messages import Image, Text
 
 from hilum_replay.rules import RULES, apply_rules
-from hilum_replay.sessions.recorded_log import RecordedCall, RecordedLog
+from hilum_replay.sessions.recorded_log import CallKey, RecordedCall, RecordedLog
 from hilum_replay.sessions.recording import FileEdit
 
 # The plugins whose tools reach outside of the workspace, so that another run may have another
@@ -36,9 +47,16 @@ from hilum_replay.sessions.recording import FileEdit
 OUTSIDE_PLUGINS = frozenset({"web", "mcp", "browser", "image"})
 _KERNEL_TOOLS = frozenset({"find_tools", "call_tool"})
 # Codes of calls that a person, a rule or a policy refused.
-_REFUSED = frozenset({"E_DENIED", "E_BLOCKED", "E_REJECTED", "E_APPROVAL_TIMEOUT"})
+_REFUSAL_CODES = frozenset({E_DENIED, E_BLOCKED, E_REJECTED, E_APPROVAL_TIMEOUT})
+# The questions of the kernel's own policies. A replay has the same mode and the same approval policy,
+# so the kernel asks again; a policy that no longer asks is a difference.
+_POLICY_QUESTION = re.compile(
+    r"In [\w-]+ mode calls of the category |Calls that change something need approval \(approve"
+)
+_POLICY_DENIAL = "The session is read-only, "
 # Precedes the output of a call that the user stopped.
 _OUTPUT_SO_FAR = "Its output so far:\n"
+_LISTING_PROGRAM = re.compile(r"\b(?:find|fd|ls|grep|rg|du|tree|os\.walk|listdir|glob)\b")
 _NOT_RECORDED = "The recorded session has no such call, and a replay does not reach outside."
 
 
@@ -53,11 +71,13 @@ class RecordedCalls:
         from_log: Why calls are answered from the log, by ``agent/call``.
         effects: What these calls do to files.
         objects: The contents of files.
-        impose: Whether calls are judged as in the recording. Otherwise the plugins and settings of
-            the replay judge them.
+        judge_as_recorded: Whether calls are judged as in the recording. Otherwise the plugins and
+            settings of the replay judge them.
 
     Attributes:
-        impose: See the argument.
+        judge_as_recorded: See the argument.
+        match_other_ids: Whether a call may repeat a recorded call with another id. Another model
+            gives its calls other ids.
         changed: The recorded calls with another result when they ran again.
         answered: The calls that were answered from the log.
     """
@@ -74,7 +94,7 @@ class RecordedCalls:
         effects: Mapping[str, Sequence[FileEdit]],
         objects: Mapping[str, bytes],
         *,
-        impose: bool = True,
+        judge_as_recorded: bool = True,
     ) -> None:
         self._log = log
         self._wait = wait
@@ -82,15 +102,57 @@ class RecordedCalls:
         self._from_log = from_log
         self._effects = effects
         self._objects = objects
-        self.impose = impose
-        self._ended: dict[tuple[str, str], int] = {}
+        self.judge_as_recorded = judge_as_recorded
+        self.match_other_ids = False
+        self._ended: dict[CallKey, int] = {}
+        self._found: dict[tuple[CallKey, int], RecordedCall | None] = {}
+        self._repeated: set[int] = set()
         self._tools: list[Tool] = []
         self.changed: list[RecordedCall] = []
         self.answered: list[RecordedCall] = []
 
-    def find(self, agent: str, call: str) -> RecordedCall | None:
-        """Return the recorded call that a call of the replay repeats."""
-        return self._log.call(agent, call, self._ended.get((agent, call), 0))
+    def find(self, agent: Agent, identity: str) -> RecordedCall | None:
+        """Return the recorded call that a call of the replay repeats.
+
+        Both have the same tool and the same arguments. The id is not enough: another model may use
+        it for a call that the user never approved.
+
+        Args:
+            agent: The agent that made the call.
+            identity: The id of the call.
+        """
+        key = (agent.name, identity)
+        place = (key, self._ended.get(key, 0))
+        if place not in self._found:
+            recorded = self._search(agent, identity, place[1])
+            self._found[place] = recorded
+            self._repeated.add(id(recorded))
+        return self._found[place]
+
+    def _search(self, agent: Agent, identity: str, number: int) -> RecordedCall | None:
+        run = agent.conversation.run
+        state = run.calls.get(identity) if run is not None else None
+        if state is None:
+            return None
+        candidates = [self._log.call(agent.name, identity, number)]
+        if self.match_other_ids:
+            candidates += self._log.calls_of(agent.name)
+        for recorded in candidates:
+            if recorded is None or not _is_same_call(recorded.call, state.call):
+                continue
+            # A recorded answer approves one call, not its repetitions.
+            if id(recorded) not in self._repeated:
+                return recorded
+        return None
+
+    @property
+    def same_calls(self) -> dict[str, str]:
+        """The ids of calls whose recorded call has another id, with that id."""
+        pairs = {}
+        for (key, _), recorded in self._found.items():
+            if recorded is not None and recorded.call.id != key[1]:
+                pairs[key[1]] = recorded.call.id
+        return pairs
 
     # --- tools ------------------------------------------------------------------------------------
 
@@ -121,7 +183,7 @@ class RecordedCalls:
         Raises:
             ToolError: The call failed.
         """
-        recorded = self.find(call.agent.name, call.id)
+        recorded = self.find(call.agent, call.id)
         if recorded is None or recorded.done is None:
             if self._reaches_outside(tool):
                 raise ToolError(_NOT_RECORDED, code=E_FAILED)
@@ -144,6 +206,8 @@ class RecordedCalls:
         await trio.to_thread.run_sync(self._apply_effects, recorded.key)
         await self._wait(recorded.done.seq)
         result = recorded.done.result
+        if recorded.problem is not None:
+            raise NeedsUser(recorded.problem.message, code=recorded.problem.code)
         images = tuple(part for part in result.parts if isinstance(part, Image))
         return Output(result.text, images, dict(result.data), result.code, changed=result.changed)
 
@@ -163,17 +227,23 @@ class RecordedCalls:
     @hookimpl(tryfirst=True)
     def on_tool_call(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
         """Judge a call as in the recording."""
-        recorded = self.find(agent.name, call.id)
-        if recorded is None or not self.impose:
+        recorded = self.find(agent, call.id)
+        if recorded is None or not self.judge_as_recorded:
             return None
         if recorded.asked is not None:
+            if _POLICY_QUESTION.match(recorded.asked.reason):
+                return None
             return ask(recorded.asked.reason, scope=recorded.asked.scope)
         if recorded.started is not None:
+            # A rule of the user or an earlier approval allowed what the policy asks about.
             return allow(settled=True)
         result = recorded.done.result if recorded.done is not None else None
-        if result is None or result.code not in _REFUSED:
+        if result is None or result.code not in _REFUSAL_CODES:
             return None
-        return deny(result.text.removeprefix(f"{result.code}: "), code=result.code)
+        reason = result.text.removeprefix(f"{result.code}: ")
+        if reason.startswith(_POLICY_DENIAL):
+            return None
+        return deny(reason, code=result.code)
 
     @hookimpl(trylast=True)
     def check_result(self, agent: Agent, call: ToolCall, result: ToolResult) -> ToolResult | None:
@@ -181,7 +251,7 @@ class RecordedCalls:
 
         The next request is then the same as in the recording, to the byte.
         """
-        recorded = self.find(agent.name, call.id)
+        recorded = self.find(agent, call.id)
         if result.code == E_STOPPED:
             return None  # only the output of a stopped call is checked; the loop adds the rest
         key = (agent.name, call.id)
@@ -189,8 +259,12 @@ class RecordedCalls:
         if recorded is None or recorded.done is None:
             return None
         is_answered = recorded in self.answered or recorded.key in self._from_log
-        if is_answered or is_same_result(recorded.done.result, result):
-            return recorded.done.result
+        if (
+            is_answered
+            or is_same_result(recorded.done.result, result)
+            or _is_other_order(recorded, result)
+        ):
+            return msgspec.structs.replace(recorded.done.result, call_id=result.call_id)
         self.changed.append(recorded)
         return None
 
@@ -220,6 +294,18 @@ def _refuse(call: Call, **arguments: Any) -> str:
     raise ToolError(_NOT_RECORDED, code=E_FAILED)
 
 
+def _is_same_call(one: ToolCall, two: ToolCall) -> bool:
+    """Return whether two calls have the same tool and the same arguments."""
+    if one.name != two.name:
+        return False
+    if one.arguments == two.arguments:
+        return True
+    try:
+        return bool(msgspec.json.decode(one.arguments) == msgspec.json.decode(two.arguments))
+    except msgspec.DecodeError:
+        return False
+
+
 def is_same_result(one: ToolResult, two: ToolResult) -> bool:
     """Return whether two results are the same, except for what varies between sessions."""
     if (one.code, one.name) != (two.code, two.name):
@@ -235,6 +321,24 @@ def is_same_result(one: ToolResult, two: ToolResult) -> bool:
     return True
 
 
+def _is_other_order(recorded: RecordedCall, result: ToolResult) -> bool:
+    """Return whether a command lists the same lines in another order.
+
+    The order of the files in a folder differs between file systems.
+    """
+    started = recorded.started
+    if started is None or started.risk != "execute" or recorded.done is None:
+        return False
+    if _LISTING_PROGRAM.search(started.call.arguments) is None:
+        return False
+    return is_same_result(_sort_lines(recorded.done.result), _sort_lines(result))
+
+
+def _sort_lines(result: ToolResult) -> ToolResult:
+    lines = sorted(result.text.splitlines())
+    return msgspec.structs.replace(result, parts=(Text("\n".join(lines)),))
+
+
 def normalize(text: str) -> str:
     """Return a text without the parts that vary between sessions."""
     return apply_rules(text, RULES)
@@ -244,12 +348,23 @@ def apply_edit(edit: FileEdit, root: Path, objects: Mapping[str, bytes]) -> None
     """Change a file of the workspace as somebody else did in the recorded session.
 
     A command that runs again may have made a link to another folder; nothing is changed through it.
+    A change that is not possible, because the replay has other files, is left out: the comparison
+    of the files shows the difference.
     """
     path = root / edit.path
-    if not path.parent.resolve().is_relative_to(root.resolve()) or path.is_symlink():
+    if edit.missing or path.is_symlink():
         return
-    if not edit.content:
-        path.unlink(missing_ok=True)
-    elif edit.content in objects:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(objects[edit.content])
+    with suppress(OSError):
+        if not path.parent.resolve().is_relative_to(root.resolve()):
+            return
+        if edit.folder:
+            path.mkdir(parents=True, exist_ok=True)
+        elif edit.content:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(objects[edit.content])
+            if edit.mode:
+                path.chmod(edit.mode)
+        elif path.is_dir():
+            path.rmdir()
+        else:
+            path.unlink(missing_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Literal
 
@@ -21,8 +22,10 @@ from hilum.events import (
     ModelAnswered,
     ModelFailed,
     ModelStarted,
+    ModelUsed,
     PluginEvent,
     PromptQueued,
+    RoundEnded,
     RunEnded,
     RunRetried,
     RunStarted,
@@ -31,6 +34,7 @@ from hilum.events import (
     SteeringQueued,
     SteeringWithdrawn,
     StopAsked,
+    UserNeeded,
 )
 from hilum.messages import Text, ToolCall, UserMessage
 
@@ -41,7 +45,7 @@ QUESTION_ANSWERED = "plan.question_answered"
 PLAN_DECIDED = ("plan.accepted", "plan.rejected")
 AUTOMATIC_PROMPT = "agents.prompted"
 # The events that show how far a session has come.
-MILESTONES = (RunStarted, ModelStarted, CallStarted, ApprovalAsked, CallDone, Compacted, RunEnded)
+_MILESTONES = (RunStarted, ModelStarted, CallStarted, ApprovalAsked, CallDone, Compacted, RunEnded)
 # The events that record an action of the user.
 _ACTIONS = (
     SteeringQueued,
@@ -59,6 +63,8 @@ _ID_EVENTS = {
     "files.command": ("command", "id"),
     "agents.queued": ("job", "agent_id"),
 }
+# The kernel's note before the last turn.
+_LAST_TURN = re.compile("One turn is left")
 CallKey = tuple[str, str]
 
 
@@ -75,6 +81,7 @@ class RecordedCall:
         started: The start of the call; ``None`` if it did not run.
         done: The end of the call; ``None`` if the log has no result.
         questions: The answers to the questions that the call asked.
+        problem: The problem with which the call ended, if only the user can solve it.
     """
 
     agent: str
@@ -85,6 +92,7 @@ class RecordedCall:
     started: CallStarted | None = None
     done: CallDone | None = None
     questions: list[PluginEvent] = attrs.field(factory=list)
+    problem: UserNeeded | None = None
 
     @property
     def key(self) -> str:
@@ -93,8 +101,8 @@ class RecordedCall:
 
 
 @attrs.frozen
-class Outcome:
-    """How a request to a model ended: with an answer or with a failure that was not retried."""
+class RequestOutcome:
+    """How a request to a model ended: with an answer or with a failure."""
 
     seq: int
     failure: ModelFailed | None = None
@@ -143,6 +151,7 @@ class RecordedLog:
         models: The names of all models.
         ids: The ids of each kind, in order.
         prompts: The messages with which runs began, by the id of the run.
+        turns: The limit of turns, which comes from the user's settings; 0 if no run came near it.
     """
 
     def __init__(self, events: Sequence[AnyEvent], edits: Sequence[FileEdit] = ()) -> None:
@@ -151,12 +160,15 @@ class RecordedLog:
         assert isinstance(first, SessionOpened)
         self.opened = first
         self.calls: dict[CallKey, list[RecordedCall]] = {}
-        self.outcomes: dict[str, list[Outcome]] = {}
+        self.outcomes: dict[str, list[RequestOutcome]] = {}
         self.actions: list[UserAction] = []
         self.models: dict[str, ModelStarted] = {}
         self.ids: dict[str, list[str]] = {}
         self.prompts: dict[str, UserMessage] = {}
+        self.turns = 0
+        self._turns: dict[str, int] = {}
         self._questions: dict[str, RecordedCall] = {}
+        self._problems: dict[str, UserNeeded] = {}
         self._parents: dict[str, str] = {}
         self._automatic: list[tuple[str, str]] = []
         self._counts: dict[tuple[str, type[Event]], int] = {}
@@ -179,6 +191,10 @@ class RecordedLog:
         found = self.calls.get((agent, call), [])
         return found[number] if number < len(found) else None
 
+    def calls_of(self, agent: str) -> list[RecordedCall]:
+        """Return all calls of an agent, in order."""
+        return [call for call in self._all_calls() if call.agent == agent]
+
     def restore_context(self, run: str, message: UserMessage) -> UserMessage:
         """Return the message of a run with the context that was gathered for it in the recording.
 
@@ -198,11 +214,17 @@ class RecordedLog:
                 self._read_action(event)
             case RunStarted():
                 self.prompts[event.run] = event.message
+            case RoundEnded(agent="main") if any(map(_LAST_TURN.match, event.notes)):
+                self.turns = self._turns.get(event.run, 0) + 1
+            case RunEnded(agent="main", code="E_TURN_LIMIT"):
+                self.turns = event.turns
             case ModelStarted():
                 self.models.setdefault(event.model, event)
             case ModelAnswered():
                 self._read_answer(event)
             case ModelFailed(action="compact" | "give_up"):
+                self._outcome(event, event)
+            case ModelFailed(action="retry") if self._may_repeat(event):
                 self._outcome(event, event)
             case ApprovalAsked():
                 self._id("approval", event.id)
@@ -221,6 +243,9 @@ class RecordedLog:
                 call = self._open_call(event.agent, event.result.call_id)
                 if call is not None:
                     call.done = event
+                    self._read_problem(call, event)
+            case UserNeeded():
+                self._problems[event.agent] = event
             case PluginEvent(name="files.changing") if event.data.get("tool") == "undo":
                 self._read_action(event)
                 self._id("undo", str(event.data.get("id", "")))
@@ -230,7 +255,7 @@ class RecordedLog:
                 self._read_action(event)
         if isinstance(event, RunRetried):
             self._id("run", event.run)
-        if isinstance(event, MILESTONES) and not is_retry(event):
+        if is_milestone(event):
             key = (event.agent, type(event))
             self._counts[key] = self._counts.get(key, 0) + 1
             self._last = Milestone(*key, self._counts[key])
@@ -249,13 +274,28 @@ class RecordedLog:
         self.ids.setdefault(kind, []).append(identity)
 
     def _read_answer(self, event: ModelAnswered) -> None:
+        self._turns[event.run] = self._turns.get(event.run, 0) + 1
         self._outcome(event)
         for call in event.message.calls:
             made = RecordedCall(event.agent, call, find_tool_name(call))
             self.calls.setdefault((event.agent, call.id), []).append(made)
 
+    def _may_repeat(self, event: ModelFailed) -> bool:
+        """Return whether a replay repeats a failure without a wait: all but long rate limits."""
+        if event.kind != "rate_limit":
+            return True
+        earlier = self.outcomes.get(event.agent, [])
+        failure = earlier[-1].failure if earlier else None
+        return failure is None or failure.kind != "rate_limit"
+
     def _outcome(self, event: AnyEvent, failure: ModelFailed | None = None) -> None:
-        self.outcomes.setdefault(event.agent, []).append(Outcome(event.seq, failure))
+        self.outcomes.setdefault(event.agent, []).append(RequestOutcome(event.seq, failure))
+
+    def _read_problem(self, call: RecordedCall, event: CallDone) -> None:
+        """Find the problem that a call reported to the user just before it ended."""
+        problem = self._problems.pop(event.agent, None)
+        if problem is not None and event.result.text.startswith(f"{problem.code}: "):
+            call.problem = problem
 
     def _read_plugin_event(self, event: PluginEvent) -> None:
         if event.name in _ID_EVENTS:
@@ -310,7 +350,15 @@ def _is_context(part: object) -> bool:
     return isinstance(part, Text) and part.source.startswith("context:")
 
 
-def is_retry(event: Event) -> bool:
+def is_milestone(event: Event) -> bool:
+    """Return whether an event shows how far a session has come."""
+    if isinstance(event, ModelUsed):
+        # Between runs, a plugin may call a model, for example to remember something.
+        return not event.run
+    return isinstance(event, _MILESTONES) and not _is_retry(event)
+
+
+def _is_retry(event: Event) -> bool:
     """Return whether an event is another attempt of the same request."""
     return isinstance(event, ModelStarted) and event.attempt > 1
 

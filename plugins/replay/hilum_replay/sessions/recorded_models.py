@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from hashlib import sha256
+from math import nan
 
+import attrs
+import msgspec
 import trio
 from hilum import ModelError, Redactor, UsageError
 from hilum.errors import E_STORE
+from hilum.events import ModelFailed
+from hilum.messages import AssistantMessage, ToolMessage
 from hilum.models import Chunk, Done, ModelInfo, Request
 
-from hilum_replay.cassette import Cassette
+from hilum_replay.cassette import Cassette, Sent
 from hilum_replay.model import PacedChunks, PlainWire, read_delta
 from hilum_replay.placeholders import PathPlaceholders
 from hilum_replay.playback import Playback
 from hilum_replay.recorder import Recorder
-from hilum_replay.sessions.recorded_log import Outcome, RecordedLog
+from hilum_replay.sessions.recorded_log import RecordedLog, RequestOutcome
 
 # For logs of earlier versions, which do not contain the limits of models.
 _WINDOW = 10_000_000
@@ -32,6 +38,9 @@ class RecordedAnswers:
         wait: A function that waits until the session may receive the answer that has a sequence
             number in the recorded log.
         cassette: The answers; by default, those in the log.
+
+    Attributes:
+        requests: The messages of each request, in short, by the sequence number of its answer.
     """
 
     def __init__(
@@ -42,7 +51,8 @@ class RecordedAnswers:
         wait: Callable[[int], Awaitable[None]],
         cassette: Cassette | None = None,
     ) -> None:
-        recorder = Recorder(workspace=placeholders.workspace, redactor=redactor)
+        self.requests: dict[str, str] = {}
+        recorder = Recorder(workspace=placeholders.workspace, redactor=redactor, every_request=True)
         self._seqs = [event.seq for event in log.events if recorder.feed(event) is not None]
         if cassette is None:
             cassette = recorder.cassette
@@ -53,6 +63,7 @@ class RecordedAnswers:
                 code=E_STORE,
                 hint="Export the session again.",
             )
+        cassette = _drop_items(cassette, _is_context_item)
         # Only the order and the roles are compared: the comparison of both logs finds all other
         # differences, and does not end at the first one.
         self._playback = Playback(
@@ -63,6 +74,16 @@ class RecordedAnswers:
         self._wait = wait
         self._outcomes = {agent: list(found) for agent, found in log.outcomes.items()}
         self._log = log
+        self._cassette = cassette
+        self._ignores_notes = False
+
+    def ignore_notes(self) -> None:
+        """Answer requests with other notes as well.
+
+        A plugin or a setting of the replay may add notes, which the comparison of both logs shows.
+        """
+        self._ignores_notes = True
+        self._playback.cassette = _drop_items(self._cassette, _is_note)
 
     def info(self, name: str) -> ModelInfo:
         """Return the description of a model."""
@@ -83,15 +104,79 @@ class RecordedAnswers:
         if failure is not None:
             await self._wait(failure.seq)
             outcomes.pop(0)
-            raise ModelError(failure.message, kind=failure.kind)
+            raise _repeat_failure(failure)
         delta = read_delta(request, self._placeholders, self._redactor)
-        index = self._playback.take(delta, request.agent)
+        items = [item for item in delta.items if not _is_context_item(item)]
+        if self._ignores_notes:
+            items = [item for item in items if not _is_note(item)]
+        delta = attrs.evolve(delta, items=tuple(items))
+        try:
+            index = self._playback.take(delta, request.agent)
+        except ModelError as error:
+            raise _no_answer_error(error) from None
         seq = self._seqs[index]
-        if outcomes and outcomes[0] == Outcome(seq):
+        self.requests[str(seq)] = describe_shape(request)
+        if outcomes and outcomes[0] == RequestOutcome(seq):
             outcomes.pop(0)
         await self._wait(seq)
         exchange = self._playback.exchange(index)
         return PacedChunks(exchange, Done(exchange.answer, exchange.usage), 0.0)
+
+
+def describe_shape(request: Request) -> str:
+    """Return the number of messages in a request, and a digest of who says what in which order.
+
+    The texts are not included: they depend on the machine, and are compared elsewhere.
+    """
+    lines = []
+    for message in request.messages:
+        words = [type(message).__name__]
+        if isinstance(message, AssistantMessage):
+            words += [call.id for call in message.calls]
+        elif isinstance(message, ToolMessage):
+            words += [f"{result.call_id} {result.code}" for result in message.results]
+        lines.append(" ".join(words))
+    digest = sha256("\n".join(lines).encode()).hexdigest()
+    return f"{len(lines)} messages {digest[:12]}"
+
+
+def _is_context_item(item: Sent) -> bool:
+    """Return whether an item is context, which depends on the machine and on how busy it is."""
+    return item.source.startswith("context:")
+
+
+def _is_note(item: Sent) -> bool:
+    return item.kind == "note"
+
+
+def _drop_items(cassette: Cassette, is_dropped: Callable[[Sent], bool]) -> Cassette:
+    """Return a cassette without some of the items that were sent."""
+    exchanges = []
+    for exchange in cassette.exchanges:
+        sent = tuple(item for item in exchange.sent if not is_dropped(item))
+        exchanges.append(msgspec.structs.replace(exchange, sent=sent))
+    return msgspec.structs.replace(cassette, exchanges=tuple(exchanges))
+
+
+def _no_answer_error(error: ModelError) -> ModelError:
+    why = " ".join(error.message.split())
+    return ModelError(
+        f"The recording has no answer to this request, so the run ends here. {why}",
+        kind=error.kind,
+        status=error.status,
+        hint="With --model, another model answers instead.",
+    )
+
+
+def _repeat_failure(failure: ModelFailed) -> ModelError:
+    """Return the error of a request that failed in the recording."""
+    # A replay does not wait before another attempt. Where the recorded run gave up, the replay must
+    # do so as well: a wait that is not a number is never short enough for another attempt, and never
+    # so long that the kernel tells the user about it.
+    wait = 0.0 if failure.action == "retry" else nan
+    error = ModelError(failure.message, kind=failure.kind, retry_after=wait, hint=failure.hint)
+    error.code = failure.code
+    return error
 
 
 class RecordedModel:

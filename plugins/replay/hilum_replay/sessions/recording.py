@@ -8,8 +8,10 @@ other contents, by hash.
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 
 import msgspec
@@ -19,7 +21,7 @@ from hilum.events import AnyEvent, decode, encode
 
 from hilum_replay.placeholders import PathPlaceholders
 
-FORMAT = 1
+RECORDING_FORMAT = 1
 SESSION_FILE = "session.jsonl"
 BEFORE = "before"
 AFTER = "after"
@@ -41,18 +43,26 @@ class RecordedFile(msgspec.Struct, frozen=True, omit_defaults=True):
     redacted: bool = False
 
 
-class FileEdit(msgspec.Struct, frozen=True):
+class FileEdit(msgspec.Struct, frozen=True, omit_defaults=True):
     """A change of a file that the session itself did not make, such as an edit of the user.
+
+    Without ``content``, ``folder`` and ``missing``, the file or folder was deleted.
 
     Attributes:
         seq: Sequence number of the event before which the change was made.
         path: Path relative to the workspace.
-        content: Name of the content in ``objects``; empty if the file was deleted.
+        content: Name of the content in ``objects``.
+        mode: Permission bits of the file; 0 if they are not known.
+        folder: Whether a folder was created.
+        missing: Why the recording does not contain the change, which a replay cannot repeat.
     """
 
     seq: int
     path: str
     content: str = ""
+    mode: int = 0
+    folder: bool = False
+    missing: str = ""
 
 
 class Header(msgspec.Struct, frozen=True):
@@ -64,25 +74,35 @@ class Header(msgspec.Struct, frozen=True):
         title: Title of the session.
         files: The files in ``before``, by path.
         folders: Folders that existed before the session although ``before`` has no file in them.
+        links: Links in the workspace before the session, and the paths to which they lead.
         deleted: Paths of files that the session deleted.
         edits: Changes of files that the session did not make, in order.
         effects: What a call that is answered from the log does to files, by ``agent/call``.
         from_log: Why calls are answered from the log, by ``agent/call``.
         left_out: Why files are not in the recording, by path.
         redacted: Names of the secrets that were replaced.
+        requests: The messages of each request, in short, by the sequence number of its answer; see
+            ``describe_shape``.
+        count: Number of events; 0 in recordings of earlier versions.
+        digests: SHA-256 digests of the recorded files, by path relative to the recording; empty in
+            recordings of earlier versions.
     """
 
-    format: int = FORMAT
+    format: int = RECORDING_FORMAT
     hilum: str = __version__
     title: str = ""
     files: dict[str, RecordedFile] = {}
     folders: tuple[str, ...] = ()
+    links: dict[str, str] = {}
     deleted: tuple[str, ...] = ()
     edits: tuple[FileEdit, ...] = ()
     effects: dict[str, tuple[FileEdit, ...]] = {}
     from_log: dict[str, str] = {}
     left_out: dict[str, str] = {}
     redacted: tuple[str, ...] = ()
+    requests: dict[str, str] = {}
+    count: int = 0
+    digests: dict[str, str] = {}
 
 
 class Recording(msgspec.Struct, frozen=True):
@@ -130,23 +150,26 @@ def place_events(
 def save_recording(recording: Recording, folder: Path) -> None:
     """Write a recording to a folder, which is created."""
     folder.mkdir(parents=True, exist_ok=True)
-    lines = [msgspec.json.encode(recording.header)]
-    lines += [encode(event) for event in recording.events]
-    (folder / SESSION_FILE).write_bytes(b"\n".join(lines) + b"\n")
     contents = ((BEFORE, recording.before), (AFTER, recording.after), (OBJECTS, recording.objects))
+    digests = {}
     for name, files in contents:
         for path, data in files.items():
             place = folder / name / path
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(data)
+            digests[f"{name}/{path}"] = _digest(data)
+    header = msgspec.structs.replace(recording.header, count=len(recording.events), digests=digests)
+    lines = [msgspec.json.encode(header)]
+    lines += [encode(event) for event in recording.events]
+    (folder / SESSION_FILE).write_bytes(b"\n".join(lines) + b"\n")
 
 
 def load_recording(folder: Path) -> Recording:
     """Read a recording from a folder.
 
     Raises:
-        UsageError: There is no recording (``E_FILE_NOT_FOUND``), it is damaged, or a newer version
-            of hilum wrote it (``E_STORE``).
+        UsageError: There is no recording (``E_FILE_NOT_FOUND``), it is damaged, a file is missing
+            or was changed, or a newer version of hilum wrote it (``E_STORE``).
     """
     file = folder / SESSION_FILE
     try:
@@ -171,13 +194,47 @@ def load_recording(folder: Path) -> Recording:
         events.append(event)
     if not events:
         raise _damaged_error(file, 2, "it has no events")
-    return Recording(
-        header,
-        tuple(events),
-        _read_files(folder / BEFORE),
-        _read_files(folder / AFTER),
-        _read_files(folder / OBJECTS),
-    )
+    if header.count > len(events):
+        problem = f"the last {header.count - len(events)} of {header.count} events are missing"
+        raise _damaged_error(file, len(lines) + 1, problem)
+    found = {}
+    for name in (BEFORE, AFTER, OBJECTS):
+        files = _read_files(folder / name)
+        if header.digests:
+            # Other programs may have added files, for example caches.
+            files = {
+                path: data for path, data in files.items() if f"{name}/{path}" in header.digests
+            }
+        found[name] = files
+    _check_digests(folder, header, found)
+    return Recording(header, tuple(events), found[BEFORE], found[AFTER], found[OBJECTS])
+
+
+def _digest(data: bytes) -> str:
+    return sha256(data).hexdigest()
+
+
+def _check_digests(folder: Path, header: Header, found: Mapping[str, Mapping[str, bytes]]) -> None:
+    """Check that the files of a recording are as they were written.
+
+    Raises:
+        UsageError: A file is missing or was changed.
+    """
+    for listed, digest in header.digests.items():
+        name, _, path = listed.partition("/")
+        data = found.get(name, {}).get(path)
+        if data is None:
+            raise UsageError(
+                f"The recorded session {folder} lacks the file {listed}.",
+                code=E_STORE,
+                hint=f"Restore the file. {_RECORD_AGAIN}",
+            )
+        if _digest(data) != digest:
+            raise UsageError(
+                f"{folder / listed} was changed after the session was recorded.",
+                code=E_STORE,
+                hint="Restore the file (git must not convert its line endings). " + _RECORD_AGAIN,
+            )
 
 
 class _FormatOnly(msgspec.Struct):
@@ -189,7 +246,7 @@ class _FormatOnly(msgspec.Struct):
 def _read_header(file: Path, line: bytes) -> Header:
     try:
         version = msgspec.json.decode(line, type=_FormatOnly).format
-        if version > FORMAT:
+        if version > RECORDING_FORMAT:
             raise _newer_error(file, f"format {version}")
         header = msgspec.json.decode(line, type=Header)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -197,6 +254,8 @@ def _read_header(file: Path, line: bytes) -> Header:
     listed = [
         *header.files,
         *header.folders,
+        *header.links,
+        *(os.path.normpath(Path(path).parent / to) for path, to in header.links.items()),
         *header.deleted,
         *(edit.path for edit in header.edits),
     ]

@@ -1,4 +1,4 @@
-"""``hilum replay``: replays a session, with or without changes, and shows where it departs."""
+"""``hilum replay``: replays a session, with or without changes, and shows where it differs."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ from hilum.events import AnyEvent
 from hilum.store import storage_plugins
 
 from hilum_replay.sessions.comparison import describe
-from hilum_replay.sessions.exporting import make_recording, open_contents, settle
+from hilum_replay.sessions.exporting import make_recording, make_repeatable, open_contents
 from hilum_replay.sessions.player import Changes
 from hilum_replay.sessions.recording import SESSION_FILE, Recording, load_recording
-from hilum_replay.sessions.session_test import Outcome, run_recording
+from hilum_replay.sessions.session_test import ReplayOutcome, run_recording
 
-SAME = 0
-DEPARTED = 1
+EXIT_SAME = 0
+EXIT_DIFFERENT = 1
+_SHOW_EVENTS = "`hilum sessions show ID --events` shows the numbers of the events."
 EPILOG = """\
 SESSION is the id of a session, the beginning of its id, or the folder of a recording. The replay works
 in a copy of the files; your files stay unchanged. The exit code is 0 if the replay goes as recorded,
-and 1 if it departs.
+and 1 if it differs.
 
   hilum replay 20260131-1504                                         as it was
   hilum replay 20260131-1504 --rule "deny run_terminal_cmd(rm *)"    with another rule
@@ -38,10 +39,10 @@ and 1 if it departs.
 
 
 def main(argv: list[str]) -> int:
-    """Replay a session, and show where and why it departs from the recording.
+    """Replay a session, and show where and why it differs from the recording.
 
     Returns:
-        The exit code: 0 if the replay goes as recorded, 1 if it departs.
+        The exit code: 0 if the replay goes as recorded, 1 if it differs.
     """
     check_text(argv)
     options = make_parser().parse_args(argv)
@@ -52,7 +53,7 @@ def make_parser() -> Parser:
     """Declare the options."""
     parser = Parser(
         "hilum replay",
-        "Replay a session in a copy of its files, and show where it departs from the recording.",
+        "Replay a session in a copy of its files, and show where it differs from the recording.",
         EPILOG,
     )
     add = parser.add_argument
@@ -101,8 +102,7 @@ def read_changes(options: Namespace) -> Changes:
                 hint='For example: --rule "deny run_terminal_cmd(rm *)".',
             )
     if options.at < 0:
-        hint = "`hilum sessions show ID --events` shows the numbers of the events."
-        raise UsageError("--at must not be negative.", code=E_BAD_ARGS, hint=hint)
+        raise UsageError("--at must not be negative.", code=E_BAD_ARGS, hint=_SHOW_EVENTS)
     changes = Changes(
         at=options.at,
         model=options.model,
@@ -111,7 +111,7 @@ def read_changes(options: Namespace) -> Changes:
         rules=tuple(options.rule),
         settings=dict(hilum.parse_pair(pair) for pair in options.set),
     )
-    if changes.at and not changes.judged_anew:
+    if changes.at and not changes.has_changes:
         raise UsageError(
             "--at needs a change that begins there.",
             code=E_BAD_ARGS,
@@ -123,8 +123,15 @@ def read_changes(options: Namespace) -> Changes:
 async def _replay(options: Namespace) -> int:
     changes = read_changes(options)
     recording = await _find_recording(options.session)
-    if not changes.judged_anew:
-        recording, _ = await settle(recording)
+    last = recording.events[-1].seq
+    if changes.at >= last:
+        raise UsageError(
+            f"--at {changes.at} is not before the last event of the session, {last}.",
+            code=E_BAD_ARGS,
+            hint=_SHOW_EVENTS,
+        )
+    if not changes.has_changes:
+        recording, _ = await make_repeatable(recording)
     folder = Path(await trio.to_thread.run_sync(mkdtemp, None, "hilum-replay-"))
     try:
         outcome = await run_recording(recording, folder / "workspace", changes=changes)
@@ -132,7 +139,7 @@ async def _replay(options: Namespace) -> int:
         if not options.keep:
             await trio.to_thread.run_sync(lambda: shutil.rmtree(folder, ignore_errors=True))
     _show(options, recording, outcome, folder)
-    return DEPARTED if outcome.comparison.failures else SAME
+    return EXIT_DIFFERENT if outcome.comparison.failures else EXIT_SAME
 
 
 async def _find_recording(session: str) -> Recording:
@@ -156,12 +163,12 @@ async def read_all(kernel: Kernel, session: str) -> Sequence[AnyEvent]:
     return events
 
 
-def _show(options: Namespace, recording: Recording, outcome: Outcome, folder: Path) -> None:
+def _show(options: Namespace, recording: Recording, outcome: ReplayOutcome, folder: Path) -> None:
     comparison = outcome.comparison
     if options.json:
         shown = {
             "identical": comparison.identical,
-            "departed": bool(comparison.failures),
+            "differs": bool(comparison.failures),
             "events": {"recorded": comparison.events[0], "replayed": comparison.events[1]},
             "from_log": recording.header.from_log,
             "left_out": recording.header.left_out,

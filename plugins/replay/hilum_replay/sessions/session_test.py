@@ -12,14 +12,19 @@ from hilum.store import unspell_folder
 
 from hilum_replay.cassette_reader import load
 from hilum_replay.placeholders import PathPlaceholders
-from hilum_replay.sessions.comparison import Comparison, compare_sessions, describe
+from hilum_replay.sessions.comparison import (
+    Comparison,
+    compare_requests,
+    compare_sessions,
+    describe,
+)
 from hilum_replay.sessions.player import Changes, Replayed, replay
 from hilum_replay.sessions.recording import Recording, load_recording
 from hilum_replay.sessions.workspace_files import compare_files
 
 
 @attrs.frozen
-class Outcome:
+class ReplayOutcome:
     """The outcome of a replay: its session, and how it compares with the recorded one."""
 
     replayed: Replayed
@@ -33,7 +38,7 @@ async def run_recording(
     changes: Changes | None = None,
     plugins: Sequence[object] = (),
     cassette: Path | None = None,
-) -> Outcome:
+) -> ReplayOutcome:
     """Replay a recording in an empty folder, and compare the results and the files.
 
     Args:
@@ -59,14 +64,18 @@ async def run_recording(
         )
         # The recorded events were placed in the same folder.
         places = (replayed.placeholders, replayed.placeholders)
-        return compare_sessions(replayed.log.events, replayed.events, places, found)
+        if changes is None or not changes.has_changes:
+            found = [*compare_requests(header.requests, replayed.requests), *found]
+        return compare_sessions(
+            replayed.log.events, replayed.events, places, found, replayed.same_calls
+        )
 
-    return Outcome(replayed, await trio.to_thread.run_sync(compare))
+    return ReplayOutcome(replayed, await trio.to_thread.run_sync(compare))
 
 
 def check_session(
     folder: Path, workspace: Path, *, strict: bool = False, plugins: Sequence[object] = ()
-) -> Outcome:
+) -> ReplayOutcome:
     """Replay the recording in a folder, and check that it goes as recorded.
 
     Args:
@@ -83,7 +92,7 @@ def check_session(
     recording = load_recording(folder)
     file = folder / "cassette.toml"
 
-    async def check() -> Outcome:
+    async def check() -> ReplayOutcome:
         return await run_recording(
             recording,
             workspace,
@@ -96,7 +105,7 @@ def check_session(
     differences = list(comparison.differences) if strict else comparison.failures
     if differences:
         text = describe(comparison, environment=strict)
-        raise AssertionError(f"The replay of {folder.name} departs from the recording:\n{text}")
+        raise AssertionError(f"The replay of {folder.name} differs from the recording:\n{text}")
     return outcome
 
 

@@ -28,19 +28,18 @@ from hilum.events import (
 
 from hilum_replay.sessions.recorded_calls import RecordedCalls, apply_edit
 from hilum_replay.sessions.recorded_log import (
-    MILESTONES,
     QUESTION_ASKED,
     Milestone,
     RecordedCall,
     RecordedLog,
     UserAction,
-    is_retry,
+    is_milestone,
 )
 from hilum_replay.sessions.recording import FileEdit
 
 _SCOPES = ("call", "turn", "run", "session", "undo", "since")
 # Seconds that a model or a tool waits for an action of the user. The wait is only this long if the
-# replay has departed from the recording, so that the action cannot come.
+# replay differs from the recording, so that the action cannot come.
 MAX_WAIT = 5.0
 # The same for an action of the user, while no agent works.
 MAX_IDLE = 0.5
@@ -93,7 +92,7 @@ class UserActions:
         """Repeat all actions, and wait until all runs have ended."""
         self._calls = calls
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._watch, session)
+            nursery.start_soon(self._watch, session, nursery)
             while self._left:
                 action = self._left[0]
                 await self._reach(session, action.after)
@@ -126,24 +125,28 @@ class UserActions:
         if session.runs:
             await self._idle(session)
 
-    async def _watch(self, session: Session) -> None:
+    async def _watch(self, session: Session, nursery: trio.Nursery) -> None:
         """Count the events of the replay, and answer its questions."""
         async for event in session.events():
-            if isinstance(event, MILESTONES) and not is_retry(event):
+            if isinstance(event, Event) and is_milestone(event):
                 key = (event.agent, type(event))
                 self._counts[key] = self._counts.get(key, 0) + 1
             if isinstance(event, ApprovalAsked):
-                self._answer_approval(session, event)
+                nursery.start_soon(self._answer_approval, session, event)
             elif isinstance(event, PluginEvent) and event.name == QUESTION_ASKED:
-                self._answer_question(session, event)
+                nursery.start_soon(self._answer_question, session, event)
             self._wake()
 
-    def _find(self, agent: str, call: str) -> RecordedCall | None:
-        return self._calls.find(agent, call) if self._calls is not None else None
+    def _find(self, session: Session, agent: str, call: str) -> RecordedCall | None:
+        if self._calls is None or agent not in session.agents:
+            return None
+        return self._calls.find(session.agents[agent], call)
 
-    def _answer_approval(self, session: Session, event: ApprovalAsked) -> None:
-        recorded = self._find(event.agent, event.call.id)
+    async def _answer_approval(self, session: Session, event: ApprovalAsked) -> None:
+        recorded = self._find(session, event.agent, event.call.id)
         answer = recorded.answer if recorded is not None else None
+        if answer is not None:
+            await self.wait(answer.seq)
         with suppress(UsageError):  # nobody is present, or the run was stopped
             if answer is None:
                 ran = recorded is not None and recorded.started is not None
@@ -160,12 +163,13 @@ class UserActions:
                     user=answer.user,
                 )
 
-    def _answer_question(self, session: Session, event: PluginEvent) -> None:
-        recorded = self._find(event.agent, str(event.data.get("call", "")))
+    async def _answer_question(self, session: Session, event: PluginEvent) -> None:
+        recorded = self._find(session, event.agent, str(event.data.get("call", "")))
         service = session.plugin(UserQuestions)
         if recorded is None or not recorded.questions or service is None:
             return
         answer = recorded.questions.pop(0)
+        await self.wait(answer.seq)
         if answer.data.get("by") == "user":
             with suppress(UsageError):
                 service.answer(str(event.data["id"]), tuple(answer.data.get("answers", ())))

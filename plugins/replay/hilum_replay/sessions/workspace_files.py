@@ -6,6 +6,7 @@ import os
 import stat
 import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 
 import attrs
@@ -19,9 +20,13 @@ from hilum_replay.sessions.recording import FileEdit, RecordedFile
 from hilum_replay.text_diff import diff_texts
 
 FILE_LIMIT = 1_000_000
+# Bytes of all files before and after the session, and of all other contents.
 TOTAL_LIMIT = 20_000_000
 MAX_FILES = 2_000
 MAX_LISTED = 20
+NOT_KEPT = "the journal does not have its content"
+NOT_UNICODE = "its name is not valid Unicode"
+OUTSIDE = "a link leads out of the workspace"
 # What plugins read when a session is opened: rules, skills, agents and settings.
 _INSTRUCTIONS = (
     "AGENTS.md CLAUDE.md GEMINI.md README.md pyproject.toml setup.cfg package.json .hilum .agents"
@@ -39,11 +44,31 @@ class WorkspaceFiles:
     objects: dict[str, bytes] = attrs.field(factory=dict)
     files: dict[str, RecordedFile] = attrs.field(factory=dict)
     folders: list[str] = attrs.field(factory=list)
+    links: dict[str, str] = attrs.field(factory=dict)
     deleted: list[str] = attrs.field(factory=list)
     edits: list[FileEdit] = attrs.field(factory=list)
     effects: dict[str, list[FileEdit]] = attrs.field(factory=dict)
     left_out: dict[str, str] = attrs.field(factory=dict)
     redacted: set[str] = attrs.field(factory=set)
+
+
+class _SizeLimit:
+    """A limit for the size of all contents; equal contents count once."""
+
+    def __init__(self, total: int) -> None:
+        self._left = total
+        self._digests: set[bytes] = set()
+
+    def admit(self, data: bytes) -> bool:
+        """Return whether a content may be kept, and count it."""
+        digest = sha256(data).digest()
+        if digest in self._digests:
+            return True
+        if len(data) > min(FILE_LIMIT, self._left):
+            return False
+        self._digests.add(digest)
+        self._left -= len(data)
+        return True
 
 
 class FileCollector:
@@ -63,7 +88,9 @@ class FileCollector:
         self._root = root
         self._get_content = get_content
         self._redact = redact
-        self._size = 0
+        self._files_limit = _SizeLimit(TOTAL_LIMIT)
+        # Most calls run again, so that their contents are not needed in the end.
+        self._objects_limit = _SizeLimit(TOTAL_LIMIT)
         self._found = WorkspaceFiles()
         self._made: set[str] = set()
         self._last_runs: dict[str, str] = {}
@@ -95,6 +122,9 @@ class FileCollector:
     def _follow(self, record: Record, change: Change, states: dict[str, Node | None]) -> None:
         """Keep the state before a change, and its effect."""
         path = unspell_path(change.path)
+        if not _is_unicode(path):
+            self._leave_out(path, NOT_UNICODE)
+            return
         if path not in states:
             self._keep_beginning(path, change.before)
             if change.before is None and change.after is not None and change.after.kind == "folder":
@@ -105,7 +135,10 @@ class FileCollector:
             seq = record.seq
             if self._last_runs.get(path) != record.run:
                 seq = self._prompts.get(record.run, seq)
-            self._found.edits.append(self._make_edit(seq, path, change.before))
+            edit = self._make_edit(seq, path, change.before)
+            self._found.edits.append(edit)
+            if edit.missing:
+                self._leave_out(path, edit.missing)
         states[path] = change.after
         self._last_runs[path] = record.run
         edit = self._make_edit(record.seq, path, change.after)
@@ -114,28 +147,37 @@ class FileCollector:
             self._found.effects.setdefault(f"{record.agent}/{record.call}", []).append(edit)
 
     def _make_edit(self, seq: int, path: str, node: Node | None) -> FileEdit:
-        if node is None or node.kind != "file":
+        if node is None:
             return FileEdit(seq, path)
-        data = self._read_node(path, node)
+        if node.kind == "folder":
+            return FileEdit(seq, path, folder=True)
+        if node.kind != "file":
+            return FileEdit(seq, path, missing="it is neither a file nor a folder")
+        data = self._get_content(node.hash) if node.kept else None
         if data is None:
-            return FileEdit(seq, path)
-        self._found.objects[node.hash] = data
-        return FileEdit(seq, path, node.hash)
+            return FileEdit(seq, path, missing=NOT_KEPT)
+        if not self._objects_limit.admit(data):
+            return FileEdit(seq, path, missing=_describe_size(len(data)))
+        self._found.objects[node.hash] = self._clean(path, data)
+        return FileEdit(seq, path, node.hash, node.mode)
 
     def _read_node(self, path: str, node: Node) -> bytes | None:
         """Return the content of a node without secrets, or ``None`` if it is not kept."""
         data = self._get_content(node.hash) if node.kept else None
         if data is None:
-            self._found.left_out[path] = "the journal does not have its content"
+            self._leave_out(path, NOT_KEPT)
+            return None
+        return self._clean_if_it_fits(path, data)
+
+    def _clean_if_it_fits(self, path: str, data: bytes) -> bytes | None:
+        """Return a content without secrets, or ``None`` if it is too large."""
+        if not self._files_limit.admit(data):
+            self._leave_out(path, _describe_size(len(data)))
             return None
         return self._clean(path, data)
 
-    def _clean(self, path: str, data: bytes) -> bytes | None:
-        """Return a content without secrets, or ``None`` if it is too large."""
-        if len(data) > FILE_LIMIT or self._size + len(data) > TOTAL_LIMIT:
-            self._found.left_out[path] = f"it is too large ({len(data):,} bytes)"
-            return None
-        self._size += len(data)
+    def _clean(self, path: str, data: bytes) -> bytes:
+        """Return a content without secrets."""
         # Files in other encodings may contain secrets, too.
         text = data.decode(errors="surrogateescape")
         clean = self._redact(text, guess=False)
@@ -143,6 +185,9 @@ class FileCollector:
             return data
         self._found.redacted.add(path)
         return clean.encode(errors="surrogateescape")
+
+    def _leave_out(self, path: str, why: str) -> None:
+        self._found.left_out[os.fsencode(path).decode(errors="replace")] = why
 
     def _keep_beginning(self, path: str, node: Node | None) -> None:
         if node is None or node.kind != "file":
@@ -170,32 +215,48 @@ class FileCollector:
     def _keep_unchanged(self, path: str) -> None:
         """Keep a file that the session did not change."""
         place = self._root / path
+        if not _is_unicode(path):
+            self._leave_out(path, NOT_UNICODE)
+            return
         if not place.parent.resolve().is_relative_to(self._root.resolve()):
-            self._found.left_out[path] = "a link leads out of the workspace"
+            self._leave_out(path, OUTSIDE)
             return
         try:
             status = place.lstat()
+            if stat.S_ISLNK(status.st_mode):
+                self._keep_link(path, place.readlink())
+                return
             if not stat.S_ISREG(status.st_mode):
                 return
             data = place.read_bytes() if status.st_size <= FILE_LIMIT else b""
         except (FileNotFoundError, NotADirectoryError):
             return  # the call failed in the recorded session, and fails again
         except OSError as error:
-            self._found.left_out[path] = error.strerror or "it cannot be read"
+            self._leave_out(path, error.strerror or "it cannot be read")
             return
         if status.st_size > FILE_LIMIT:
-            self._found.left_out[path] = f"it is too large ({status.st_size:,} bytes)"
+            self._leave_out(path, _describe_size(status.st_size))
             return
         if status.st_mtime > self._ended:
             # The content has changed since; git may know the one that the session read.
             known = self._git.read(path)
             if known is None:
-                self._found.left_out[path] = "it was changed after the session"
+                self._leave_out(path, "it was changed after the session")
                 return
             data = known
-        clean = self._clean(path, data)
+        clean = self._clean_if_it_fits(path, data)
         if clean is not None:
             self._add(path, clean, status.st_mode, self._began - status.st_mtime)
+
+    def _keep_link(self, path: str, target: Path) -> None:
+        """Keep a link inside of the workspace, and the file to which it leads."""
+        inside = os.path.normpath(Path(path).parent / target)
+        if target.is_absolute() or inside.startswith("..") or not _is_unicode(str(target)):
+            self._leave_out(path, OUTSIDE)
+            return
+        self._found.links[path] = str(target)
+        if inside not in self._found.before and (self._root / inside).is_file():
+            self._keep_unchanged(inside)
 
     def _add(self, path: str, data: bytes, mode: int, age: float) -> None:
         self._found.before[path] = data
@@ -227,7 +288,7 @@ class FileCollector:
                 return
             place = self._root
         if not place.resolve().is_relative_to(self._root.resolve()):
-            self._found.left_out[path] = "a link leads out of the workspace"
+            self._leave_out(path, OUTSIDE)
             return
         if not place.is_dir():
             yield place.relative_to(self._root).as_posix()
@@ -236,14 +297,15 @@ class FileCollector:
         count = 0
         for folder, names, found in os.walk(place):
             names[:] = sorted(name for name in names if name not in LEFT_OUT)
-            for name in sorted(found):
+            linked = [name for name in names if (Path(folder) / name).is_symlink()]
+            for name in sorted([*found, *linked]):
                 relative = (Path(folder) / name).relative_to(self._root).as_posix()
                 if tracked is not None and relative not in tracked:
                     continue
                 count += 1
                 if count > MAX_FILES:
                     reason = f"the session may have read more than {MAX_FILES:,} files in it"
-                    self._found.left_out[path] = reason
+                    self._leave_out(path, reason)
                     return
                 yield relative
 
@@ -301,6 +363,18 @@ def _read_records(events: Sequence[AnyEvent]) -> list[Record]:
     return records
 
 
+def _is_unicode(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _describe_size(size: int) -> str:
+    return f"it is too large ({size:,} bytes)"
+
+
 def _is_file(*nodes: Node | None) -> bool:
     return any(node is not None and node.kind == "file" for node in nodes)
 
@@ -319,7 +393,7 @@ def read_workspace(root: Path) -> dict[str, bytes]:
         names[:] = [name for name in names if name not in (*LEFT_OUT, HILUM_FOLDER)]
         for name in files:
             place = Path(folder) / name
-            if not place.is_symlink() and place.is_file():
+            if _is_unicode(name) and not place.is_symlink() and place.is_file():
                 found[place.relative_to(root).as_posix()] = place.read_bytes()
     return found
 

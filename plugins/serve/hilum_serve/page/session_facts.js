@@ -175,6 +175,17 @@ export class SessionFacts extends SessionStore {
     };
   }
 
+  /** Return the budgets that have limits, each with what is spent. */
+  budgets() {
+    return this.state.budgets ?? [];
+  }
+
+  /** Return the budget of which the largest share is spent; null without budgets. */
+  tightestBudget() {
+    const share = (budget) => (budget.limit ? budget.spent / budget.limit : 1);
+    return this.budgets().reduce((most, each) => (most && share(most) >= share(each) ? most : each), null);
+  }
+
   /**
    * Return the free share of the main agent's context window in per cent; null if unknown.
    *

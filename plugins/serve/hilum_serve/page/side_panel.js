@@ -1,6 +1,7 @@
 // The panel at the right: todo list, agents, background commands, changed files, timeline and usage.
 
 import { html, nothing } from './vendor/lit-html/lit-html.js';
+import { describeBudget, nameBudget } from './budgets.js';
 import { argumentsOf, subjectOf } from './card_state.js';
 import { drawProgress } from './cards.js';
 import { drawBackground } from './commands.js';
@@ -128,9 +129,10 @@ export class SidePanel {
       [t('output_tokens'), formatTokens(usage.output)],
       [t('cost'), formatCost(usage.cost)],
       [t('runs'), String(usage.runs)],
+      ...store.budgets().map((budget) => [nameBudget(budget), describeBudget(budget), budget.nearly_spent ? 'warning-text' : '']),
     ];
     return html`<section class="panel-section"><h3>${t('usage')}</h3>
-      <dl class="facts-list">${rows.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl></section>`;
+      <dl class="facts-list">${rows.map(([name, value, kind = '']) => html`<div><dt>${name}</dt><dd class=${kind}>${value}</dd></div>`)}</dl></section>`;
   }
 }
 

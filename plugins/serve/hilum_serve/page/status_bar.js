@@ -1,6 +1,7 @@
 // The line under the input: connection, mode, model, policy and the facts of the run.
 
 import { html, nothing } from './vendor/lit-html/lit-html.js';
+import { describeBudget, nameBudget } from './budgets.js';
 import { baseName, formatCost, formatTokens } from './format.js';
 import { icon } from './icons.js';
 import { t } from './strings.js';
@@ -11,6 +12,7 @@ export function drawStatus({ store, connection, actions, can }) {
   const usage = store.usage();
   const lead = store.actor();
   const context = store.contextLeft();
+  const budget = store.tightestBudget();
   const sandbox = typeof state.sandbox === 'string' ? state.sandbox : state.sandbox?.kind ?? '';
   return html`
     <button type="button" class="connection ${connection}" title=${t(`connection_${connection}`)} @click=${() => actions.reconnect()}>
@@ -23,6 +25,7 @@ export function drawStatus({ store, connection, actions, can }) {
       ${usage.input + usage.output ? html`<span title=${t('tokens')}>${formatTokens(usage.input + usage.output)}</span>` : nothing}
       ${usage.input ? html`<span>${t('cached_share', { n: Math.round((usage.cached / usage.input) * 100) })}</span>` : nothing}
       ${usage.cost ? html`<span>${formatCost(usage.cost)}</span>` : nothing}
+      ${budget ? html`<span class=${budget.nearly_spent ? 'warning-text' : ''} title=${nameBudget(budget)}>${t('budget_spent', { spent: describeBudget(budget) })}</span>` : nothing}
       ${context === null ? nothing : html`<span>${t('context_left', { n: context })}</span>`}
       ${state.branch ? html`<span class="with-icon">${icon('branch')}${state.branch}</span>` : nothing}
       ${sandbox ? html`<span>${t('sandbox', { kind: sandbox })}</span>` : nothing}

@@ -15,7 +15,15 @@ from hilum.messages import Price
 
 from hilum_trace.bill.conversation import Conversation
 from hilum_trace.bill.division import divide
-from hilum_trace.bill.parts import UNKNOWN, Origin, Part, ToolPlugins, answer_parts
+from hilum_trace.bill.parts import (
+    MCP,
+    UNKNOWN,
+    Origin,
+    Part,
+    ToolPlugins,
+    answer_parts,
+    name_provider,
+)
 from hilum_trace.bill.requests import MAYBE_CHARGED, SUB_AGENT
 
 # Relative prices of tokens, by which a known cost is divided if the prices are not known.
@@ -75,7 +83,7 @@ class CallCharge(Charge, frozen=True, kw_only=True):
 
     Attributes:
         tool: Name of the tool.
-        plugin: Its plugin; empty if the call did not start.
+        plugin: Its plugin or MCP server (see ``name_provider``); empty if the call did not start.
         seconds: Seconds that the call ran.
         failed: Whether it failed or was denied.
     """
@@ -133,7 +141,8 @@ class ChargeFold:
             case ev.ModelUsed():
                 return self._use(event)
             case ev.CallStarted():
-                self._started[event.agent, event.call.id] = event.plugin
+                provider = name_provider(event.plugin, event.call.name)
+                self._started[event.agent, event.call.id] = provider
             case ev.CallDone():
                 return self._end_call(event)
             case ev.RunStarted() | ev.RunRetried():
@@ -221,7 +230,11 @@ class ChargeFold:
     def _use(self, event: ev.ModelUsed) -> RequestCharge | None:
         if event.purpose.startswith(SUB_AGENT):
             return None
-        origin = Origin("own request", event.plugin or None)
+        plugin = event.plugin
+        # A request of a server (sampling) names the server in its purpose.
+        if plugin == MCP and event.purpose.startswith(f"{MCP} "):
+            plugin = event.purpose
+        origin = Origin("own request", plugin or None)
         return RequestCharge(
             event.at,
             event.agent,

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 from hilum import Message, ToolResult, estimate
 from hilum import events as ev
-from hilum.errors import RETRYABLE
+from hilum.compaction import ended_early, kept_indices
 
 from hilum_trace.bill.parts import (
     Origin,
@@ -84,8 +84,7 @@ class Conversation(msgspec.Struct, eq=False):
     def end_run(self, event: ev.RunEnded) -> None:
         """End the run."""
         self._in_run = False
-        failed_early = event.state == "failed" and event.code in RETRYABLE
-        self._ended_early = failed_early or event.state in ("stopped", "timed_out")
+        self._ended_early = ended_early(event.state, event.code)
         self._steering = {}
 
     def answer(self, parts: Parts) -> None:
@@ -123,21 +122,18 @@ class Conversation(msgspec.Struct, eq=False):
 
     def compact(self, event: ev.Compacted) -> None:
         """Apply a compaction as the kernel does (``hilum.compaction.apply_compaction``)."""
-        kept = [_thinned(parts, event.thinned) for parts in self.messages[event.upto :]]
-        first: list[Parts] = []
-        if event.summary:
-            first = [[Part(Origin("summary", event.plugin), estimate(event.summary))]]
         request = self._request if self._in_run or self._ended_early else None
+        messages: list[Parts] = []
+        if event.summary:
+            messages.append([Part(Origin("summary", event.plugin), estimate(event.summary))])
         place = None
-        if request is not None:
-            place = len(first)
-            if request < event.upto:
-                kept.insert(0, self.messages[request])
-            else:
-                place += request - event.upto
-        self.messages = [*first, *kept]
+        for index in kept_indices(len(self.messages), event.upto, request):
+            if index == request:
+                place = len(messages)
+            messages.append(_thinned(self.messages[index], event.thinned))
         if place is not None and event.request is not None:
-            self.messages[place] = prompt_parts(event.request.parts)
+            messages[place] = prompt_parts(event.request.parts)
+        self.messages = messages
         self._request = place
         self._count()
 

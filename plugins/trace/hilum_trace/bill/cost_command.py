@@ -39,6 +39,8 @@ Budgets limit the cost in advance: hilum config budgets, and /budget in a conver
 SHOWN = 40
 """Default number of rows."""
 LAST = "last"
+# Time, number, agent and run of an event, which are the same in all copies of a session.
+_ChargeKey = tuple[float, int, str, str]
 _UNITS = {"m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
 
 
@@ -171,7 +173,7 @@ async def add_sessions(
         infos: The sessions, oldest first.
         after: Unix time before which charges are left out.
     """
-    billed: set[tuple[str, int]] = set()
+    billed: set[_ChargeKey] = set()
     for info in infos:
         try:
             await _add_session(bill, store, info, after, billed)
@@ -181,7 +183,7 @@ async def add_sessions(
 
 
 async def _add_session(
-    bill: Bill, store: Store, info: SessionInfo, after: float, billed: set[tuple[str, int]]
+    bill: Bill, store: Store, info: SessionInfo, after: float, billed: set[_ChargeKey]
 ) -> None:
     """Add the charges of a session, except those that are already in ``billed``.
 
@@ -195,9 +197,9 @@ async def _add_session(
             charge = fold.apply(event)
             if charge is None or charge.at < after:
                 continue
-            # A copy keeps the ids of runs and the numbers of events.
-            key = (event.run, event.seq)
-            if event.run and key in billed:
+            # A copy keeps the times and numbers of events, and the ids of their runs.
+            key = (event.at, event.seq, event.agent, event.run)
+            if key in billed:
                 continue
             billed.add(key)
             bill.add(charge, place)

@@ -19,6 +19,7 @@ from hilum import (
     UserMessage,
     estimate,
 )
+from hilum.tokens import IMAGE
 
 Kind = Literal[
     "layer",
@@ -33,9 +34,6 @@ Kind = Literal[
     "own request",
     "unknown",
 ]
-
-# Tokens per image, as the kernel estimates them before a provider's counts correct the estimate.
-IMAGE_TOKENS = 1_200
 
 
 class Origin(NamedTuple):
@@ -68,6 +66,18 @@ class Part(NamedTuple):
 
 
 UNKNOWN = Origin("unknown", None)
+# The plugin whose tools come from servers of other authors, each of which is charged by itself.
+MCP = "mcp"
+_SERVER_END = "__"
+
+
+def name_provider(plugin: str, tool: str) -> str:
+    """Return who is charged for a tool: its plugin, or its MCP server as ``mcp SERVER``.
+
+    The names of a server's tools begin with the name of the server.
+    """
+    server, end, _ = tool.partition(_SERVER_END)
+    return f"{MCP} {server}" if plugin == MCP and end and server else plugin
 
 
 class ToolPlugins:
@@ -82,13 +92,14 @@ class ToolPlugins:
         for name, plugin in sources.items():
             kind, _, tool = name.partition(" ")
             if kind == "tool":
-                self._by_tool[tool] = plugin
+                self._by_tool[tool] = name_provider(plugin, tool)
 
     def add_call(self, agent: str, call: ToolCall, plugin: str) -> None:
         """Add the plugin of a call that has started."""
-        self._by_call[agent, call.id] = plugin
-        if plugin:
-            self._by_tool.setdefault(call.name, plugin)
+        provider = name_provider(plugin, call.name)
+        self._by_call[agent, call.id] = provider
+        if provider:
+            self._by_tool.setdefault(call.name, provider)
 
     def of_tool(self, tool: str) -> str | None:
         """Return the plugin of a tool; ``None`` if it is not known."""
@@ -140,7 +151,7 @@ def prompt_parts(parts: Iterable[Text | Image], gathered_by: Sequence[str] = ())
     names = iter(gathered_by)
     for part in parts:
         if isinstance(part, Image):
-            found.append(Part(Origin("prompt"), IMAGE_TOKENS))
+            found.append(Part(Origin("prompt"), IMAGE))
             continue
         origin = Origin("prompt")
         if part.source.startswith("context:"):
@@ -173,7 +184,7 @@ def result_part(
     """
     text = (shortened or {}).get(result.call_id, result.text)
     images = sum(isinstance(part, Image) for part in result.parts)
-    size = estimate(text) + images * IMAGE_TOKENS
+    size = estimate(text) + images * IMAGE
     return Part(Origin("result", plugin, result.name), size, result.call_id)
 
 

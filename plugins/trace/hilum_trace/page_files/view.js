@@ -6,7 +6,30 @@ const MAX_ITEMS = 200;
 const MIN_PIXELS = 2;
 const UPDATE_DELAY = 60; // milliseconds
 const MAX_AGENT_ROWS = 12;
-const LANES = ["Runs", "Turns", "Models", "Tools", "Waits", "Plugins"];
+// The English texts of this page with their Chinese translations.
+const CHINESE = {
+  "Runs": "运行", "Turns": "轮次", "Models": "模型", "Tools": "工具", "Waits": "等待",
+  "Plugins": "插件", "Other agents": "其他代理",
+  "Drag to move; zoom with Ctrl and the mouse wheel.": "拖动以移动；按住 Ctrl 并滚动滚轮以缩放。",
+  "Slowest calls, waits and hooks": "最慢的调用、等待与钩子",
+  "Hidden: {n} short spans. Zoom in to see them.": "已隐藏 {n} 个较短的区间。放大即可看到。",
+  "Select a bar to see its details.": "选择一个色条以查看详情。",
+  "Kind": "类型", "Duration": "时长", "Start": "开始", "Agent": "代理", "{time} so far": "已 {time}",
+  "Zoom in": "放大", "Zoom out": "缩小", "Whole session": "整个会话",
+  "Previous run": "上一次运行", "Next run": "下一次运行",
+  session: "会话", agent: "代理", queue: "排队", run: "运行", turn: "轮次", model: "模型",
+  "plugin model": "插件的模型调用", compaction: "压缩", tool: "工具", order: "等待其他调用",
+  approval: "等待批准", question: "提问", hook: "钩子",
+};
+const language = /^zh\b/i.test(navigator.language) ? "zh" : "en";
+
+// Return a text in the language of the browser, with values for the names in braces.
+function t(text, values = {}) {
+  const found = language === "zh" ? CHINESE[text] ?? text : text;
+  return found.replace(/\{(\w+)\}/g, (_all, name) => String(values[name] ?? ""));
+}
+
+const LANES = ["Runs", "Turns", "Models", "Tools", "Waits", "Plugins"].map((name) => t(name));
 const LANE_OF = {
   run: 0, turn: 1, model: 2, plugin_model: 2, compaction: 2, tool: 3, approval: 4, question: 4,
   queue: 4, order: 4, hook: 5,
@@ -14,12 +37,50 @@ const LANE_OF = {
 const OTHER_AGENTS = LANES.length + MAX_AGENT_ROWS;
 
 const data = JSON.parse(document.getElementById("data").textContent);
+// The marks around a text of which page.py writes only the number, and its values.
+const START = "\ue000";
+const NEXT = "\ue001";
+const END = "\ue002";
+const texts = data.texts[language];
+const valueNames = data.texts.en.map((text) => [...text.matchAll(/\{(\w+)\}/g)].map((found) => found[1]));
+
+function fill([number, ...values]) {
+  const byName = Object.fromEntries(valueNames[number].map((name, index) => [name, values[index]]));
+  return texts[number].replace(/\{(\w+)\}/g, (_all, name) => byName[name]);
+}
+
+// Return a text in the language of the browser. Values may themselves contain numbered texts.
+function decode(text) {
+  let at = 0;
+  const read = () => {
+    let shown = "";
+    while (at < text.length && text[at] !== NEXT && text[at] !== END) {
+      if (text[at] !== START) {
+        shown += text[at++];
+        continue;
+      }
+      const parts = [];
+      do {
+        at += 1;
+        parts.push(read());
+      } while (text[at] === NEXT);
+      at += 1;
+      shown += fill(parts);
+    }
+    return shown;
+  };
+  return text.includes(START) ? read() : text;
+}
+
 // The fields of a row, in the order in which page.py writes them.
-const spans = data.spans.map(([kind, name, parent, start, length, agent, flags, details], id) => ({
-  id, kind: data.kinds[kind], name, parent, agent, details,
-  start: data.origin + start, end: data.origin + start + length, length,
-  failed: (flags & 1) !== 0, open: (flags & 2) !== 0,
-}));
+const spans = data.spans.map(([kind, parent, start, length, agent, flags, shown], id) => {
+  const [name, ...details] = shown.map(decode);
+  return {
+    id, kind: data.kinds[kind], name, parent, agent, details,
+    start: data.origin + start, end: data.origin + start + length, length,
+    failed: (flags & 1) !== 0, open: (flags & 2) !== 0,
+  };
+});
 
 function laneOf(span) {
   if (span.agent > 0) {
@@ -44,13 +105,25 @@ function formatSeconds(milliseconds) {
   return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
+// Without this script, the page shows the head in English and no timeline.
+function translatePage() {
+  document.documentElement.lang = language === "zh" ? "zh-CN" : "en";
+  for (const each of document.querySelectorAll("[data-text]")) {
+    each.textContent = t(each.dataset.text);
+  }
+  const [title, ...lines] = data.head[language];
+  document.title = title;
+  const head = document.getElementById("head");
+  head.replaceChildren(element("h1", title), ...lines.map((line) => element("p", line, "faint")));
+}
+
 function makeGroups() {
   const groups = LANES.map((name, id) => ({ id, content: name }));
   data.agents.slice(1, MAX_AGENT_ROWS + 1).forEach((name, index) => {
     groups.push({ id: LANES.length + index, content: name });
   });
   if (data.agents.length > MAX_AGENT_ROWS + 1) {
-    groups.push({ id: OTHER_AGENTS, content: "Other agents" });
+    groups.push({ id: OTHER_AGENTS, content: t("Other agents") });
   }
   const used = new Set(drawn.map(laneOf));
   return groups.filter((group) => used.has(group.id));
@@ -109,7 +182,7 @@ function update() {
   if (selected >= 0 && items.get(selected)) timeline.setSelection([selected]);
   const hidden = inside.length - shown.size;
   document.getElementById("hidden").textContent = hidden
-    ? `Hidden: ${hidden.toLocaleString("en")} short spans. Zoom in to see them.`
+    ? t("Hidden: {n} short spans. Zoom in to see them.", { n: hidden.toLocaleString("en") })
     : "";
 }
 
@@ -135,7 +208,7 @@ function select(id) {
   const panel = document.getElementById("details");
   panel.replaceChildren();
   if (id < 0) {
-    panel.append(element("p", "Select a bar to see its details."));
+    panel.append(element("p", t("Select a bar to see its details.")));
     return;
   }
   const span = spans[id];
@@ -146,12 +219,13 @@ function select(id) {
   panel.append(path, element("h2", span.name));
   const facts = element("dl");
   const add = (name, value) => facts.append(element("dt", name), element("dd", value));
-  add("Kind", span.kind.replace("_", " "));
-  add("Duration", span.open ? `${formatSeconds(span.length)} so far` : formatSeconds(span.length));
-  add("Start", new Date(span.start).toLocaleString());
-  if (span.agent > 0) add("Agent", data.agents[span.agent]);
+  const time = formatSeconds(span.length);
+  add(t("Kind"), t(span.kind.replace("_", " ")));
+  add(t("Duration"), span.open ? t("{time} so far", { time }) : time);
+  add(t("Start"), new Date(span.start).toLocaleString());
+  if (span.agent > 0) add(t("Agent"), data.agents[span.agent]);
   for (const detail of span.details) add("", detail);
-  panel.append(facts, makeButton("Zoom in", () => zoomTo(span)));
+  panel.append(facts, makeButton(t("Zoom in"), () => zoomTo(span)));
 }
 
 function goTo(span) {
@@ -181,11 +255,11 @@ function step(by) {
 }
 
 document.getElementById("buttons").append(
-  makeButton("Whole session", () => zoomTo(spans[0])),
-  makeButton("Previous run", () => step(-1)),
-  makeButton("Next run", () => step(1)),
-  makeButton("Zoom in", () => timeline.zoomIn(0.5, { animation: false }, update)),
-  makeButton("Zoom out", () => timeline.zoomOut(1, { animation: false }, update)),
+  makeButton(t("Whole session"), () => zoomTo(spans[0])),
+  makeButton(t("Previous run"), () => step(-1)),
+  makeButton(t("Next run"), () => step(1)),
+  makeButton(t("Zoom in"), () => timeline.zoomIn(0.5, { animation: false }, update)),
+  makeButton(t("Zoom out"), () => timeline.zoomOut(1, { animation: false }, update)),
 );
 
 function fillTable(id, rows) {
@@ -201,6 +275,7 @@ function fillTable(id, rows) {
   }
 }
 
+translatePage();
 fillTable("runs", runs);
 fillTable("slowest", data.slowest.map((id) => spans[id]));
 select(-1);

@@ -49,6 +49,7 @@ EMPTY_STATE: dict[str, Any] = {
     "queued": [],
     "steering": [],
     "usage": USAGE,
+    "budgets": [],
     "runs": 3,
     "left": 0,
     "shell": [],

@@ -374,6 +374,29 @@ def test_undoing_is_previewed(server, open_session):
     page.locator(".toast").get_by_text("Undone.").wait_for()
 
 
+@pytest.mark.parametrize(
+    ("language", "line", "name"),
+    [
+        ("en", "budget $4.10 of $5.00", "Budget of this session"),
+        ("zh", "预算 $4.10 / $5.00", "此会话的预算"),
+    ],
+)
+def test_budgets_are_shown_with_what_is_spent(server, open_session, language, line, name):
+    """The status line has the one of which least is left; the panel has all of them."""
+    day = {"budget": "day", "unit": "tokens", "spent": 100, "limit": 2_000, "nearly_spent": False}
+    session = {"budget": "session", "unit": "dollars", "spent": 4.1, "limit": 5.0}
+    server.state["budgets"] = [day, {**session, "nearly_spent": True}]
+    server.entries = [prompt(0, "x"), answer(1, "y")]
+    page = open_session(language=language)
+    shown = page.locator(".facts-line .warning-text")
+    shown.wait_for()
+    assert shown.inner_text() == line
+    assert shown.get_attribute("title") == name
+    panel = page.locator(".facts-list").inner_text()
+    assert name in panel
+    assert "100" in panel
+
+
 def test_the_panel_shows_todos_and_usage_and_the_timeline(server, open_session):
     server.entries = every_state()
     server.state["todo"] = [TODO]

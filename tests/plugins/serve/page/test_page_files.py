@@ -15,7 +15,7 @@ MAX_WEIGHT = 250_000
 # Texts whose keys are composed from states that the server names.
 COMPOSED = re.compile(
     r"^(agent|todo|state|policy|risk|scope|setting|connection|protocol|decided|find_in|file|undo)_"
-    r"|^(context|timeline)_"
+    r"|^(context|timeline)_|^budget_(session|day|agent|plugin)$"
     r"|^session_(closed|forbidden|gone)(_text)?$"
 )
 ROW = re.compile(r"^  \['(\w+)', '((?:[^'\\]|\\.)*)', '((?:[^'\\]|\\.)*)'\],$", re.M)

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from hilum import UsageError
 from hilum.errors import E_BAD_ARGS
+from hilum_view import format_budget_amount
 
 from hilum_trace.bill.budgets.amounts import UNITS, Amount, Limits, Unit
-from hilum_trace.bill.budgets.budget_texts import format_amount
 
 USAGE = (
     "Write, for example, /budget session 5 dollars, /budget day 2000000 tokens, /budget agent"
@@ -86,11 +86,11 @@ def format_budgets(budgets: Sequence[BudgetStatus]) -> str:
     lines = []
     for budget in budgets:
         for unit, limit in budget.limits.set_units():
-            spent = format_amount(unit, budget.spent.of(unit))
+            spent = format_budget_amount(unit, budget.spent.of(unit))
             left = max(limit - budget.spent.of(unit), 0.0)
             lines.append(
-                f"{budget.name}: {spent} of {format_amount(unit, limit)} spent,"
-                f" {format_amount(unit, left)} left"
+                f"{budget.name}: {spent} of {format_budget_amount(unit, limit)} spent,"
+                f" {format_budget_amount(unit, left)} left"
             )
     if not lines:
         lines.append("No budget is set.")

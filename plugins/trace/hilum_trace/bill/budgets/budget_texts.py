@@ -3,18 +3,9 @@
 from __future__ import annotations
 
 from hilum import ModelCallDenied
-from hilum_view import format_duration, format_money
+from hilum_view import BudgetView, format_budget_amount
 
-from hilum_trace.bill.budgets.amounts import Exceeded, Unit
-
-
-def format_amount(unit: Unit, amount: float) -> str:
-    """Return an amount as text with its unit."""
-    if unit == "dollars":
-        return format_money(amount)
-    if unit == "tokens":
-        return f"{round(amount):,} tokens"
-    return format_duration(amount * 60)
+from hilum_trace.bill.budgets.amounts import Exceeded
 
 
 def refusal(name: str, exceeded: Exceeded) -> ModelCallDenied:
@@ -25,13 +16,13 @@ def refusal(name: str, exceeded: Exceeded) -> ModelCallDenied:
         exceeded: The limit that does not allow the request.
     """
     unit = exceeded.unit
-    limit = format_amount(unit, exceeded.limit)
-    spent = format_amount(unit, exceeded.spent)
+    limit = format_budget_amount(unit, exceeded.limit)
+    spent = format_budget_amount(unit, exceeded.spent)
     budget = f"The budget of {limit} for {_describe(name)}"
     if exceeded.is_reached:
         message = f"{budget} is reached: {spent} spent."
     else:
-        needed = format_amount(unit, exceeded.needed)
+        needed = format_budget_amount(unit, exceeded.needed)
         message = (
             f"{budget} is too small for the next request: {spent} spent, and the request itself"
             f" needs about {needed}."
@@ -45,9 +36,15 @@ def refusal(name: str, exceeded: Exceeded) -> ModelCallDenied:
     return ModelCallDenied(message, hint=hint)
 
 
+def warning(budget: BudgetView) -> str:
+    """Return the sentence that warns of a budget that is nearly used up."""
+    what = _describe(budget.budget)
+    return f"The budget for {what} is nearly used up: {budget.describe()} spent."
+
+
 def unpriced_error(name: str, dollars: float, model: str) -> ModelCallDenied:
     """Return the error for a request to a model without a price, with a budget in dollars."""
-    limit = format_amount("dollars", dollars)
+    limit = format_budget_amount("dollars", dollars)
     return ModelCallDenied(
         f"The budget of {limit} for {_describe(name)} cannot be kept: the price of {model} is not"
         " known.",

@@ -1,7 +1,7 @@
 """The budget of a day, which all sessions and processes of the user share.
 
-What was spent is in the logs of the sessions, which the store provides; the requests in flight are
-in a file.
+What was spent is in the logs of the sessions, which the store provides. A file contains the requests
+in flight and what was read of the logs, so that deleting a session gives nothing back.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from functools import partial
 import trio
 from hilum import Kernel, ModelCallDenied, StoreError
 from hilum.settings import data_folder
+from hilum.store import SessionInfo
 
 from hilum_trace.bill.budgets.amounts import Amount, Decision, Estimate, Limits, decide
-from hilum_trace.bill.budgets.reservation_file import ReservationFile
+from hilum_trace.bill.budgets.budget_file import BudgetFile
 from hilum_trace.bill.budgets.spending_fold import PriceFinder, SpendingFold
 
 FILE = "budgets.db"
@@ -30,13 +31,17 @@ class DayBudget:
         kernel: The kernel whose store has the sessions.
         find_price: A function that returns the price of a model's tokens.
         lifetime: Seconds after which a request in flight counts as lost.
+
+    Attributes:
+        known: What all sessions had spent since midnight when that was last found out.
     """
 
     def __init__(self, kernel: Kernel, find_price: PriceFinder, lifetime: float) -> None:
         self._kernel = kernel
         self._find_price = find_price
         self._lifetime = lifetime
-        self._file = ReservationFile(data_folder(kernel.environ) / FILE)
+        self._file = BudgetFile(data_folder(kernel.environ) / FILE)
+        self.known = Amount()
         self._day = 0.0
         self._folds: dict[str, SpendingFold] = {}
         self._reading = trio.Lock()
@@ -79,40 +84,64 @@ class DayBudget:
         """
         await trio.to_thread.run_sync(self._file.remove, number)
 
-    async def forget(self, number: int) -> None:
-        """Remove a reservation whose request has ended; if that fails, the reservation expires."""
+    async def settle(self, number: int, session: str) -> None:
+        """Record what a session has spent, and remove the reservation of a request that has ended.
+
+        Args:
+            number: The number of the reservation. If it cannot be removed, it expires.
+            session: The id of the session.
+        """
+        with suppress(OSError, sqlite3.Error, StoreError):
+            async with self._reading:
+                info = await self._kernel.store.info(session)
+                await self._read_log(info, self._begin_day())
+                await self._record()
         with suppress(OSError, sqlite3.Error):
             await self.release(number)
 
     async def spent(self) -> Amount:
-        """Return what all sessions have spent since midnight.
+        """Return what all sessions have spent since midnight, also those that were deleted.
 
         Raises:
-            StoreError: The store cannot be read.
+            StoreError: The store or the file cannot be read.
         """
         async with self._reading:
-            midnight = find_midnight(time.time())
-            if midnight != self._day:
-                self._day = midnight
-                self._folds = {}
-            store = self._kernel.store
-            for info in await store.list():
-                if info.updated < midnight:
-                    continue
-                fold = self._folds.get(info.id)
-                if fold is None:
-                    # A copy of a session begins with events that the original has paid for.
-                    start = max(midnight, info.created) if info.forked else midnight
-                    fold = SpendingFold(self._find_price, start)
-                    self._folds[info.id] = fold
-                # One damaged log must not stop all work; what can be read of it counts.
-                with suppress(StoreError):
-                    while events := await store.read(info.id, fold.last):
-                        fold.apply(events)
-            total = Amount()
-            for fold in self._folds.values():
-                total = total.plus(fold.total)
-            return total
+            midnight = self._begin_day()
+            for info in await self._kernel.store.list():
+                if info.updated >= midnight:
+                    await self._read_log(info, midnight)
+            try:
+                return await self._record()
+            except (OSError, sqlite3.Error) as error:
+                raise StoreError(f"{FILE} cannot be used: {error}", hint=REFUSED_HINT) from error
+
+    def _begin_day(self) -> float:
+        """Return the time at which the current day began, and forget the day before."""
+        midnight = find_midnight(time.time())
+        if midnight != self._day:
+            self._day = midnight
+            self._folds = {}
+        return midnight
+
+    async def _read_log(self, info: SessionInfo, midnight: float) -> None:
+        """Fold the events of a session that were written since the last time."""
+        fold = self._folds.get(info.id)
+        if fold is None:
+            # A copy of a session begins with events that the original has paid for.
+            start = max(midnight, info.created) if info.forked else midnight
+            fold = SpendingFold(self._find_price, start)
+            self._folds[info.id] = fold
+        # One damaged log must not stop all work; what can be read of it counts.
+        with suppress(StoreError):
+            while events := await self._kernel.store.read(info.id, fold.last):
+                fold.apply(events)
+
+    async def _record(self) -> Amount:
+        """Record what the sessions have spent, and return the sum of the day."""
+        day = time.strftime("%Y-%m-%d", time.localtime(self._day))
+        spent = {session: fold.total for session, fold in self._folds.items()}
+        self.known = await trio.to_thread.run_sync(self._file.record, day, spent)
+        return self.known
 
 
 def find_midnight(now: float) -> float:

@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
 import trio
 from hilum import (
     Agent,
@@ -20,15 +21,25 @@ from hilum import (
     ModelCallDenied,
     PromptCommand,
     Session,
+    StoreError,
     UsageError,
     hookimpl,
 )
 from hilum.messages import Price, Usage
+from hilum_view.budgets import SPENT, BudgetView
 
 from hilum_trace.bill.budgets import lazy
-from hilum_trace.bill.budgets.amounts import UNITS, Amount, Decision, Estimate, Limits, decide
+from hilum_trace.bill.budgets.amounts import (
+    UNITS,
+    Amount,
+    Decision,
+    Estimate,
+    Limits,
+    Unit,
+    decide,
+)
 from hilum_trace.bill.budgets.settings import BudgetSettings, LimitSettings
-from hilum_trace.bill.budgets.spending_fold import CHANGED, SpendingFold, amount_of
+from hilum_trace.bill.budgets.spending_fold import CHANGED, WARNED, SpendingFold, amount_of
 from hilum_trace.bill.requests import MAYBE_CHARGED
 
 if TYPE_CHECKING:
@@ -86,7 +97,9 @@ class SessionBudgets:
         """Reserve an amount for a request in all budgets that apply, or refuse it."""
         call.on_end(self._release)
         while True:
-            self._catch_up()
+            # The limits may have changed since the session was last open, also for a request that
+            # is refused.
+            self._show()
             budgets = self._find_budgets(agent.name, call.plugin)
             if not any(any(limits.set_units()) for limits in budgets.values()):
                 return None
@@ -158,19 +171,69 @@ class SessionBudgets:
             StoreError: The store cannot be read.
         """
         self._catch_up()
+        found = []
+        for name in self._list_names():
+            limits = self._limits(name)
+            if any(limits.set_units()):
+                spent = await self._day.spent() if name == DAY else self._spent(name)
+                found.append(lazy.budget_command.BudgetStatus(name, limits, spent))
+        return found
+
+    def _list_names(self) -> list[str]:
+        """Return the names of the budgets that may have limits."""
         names = [SESSION, DAY]
         for agent in self._fold.agents:
             names += [name for name in self._find_budgets(agent, "") if name not in names]
         for plugin in self._fold.plugins:
             names += [name for name in self._find_budgets("", plugin) if name not in names]
         names += [name for name in self._fold.changes if name not in names]
-        found = []
-        for name in names:
-            limits = self._limits(name)
-            if any(limits.set_units()):
-                spent = await self._day.spent() if name == DAY else self._spent(name)
-                found.append(lazy.budget_command.BudgetStatus(name, limits, spent))
-        return found
+        return names
+
+    def _show(self) -> None:
+        """Write to the log what is spent of each budget, so that all faces show it.
+
+        An event is written only when another per cent is spent, so a budget has a hundred at most.
+        """
+        self._catch_up()
+        current: dict[tuple[str, str], BudgetView] = {}
+        for name in self._list_names():
+            for unit, limit in self._limits(name).set_units():
+                spent = self._spent(name).of(unit)
+                if name == DAY:
+                    spent = self._find_spent_today(unit)
+                current[name, unit] = BudgetView(name, unit, spent, limit)
+        try:
+            for known in list(self._fold.shown.all.values()):
+                if (known.budget, known.unit) not in current:
+                    self._session.note(SPENT, budget=known.budget, unit=known.unit, limit=None)
+            for key, budget in current.items():
+                self._show_budget(key, budget)
+        except StoreError:
+            # The log cannot be written. The request that comes next reports it.
+            return
+        self._catch_up()
+
+    def _find_spent_today(self, unit: Unit) -> float:
+        """Return what was spent today, as far as that is known without reading the logs."""
+        if self._day_budget is not None:
+            return self._day_budget.known.of(unit)
+        # The session has just opened. The first request finds out the amount.
+        shown = self._fold.shown.all.get((DAY, unit))
+        return shown.spent if shown is not None else 0.0
+
+    def _show_budget(self, key: tuple[str, str], budget: BudgetView) -> None:
+        known = self._fold.shown.all.get(key)
+        if (
+            known is None
+            or known.limit != budget.limit
+            or int(known.share * 100) != int(budget.share * 100)
+        ):
+            facts = msgspec.structs.asdict(budget)
+            self._session.note(SPENT, **facts)
+        if budget.is_nearly_spent and budget.limit and self._fold.warned.get(key) != budget.limit:
+            text = lazy.budget_texts.warning(budget)
+            facts = {"budget": budget.budget, "unit": budget.unit, "limit": budget.limit}
+            self._session.note(WARNED, **facts, say=text)
 
     def _find_budgets(self, agent: str, plugin: str) -> dict[str, Limits]:
         """Return the limits of all budgets that apply to a request, by name."""
@@ -228,7 +291,7 @@ class SessionBudgets:
         units = [change.unit] if change.unit is not None else list(UNITS)
         for unit in units:
             self._session.note(CHANGED, budget=change.budget, unit=unit, limit=change.limit)
-        self._catch_up()
+        self._show()
         self._wake()
 
     # --- requests ---------------------------------------------------------------------------------
@@ -295,6 +358,7 @@ class SessionBudgets:
             usage = Usage(input=call.input, cost=sent.request.least.dollars)
             seconds = trio.current_time() - sent.since
             self._fold.charge(amount_of(usage, seconds), sent.agent, sent.plugin)
+        self._show()
         self._wake()
 
     def _may_cost(self, call: ModelCall) -> bool:
@@ -304,7 +368,11 @@ class SessionBudgets:
     def _release_day(self, number: int, call: ModelCall) -> None:
         """Remove the reservation that other processes see."""
         # The file is written in a thread, for which the end of a request cannot wait.
-        self._nursery.start_soon(self._day.forget, number)
+        self._nursery.start_soon(self._settle_day, number)
+
+    async def _settle_day(self, number: int) -> None:
+        await self._day.settle(number, self._session.id)
+        self._show()
 
     def _wake(self) -> None:
         """Let the requests that wait decide again."""

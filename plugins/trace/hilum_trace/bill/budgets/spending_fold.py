@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from math import inf
 
 import msgspec
 from hilum import Usage
 from hilum import events as ev
 from hilum.messages import Price
+from hilum_view.budgets import SPENT, BudgetViews
 
-from hilum_trace.bill.budgets.amounts import Amount, Limits, Unit
+from hilum_trace.bill.budgets.amounts import UNITS, Amount, Unit
 from hilum_trace.bill.requests import MAYBE_CHARGED, SUB_AGENT
 
 CHANGED = "budgets.changed"
 """Name of the event with which the user changes a budget of a session."""
+MAX_NUMBER = 1e12
+"""The largest number of dollars, tokens or seconds that one event can have used."""
+WARNED = "budgets.warned"
+"""Name of the event that warns the user of a budget that is nearly used up."""
 PriceFinder = Callable[[str], Price | None]
 GUEST = "guest"
 """The purpose of the requests of another program that works as an agent."""
@@ -33,6 +39,8 @@ class SpendingFold(msgspec.Struct, eq=False):
         plugins: What the plugins' own requests spent, by plugin.
         longest: Minutes that the longest request took.
         changes: The limits that the user changed in this session, by budget.
+        shown: The budgets that the last events showed, by name and unit.
+        warned: The limits that the user was warned of, by name and unit of the budget.
     """
 
     find_price: PriceFinder
@@ -43,6 +51,8 @@ class SpendingFold(msgspec.Struct, eq=False):
     plugins: dict[str, Amount] = {}
     longest: float = 0.0
     changes: dict[str, dict[Unit, float | None]] = {}
+    shown: BudgetViews = msgspec.field(default_factory=BudgetViews)
+    warned: dict[tuple[str, str], float] = {}
     _sent: dict[str, ev.ModelStarted] = {}
 
     def apply(self, events: Iterable[ev.Event]) -> None:
@@ -60,10 +70,10 @@ class SpendingFold(msgspec.Struct, eq=False):
             case ev.ModelAnswered():
                 self._sent.pop(event.agent, None)
                 self._add(event, amount_of(event.usage, event.seconds))
-                self.longest = max(self.longest, event.seconds / 60)
+                self.longest = max(self.longest, make_amount(seconds=event.seconds).minutes)
             case ev.ModelUsed() if not event.purpose.startswith(SUB_AGENT):
                 self._add(event, amount_of(event.usage, event.seconds), event.plugin)
-                self.longest = max(self.longest, event.seconds / 60)
+                self.longest = max(self.longest, make_amount(seconds=event.seconds).minutes)
             case ev.ModelFailed():
                 sent = self._sent.pop(event.agent, None)
                 if event.kind in MAYBE_CHARGED:
@@ -71,9 +81,15 @@ class SpendingFold(msgspec.Struct, eq=False):
             case ev.RunEnded():
                 self._lose(self._sent.pop(event.agent, None), event.at)
             case ev.CallDone():
-                self._add(event, Amount(minutes=event.seconds / 60))
+                self._add(event, make_amount(seconds=event.seconds))
             case ev.PluginEvent(name=name) if name == CHANGED:
                 self._change(event)
+            case ev.PluginEvent(name=name) if name == SPENT:
+                self.shown.apply(event)
+            case ev.PluginEvent(name=name, data=data) if name == WARNED:
+                limit = data.get("limit")
+                if isinstance(limit, int | float):
+                    self.warned[str(data.get("budget")), str(data.get("unit"))] = limit
 
     def _add(self, event: ev.Event, amount: Amount, plugin: str = "") -> None:
         if isinstance(event, ev.ModelUsed) and event.purpose == GUEST:
@@ -96,17 +112,36 @@ class SpendingFold(msgspec.Struct, eq=False):
         usage = Usage(input=sent.estimate)
         price = self.find_price(sent.model)
         dollars = price.cost(usage) if price is not None else 0.0
-        minutes = max(at - sent.at, 0.0) / 60
-        self._add(sent, Amount(dollars, usage.total, minutes))
+        self._add(sent, make_amount(dollars, usage.total, at - sent.at))
 
     def _change(self, event: ev.PluginEvent) -> None:
         budget = event.data.get("budget")
         unit = event.data.get("unit")
         limit = event.data.get("limit")
-        if isinstance(budget, str) and unit in Limits._fields:
+        if isinstance(budget, str) and unit in UNITS and _is_limit(limit):
             self.changes.setdefault(budget, {})[unit] = limit
 
 
 def amount_of(usage: Usage, seconds: float = 0.0) -> Amount:
     """Return the amount of the provider's counts and a time."""
-    return Amount(usage.cost or 0.0, usage.total, seconds / 60)
+    tokens = _check(usage.input) + _check(usage.output)
+    return make_amount(usage.cost or 0.0, int(tokens), seconds)
+
+
+def make_amount(dollars: float = 0.0, tokens: int = 0, seconds: float = 0.0) -> Amount:
+    """Return an amount of numbers from a log, which may come from another machine.
+
+    A number that cannot be right counts as 0: a negative one would lower the sum, and one that is
+    not finite would switch the budget off or use all of it up.
+    """
+    return Amount(_check(dollars), int(_check(tokens)), _check(seconds) / 60)
+
+
+def _check(number: float) -> float:
+    return number if 0 <= number <= MAX_NUMBER else 0
+
+
+def _is_limit(limit: object) -> bool:
+    if limit is None:
+        return True
+    return isinstance(limit, int | float) and 0 <= limit < inf

@@ -1,4 +1,8 @@
-"""The requests in flight of all processes, in a small file, so that they share the day's budget."""
+"""What all processes need to share the day's budget, in a small file.
+
+The file contains the requests in flight, and what each session spent on a day, which is kept when
+the session is deleted.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,9 @@ import os
 import platform
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import date, timedelta
 from pathlib import Path
 
 from hilum_trace.bill.budgets.amounts import Amount, Estimate
@@ -15,7 +20,10 @@ from hilum_trace.bill.budgets.amounts import Amount, Estimate
 # Seconds to wait for another process that writes to the file. A transaction takes milliseconds.
 BUSY_TIMEOUT = 5.0
 
-_SCHEMA = """
+# Rows of earlier days are deleted; a process in another time zone may still need yesterday's.
+KEPT_DAYS = 3
+
+_REQUESTS = """
 CREATE TABLE IF NOT EXISTS requests (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     expires REAL NOT NULL,
@@ -29,9 +37,28 @@ CREATE TABLE IF NOT EXISTS requests (
 )
 """
 
+_SPENDING = """
+CREATE TABLE IF NOT EXISTS spending (
+    day TEXT NOT NULL,
+    session TEXT NOT NULL,
+    dollars REAL NOT NULL,
+    tokens INTEGER NOT NULL,
+    minutes REAL NOT NULL,
+    PRIMARY KEY (day, session)
+)
+"""
+# What a session has spent never becomes less, also if the end of its log was lost.
+_RECORD = """
+INSERT INTO spending (day, session, dollars, tokens, minutes) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (day, session) DO UPDATE SET
+    dollars = max(dollars, excluded.dollars),
+    tokens = max(tokens, excluded.tokens),
+    minutes = max(minutes, excluded.minutes)
+"""
 
-class ReservationFile:
-    """The requests in flight. All methods block for a short time: call them in a thread.
+
+class BudgetFile:
+    """The requests in flight and the spending of days. All methods block for a short time: call them in a thread.
 
     Each method opens the file anew, so that any thread can call it and nothing needs closing.
 
@@ -87,6 +114,29 @@ class ReservationFile:
         with self._transaction() as database:
             database.execute("DELETE FROM requests WHERE id = ?", (number,))
 
+    def record(self, day: str, spent: Mapping[str, Amount]) -> Amount:
+        """Record what sessions have spent on a day, and return what all of them have spent.
+
+        Args:
+            day: The day, as ``2026-01-31``.
+            spent: What sessions have spent on this day so far, by the id of the session.
+
+        Raises:
+            OSError: The file cannot be written.
+            sqlite3.Error: The file is damaged or locked.
+        """
+        oldest = date.fromisoformat(day) - timedelta(days=KEPT_DAYS)
+        with self._transaction() as database:
+            database.execute("DELETE FROM spending WHERE day < ?", (oldest.isoformat(),))
+            rows = [(day, session, *amount) for session, amount in spent.items()]
+            database.executemany(_RECORD, rows)
+            found = database.execute(
+                "SELECT total(dollars), total(tokens), total(minutes) FROM spending WHERE day = ?",
+                (day,),
+            ).fetchone()
+        dollars, tokens, minutes = found
+        return Amount(dollars, round(tokens), minutes)
+
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -98,7 +148,8 @@ class ReservationFile:
             database.execute("PRAGMA synchronous = OFF")
             # The lock is taken before reading, so that no two processes read the same state.
             database.execute("BEGIN IMMEDIATE")
-            database.execute(_SCHEMA)
+            database.execute(_REQUESTS)
+            database.execute(_SPENDING)
             yield database
             database.execute("COMMIT")
         finally:
