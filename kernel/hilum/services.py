@@ -393,7 +393,9 @@ class FileChanges(Protocol):
         """Count files that ``agent`` reads in the block as also read by agents called ``name``."""
         ...
 
-    def recording(self, agent: Agent, what: str) -> AbstractAsyncContextManager[None]:
+    def recording(
+        self, agent: Agent, what: str, own_calls: Collection[str] = ()
+    ) -> AbstractAsyncContextManager[None]:
         """Record as the agent's own what any program changes in the workspace during the block.
 
         Changes that calls make in this time are recorded as the changes of these calls.
@@ -401,6 +403,8 @@ class FileChanges(Protocol):
         Args:
             agent: The agent for which a program runs.
             what: The program, as the journal shows it.
+            own_calls: Names of tools whose calls the program itself carries out, so that hilum
+                cannot tell what they change. They have no changes of their own.
         """
         ...
 

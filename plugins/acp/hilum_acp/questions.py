@@ -16,6 +16,7 @@ from hilum_acp.updates import make_chunk
 LEAVE = "leave"
 ACCEPT = "accept"
 REVISE = "revise"
+REJECT = "reject"
 LATER = "later"
 
 
@@ -114,17 +115,19 @@ async def ask_about_plan(client: Client, session: Session, proposal: PlanProposa
         return None
     options = [
         {"optionId": ACCEPT, "name": "Carry out the plan", "kind": "allow_once"},
+        {"optionId": REVISE, "name": "Revise it…", "kind": "reject_once"},
+        {"optionId": REJECT, "name": "Reject it", "kind": "reject_once"},
         {"optionId": LATER, "name": "Decide later", "kind": "reject_once"},
     ]
-    if client.abilities.forms:
-        revise = {"optionId": REVISE, "name": "Revise it…", "kind": "reject_once"}
-        options.insert(1, revise)
+    if not client.abilities.forms:
+        # The next prompt in plan mode revises the plan.
+        options[1]["name"] = "Revise it: I write what should change"
     try:
         title = "Carry out this plan?"
         name = f"plan-{proposal.run}"
         chosen = await _choose(client, session, name, title, proposal.text, options)
         reason = ""
-        if chosen == REVISE:
+        if chosen == REVISE and client.abilities.forms:
             properties = {"reason": {"type": "string", "title": "What should change?"}}
             form = await client.fill_form(session.id, "What should change?", properties)
             reason = str((form or {}).get("reason") or "")
@@ -136,7 +139,7 @@ async def ask_about_plan(client: Client, session: Session, proposal: PlanProposa
         return None
     if chosen == ACCEPT:
         return await plans.accept()
-    if reason.strip():
+    if reason.strip() or chosen == REJECT:
         return await plans.reject(reason)
     return None
 

@@ -39,6 +39,8 @@ MAX_REPLACEMENT = 500
 """How many characters more than the secrets their replacements in a text have at most."""
 # Notices that matter to a user whose editor shows no notices.
 _SAID_IN_CHAT = ("error", "fallback", "plugin_failed", "said", "user_needed")
+# Such a call only waits until another program, which works as an agent, has something new.
+_HIDDEN_CALLS = ("guest_wait",)
 _ENDED = ("completed", "failed", "interrupted")
 _PLAN_STATUSES = {
     "pending": "pending",
@@ -243,6 +245,8 @@ class UpdateMaker:
     # --- calls ------------------------------------------------------------------------------------
 
     def _card(self, card: Card, *, is_new: bool) -> Iterator[Update]:
+        if card.call.name in _HIDDEN_CALLS and not card.code:
+            return
         # The todo list is sent as a plan, and its call only if it failed.
         is_plan = card.call.name == "todo_write" and self._is_for_user(card)
         if is_plan and not card.code:
@@ -285,9 +289,9 @@ class UpdateMaker:
     def describe(self, card: Card) -> Update:
         """Return the members that describe a call, without its id and arguments."""
         return {
-            "title": make_title(card, self.view.name_of(card.agent)),
+            "title": make_title(card, self.view.name_of(card.agent), self._root),
             "name": card.call.name,
-            "kind": find_kind(card.call.name, card.risk),
+            "kind": find_kind(card),
             "status": find_status(card),
             "locations": find_locations(card, self._root),
             "content": make_content(card, self._root),

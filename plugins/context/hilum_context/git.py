@@ -55,7 +55,7 @@ async def read_status(session: Session, top: str) -> GitStatus | None:
     """
     # No grace period: reading the status leaves nothing to clean up, and the prompt waits for it.
     done = await session.processes.run(
-        STATUS_COMMAND, cwd=session.workspace.root, grace=0, brief=True
+        STATUS_COMMAND, cwd=session.workspace.root, grace=0, purpose="look"
     )
     # Git may be missing or too old, or the repository may be damaged; the prompt does not depend on
     # it.

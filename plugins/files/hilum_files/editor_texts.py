@@ -6,14 +6,15 @@ unsaved text.
 
 A change goes through the editor, so that the editor shows it at once. The editor follows links,
 however, which hilum never does: while a command of the session runs, which could put a link in
-place of a folder, hilum writes files itself.
+place of a folder, hilum writes files itself. What hilum starts itself to look at files is no such
+command: it cannot write to the workspace, or hilum waits for its end.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -30,14 +31,12 @@ from hilum_files.text import BOM, show, with_newlines
 if TYPE_CHECKING:
     import os
 
-    from hilum import Place
+    from hilum import Place, Processes
 
+CHECK_SECONDS = 10.0
+"""Seconds that a change waits for checks; they are ended then, because they become obsolete."""
 MAX_COMPARED_BYTES = 20_000_000
 """Larger files are not compared with the editor's text."""
-LINTER_SECONDS = 20.0
-"""How long a change waits for the linters that hilum itself has started."""
-LATE_LINTER_SECONDS = 2.0
-"""The same for linters that begin while the change is made."""
 
 
 async def find_unsaved(call: Call, path: str) -> bytes | None:
@@ -60,20 +59,10 @@ async def find_unsaved(call: Call, path: str) -> bytes | None:
     return await _find_unsaved(editor, workspace, workspace.resolve(path))
 
 
-async def track_change(call: Call, path: str) -> TrackedWorkspace:
-    """Return the workspace for a call that now changes one file, once no linter runs.
-
-    Raises:
-        ToolError: See ``track_file``.
-    """
-    if call.session.plugin(EditorFiles) is not None:
-        with trio.move_on_after(LINTER_SECONDS):
-            await call.session.processes.wait_for_brief()
-    return await track_file(call, path)
-
-
 async def track_file(call: Call, path: str) -> TrackedWorkspace:
     """Return the workspace for a call that changes one file, with the file's unsaved text.
+
+    Within ``quiet_workspace``, what runs now is all that can run until the file is written.
 
     Raises:
         ToolError: The path leads out of the workspace, or the editor does not respond.
@@ -89,7 +78,52 @@ async def track_file(call: Call, path: str) -> TrackedWorkspace:
         workspace,
         editor=editor,
         unsaved=texts,
-        processes=call.session.processes,
+        running=_find_running(call.session.processes),
+    )
+
+
+def _find_running(processes: Processes) -> str:
+    """Return what may put a link in place of a folder now; empty if nothing runs that may."""
+    if processes.count("service"):
+        return "a service, a server or another agent"
+    return "a command" if processes.count("command") else ""
+
+
+@asynccontextmanager
+async def quiet_workspace(call: Call) -> AsyncIterator[None]:
+    """Keep processes from starting while a call may change a file through the editor.
+
+    If nothing else runs, checks have ended when the block begins.
+    """
+    if call.session.plugin(EditorFiles) is None:
+        yield
+        return
+    async with call.session.processes.quiet(CHECK_SECONDS):
+        yield
+
+
+def check_editor_access(workspace: TrackedWorkspace, path: str) -> None:
+    """Check that hilum may change a file with unsaved text in the editor.
+
+    Raises:
+        ToolError: ``E_STALE`` if a process may follow links meanwhile, or the editor writes no files.
+    """
+    real = workspace.resolve(path)
+    editor = workspace.editor
+    if editor is None or real not in workspace.unsaved:
+        return
+    running = workspace.running
+    if editor.can_write_in_editor and not running:
+        return
+    reason = f" while {running} of the session runs" if running else ""
+    hint = "Ask the user to save the file."
+    if running == "a command":
+        hint = "Wait until no command runs, or ask the user to save the file."
+    raise ToolError(
+        f"{show(workspace.relative(real))} has changes in the editor that are not saved, and hilum"
+        f" cannot change it there{reason}; nothing was written.",
+        code=errors.E_STALE,
+        hint=hint,
     )
 
 
@@ -136,7 +170,6 @@ def write_file(
         return
     name = show(workspace.relative(real))
     unsaved = workspace.unsaved.get(real)
-    trio.from_thread.run(_wait_for_late_linters, workspace)
     # The user may have typed since the file was read.
     now = trio.from_thread.run(_find_unsaved, editor, workspace, real)
     if now != unsaved:
@@ -146,12 +179,8 @@ def write_file(
             hint="Read it.",
         )
     text = _decode(data)
-    processes = workspace.processes
-    is_quiet = processes is None or not processes.alive
-    can_write = text is not None and editor.can_write_in_editor and is_quiet
-    if not can_write and unsaved is not None:
-        raise _make_unsaved_error(name, editor)
-    if not can_write or text is None:
+    check_editor_access(workspace, str(real))
+    if text is None or not editor.can_write_in_editor or workspace.running:
         replace_file(workspace, real, data, expected=before)
         return
     with open_place(workspace, real, make=True) as place:
@@ -165,46 +194,6 @@ def write_file(
             hint="Ask the user to save the file.",
         )
     _complete_write(workspace, real, data, was_written=written)
-
-
-def check_unsaved(workspace: TrackedWorkspace, path: str) -> None:
-    """Check, before the user is asked about a change, that it need not replace unsaved text.
-
-    Linters do not matter, because a change waits for them.
-
-    Raises:
-        ToolError: The file has unsaved text, and hilum cannot change it in the editor now
-            (``E_STALE``).
-    """
-    editor, processes = workspace.editor, workspace.processes
-    real = workspace.resolve(path)
-    if editor is None or processes is None or real not in workspace.unsaved:
-        return
-    has_commands = processes.alive > processes.brief
-    if has_commands or not editor.can_write_in_editor:
-        raise _make_unsaved_error(show(workspace.relative(real)), editor)
-
-
-def _make_unsaved_error(name: str, editor: EditorFiles) -> ToolError:
-    hint = "Ask the user to save the file."
-    if editor.can_write_in_editor:
-        hint = "Wait until no command runs, or ask the user to save the file."
-    return ToolError(
-        f"{name} has changes in the editor that are not saved, and hilum cannot change it there"
-        " now; nothing was written.",
-        code=errors.E_STALE,
-        hint=hint,
-    )
-
-
-async def _wait_for_late_linters(workspace: TrackedWorkspace) -> None:
-    """Wait for linters that have begun since the change began, for example after another edit.
-
-    The wait is short, because such a linter may itself wait for the lock of this change.
-    """
-    if workspace.processes is not None:
-        with trio.move_on_after(LATE_LINTER_SECONDS):
-            await workspace.processes.wait_for_brief()
 
 
 def _complete_write(

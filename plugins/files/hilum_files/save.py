@@ -8,7 +8,7 @@ from io import BytesIO
 import trio
 from hilum import Call, ToolError, Workspace, errors
 
-from hilum_files.editor_texts import track_change, track_file, write_file
+from hilum_files.editor_texts import track_file, write_file
 from hilum_files.journal.tracked_workspace import TrackedWorkspace
 from hilum_files.paths import find_status, open_file
 from hilum_files.text import quote, show
@@ -33,7 +33,7 @@ async def save_file(call: Call, path: str, data: bytes, *, overwrite: bool = Fal
         ToolError: An existing file may not be replaced (``E_BAD_ARGS``), or the path is outside the
             workspace, cannot be written, or has changed in the meantime.
     """
-    workspace = await track_change(call, path)
+    workspace = await track_file(call, path)
     return await trio.to_thread.run_sync(_save, workspace, path, data, overwrite)
 
 

@@ -29,10 +29,20 @@ from hilum.events import (
 from hilum.sharing import JoinedSession
 from hilum.shell_lines import ShellLine, attach_output, note_end, run_shell_line
 from hilum.store import MemoryStore
-from hilum_view import AgentView, Answer, Card, Changes, Notice, Outcome, Prompt, SessionView
+from hilum_view import (
+    AgentView,
+    Answer,
+    Card,
+    Changes,
+    Notice,
+    Outcome,
+    Prompt,
+    SessionView,
+    format_count,
+)
 
 from hilum_terminal.approval_rules import inline
-from hilum_terminal.call_descriptions import describe_action, format_count
+from hilum_terminal.call_descriptions import describe_action
 from hilum_terminal.ended_items import describe_place, is_answered_elsewhere
 from hilum_terminal.face_protocol import FaceProtocol
 from hilum_terminal.left_prompts import (

@@ -25,11 +25,11 @@ from hilum_view import (
     SessionView,
     describe_end,
     format_cost,
+    format_count,
     format_duration,
     format_tokens,
 )
 
-from hilum_terminal.call_descriptions import format_count
 from hilum_terminal.cards import UNFOLD_KEY, finished_card_rows
 from hilum_terminal.markdown_blocks import MarkdownBlocks
 from hilum_terminal.markdown_rows import render_markdown

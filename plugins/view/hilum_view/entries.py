@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 
 import msgspec
@@ -43,6 +44,9 @@ NoticeKind = Literal[
 Level = Literal["info", "warning"]
 Refuser = Literal["", "user", "timeout", "nobody", "rule", "gate"]
 # Error codes with which the kernel or a gate refuses a call that has not begun.
+# The kernel's text for the model, which contains the user's reason.
+_USER_REASON = re.compile(r"The user rejected the call: (.*?)\s*(?:Change your plan\.)?\s*", re.S)
+_NO_REASON = "no reason given."
 _GATE_CODES = (E_ADDRESS, E_BLOCKED, E_DENIED, E_PLUGIN)
 # The beginning of a command's result; see ``Card.summary``.
 COMMAND_RESULT = "Exit code"
@@ -283,6 +287,15 @@ class Card(Entry, tag="card"):
             last = text.rpartition("\n")[2].strip()
             return f"{first_line(text, 40)} … {last}"
         return first_line(text)
+
+    @property
+    def user_reason(self) -> str:
+        """The reason that the user gave for rejecting the call; empty if there is none."""
+        if self.refused_by != "user":
+            return ""
+        found = _USER_REASON.fullmatch(self.text.removeprefix(f"{self.code}: "))
+        reason = found[1] if found else self.reason
+        return "" if reason == _NO_REASON else reason
 
     @property
     def data(self) -> dict[str, Any]:

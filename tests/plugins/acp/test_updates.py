@@ -83,6 +83,13 @@ def test_output_of_a_call_that_has_ended_is_not_sent(maker, clock):
     assert maker.find_next_output() is None
 
 
+def test_a_call_that_only_waits_for_another_program_is_not_sent(maker):
+    call = ToolCall("c2", "guest_wait", '{"number": 1}')
+    assert maker.make(ev.CallStarted(call=call, risk="read", seq=6, agent="main", run="r")) == []
+    result = ToolResult("c2", call.name, (Text("It has news.", "tool"),))
+    assert maker.make(ev.CallDone(result=result, seq=7, agent="main", run="r")) == []
+
+
 async def test_nothing_is_kept_of_what_has_ended(tmp_path, clock):
     """Neither of calls, nor of answers that failed or were stopped."""
     (tmp_path / "a.txt").write_text("one\n")

@@ -1,8 +1,6 @@
 """Files that the user's editor has open: unsaved text is read, kept and restored."""
 
-import os
-from contextlib import AsyncExitStack, asynccontextmanager
-from functools import partial
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import hilum_files
@@ -10,8 +8,9 @@ import pytest
 import trio
 import trio.testing
 from hilum import ToolError, hookimpl
-from hilum.events import ApprovalAsked, CallStarted
+from hilum.events import ApprovalAsked
 from hilum.testing import open_bench, use
+from hilum_files import editor_texts
 
 
 class Editor:
@@ -197,47 +196,95 @@ async def test_while_a_command_runs_hilum_writes_itself():
         assert (root / "b.txt").read_text() == "two\n"
 
 
-async def test_a_change_waits_for_a_linter_and_then_goes_through_the_editor():
-    """A linter still reads the previous edit when the agent makes the next one."""
+@pytest.mark.parametrize(
+    ("purpose", "advice"),
+    [
+        ("command", "Wait until no command runs, or ask the user to save the file."),
+        ("service", "Ask the user to save the file."),
+    ],
+)
+async def test_a_change_that_cannot_reach_the_editor_is_refused_before_the_question(
+    purpose, advice
+):
+    content = use("write_file", path="a.txt", content="x\n")
+    async with opened(
+        read(), edit("typed", "x"), content, files={"a.txt": "one\n"}, approve="ask_first"
+    ) as (b, editor, root):
+        editor.texts[root / "a.txt"] = "one\ntyped\n"
+        async with b.session.processes.open(["sleep", "60"], purpose=purpose):
+            await b.run("Go")
+        for result in b.results[1:]:
+            assert result.code == "E_STALE"
+            assert advice in result.text
+        assert not b.of(ApprovalAsked)
+        assert not editor.written
+        assert (root / "a.txt").read_text() == "one\n"
+
+
+async def test_text_that_the_user_typed_is_not_blamed_on_an_earlier_edit_of_the_agent():
+    async with opened(
+        read(), edit("one", "1"), edit("1", "2"), edit("1", "3"), files={"a.txt": "one\n"}
+    ) as (b, editor, root):
+
+        def change_after_editing():
+            if len(b.results) == 2:
+                editor.texts[root / "a.txt"] = "1\ntyped\n"
+            elif len(b.results) == 3:
+                editor.texts.clear()
+                (root / "a.txt").write_text("1\nsaved\n")
+
+        editor.on_read = change_after_editing
+        await b.run("Go")
+        assert "(in the user's editor, where it is not saved)" in b.results[2].text
+        assert "a.txt changed since you last saw it; nothing" in b.results[3].text
+
+
+async def test_a_process_that_only_looks_is_no_reason_to_bypass_the_editor():
     async with opened(read(), edit("typed", "x"), files={"a.txt": "one\n"}) as (b, editor, root):
         editor.texts[root / "a.txt"] = "one\ntyped\n"
-        started, end = root / "started", root / "end"
-        os.mkfifo(started)
-        os.mkfifo(end)
-        linter = ["sh", "-c", "echo > started; read line < end"]
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(partial(b.session.processes.run, linter, brief=True))
-            await trio.to_thread.run_sync(started.read_text)
-            run = await b.start("Go")
-            await b.wait_for(CallStarted, lambda event: event.call.name == "edit_file")
-            await trio.testing.wait_all_tasks_blocked()
-            assert not editor.written
-            await trio.to_thread.run_sync(end.write_text, "end\n")
-            with b.guard():
-                await run.wait()
-        assert b.results[1].text.startswith("Edited")
+        async with b.session.processes.open(["sleep", "60"], purpose="look"):
+            await b.run("Go")
         assert editor.written == ["a.txt"]
         assert (root / "a.txt").read_text() == "one\nx\n"
 
 
-@pytest.mark.parametrize("can_write", [True, False])
-async def test_a_change_that_unsaved_text_prevents_is_not_asked_about(can_write):
-    async with opened(
-        read(), edit("typed", "x"), files={"a.txt": "one\n"}, approve="ask_first"
-    ) as (
-        b,
-        editor,
-        root,
-    ):
+async def test_a_change_waits_for_a_check_and_ends_one_that_takes_long(monkeypatch):
+    monkeypatch.setattr(editor_texts, "CHECK_SECONDS", 0.2)
+    async with opened(read(), edit("typed", "x"), files={"a.txt": "one\n"}) as (b, editor, root):
         editor.texts[root / "a.txt"] = "one\ntyped\n"
-        editor.can_write_in_editor = can_write
-        async with AsyncExitStack() as stack:
-            if can_write:
-                await stack.enter_async_context(b.session.processes.open(["sleep", "60"]))
+        ended = []
+
+        async def check():
+            with pytest.raises(ToolError, match="about to be changed"):
+                await b.session.processes.run(["sleep", "60"], purpose="check")
+            ended.append(list(editor.written))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(check)
             await b.run("Go")
-        assert not b.of(ApprovalAsked)
-        assert b.results[1].code == "E_STALE"
-        assert ("no command runs" in b.results[1].text) == can_write
+        assert ended == [[]]
+        assert editor.written == ["a.txt"]
+
+
+async def test_no_process_starts_while_the_editor_writes_a_file():
+    async with opened(read(), edit("one", "1"), files={"a.txt": "one\n"}) as (b, editor, _):
+        order = []
+
+        async def start_command():
+            await b.session.processes.run(["true"])
+            order.append("command")
+
+        async def write(path, text):
+            nursery.start_soon(start_command)
+            await trio.testing.wait_all_tasks_blocked()
+            order.append(f"write beside {b.session.processes.alive} processes")
+            path.write_text(text)
+            return True
+
+        editor.write_in_editor = write
+        async with trio.open_nursery() as nursery:
+            await b.run("Go")
+        assert order == ["write beside 0 processes", "command"]
 
 
 async def test_an_editor_that_does_not_respond_is_no_reason_to_write():

@@ -31,7 +31,6 @@ except ImportError:  # Windows
 
 if TYPE_CHECKING:
     from hilum import EditorFiles
-    from hilum.processes import Processes
 
     from hilum_files.journal.changes import CallRecorder
 
@@ -104,8 +103,8 @@ class TrackedWorkspace(Workspace):
         shows_differences: Whether an error about a changed file quotes the new content.
         editor: The user's editor, through which files are changed, if the session has one.
         unsaved: The unsaved texts of files in the editor, by resolved path.
-        processes: The session's commands; while one runs, files are not changed through the
-            editor.
+        running: What runs in the session that may put a link in place of a folder; empty for
+            nothing.
     """
 
     recorder: CallRecorder
@@ -113,7 +112,7 @@ class TrackedWorkspace(Workspace):
     shows_differences: bool = True
     editor: EditorFiles | None = None
     unsaved: Mapping[Path, bytes] = attrs.field(factory=dict)
-    processes: Processes | None = None
+    running: str = ""
     # The hash of each file when it was read for a change. A file whose hash has changed is not
     # replaced.
     expected: dict[Path, str] = attrs.field(factory=dict, init=False)
@@ -169,7 +168,10 @@ class TrackedWorkspace(Workspace):
                 code=errors.E_STALE,
                 hint="Read it first.",
             )
-        cause = self.recorder.describe_cause(name)
+        if real in self.unsaved:
+            cause = "in the user's editor, where it is not saved"
+        else:
+            cause = self.recorder.describe_cause(name, hashed)
         by = f" ({cause})" if cause else ""
         raise ToolError(
             f"{shown} changed since you last saw it{by}; nothing was changed.",
