@@ -868,7 +868,7 @@ class UserAnswer(Protocol):
 
     @property
     def by(self) -> str:
-        """What ended the question: ``user``, ``timeout``, ``headless`` or ``stop``."""
+        """What ended the question: ``user``, ``timeout``, ``headless``, ``shown`` or ``stop``."""
         ...
 
 
@@ -900,12 +900,14 @@ class UserQuestions(Protocol):
         """Return whether a question still waits for its answer."""
         ...
 
-    def answer(self, question: str, answers: str | Sequence[str] = ()) -> None:
+    def answer(self, question: str, answers: str | Sequence[str] = (), *, by: str = "user") -> None:
         """Answer a question.
 
         Args:
             question: Id of the question.
             answers: Options or other texts. Without answers, the agent decides.
+            by: Why there is no answer: ``user`` if the user leaves it to the agent, ``headless`` if
+                nobody could be asked, ``shown`` if the user could only read the question.
 
         Raises:
             UsageError: The question is not open, or the answers are not valid.

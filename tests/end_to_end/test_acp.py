@@ -195,6 +195,7 @@ async def test_an_editor_that_dies_in_a_permission_request_approves_nothing(cli,
             )
             assert e.text("user_message_chunk") == "Go"
             assert not e.requests
+            e.updates.clear()
             assert (await e.prompt(session, "/continue"))["stopReason"] == "end_turn"
             assert [method for method, _ in e.requests] == ["session/request_permission"]
             assert (cli.workspace / "new.txt").read_text() == "text"
@@ -335,11 +336,14 @@ async def test_additional_directories_can_be_used(cli, editor, asks):
     other.mkdir()
     (other / "b.txt").write_text("elsewhere\n")
     read = asks("read_file", path=str(other / "b.txt"))
-    async with cli.model(read, "Done.", read, "Done."), editor() as e:
+    write = asks("run_terminal_cmd", command=f"echo written > {other}/c.txt")
+    async with cli.model(read, write, "Done.", read, "Done."), editor() as e:
         await e.initialize()
         session, _ = await open_session(e, cli, additionalDirectories=[str(other)])
         await e.prompt(session, "Go")
-        assert e.calls()[-1]["status"] == "completed"
+        assert [call["status"] for call in e.calls()] == ["completed", "completed"]
+        assert (other / "c.txt").read_text() == "written\n"
+        e.updates.clear()
         session, _ = await open_session(e, cli)
         await e.prompt(session, "Go")
         assert e.calls()[-1]["status"] == "failed"

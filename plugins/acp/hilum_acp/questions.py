@@ -10,7 +10,8 @@ from hilum_view import Question
 
 from hilum_acp.client import Client
 from hilum_acp.json_rpc import ConnectionLost, RpcError
-from hilum_acp.tool_calls import make_text_content
+from hilum_acp.tool_calls import escape_markdown, make_text_content
+from hilum_acp.updates import make_chunk
 
 LEAVE = "leave"
 ACCEPT = "accept"
@@ -32,22 +33,33 @@ async def ask_question(client: Client, session: Session, question: Question, cal
     if questions is None:
         return
     answers: list[str] = []
+    by = "user"
     try:
         if client.abilities.forms:
             answers = await _ask_with_form(client, session, question, call)
-        elif question.options and not question.multiple:
+        elif question.options:
             answers = await _ask_with_options(client, session, question, call)
-        # An editor without forms cannot ask for a text: the agent decides, or asks in its answer.
+        else:
+            # The editor cannot ask for a text, so the user can answer only with the next prompt.
+            await _show_question(client, session, question)
+            by = "shown"
     except ConnectionLost:
         return
     except RpcError:
-        answers = []
+        by = "headless"
     if questions.is_open(question.id):
         try:
-            questions.answer(question.id, answers)
+            questions.answer(question.id, answers, by=by)
         except HilumError:
             # For example, too many or too long answers: the agent decides.
             questions.answer(question.id, ())
+
+
+async def _show_question(client: Client, session: Session, question: Question) -> None:
+    """Show a question in the conversation."""
+    text = f"\n**Question:** {escape_markdown(question.question)}\n\n"
+    chunk = make_chunk("agent_message_chunk", text, f"question-{question.id}")
+    await client.update(session.id, chunk)
 
 
 async def _ask_with_form(
@@ -86,9 +98,10 @@ async def _ask_with_options(
     for index, text in enumerate(question.options):
         options.append({"optionId": f"option-{index}", "name": text, "kind": "allow_once"})
     options.append({"optionId": LEAVE, "name": "Let the agent decide", "kind": "reject_once"})
-    chosen = await _choose(
-        client, session, call or f"question-{question.id}", question.question, "", options
-    )
+    title = question.question
+    if question.multiple:
+        title += " (This editor can take only one of several answers.)"
+    chosen = await _choose(client, session, call or f"question-{question.id}", title, "", options)
     for index, text in enumerate(question.options):
         if chosen == f"option-{index}":
             return [text]

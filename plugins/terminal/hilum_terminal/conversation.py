@@ -697,8 +697,6 @@ class Conversation:
             return
         try:
             images = await self.images.read(text)
-            if images:
-                self._warn_without_images(session)
             if self.images.has_others(text):
                 self.transcript.note(OLD_IMAGE, "warning")
             self._drop_unsent(session)
@@ -710,17 +708,6 @@ class Conversation:
             return
         if run.reply is not None:
             self.transcript.write_markdown(run.reply)
-
-    def _warn_without_images(self, session: Session) -> None:
-        """Warn the user if the session's model does not accept images."""
-        try:
-            model = session.kernel.router.current(session.agents[self.view.lead])
-            info = session.kernel.router.model(model).info
-        except HilumError:  # the prompt itself reports the error
-            return
-        if not info.images:
-            text = f"! {model} does not accept images; it reads only that an image was sent."
-            self.transcript.note(text, "warning")
 
     async def steer(self, text: str) -> None:
         """Send a message to a running agent; if the run has ended, send the text as a prompt."""
