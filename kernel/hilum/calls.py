@@ -299,7 +299,7 @@ def _check_interrupted(state: CallState) -> None:
     title = describe_call(state.call)
     if state.started and state.started.effect == "once":
         raise ToolError(
-            f"`{title}` was cut off by a crash and may or may not have had its effect.",
+            f"`{title}` was cut off when hilum ended and may or may not have had its effect.",
             code="E_INTERRUPTED",
             hint="Check the current state before you repeat it.",
         )

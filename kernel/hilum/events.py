@@ -179,13 +179,24 @@ class RunRetried(Event, frozen=True):
     mode: str = ""
 
 
+class RunsCutOff(Event, frozen=True):
+    """The session's process ended during runs, for example because it was killed.
+
+    The next process writes this event when it opens the session, before it resumes or ends the
+    runs. ``last`` is the Unix time of the last event before; the runs did nothing in between.
+    """
+
+    last: float
+
+
 class PromptFrozen(Event, frozen=True):
     """Phase event: the system prompt and the tool list were built.
 
-    ``cause`` is the reason; ``changed`` lists the differences from the last prompt as ``layer
-    NAME`` and ``tool NAME``. If ``changed`` is empty, the same prompt is sent again. ``sources``
-    maps the same names to the plugins that the layers and tools come from; those of the kernel are
-    not listed.
+    ``cause`` is the reason; ``changed`` lists the layers and tools that were added, removed or
+    changed since the last prompt, as ``layer NAME`` and ``tool NAME``, and ``order of layers`` or
+    ``order of tools`` if they come in another order. If ``changed`` is empty, the same prompt is sent
+    again. ``sources`` maps the same names to the plugins that the layers and tools come from; those
+    of the kernel are not listed.
     """
 
     layers: tuple[Layer, ...]

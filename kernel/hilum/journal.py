@@ -128,14 +128,19 @@ class Journal:
                 return "".join(stream.pieces)
         return ""
 
-    def drop(self, agent: str, call_id: str | None = None) -> None:
+    def drop(self, agent: str, call_id: str | None = None, *, run: str = "") -> None:
         """Drop the output of a call or, if no call is given, of the agent's response.
 
         The caller has already written the event with the complete output.
+
+        Args:
+            agent: The agent.
+            call_id: The call.
+            run: The only run whose output is dropped; by default, all runs.
         """
         for key, stream in list(self.streams.items()):
             _, kind, call = key
-            if stream.agent != agent:
+            if stream.agent != agent or run not in ("", stream.run):
                 continue
             is_answer = kind != "output"
             if (call_id is None and is_answer) or (call_id == call and not is_answer):
@@ -147,8 +152,12 @@ class Journal:
 
     def drop_replaced(self, event: Event) -> None:
         """Drop the streamed output that an event in the log replaces."""
-        if isinstance(event, ModelAnswered | ModelFailed | RunEnded):
+        if isinstance(event, ModelAnswered | ModelFailed):
             self.drop(event.agent)
+        elif isinstance(event, RunEnded):
+            # A prompt that is dropped from the queue ends, too, while the agent answers another
+            # one. The text of that answer must not be lost.
+            self.drop(event.agent, run=event.run)
         elif isinstance(event, CallDone):
             self.drop(event.agent, event.result.call_id)
 

@@ -88,7 +88,11 @@ NEEDS_USER = ("timeout", "too_slow", "rate_limit", "quota", "connect")
 # Maximum number of compactions before one request: a plugin's first, then the kernel's own.
 MAX_COMPACTIONS = 3
 # The reasons why calls did not end, by state of their run.
-_ENDINGS = {"stopped": "the run was stopped", "timed_out": "the run exceeded its time limit"}
+_ENDINGS = {
+    "interrupted": "hilum ended during the run",
+    "stopped": "the run was stopped",
+    "timed_out": "the run exceeded its time limit",
+}
 # Maximum number of files that the summary of an incomplete run lists by name.
 MAX_FILES = 10
 # Maximum number of characters of the model's last text in the summary of an incomplete run.

@@ -35,6 +35,8 @@ from hilum.tokens import NOTHING, TextStats, compute_text_stats, join, opaque
 if TYPE_CHECKING:
     from hilum.agents import Agent
 
+PartChange = Literal["added", "removed", "changed"]
+
 
 class Note(NamedTuple):
     """A note for the model, and the plugin that it comes from; empty for a note of the kernel."""
@@ -213,9 +215,6 @@ async def freeze_prompt(
         if tool is not None and tool.plugin:
             sources[f"tool {spec.name}"] = tool.plugin
     old = agent.conversation.frozen
-    was = _named(old.layers, old.tools)
-    now = _named(built, tools)
-    changed = tuple(name for name in was | now if was and was.get(name) != now.get(name))
     mode = agent.mode.name
     if cause == "run" and old.model:
         if old.model != model:
@@ -228,21 +227,63 @@ async def freeze_prompt(
         cause=cause,
         mode=mode,
         model=model,
-        changed=changed,
         sources=sources,
     )
     # A large prompt is searched for secrets in a thread here, so that writing the event does not
     # block.
     await agent.session.redaction.prepare(frozen)
-    return frozen
+    if not old.layers and not old.tools:
+        return frozen
+    # What was sent before contains no secrets, so the new prompt is compared without them, too.
+    sent = agent.session.redaction.event(frozen)
+    return replace(frozen, changed=tuple(compare_prompts(old, sent)))
 
 
-def _named(layers: Iterable[Layer], tools: Iterable[ToolSpec]) -> dict[str, object]:
-    """Return layers and tools by the names that ``PromptFrozen.changed`` uses."""
-    named: dict[str, object] = {f"layer {layer.name}": layer for layer in layers}
-    for tool in tools:
-        named[f"tool {tool.name}"] = tool
-    return named
+def compare_prompts(old: PromptFrozen, new: PromptFrozen) -> dict[str, PartChange]:
+    """Return how the parts of a prompt differ from the previous prompt, as models receive them.
+
+    Returns:
+        What happened to each layer and tool that differs, by the names in
+        ``PromptFrozen.changed``. The names ``order of layers`` and ``order of tools`` stand for
+        another order of those that both prompts have.
+    """
+    changes: dict[str, PartChange] = {}
+    orders: dict[str, PartChange] = {}
+    groups = (
+        ("layer", _encode_layers(old.layers), _encode_layers(new.layers)),
+        ("tool", _encode_tools(old.tools), _encode_tools(new.tools)),
+    )
+    for kind, before, after in groups:
+        for name in before | after:
+            if name not in before:
+                changes[f"{kind} {name}"] = "added"
+            elif name not in after:
+                changes[f"{kind} {name}"] = "removed"
+            elif before[name] != after[name]:
+                changes[f"{kind} {name}"] = "changed"
+        common = [name for name in before if name in after]
+        if common != [name for name in after if name in before]:
+            orders[f"order of {kind}s"] = "changed"
+    return changes | orders
+
+
+def _encode_layers(layers: Iterable[Layer]) -> dict[str, list[str]]:
+    """Return the texts of layers by name. Only texts are sent, and only if they are not empty."""
+    texts: dict[str, list[str]] = {}
+    for layer in layers:
+        if layer.text:
+            texts.setdefault(layer.name, []).append(layer.text)
+    return texts
+
+
+def _encode_tools(tools: Iterable[ToolSpec]) -> dict[str, bytes]:
+    """Return tools by name as they are sent.
+
+    The values are compared in their encoded form. In a log, the tuples of a schema have become
+    lists; and the order of its keys, which a comparison of objects ignores, is part of what the
+    provider has cached.
+    """
+    return {tool.name: msgspec.json.encode(tool) for tool in tools}
 
 
 async def round_end(agent: Agent, notes: Sequence[Note], objected: bool = False) -> RoundEnded:

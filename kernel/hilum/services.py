@@ -393,7 +393,9 @@ class FileChanges(Protocol):
         """Count files that ``agent`` reads in the block as also read by agents called ``name``."""
         ...
 
-    def recording(self, agent: Agent, what: str) -> AbstractAsyncContextManager[None]:
+    def recording(
+        self, agent: Agent, what: str, own_calls: Collection[str] = ()
+    ) -> AbstractAsyncContextManager[None]:
         """Record as the agent's own what any program changes in the workspace during the block.
 
         Changes that calls make in this time are recorded as the changes of these calls.
@@ -401,6 +403,8 @@ class FileChanges(Protocol):
         Args:
             agent: The agent for which a program runs.
             what: The program, as the journal shows it.
+            own_calls: Names of tools whose calls the program itself carries out, so that hilum
+                cannot tell what they change. They have no changes of their own.
         """
         ...
 
@@ -864,7 +868,7 @@ class UserAnswer(Protocol):
 
     @property
     def by(self) -> str:
-        """What ended the question: ``user``, ``timeout``, ``headless`` or ``stop``."""
+        """What ended the question: ``user``, ``timeout``, ``headless``, ``shown`` or ``stop``."""
         ...
 
 
@@ -896,12 +900,14 @@ class UserQuestions(Protocol):
         """Return whether a question still waits for its answer."""
         ...
 
-    def answer(self, question: str, answers: str | Sequence[str] = ()) -> None:
+    def answer(self, question: str, answers: str | Sequence[str] = (), *, by: str = "user") -> None:
         """Answer a question.
 
         Args:
             question: Id of the question.
             answers: Options or other texts. Without answers, the agent decides.
+            by: Why there is no answer: ``user`` if the user leaves it to the agent, ``headless`` if
+                nobody could be asked, ``shown`` if the user could only read the question.
 
         Raises:
             UsageError: The question is not open, or the answers are not valid.

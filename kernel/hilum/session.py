@@ -23,6 +23,7 @@ from hilum.calls_in_flight import CallsInFlight
 from hilum.errors import (
     COMMAND_WITHHELD,
     E_BAD_ARGS,
+    E_INTERRUPTED,
     HilumError,
     PluginError,
     StoreError,
@@ -201,10 +202,11 @@ class Session:
 
         Raises:
             UsageError: The agent or model does not exist, or the prompt is empty, or there are too
-                many images, or an image is too large (``E_BAD_ARGS``).
+                many images, or an image is too large (``E_BAD_ARGS``), or the session is being
+                closed (``E_INTERRUPTED``).
             PluginError: A plugin that removes secrets from texts does not work.
         """
-        self._check_log()
+        self._check_open()
         check_images(images)
         # Interpreting and redacting take varying amounts of time, but prompts must run in the order
         # in which they were given.
@@ -251,7 +253,7 @@ class Session:
             for before in earlier:
                 await before.wait()
             # The log is checked again, because it may have broken during the waits above.
-            self._check_log()
+            self._check_open()
             self._give_up_interrupted(actor)
             run = self._new_run(agent, state)
             queued = replace(queued, piped=given.piped, images=given.images, outputs=tuple(taken))
@@ -263,17 +265,37 @@ class Session:
         if queued.redacted and not actor.parent:
             say = notice(queued.redacted)
             self.note("redaction.prompt", say=say, names=list(queued.redacted))
+        if given.images:
+            self._warn_without_images(actor)
         self._start(actor)
         return run
 
-    def _check_log(self) -> None:
-        """Check that the log accepts events.
+    def _warn_without_images(self, agent: Agent) -> None:
+        """Inform the user if an agent's model does not accept the images of a prompt."""
+        model = self.kernel.router.chain(agent)[0]
+        try:
+            accepts_images = self.kernel.router.model(model).info.images
+        except HilumError:  # the run itself reports it
+            return
+        if not accepts_images:
+            say = f"{model} does not accept images; it reads only that an image was sent."
+            self.note("prompt.images_left_out", say=say, model=model)
+
+    def _check_open(self) -> None:
+        """Check that the log accepts events, and that agents may still begin to work.
 
         Raises:
             StoreError: The log accepts no more events.
+            UsageError: The session is being closed, or is closed (``E_INTERRUPTED``).
         """
         if self.journal.broken is not None:
             raise self.journal.broken
+        if self.closing:
+            raise UsageError(
+                "The session is being closed, so nothing new can begin in it.",
+                code=E_INTERRUPTED,
+                hint="Open the session again, and repeat your request.",
+            )
 
     def _give_up_interrupted(self, agent: Agent) -> None:
         """End an agent's run that an earlier process began and that was not resumed."""
@@ -356,7 +378,11 @@ class Session:
 
         Returns:
             The runs that continue, and the runs of prompts that were still queued.
+
+        Raises:
+            UsageError: The session is being closed (``E_INTERRUPTED``).
         """
+        self._check_open()
         resumed = []
         for agent in self.agents.values():
             after = self.journal.last
@@ -379,7 +405,7 @@ class Session:
         Raises:
             UsageError: The agent or model does not exist, or the agent's last run is complete.
         """
-        self._check_log()
+        self._check_open()
         actor = self._find_agent(agent)
         _check_retryable(actor)
         await self.kernel.router.ready(actor)
@@ -408,7 +434,7 @@ class Session:
                 arguments are not in the log, or the call was made by an agent that works for
                 another one.
         """
-        self._check_log()
+        self._check_open()
         found = await find_call(self, call)
         repeated = found.copy_call(make_id("call"))
         actor = self._find_agent(found.agent)
@@ -422,7 +448,7 @@ class Session:
         with self._prompts.turn(actor.name) as earlier:
             for before in earlier:
                 await before.wait()
-            self._check_log()
+            self._check_open()
             check_not_repeated(actor, call)
             self._give_up_interrupted(actor)
             run = self._new_run(actor.name)
@@ -477,7 +503,7 @@ class Session:
                 empty.
             PluginError: A plugin that removes secrets from texts does not work.
         """
-        self._check_log()
+        self._check_open()
         if not text.strip():
             raise _empty_error("message")
         actor = self._find_agent(agent)
@@ -486,7 +512,7 @@ class Session:
             message = await self.redaction.steering(make_id("steering"), replace_surrogates(text))
             for before in earlier:
                 await before.wait()
-            self._check_log()
+            self._check_open()
             pending = actor.conversation.pending
             if not pending:
                 raise UsageError(
@@ -525,8 +551,9 @@ class Session:
             focus: The subject on which the summary should concentrate.
 
         Raises:
-            UsageError: The agent does not exist.
+            UsageError: The agent does not exist, or the session is being closed.
         """
+        self._check_open()
         actor = self._find_agent(agent)
         self.emit(ev.CompactionRequested(focus=focus), actor)
         if not actor.conversation.pending:
@@ -789,6 +816,8 @@ class Session:
         self.redaction.opened = True
         for event in events:
             self._replay(event)
+        if any(agent.conversation.run is not None for agent in self.agents.values()):
+            self.emit(ev.RunsCutOff(last=events[-1].at))
         if events:
             self._note_reopening(events)
         if "main" not in self.agents:

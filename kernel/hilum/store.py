@@ -195,7 +195,7 @@ class MemoryStore:
             found = [known for known in self._logs if known.startswith(session)]
         if len(found) != 1:
             what = "More than one session begins with" if found else "There is no session"
-            hint = "hilum sessions list shows all."
+            hint = "`hilum sessions list --all` shows all sessions."
             raise StoreError(f"{what} {session!r}.", code="E_UNKNOWN", hint=hint)
         log = self._logs[found[0]]
         if free and log.leased:

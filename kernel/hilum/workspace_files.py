@@ -75,7 +75,7 @@ def _with_folders(paths: Sequence[str]) -> list[str]:
 async def _list_files(session: Session) -> list[str]:
     root = session.workspace.root
     try:
-        done = await session.processes.run(_LIST, limit=8_000_000)
+        done = await session.processes.run(_LIST, limit=8_000_000, purpose="look")
     except HilumError:
         done = None
     if done is not None and done.returncode == 0 and not done.dropped:

@@ -195,6 +195,7 @@ async def test_an_editor_that_dies_in_a_permission_request_approves_nothing(cli,
             )
             assert e.text("user_message_chunk") == "Go"
             assert not e.requests
+            e.updates.clear()
             assert (await e.prompt(session, "/continue"))["stopReason"] == "end_turn"
             assert [method for method, _ in e.requests] == ["session/request_permission"]
             assert (cli.workspace / "new.txt").read_text() == "text"
@@ -335,11 +336,14 @@ async def test_additional_directories_can_be_used(cli, editor, asks):
     other.mkdir()
     (other / "b.txt").write_text("elsewhere\n")
     read = asks("read_file", path=str(other / "b.txt"))
-    async with cli.model(read, "Done.", read, "Done."), editor() as e:
+    write = asks("run_terminal_cmd", command=f"echo written > {other}/c.txt")
+    async with cli.model(read, write, "Done.", read, "Done."), editor() as e:
         await e.initialize()
         session, _ = await open_session(e, cli, additionalDirectories=[str(other)])
         await e.prompt(session, "Go")
-        assert e.calls()[-1]["status"] == "completed"
+        assert [call["status"] for call in e.calls()] == ["completed", "completed"]
+        assert (other / "c.txt").read_text() == "written\n"
+        e.updates.clear()
         session, _ = await open_session(e, cli)
         await e.prompt(session, "Go")
         assert e.calls()[-1]["status"] == "failed"
@@ -430,6 +434,28 @@ async def test_a_plan_is_carried_out_after_the_users_decision(cli, editor):
         assert e.of("current_mode_update")[-1]["currentModeId"] == "agent"
 
 
+@pytest.mark.parametrize("can_fill_forms", [True, False])
+@pytest.mark.parametrize("choice", ["reject", "revise", "later"])
+async def test_a_plan_that_is_not_carried_out(cli, editor, choice, can_fill_forms):
+    async with cli.model("1. Do it.", "1. Do less."), editor("--mode", "plan") as e:
+        await e.initialize(**({"elicitation": {"form": {}}} if can_fill_forms else {}))
+        left = iter([choice, "later"])
+        e.permit = lambda params: next(left)
+        e.fill = lambda params: {"action": "accept", "content": {"reason": "Less."}}
+        session, _ = await open_session(e, cli)
+        assert (await e.prompt(session, "Plan it"))["stopReason"] == "end_turn"
+        asked = [params for method, params in e.requests if method.endswith("permission")]
+        names = [each["name"] for each in asked[0]["options"]]
+        revise = "Revise it…" if can_fill_forms else "Revise it: I write what should change"
+        assert names == ["Carry out the plan", revise, "Reject it", "Decide later"]
+        assert e.text().endswith("Do less.") == (choice == "revise" and can_fill_forms)
+        assert all(each["currentModeId"] == "plan" for each in e.of("current_mode_update"))
+    log = find_texts(cli.folder)
+    assert ('"plan.rejected"' in log) == (
+        choice == "reject" or (choice == "revise" and can_fill_forms)
+    )
+
+
 SERVER = """
 import json, sys
 for line in sys.stdin:
@@ -454,20 +480,11 @@ async def test_servers_of_the_editor_start_like_those_of_the_project(cli, editor
     (cli.workspace / "server.py").write_text(SERVER)
     if is_trusted:
         await cli("trust")
-    server = {"name": "s", "command": sys.executable, "args": ["server.py"], "env": []}
+    variables = [{"name": "TOK", "value": "secret123"}, {"name": "PYTHONPATH", "value": "lib"}]
+    server = {"name": "s", "command": sys.executable, "args": ["server.py"], "env": variables}
     find = asks("find_tools", query="work")
     work = asks("call_tool", name="s__work", arguments={}, id="c2")
-    decisions = cli.folder / "config" / "mcp.toml"
-
-    async def find_once_approved():
-        while is_trusted and not decisions.exists():  # noqa: ASYNC110  (another process writes it)
-            await trio.sleep(0.01)
-        # No event tells when the session has the approved server.
-        await trio.sleep(0.5)
-        return find
-
-    answers = ["Hello.", find_once_approved, work, "Done."]
-    async with cli.model(*answers), editor("--approve", "auto") as e:
+    async with cli.model(find, work, "Done."), editor("--approve", "auto") as e:
         await e.initialize(elicitation={"form": {}})
         answered = []
 
@@ -478,13 +495,23 @@ async def test_servers_of_the_editor_start_like_those_of_the_project(cli, editor
         e.fill = fill
         opened = await e.request("session/new", cwd=str(cli.workspace), mcpServers=[server])
         session = opened["sessionId"]
-        await e.prompt(session, "Hello")
-        if is_trusted:
-            await e.wait_for(lambda: answered)
-            assert answered[0].startswith("Your editor wants to start a program")
+        # The tools can be found in the run in which the user is asked.
         await e.prompt(session, "Work")
         assert ("worked for the editor" in json.dumps(e.calls())) == is_trusted
-        assert bool(answered) == is_trusted
+        if is_trusted:
+            [question] = answered
+            assert question.startswith("Your editor wants to start a program")
+            assert "secret123" not in question
+            assert "PYTHONPATH=lib" in question
+        else:
+            assert not answered
+        # Nothing says that a server is not used about which the user is asked.
+        assert ("MCP server s not started" in e.text()) == (not is_trusted)
+        await e.prompt(session, "/mcp list")
+        state = "up" if is_trusted else "NOT APPROVED"
+        [row] = [line for line in e.text().splitlines() if "server.py" in line]
+        assert row.split("stdio")[0].split(maxsplit=1)[1].strip() == state
+        assert "(Your editor" in row
         bad = {"name": "s", "command": "x", "args": [], "env": [{"name": "A", "value": 1}]}
         await e.send_raw(
             json.dumps(

@@ -279,6 +279,35 @@ async def test_a_long_scope_is_shown_in_full(cli, editor, asks):
     assert "word39" in full
 
 
+@pytest.mark.parametrize(
+    ("command", "texts"),
+    [
+        ("touch x", [r"\`touch\` is not on the list of harmless commands."]),
+        # In Markdown, the title could look different.
+        (
+            "touch _x_",
+            [
+                r"\`touch\` is not on the list of harmless commands.",
+                "```text\ncommand: touch _x_\n```",
+            ],
+        ),
+        # What is dangerous is the reason.
+        ("git push --force", ["**⚠ rewrites the history of a remote branch (git push --force)**"]),
+    ],
+)
+async def test_a_question_says_a_command_once(cli, editor, asks, command, texts):
+    asked = await ask_about(cli, editor, asks("run_terminal_cmd", command=command))
+    assert asked["toolCall"]["title"] == command
+    assert texts_of(asked) == texts
+
+
+async def test_a_question_shows_the_further_arguments_of_a_command(cli, editor, asks):
+    call = asks("run_terminal_cmd", command="touch x\ntouch y", timeout=5)
+    asked = await ask_about(cli, editor, call)
+    assert asked["toolCall"]["title"] == "touch x (+1 line)"
+    assert texts_of(asked)[1] == ("```text\ncommand:\n  touch x\n  touch y\ntimeout: 5\n```")
+
+
 async def test_dangers_are_no_markup(cli, editor, asks):
     command = "rm -rf '![x](http://127.0.0.1/q)' '<b>*'"
     asked = await ask_about(cli, editor, asks("run_terminal_cmd", command=command))

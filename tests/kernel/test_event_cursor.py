@@ -147,3 +147,24 @@ async def test_reader_without_deltas_sees_none(bench):
             if isinstance(event, RunEnded):
                 break
     assert not [event for event in stream if isinstance(event, Delta)]
+
+
+async def test_a_dropped_prompt_takes_no_text_from_the_answer_to_another(bench):
+    """Only the output of the run that ended is dropped, even if nobody has read it yet."""
+    go = trio.Event()
+    kit = await bench(answers=[say("one ") + pause(go) + "two " + pause(trio.Event())])
+    run = await kit.start("x")
+    with kit.guard():
+        await kit.model.asked(1)
+        await trio.testing.wait_all_tasks_blocked()
+        queued = await kit.session.prompt("y")
+        # No reader runs between the text and the end of the queued prompt.
+        queued.stop()
+        go.set()
+        await trio.testing.wait_all_tasks_blocked()
+        async with aclosing(kit.session.events(len(kit.events), deltas=True)) as events:
+            async for event in events:
+                assert event.text == "one two "
+                break
+        run.stop()
+        assert (await run.wait()).unfinished == "one two"

@@ -4,8 +4,18 @@ notes at the tail.
 
 from hilum import Layer, Mode, Profile, ToolFilter, hookimpl, tool
 from hilum.errors import E_DENIED, E_UNKNOWN_TOOL
-from hilum.events import CallStarted, PromptFrozen, RoundEnded, SessionChanged
-from hilum.testing import ScriptedModel, plugin, say, use
+from hilum.events import (
+    CallStarted,
+    PromptFrozen,
+    RoundEnded,
+    SessionChanged,
+    decode,
+    encode,
+)
+from hilum.messages import ToolSpec
+from hilum.prompt import compare_prompts
+from hilum.store import MemoryStore
+from hilum.testing import ScriptedModel, open_bench, plugin, say, use
 
 
 @tool(risk="read")
@@ -18,6 +28,12 @@ def look(n: int = 0) -> str:
 def write(n: int = 0) -> str:
     """Write."""
     return "written"
+
+
+@tool(risk="read")
+def choose(options: tuple[str, ...] = ()) -> str:
+    """Choose, which does not need the password hunter2-hunter2."""
+    return "chosen"
 
 
 class Rules:
@@ -261,3 +277,57 @@ async def test_withdrawn_tool_stays_listed_and_is_refused(bench):
     assert [spec.name for spec in kit.requests[1].tools] == ["look", "write"]
     assert kit.result("write").code == E_UNKNOWN_TOOL
     assert kit.of(RoundEnded)[0].notes == ("No longer available, do not call: write.",)
+
+
+async def test_a_resumed_session_compares_its_prompt_with_what_was_sent(tmp_path):
+    """The log contains a schema's tuples as lists, and no secrets; neither is a difference."""
+    hide = hookimpl(lambda texts: [text.replace("hunter2-hunter2", "[HIDDEN]") for text in texts])
+    redactor = plugin("redactor", redact_texts=hide)
+    rules = Rules()
+    same = plugin("tools", look, choose, open_session=lambda: rules)
+    store = MemoryStore()
+    async with open_bench(same, redactor, answers=["a", "b"], store=store, folder=tmp_path) as kit:
+        await kit.run("x")
+        await kit.run("y")
+        session = kit.session.id
+        sent = [request.body for request in kit.requests]
+        assert [event.changed for event in kit.of(PromptFrozen)] == [(), ()]
+    log = store._logs[session]
+    log._events = [decode(encode(event)) for event in log._events]
+    async with open_bench(
+        same, redactor, answers=["c"], store=store, folder=tmp_path, resume=session
+    ) as kit:
+        await kit.run("z")
+        assert kit.of(PromptFrozen)[-1].changed == ()
+        assert kit.requests[0].body.startswith(sent[-1][:-2])
+    other = plugin("tools", choose, write, open_session=lambda: rules)
+    rules.text = ""
+    async with open_bench(
+        other, redactor, answers=["d"], store=store, folder=tmp_path, resume=session
+    ) as kit:
+        await kit.run("z")
+        frozen = kit.of(PromptFrozen)
+        assert frozen[-1].changed == ("layer rules", "tool look", "tool write")
+        assert compare_prompts(frozen[-2], frozen[-1]) == {
+            "layer rules": "removed",
+            "tool look": "removed",
+            "tool write": "added",
+        }
+
+
+def test_prompts_are_compared_as_they_are_sent():
+    """The order counts, also that of a schema's keys; a rank and an empty layer are not sent."""
+    meta, rules = Layer(0, "meta", "You are a test."), Layer(40, "rules", "Be kind.")
+    one = ToolSpec("one", "One.", {"type": "object", "properties": {}})
+    two = ToolSpec("two", "Two.", {"type": "object"})
+    old = PromptFrozen(layers=(meta, rules), tools=(one, two))
+    moved = PromptFrozen(layers=(rules, meta), tools=(two, one))
+    assert compare_prompts(old, moved) == {
+        "order of layers": "changed",
+        "order of tools": "changed",
+    }
+    turned = ToolSpec("one", "One.", {"properties": {}, "type": "object"})
+    changed = PromptFrozen(layers=(meta, rules), tools=(turned, two))
+    assert compare_prompts(old, changed) == {"tool one": "changed"}
+    ranked = (Layer(1, "meta", meta.text), Layer(20, "empty", ""), rules)
+    assert compare_prompts(old, PromptFrozen(layers=ranked, tools=(one, two))) == {}

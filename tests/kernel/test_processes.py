@@ -105,6 +105,30 @@ async def test_wrap_changes_and_refuses(warden, tmp_path):
             pass
 
 
+async def test_processes_are_counted_by_purpose_and_a_look_is_marked(warden, tmp_path):
+    commands = []
+
+    async def wrap(command: Command) -> Command:
+        commands.append(command)
+        return command
+
+    processes = Processes(warden, wrap, str(tmp_path))
+    async with (
+        processes.open(["sleep", "60"], purpose="look"),
+        processes.open(["sleep", "60"], purpose="service"),
+    ):
+        assert processes.alive == 2
+        assert processes.count("service") == processes.count("look", "command") == 1
+        async with processes.quiet(0) as is_quiet:
+            assert not is_quiet
+    assert [command.looks for command in commands] == [True, False]
+    assert processes.alive == 0
+    async with processes.quiet(0) as is_quiet:
+        assert is_quiet
+        # What only looks may start.
+        await processes.run(["true"], purpose="look")
+
+
 KERNEL = """
 import sys, trio
 from hilum import open_kernel

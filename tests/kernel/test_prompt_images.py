@@ -7,11 +7,11 @@ import msgspec
 import pytest
 from hilum import Image, UsageError, read_image
 from hilum.errors import E_BAD_ARGS, E_NOT_FOUND
-from hilum.events import PromptQueued, RunStarted
+from hilum.events import PluginEvent, PromptQueued, RunStarted
 from hilum.images import MAX_BYTES, MAX_IMAGES
 from hilum.messages import Text, UserMessage
 from hilum.store import MemoryStore
-from hilum.testing import open_bench
+from hilum.testing import ScriptedModel, open_bench
 from hilum_agents.history import History
 from hilum_replay import Recorder
 from hilum_replay.cassette import describe_messages
@@ -146,3 +146,13 @@ async def test_readers_of_the_log_find_the_image(bench):
     # A cassette contains a digest of the data.
     assert exchange.sent == describe_messages(kit.requests[0].messages)
     assert picture in history._messages["main"][0].parts
+
+
+@pytest.mark.parametrize("accepts", [False, True])
+async def test_the_user_is_told_that_the_model_accepts_no_images(bench, accepts):
+    kit = await bench(model=ScriptedModel(["A dot.", "Yes."], images=accepts))
+    await kit.run("Look", images=[Image("image/png", PNG)])
+    await kit.run("Sure?")
+    told = [event.data["say"] for event in kit.of(PluginEvent)]
+    say = "scripted/model does not accept images; it reads only that an image was sent."
+    assert told == ([] if accepts else [say])

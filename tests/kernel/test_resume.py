@@ -19,6 +19,7 @@ from hilum.events import (
     PromptFrozen,
     PromptQueued,
     RunEnded,
+    RunsCutOff,
     RunStarted,
     decode,
     encode,
@@ -114,8 +115,10 @@ async def test_call_in_flight_is_run_again_only_if_that_does_no_harm(name, again
         result = kit.result(name)
         assert result.code == ("" if again else E_INTERRUPTED)
         if not again:
-            assert f"`{name}` was cut off by a crash and may or may not" in result.text
+            assert f"`{name}` was cut off when hilum ended and may or may not" in result.text
         assert len(kit.of(RunStarted)) == 1
+        (noted,) = kit.of(RunsCutOff)
+        assert noted.last == kit.events[noted.seq - 2].at < noted.at
         assert len(kit.of(PromptFrozen)) == 1
         assert kit.requests[0].body.startswith(before[0].body[:-2])
         assert [result.name for result in kit.requests[0].messages[-1].results] == [name, "quick"]

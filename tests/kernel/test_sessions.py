@@ -337,3 +337,24 @@ async def test_an_agent_goes_on_from_what_was_said_in_another_session(tmp_path):
         assert kit.requests[-1].messages[:2] == said
     async with open_bench(store=store, folder=tmp_path, resume=identity) as again:
         assert tuple(again.session.agents["helper"].conversation.messages[:2]) == said
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"), [("prompt", ["x"]), ("steer", ["x"]), ("compact", []), ("resume", [])]
+)
+async def test_a_session_that_closes_refuses_work_before_it_logs_it(tmp_path, name, arguments):
+    """A task may outlive the session, such as the one of a request of an editor."""
+    async with open_kernel(environ={}) as kernel:
+        async with kernel.open_session(tmp_path) as session:
+            pass
+        last = session.journal.last
+
+        async def begin():
+            begun = getattr(session, name)(*arguments)
+            if name in ("prompt", "steer"):
+                await begun
+
+        with pytest.raises(UsageError) as raised:
+            await begin()
+        assert raised.value.code == "E_INTERRUPTED"
+        assert session.journal.last == last

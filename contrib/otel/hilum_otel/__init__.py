@@ -42,6 +42,7 @@ async def open_session(session: Session) -> AsyncIterator[object]:
     export = importlib.import_module("hilum_otel.session_export").SessionExport(session, telemetry)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(export.run)
+        nursery.start_soon(export.watch)
         yield export
         nursery.cancel_scope.cancel()
     await export.finish()

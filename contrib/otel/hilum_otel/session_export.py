@@ -26,6 +26,8 @@ from hilum_otel.telemetry import Telemetry
 if TYPE_CHECKING:
     from hilum_otel.pipeline import Pipeline
 
+# How often failed exports are looked for, besides the ends of runs.
+REPORT_SECONDS = 5.0
 # Events of a resumed session that are read without giving other tasks a turn.
 _EVENTS_PER_STEP = 50
 
@@ -43,9 +45,11 @@ class SessionExport:
         self._pipeline: Pipeline | None = None
         self._live_after = session.journal.last
         self._seq = 0
-        self._fold = SpanFold()
+        # Spans that were exported are not needed any more, and a session may last for weeks.
+        self._fold = SpanFold(forget=True)
         self._known = 0
         self._open: dict[int, Span] = {}
+        # By id, the last two runs of each agent: a run may continue the one before.
         self._runs: dict[str, Span] = {}
         self._response_models: dict[int, str] = {}
         settings = telemetry.settings
@@ -69,11 +73,20 @@ class SessionExport:
             # A session may be shorter than the import of the SDK.
             self._pipeline = await self._telemetry.load()
             if self._pipeline is None:
+                self._report_failures()
                 return
             while events := self._session.journal.since(self._seq):
                 for event in events:
                     self._apply(event)
                 await trio.lowlevel.checkpoint()
+        # An export may have failed since the last run.
+        self._report_failures()
+
+    async def watch(self) -> None:
+        """Report failed exports while the session is idle, until this task is cancelled."""
+        while True:
+            await trio.sleep(REPORT_SECONDS)
+            self._report_failures()
 
     def _apply(self, event: Event) -> None:
         self._seq = event.seq
@@ -85,7 +98,7 @@ class SessionExport:
             if is_exported(span):
                 self._open[span.id] = span
             if span.kind == "run":
-                self._runs[span.run] = span
+                self._add_run(span)
         self._known = len(trace.spans)
         if self._content is not None:
             self._content.apply(event, owner)
@@ -103,6 +116,12 @@ class SessionExport:
             self._export_log(event, owner)
             if isinstance(event, ev.RunEnded):
                 self._report_failures()
+
+    def _add_run(self, run: Span) -> None:
+        earlier = [known for known in self._runs.values() if known.agent == run.agent]
+        for known in earlier[:-1]:
+            del self._runs[known.run]
+        self._runs[run.run] = run
 
     def _export(self, span: Span, content: Attributes | None) -> None:
         assert self._pipeline is not None

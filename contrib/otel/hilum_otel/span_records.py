@@ -36,13 +36,14 @@ def find_exported(trace: Trace, span: Span) -> Span | None:
 def make_key(trace: Trace, span: Span) -> SpanKey:
     """Return the ids of a span.
 
-    All spans of a prompt are one trace, with the runs of sub-agents. The ids depend on the session,
+    All spans of a prompt are one trace, with the runs of sub-agents and with what happens while the
+    prompt is queued. The ids depend on the session,
     the run and the position in the log, so that a resumed session continues its traces.
     """
     outermost = span
     ancestor: Span | None = span
     while ancestor is not None:
-        if ancestor.kind == "run":
+        if ancestor.kind in ("run", "queue"):
             outermost = ancestor
         ancestor = _parent(trace, ancestor)
     prompt = outermost.run or f"span {outermost.id}"

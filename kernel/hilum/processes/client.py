@@ -53,12 +53,15 @@ class Command:
         env: The complete environment of the child; by default, that of this process.
         reports: Whether the program is a sandbox that writes to file descriptor 9 when its command
             has exited and left processes running.
+        looks: Whether the command only looks at the workspace, so that a sandbox need not let it
+            write there.
     """
 
     argv: tuple[str, ...]
     cwd: str = attrs.field(factory=os.getcwd)
     env: dict[str, str] = attrs.field(factory=lambda: dict(os.environ))
     reports: bool = False
+    looks: bool = False
 
 
 class Completed(NamedTuple):

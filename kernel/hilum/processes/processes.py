@@ -7,12 +7,25 @@ pass.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Literal
+
+import trio
 
 from hilum.processes.client import GRACE, Command, CommandError, Completed, Process, Warden
 from hilum.processes.warden import contained
+
+Purpose = Literal["command", "service", "check", "look"]
+"""Why a process runs:
+
+- ``command``: it does a part of the work, and ends.
+- ``service``: it runs on, such as a server or another agent.
+- ``check``: hilum started it to check files. It may run the project's code, and may be ended.
+- ``look``: it only looks at files, and neither runs the project's code nor changes a file.
+"""
 
 
 class Processes:
@@ -27,7 +40,6 @@ class Processes:
         environ: The environment that commands inherit.
 
     Attributes:
-        alive: Number of commands that are running or being started.
         live: The open commands that have not ended, in the form in which they were started.
     """
 
@@ -42,8 +54,22 @@ class Processes:
         self._wrap = wrap
         self._cwd = cwd
         self._environ = environ
-        self.alive: int = 0
         self.live: dict[Process, Command] = {}
+        self._running: Counter[Purpose] = Counter()
+        self._checks: set[trio.CancelScope] = set()
+        # How many callers keep processes from starting, and the event after the last of them.
+        self._holders = 0
+        self._released = trio.Event()
+        self._checks_ended = trio.Event()
+
+    @property
+    def alive(self) -> int:
+        """Number of commands that are running or being started."""
+        return self._running.total()
+
+    def count(self, *purposes: Purpose) -> int:
+        """Return the number of commands with these purposes that are running or being started."""
+        return sum(self._running[each] for each in purposes)
 
     @property
     def contained(self) -> bool:
@@ -60,6 +86,7 @@ class Processes:
         on_output: Callable[[str, bytes], None] | None = None,
         limit: int = 1_000_000,
         grace: float = GRACE,
+        purpose: Purpose = "command",
     ) -> Completed:
         """Run a command to completion.
 
@@ -75,19 +102,20 @@ class Processes:
             limit: Maximum number of bytes to keep of each stream, half from its beginning and half
                 from its end.
             grace: Seconds between SIGTERM and SIGKILL when the method is cancelled.
+            purpose: Why the command runs.
 
         Raises:
-            CommandError: The command could not be started, or its keeper was killed. Exceptions of
-                ``wrap`` propagate.
+            CommandError: The command could not be started, or its keeper was killed, or it is a
+                check that was ended. Exceptions of ``wrap`` propagate.
         """
-        self.alive += 1  # increased before `wrap` calls plugins, which read this number
-        try:
-            command = await self._wrapped(argv, cwd, env)
-            return await self._warden.run(
-                command, input=input, on_output=on_output, limit=limit, grace=grace
-            )
-        finally:
-            self.alive -= 1
+        with trio.CancelScope() as scope:
+            # Counted before `wrap` calls plugins, which read the number.
+            async with self._counted(purpose, scope):
+                command = await self._wrapped(argv, cwd, env, purpose)
+                return await self._warden.run(
+                    command, input=input, on_output=on_output, limit=limit, grace=grace
+                )
+        raise CommandError("It was ended, because a file was about to be changed.")
 
     @asynccontextmanager
     async def open(
@@ -100,6 +128,7 @@ class Processes:
         merge: bool = False,
         grace: float = GRACE,
         hold: bool = False,
+        purpose: Literal["command", "service", "look"] = "command",
     ) -> AsyncIterator[Process]:
         """Start a command and communicate with it.
 
@@ -115,13 +144,13 @@ class Processes:
             grace: Seconds between SIGTERM and SIGKILL when the block is left.
             hold: Whether processes that the command leaves running may continue after its exit,
                 until they end or are stopped (Linux only).
+            purpose: Why the command runs.
 
         Raises:
             CommandError: The command could not be started. Exceptions of ``wrap`` propagate.
         """
-        self.alive += 1
-        try:
-            command = await self._wrapped(argv, cwd, env)
+        async with self._counted(purpose):
+            command = await self._wrapped(argv, cwd, env, purpose)
             async with self._warden.open(
                 command, stdin=stdin, merge=merge, grace=grace, hold=hold
             ) as process:
@@ -130,13 +159,68 @@ class Processes:
                     yield process
                 finally:
                     del self.live[process]
+
+    @asynccontextmanager
+    async def quiet(self, patience: float) -> AsyncIterator[bool]:
+        """Let no process change files in the ``async with`` block, as far as that is possible.
+
+        Until the block is left, no process starts, except those that only look. Checks that run are
+        waited for, and ended if they take too long.
+
+        Args:
+            patience: Seconds after which checks are ended.
+
+        Yields:
+            Whether no process runs that may change files. Commands and services are not ended.
+        """
+        self._holders += 1
+        try:
+            if not self.count("command", "service"):
+                with trio.move_on_after(patience):
+                    await self._wait_for_checks()
+                for scope in self._checks:
+                    scope.cancel()
+                await self._wait_for_checks()
+            yield not self.count("command", "service", "check")
         finally:
-            self.alive -= 1
+            self._holders -= 1
+            if not self._holders:
+                self._released.set()
+                self._released = trio.Event()
+
+    async def _wait_for_checks(self) -> None:
+        while self.count("check"):
+            await self._checks_ended.wait()
+
+    @asynccontextmanager
+    async def _counted(
+        self, purpose: Purpose, scope: trio.CancelScope | None = None
+    ) -> AsyncIterator[None]:
+        """Count a process while it runs, which begins when no caller keeps it from starting."""
+        while self._holders and purpose != "look":
+            await self._released.wait()
+        self._running[purpose] += 1
+        if scope is not None and purpose == "check":
+            self._checks.add(scope)
+        try:
+            yield
+        finally:
+            self._running[purpose] -= 1
+            if scope is not None and purpose == "check":
+                self._checks.discard(scope)
+                self._checks_ended.set()
+                self._checks_ended = trio.Event()
 
     async def _wrapped(
-        self, argv: Sequence[str], cwd: str | Path | None, env: Mapping[str, str] | None
+        self,
+        argv: Sequence[str],
+        cwd: str | Path | None,
+        env: Mapping[str, str] | None,
+        purpose: Purpose,
     ) -> Command:
         if not argv:
             raise CommandError("There is no command to run.", hint="Name a program.")
         folder = os.path.join(self._cwd, cwd) if cwd else self._cwd
-        return await self._wrap(Command(tuple(argv), folder, {**self._environ, **(env or {})}))
+        environ = {**self._environ, **(env or {})}
+        command = Command(tuple(argv), folder, environ, looks=purpose == "look")
+        return await self._wrap(command)

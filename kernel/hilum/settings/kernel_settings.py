@@ -95,7 +95,7 @@ class KernelSettings:
     extra_roots: list[str] = setting(
         factory=list,
         project=False,
-        help="Additional folders whose files may be used, besides the workspace.",
+        help="Additional folders that tools and commands may use and change as the workspace.",
     )
     plugins: PluginSettings = setting(
         factory=PluginSettings, project=False, help="Which plugins are loaded."

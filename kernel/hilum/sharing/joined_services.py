@@ -52,8 +52,8 @@ class JoinedQuestions:
         """Return true: only the owner knows, and refuses an answer that is too late."""
         return True
 
-    def answer(self, question: str, answers: str | Sequence[str] = ()) -> None:
-        """Answer a question. The first answer wins."""
+    def answer(self, question: str, answers: str | Sequence[str] = (), *, by: str = "user") -> None:
+        """Answer a question. The first answer wins. A terminal can always ask its user."""
         texts = (answers,) if isinstance(answers, str) else tuple(answers)
         session = self._session
         session.send(AnswerQuestion(question, texts), partial(session.on_refused, question))

@@ -17,14 +17,13 @@ import trio
 from hilum import (
     HilumError,
     ModelAccess,
-    NeedsUser,
     StoreError,
     UsageError,
     __version__,
     open_kernel,
     open_standard_session,
 )
-from hilum.errors import E_BAD_ARGS, E_BUSY, E_UNKNOWN
+from hilum.errors import E_BUSY, E_UNKNOWN
 from hilum.settings import KernelSettings, load
 from hilum.store import SessionInfo, Store, storage_plugins, unspell_folder
 
@@ -33,7 +32,6 @@ from hilum_acp.client import Client
 from hilum_acp.editor_files import EditorPlugin
 from hilum_acp.editor_session import EditorSession
 from hilum_acp.json_rpc import (
-    INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
     Connection,
@@ -41,13 +39,13 @@ from hilum_acp.json_rpc import (
     RpcError,
 )
 from hilum_acp.messages import (
-    AUTHENTICATION_REQUIRED,
     PROTOCOL_VERSION,
     RESOURCE_NOT_FOUND,
     read,
     read_abilities,
 )
 from hilum_acp.offered_servers import EditorServers, can_use_servers, read_servers
+from hilum_acp.rpc_errors import make_login_error, to_rpc_error
 
 PAGE = 100
 """Number of sessions in one response of ``session/list``."""
@@ -225,7 +223,7 @@ class Agent:
             try:
                 await kernel.router.default()
             except UsageError as error:
-                raise RpcError(AUTHENTICATION_REQUIRED, str(error)) from None
+                raise make_login_error(error) from None
         return {}
 
     async def _logout(self, params: dict[str, Any]) -> dict[str, Any]:
@@ -250,17 +248,16 @@ class Agent:
         async with self._open(given, resume="", shows_history=True) as opened:
             session = opened.session
             try:
-                await session.kernel.router.default()
-            except UsageError as error:
-                if not session.model:
-                    raise RpcError(AUTHENTICATION_REQUIRED, str(error)) from None
+                # The same check as that of a prompt, so that a model that does not exist is
+                # reported before the user has written one.
+                await session.kernel.router.ready(session.agents["main"])
+            except HilumError as error:
+                raise make_login_error(error) from None
             result = {"sessionId": session.id, **await opened.describe()}
         return Response(result, partial(self._announce, opened))
 
     async def _open_existing(self, params: dict[str, Any], *, shows_history: bool) -> Response:
         given = read(messages.ExistingSession, params)
-        # An editor that lost track may load a session that it has open: it begins again.
-        await self._close_session(given.session_id, keeps=True)
         resume = given.session_id
         async with self._open(given, resume=resume, shows_history=shows_history) as opened:
             result = await opened.describe()
@@ -287,7 +284,7 @@ class Agent:
             HilumError: The session cannot be opened.
             RpcError: A folder is not an absolute path, or a server is malformed.
         """
-        if len(self._openings) >= MAX_SESSIONS:
+        if len(self._openings) >= MAX_SESSIONS and resume not in self._sessions:
             raise UsageError(
                 f"{MAX_SESSIONS} sessions are open.", code=E_BUSY, hint="Close a session."
             )
@@ -295,6 +292,9 @@ class Agent:
         self._openings.add(opening)
         try:
             arguments = await self._prepare(given, resume)
+            # An editor that lost track may load a session that it has open: it begins again. A
+            # request that is refused, however, leaves the open session as it is.
+            await self._close_session(resume, keeps=True)
         except BaseException:
             self._openings.discard(opening)
             raise
@@ -482,8 +482,9 @@ class Agent:
 
     async def _delete(self, params: dict[str, Any]) -> dict[str, Any]:
         session = read(messages.SessionOnly, params).session_id
-        await self._close_session(session)
         info = await self._find_info(session)
+        # Kept, because otherwise a session that was never used would be deleted twice.
+        await self._close_session(session, keeps=True)
         async with open_kernel(storage_plugins()) as kernel:
             await kernel.store.delete(info.id)
         return {}
@@ -513,14 +514,8 @@ async def _convert_errors(answer: Any) -> Any:
     """Await an answer; errors of the request, and not of hilum, get the code for that."""
     try:
         return await answer
-    except NeedsUser as error:
-        code = AUTHENTICATION_REQUIRED
-        raise RpcError(code, str(error), {"code": error.code, "hint": error.hint}) from None
     except HilumError as error:
-        code = INTERNAL_ERROR
-        if error.code == E_BAD_ARGS or isinstance(error, UsageError):
-            code = INVALID_PARAMS
-        raise RpcError(code, str(error), {"code": error.code, "hint": error.hint}) from None
+        raise to_rpc_error(error) from None
 
 
 def _find_folder(folder: str) -> Path:

@@ -6,7 +6,9 @@ understood rejects the call.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 import attrs
@@ -16,6 +18,7 @@ from hilum.events import ApprovalAsked
 from hilum.hooks import PLUGIN_EXCEPTIONS, describe_error
 from hilum.services import ApprovalTexts
 from hilum_view import Approval, Card, parse_arguments
+from msgspec.structs import replace
 from trio.to_thread import run_sync as in_thread
 
 from hilum_acp.client import Client
@@ -34,6 +37,7 @@ from hilum_acp.tool_calls import (
 )
 
 Remember = Literal["once", "session", "always"]
+_COMMANDS = ("run_terminal_cmd", "guest_run", "guest_terminal")
 MAX_NAME = 120
 """Maximum number of characters of a choice, which editors show as a button."""
 
@@ -155,7 +159,12 @@ async def _find_facts(session: Session, approval: Approval) -> ApprovalFacts:
     )
     try:
         texts: ApprovalTexts = find_approval_texts()
-        text = await in_thread(texts.describe_call, asked, session)
+        # The notes above the text have the reason.
+        text = await in_thread(texts.describe_call, replace(asked, reason=""), session)
+        if approval.call.name in _COMMANDS:
+            # The title has what the first line says.
+            rows = text.split("\n")[1:]
+            text = "\n".join(row.removeprefix("   ") for row in rows)
         dangers = await in_thread(texts.find_dangers, asked, session)
         return ApprovalFacts(text, texts.describe_scope(asked), dangers)
     except (*PLUGIN_EXCEPTIONS, HilumError) as error:
@@ -192,19 +201,35 @@ async def _describe(
     if preview.diffs and preview.missing:
         missing = escape_markdown(preview.missing)
         content.append(make_text_content(f"**The diffs do not show: {missing}. The whole call:**"))
-    if preview.missing or not preview.diffs:
+    if preview.missing or not (preview.diffs or _is_all_in_title(shown, root)):
         content.append(make_text_content(fence(facts.text)))
     content += _show_cut_choices(choices)
     return {
         "toolCallId": name_call(shown),
-        "title": make_title(shown, agent),
+        "title": make_title(shown, agent, root),
         "name": approval.call.name,
-        "kind": find_kind(approval.call.name, approval.risk),
+        "kind": find_kind(shown),
         "status": "pending",
         "locations": locations,
         "content": content,
         "rawInput": approval.call.arguments if arguments is None else arguments,
     }
+
+
+def _is_all_in_title(card: Card, root: Path) -> bool:
+    """Return whether the title of a call says all of it, even if it is shown as Markdown."""
+    given = dict(parse_arguments(card.arguments) or {})
+    command = given.pop("command", None)
+    # A guest's names of the call say nothing, and its title may just repeat the command.
+    if card.call.name.startswith("guest_"):
+        for key in ("action", "terminal"):
+            given.pop(key, None)
+        if given.get("title") == command:
+            del given["title"]
+    if given or card.call.name not in _COMMANDS:
+        return False
+    title = make_title(card, "", root)
+    return bool(command == title == escape_markdown(title))
 
 
 def _make_notes(approval: Approval, facts: ApprovalFacts) -> list[str]:
@@ -216,9 +241,16 @@ def _make_notes(approval: Approval, facts: ApprovalFacts) -> list[str]:
     for danger in facts.dangers:
         mark = "⚠ " if danger.grave else ""
         notes.append(f"**{mark}{escape_markdown(danger.text)}**")
-    if approval.reason:
+    said = [_find_words(danger.text) for danger in facts.dangers]
+    if approval.reason and _find_words(approval.reason) not in said:
         notes.append(escape_markdown(approval.reason))
     return notes
+
+
+def _find_words(text: str) -> list[str]:
+    """Return what a text says, whether it is a sentence ("It deletes …") or a part of one."""
+    words = re.findall(r"\w+", text.lower())
+    return words[1:] if words[:1] == ["it"] else words
 
 
 def _show_cut_choices(choices: Sequence[Choice]) -> list[dict[str, Any]]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, get_args
 
-from hilum import HilumError, ModelAccess, Session, UsageError
+import trio
+from hilum import HilumError, ModelAccess, ProviderStatus, Session, UsageError
 from hilum.errors import E_BAD_ARGS
 from hilum.settings import Approve
 from hilum_view import POLICY_MEANINGS
@@ -14,18 +15,28 @@ MODE = "mode"
 MODEL = "model"
 APPROVE = "approve"
 MAX_MODELS = 300
+SURVEY_SECONDS = 1.0
+"""How long the opening of a session waits for the lists of model servers on this machine."""
 _POLICY_NAMES = {"ask_first": "Ask first", "auto": "Automatic", "readonly": "Read only"}
 
 
 async def list_models(session: Session) -> list[str]:
-    """Return the names of the models that can be used; contacts no server."""
-    kernel = session.kernel
-    access = kernel.plugin(ModelAccess)
+    """Return the names of the models that can be used, as `hilum models` lists them.
+
+    Only servers on this machine are asked, and only for a moment, because the editor waits.
+    """
+    access = session.kernel.plugin(ModelAccess)
+    if access is None:
+        return []
+    statuses: Sequence[ProviderStatus] | None = None
+    with trio.move_on_after(SURVEY_SECONDS):
+        statuses = await access.survey_models(session.kernel)
+    if statuses is None:
+        statuses = await access.survey_models(session.kernel, known_only=True)
     found: dict[str, None] = {}
-    if access is not None:
-        for status in await access.survey_models(kernel, known_only=True):
-            if status.usable:
-                found.update(dict.fromkeys(info.name for info in status.models))
+    for status in statuses:
+        if status.usable:
+            found.update(dict.fromkeys(info.name for info in status.models))
     return list(found)[:MAX_MODELS]
 
 
@@ -77,8 +88,14 @@ async def describe_options(session: Session, models: Sequence[str]) -> list[dict
     return options
 
 
-def set_option(session: Session, option: str, value: object) -> None:
+def set_option(session: Session, option: str, value: object, models: Sequence[str]) -> None:
     """Change an option of a session.
+
+    Args:
+        session: The session.
+        option: The id of the option.
+        value: The new value.
+        models: The names of the models to choose from.
 
     Raises:
         UsageError: The option or the value does not exist.
@@ -88,6 +105,12 @@ def set_option(session: Session, option: str, value: object) -> None:
             f"There is no option {option!r} with the value {value!r:.100}.",
             code=E_BAD_ARGS,
             hint=f"The options are {MODE}, {MODEL} and {APPROVE}; their values are texts.",
+        )
+    if option == MODEL and value not in models and value != session.model:
+        raise UsageError(
+            f"The model {value!r:.100} is not among the choices.",
+            code=E_BAD_ARGS,
+            hint="To use another one, start hilum with --model, or name it in the settings.",
         )
     session.set(**{option: value})
 

@@ -13,31 +13,31 @@ import attrs
 import trio
 from hilum import HilumError, Plans, Run, Session
 from hilum import events as ev
-from hilum.errors import (
-    E_CONTENT,
-    E_LLM_AUTH,
-    E_NO_MODEL,
-    E_NOT_CONFIGURED,
-    E_OUTPUT_LIMIT,
-    E_TURN_LIMIT,
-)
+from hilum.errors import E_CONTENT, E_OUTPUT_LIMIT, E_TURN_LIMIT, E_UNKNOWN
 from hilum_view import Approval, Card, Question
 
 from hilum_acp.approvals import ask_approval
 from hilum_acp.client import Client
-from hilum_acp.config_options import describe_modes, describe_options, list_models, set_option
-from hilum_acp.json_rpc import INTERNAL_ERROR, ConnectionLost, RpcError
-from hilum_acp.messages import AUTHENTICATION_REQUIRED
+from hilum_acp.config_options import (
+    describe_modes,
+    describe_options,
+    find_current_model,
+    list_models,
+    set_option,
+)
+from hilum_acp.json_rpc import ConnectionLost
 from hilum_acp.prompts import ReadPrompt, read_prompt
 from hilum_acp.questions import ask_about_plan, ask_question
+from hilum_acp.rpc_errors import find_number, make_login_error, make_rpc_error, to_rpc_error
+from hilum_acp.slash_commands import find_unknown_command, list_slash_commands
 from hilum_acp.tool_calls import name_call
 from hilum_acp.updates import UpdateMaker, make_chunk
 
 CONTINUE = "continue"
 CANCELLED = {"stopReason": "cancelled"}
+_INTERRUPTED = f"[The run was interrupted. `/{CONTINUE}` continues it; another prompt ends it.]"
 STOP_SECONDS = 10.0
 """How long the end of a session waits for its runs to end."""
-_LOGIN_CODES = (E_NO_MODEL, E_LLM_AUTH, E_NOT_CONFIGURED)
 _STOP_REASONS = {
     "completed": "end_turn",
     "partial_success": "end_turn",
@@ -103,6 +103,9 @@ class EditorSession:
         """Send updates until the session closes or the editor leaves."""
         try:
             self._models = await list_models(self.session)
+            current = await find_current_model(self.session)
+            if current and current not in self._models:
+                self._models = [current, *self._models]
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._follow, nursery)
                 await self._caught_up.wait()
@@ -160,7 +163,7 @@ class EditorSession:
         Raises:
             UsageError: The option or the value does not exist.
         """
-        set_option(self.session, option, value)
+        set_option(self.session, option, value, self._models)
 
     # --- prompts ----------------------------------------------------------------------------------
 
@@ -180,8 +183,12 @@ class EditorSession:
 
     async def _prompt(self, blocks: Sequence[Mapping[str, Any]], cancels: int) -> dict[str, Any]:
         given = read_prompt(blocks, self.session.workspace)
-        self._is_used = True
         self.announce()
+        unknown = find_unknown_command(self.session, given.text, CONTINUE)
+        if unknown:
+            await self._say(unknown)
+            return {"stopReason": "end_turn"}
+        self._is_used = True
         if cancels != self._cancels or self._has_ended:
             return CANCELLED
         prompt = _RunningPrompt()
@@ -191,13 +198,17 @@ class EditorSession:
                 run = await self._begin_run(given, prompt)
                 return await self._answer(run, cancels)
             except HilumError as error:
-                raise _to_rpc_error(error.code, error.message, error.hint) from None
+                if self.session.closing and self.session.journal.broken is None:
+                    return CANCELLED
+                # Of the names in a prompt, only that of the model may be unknown.
+                is_model = error.code == E_UNKNOWN
+                raise (make_login_error if is_model else to_rpc_error)(error) from None
             finally:
                 self._prompts.discard(prompt)
         # The session was closed during the prompt, or its log can no longer be written.
         broken = self.session.journal.broken
         if broken is not None:
-            raise _to_rpc_error(broken.code, broken.message, broken.hint)
+            raise to_rpc_error(broken)
         return CANCELLED
 
     async def _begin_run(self, given: ReadPrompt, prompt: _RunningPrompt) -> Run:
@@ -225,10 +236,12 @@ class EditorSession:
 
     async def _continue(self) -> Run:
         """Continue the run that was interrupted or has failed."""
-        for run in self.session.resume():
-            if run.agent == self._maker.view.lead:
+        resumed = self.session.resume()
+        prompted = self._maker.prompted
+        for run in resumed:
+            if run.agent == prompted:
                 return run
-        return await self.session.retry()
+        return resumed[-1] if resumed else await self.session.retry(prompted)
 
     async def _finish(self, run: Run, cancels: int) -> dict[str, Any]:
         """Wait for the end of a run, and of those that follow if the user accepts its plan."""
@@ -298,12 +311,25 @@ class EditorSession:
                     continue
                 if event.seq == began_at:
                     self._stale = {item.id for item in self._maker.view.waiting}
+                    await self._end_history()
                     self._caught_up.set()
                 elif not self._maker.is_replaying:
                     await self._react(event, nursery)
         except ConnectionLost:
             pass
         nursery.cancel_scope.cancel()
+
+    async def _end_history(self) -> None:
+        """Send what the history does not show: that an earlier process ended during a run."""
+        if not self._shows_history:
+            self._maker.forget_sent()
+            return
+        for update in list(self._maker.interrupt_calls()):
+            await self._client.update(self.session.id, update)
+        if any(agent.conversation.pending for agent in self.session.agents.values()):
+            message = f"interrupted-{self.session.began_at}"
+            chunk = make_chunk("agent_message_chunk", f"\n{_INTERRUPTED}\n", message)
+            await self._client.update(self.session.id, chunk)
 
     def _send_held_output(self, nursery: trio.Nursery) -> None:
         """Start a task that sends the output that came too soon after the last update."""
@@ -328,9 +354,8 @@ class EditorSession:
     async def send_commands(self) -> None:
         """Send the list of commands that a prompt can begin with."""
         commands = []
-        for _, command in self.session.list_commands():
-            if command.mark == "/":
-                commands.append(_describe_command(command.name, command.summary, command.arguments))
+        for command in list_slash_commands(self.session):
+            commands.append(_describe_command(command.name, command.summary, command.arguments))
         summary = "Continue a run that was interrupted or has failed"
         commands.append(_describe_command(CONTINUE, summary, ""))
         update = {"sessionUpdate": "available_commands_update", "availableCommands": commands}
@@ -400,10 +425,6 @@ def _make_response(ended: ev.RunEnded) -> dict[str, Any]:
     """
     reason = _STOP_REASONS_BY_CODE.get(ended.code) or _STOP_REASONS.get(ended.state)
     if reason is None:
-        raise _to_rpc_error(ended.code, ended.error or "The run failed.", ended.hint)
+        error = ended.error or "The run failed."
+        raise make_rpc_error(find_number(ended.code), ended.code, error, ended.hint)
     return {"stopReason": reason}
-
-
-def _to_rpc_error(code: str, message: str, hint: str) -> RpcError:
-    number = AUTHENTICATION_REQUIRED if code in _LOGIN_CODES else INTERNAL_ERROR
-    return RpcError(number, f"{message} {hint}".strip(), {"code": code, "hint": hint})

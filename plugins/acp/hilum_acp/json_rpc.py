@@ -102,7 +102,8 @@ class Connection:
 
     A handler of requests is called when the request is read, in the order of the messages; what it
     returns is awaited in a task. A function that is not async can thus do something before the next
-    message is read, and return a coroutine for the rest. Handlers of notifications are awaited one
+    message is read, and return a coroutine for the rest. The coroutines also begin in the order of
+    the messages, each as far as its first wait. Handlers of notifications are awaited one
     after another, before the next message is read, so they must not wait for a response.
 
     Args:
@@ -346,6 +347,9 @@ class Connection:
             await self._respond_error(request_id, _to_rpc_error(method, raised))
             return
         handlers.start_soon(self._answer, request_id, method, answer, scope)
+        # Trio begins tasks that were started together in any order. What a request does before it
+        # first waits, such as taking its place in a queue, must happen in the order of messages.
+        await trio.lowlevel.checkpoint()
 
     async def _answer(
         self, request_id: RequestId, method: str, answer: Awaitable[Any], scope: trio.CancelScope

@@ -10,11 +10,13 @@ from hilum_view import Question
 
 from hilum_acp.client import Client
 from hilum_acp.json_rpc import ConnectionLost, RpcError
-from hilum_acp.tool_calls import make_text_content
+from hilum_acp.tool_calls import escape_markdown, make_text_content
+from hilum_acp.updates import make_chunk
 
 LEAVE = "leave"
 ACCEPT = "accept"
 REVISE = "revise"
+REJECT = "reject"
 LATER = "later"
 
 
@@ -31,22 +33,33 @@ async def ask_question(client: Client, session: Session, question: Question, cal
     if questions is None:
         return
     answers: list[str] = []
+    by = "user"
     try:
         if client.abilities.forms:
             answers = await _ask_with_form(client, session, question, call)
-        elif question.options and not question.multiple:
+        elif question.options:
             answers = await _ask_with_options(client, session, question, call)
-        # An editor without forms cannot ask for a text: the agent decides, or asks in its answer.
+        else:
+            # The editor cannot ask for a text, so the user can answer only with the next prompt.
+            await _show_question(client, session, question)
+            by = "shown"
     except ConnectionLost:
         return
     except RpcError:
-        answers = []
+        by = "headless"
     if questions.is_open(question.id):
         try:
-            questions.answer(question.id, answers)
+            questions.answer(question.id, answers, by=by)
         except HilumError:
             # For example, too many or too long answers: the agent decides.
             questions.answer(question.id, ())
+
+
+async def _show_question(client: Client, session: Session, question: Question) -> None:
+    """Show a question in the conversation."""
+    text = f"\n**Question:** {escape_markdown(question.question)}\n\n"
+    chunk = make_chunk("agent_message_chunk", text, f"question-{question.id}")
+    await client.update(session.id, chunk)
 
 
 async def _ask_with_form(
@@ -85,9 +98,10 @@ async def _ask_with_options(
     for index, text in enumerate(question.options):
         options.append({"optionId": f"option-{index}", "name": text, "kind": "allow_once"})
     options.append({"optionId": LEAVE, "name": "Let the agent decide", "kind": "reject_once"})
-    chosen = await _choose(
-        client, session, call or f"question-{question.id}", question.question, "", options
-    )
+    title = question.question
+    if question.multiple:
+        title += " (This editor can take only one of several answers.)"
+    chosen = await _choose(client, session, call or f"question-{question.id}", title, "", options)
     for index, text in enumerate(question.options):
         if chosen == f"option-{index}":
             return [text]
@@ -101,17 +115,19 @@ async def ask_about_plan(client: Client, session: Session, proposal: PlanProposa
         return None
     options = [
         {"optionId": ACCEPT, "name": "Carry out the plan", "kind": "allow_once"},
+        {"optionId": REVISE, "name": "Revise it…", "kind": "reject_once"},
+        {"optionId": REJECT, "name": "Reject it", "kind": "reject_once"},
         {"optionId": LATER, "name": "Decide later", "kind": "reject_once"},
     ]
-    if client.abilities.forms:
-        revise = {"optionId": REVISE, "name": "Revise it…", "kind": "reject_once"}
-        options.insert(1, revise)
+    if not client.abilities.forms:
+        # The next prompt in plan mode revises the plan.
+        options[1]["name"] = "Revise it: I write what should change"
     try:
         title = "Carry out this plan?"
         name = f"plan-{proposal.run}"
         chosen = await _choose(client, session, name, title, proposal.text, options)
         reason = ""
-        if chosen == REVISE:
+        if chosen == REVISE and client.abilities.forms:
             properties = {"reason": {"type": "string", "title": "What should change?"}}
             form = await client.fill_form(session.id, "What should change?", properties)
             reason = str((form or {}).get("reason") or "")
@@ -123,7 +139,7 @@ async def ask_about_plan(client: Client, session: Session, proposal: PlanProposa
         return None
     if chosen == ACCEPT:
         return await plans.accept()
-    if reason.strip():
+    if reason.strip() or chosen == REJECT:
         return await plans.reject(reason)
     return None
 

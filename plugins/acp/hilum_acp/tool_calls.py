@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 from hilum import Image
 from hilum.command import escape_terminal
-from hilum_view import Card, parse_arguments
+from hilum_view import Card, describe_action, parse_arguments, unwrap_call
 
 MAX_TEXT = 20_000
 """Maximum number of characters of a result that an editor gets; the log has the rest."""
@@ -19,24 +19,46 @@ MAX_TITLE = 200
 MAX_DIFF_HUNKS = 200
 
 _KINDS = {
-    "read_file": "read",
-    "list_directory": "read",
-    "write_file": "edit",
-    "edit_file": "edit",
-    "multi_edit": "edit",
-    "generate_image": "edit",
-    "delete_file": "delete",
-    "search_files": "search",
-    "glob_search": "search",
-    "web_search": "search",
-    "web_fetch": "fetch",
-    "run_terminal_cmd": "execute",
-    "todo_write": "think",
-    "task": "other",
-    "handover": "other",
     "ask_question": "other",
+    "browser_use": "fetch",
+    "delete_file": "delete",
+    "edit_file": "edit",
+    "find_tools": "search",
+    "generate_image": "edit",
+    "get_agent_result": "read",
+    "glob_search": "search",
+    "guest_edit": "edit",
+    "guest_fetch": "fetch",
+    "guest_read": "read",
+    "guest_run": "execute",
+    "guest_terminal": "execute",
+    "handover": "other",
+    "list_directory": "read",
+    "list_resources": "read",
+    "list_services": "read",
+    "multi_edit": "edit",
+    "read_file": "read",
+    "read_lints": "read",
+    "read_resource": "read",
+    "read_service": "read",
+    "recall_result": "read",
+    "run_terminal_cmd": "execute",
+    "search_files": "search",
+    "stop_service": "execute",
+    "task": "other",
+    "todo_write": "think",
+    "use_skill": "read",
+    "web_fetch": "fetch",
+    "web_search": "search",
+    "write_file": "edit",
+    "write_service": "execute",
 }
 _KINDS_BY_RISK = {"read": "read", "write": "edit", "execute": "execute", "network": "fetch"}
+_ALL_KINDS = ("read", "edit", "delete", "move", "search", "execute", "think", "fetch", "other")
+# Separates the name of an MCP server from that of its tool.
+_SERVER_MARK = "__"
+_NO_NEWLINE = "\\"
+"""Begins the line of a diff that says that the line before it does not end."""
 _STATUSES = {
     "pending": "pending",
     "waiting_for_approval": "pending",
@@ -59,9 +81,20 @@ def name_call(card: Card) -> str:
     return f"call-{card.id}"
 
 
-def find_kind(tool: str, risk: str) -> str:
+def find_kind(card: Card) -> str:
     """Return the kind of a call, by which editors choose an icon."""
-    return _KINDS.get(tool) or _KINDS_BY_RISK.get(risk, "other")
+    name, text = unwrap_call(card.call.name, card.arguments)
+    if name in _KINDS:
+        return _KINDS[name]
+    # Another program that works as an agent says itself what kind of call it shows.
+    if name.startswith("guest_"):
+        kind = (parse_arguments(text) or {}).get("kind")
+        return kind if kind in _ALL_KINDS else "other"
+    # Until a call is judged, its category is "read", and it must not look harmless.
+    is_judged = card.began or card.risk != "read"
+    if not is_judged or _SERVER_MARK in name:
+        return "other"
+    return _KINDS_BY_RISK.get(card.risk, "other")
 
 
 def find_status(card: Card) -> str:
@@ -69,24 +102,37 @@ def find_status(card: Card) -> str:
     return _STATUSES[card.state]
 
 
-def make_title(card: Card, agent: str) -> str:
-    """Return the title of a call, on one line.
+def make_title(card: Card, agent: str, root: Path) -> str:
+    """Return the title of a call, on one line: a command itself, or what another call does.
 
     Args:
         card: The call.
         agent: Display name of the agent that made it; empty for the agent that the user talks to.
+        root: The session's folder; paths in it are shown relative to it.
     """
-    arguments = parse_arguments(card.arguments) or {}
-    command = arguments.get("command")
-    title = card.title
-    # The category is known only once the call is about to run.
-    if find_kind(card.call.name, card.risk) == "execute" and isinstance(command, str):
-        title = " ".join(command.split())
-    if len(title) > MAX_TITLE:
-        title = f"{title[:MAX_TITLE]}…"
+    action = describe_action(card.call.name, card.arguments, str(root))
+    name, _ = unwrap_call(card.call.name, card.arguments)
+    verb = action.verb
+    if verb == "$":
+        verb = ""
+    elif verb == name:
+        verb = verb.replace(_SERVER_MARK, ": ", 1)
+    else:
+        verb = f"{verb[:1].upper()}{verb[1:]}"
+    # The end of a path or command may matter more than its middle.
+    subject = _cut_middle(action.subject, MAX_TITLE - len(action.details))
+    title = " ".join(filter(None, (verb, subject, action.details)))
     # A model could hide a part of a call with characters that change how text looks.
     title = escape_terminal(title)
     return f"{agent}: {title}" if agent else title or card.call.name
+
+
+def _cut_middle(text: str, limit: int) -> str:
+    limit = max(limit, MAX_TITLE // 2)
+    if len(text) <= limit:
+        return text
+    tail = limit // 3
+    return f"{text[: limit - tail - 1]}…{text[-tail:]}"
 
 
 def find_locations(card: Card, root: Path) -> list[dict[str, Any]]:
@@ -94,12 +140,22 @@ def find_locations(card: Card, root: Path) -> list[dict[str, Any]]:
     arguments = parse_arguments(card.arguments) or {}
     path = next((arguments[name] for name in _PATHS if isinstance(arguments.get(name), str)), "")
     if not path:
-        return []
+        return _find_guest_locations(card, arguments, root)
     location: dict[str, Any] = {"path": make_absolute(path, root)}
     line = arguments.get("start_line") or arguments.get("offset") or find_first_line(card.diff)
     if isinstance(line, int) and line > 0:
         location["line"] = line
     return [location]
+
+
+def _find_guest_locations(
+    card: Card, arguments: Mapping[str, Any], root: Path
+) -> list[dict[str, Any]]:
+    """Return the files that a call of another program concerns."""
+    paths = arguments.get("paths")
+    if card.call.name not in ("guest_edit", "guest_read") or not isinstance(paths, list):
+        return []
+    return [{"path": make_absolute(path, root)} for path in paths if isinstance(path, str)]
 
 
 def make_absolute(path: str, root: Path) -> str:
@@ -124,7 +180,7 @@ def make_content(card: Card, root: Path) -> list[dict[str, Any]]:
             card.diff, locations[0]["path"], is_new=bool(card.data.get("created"))
         )
     if not content:
-        text = cut(card.text)
+        text = cut(_describe_refusal(card) or card.text)
         if text.strip():
             # Editors show texts as Markdown. A result could contain anything: a link to an image,
             # which the editor would load, or what looks like a message of hilum.
@@ -136,6 +192,17 @@ def make_content(card: Card, root: Path) -> list[dict[str, Any]]:
             image = {"type": "image", "mimeType": part.media_type, "data": data}
             content.append({"type": "content", "content": image})
     return content
+
+
+def _describe_refusal(card: Card) -> str:
+    """Return why a call was refused, without what the model should do; empty if it was not."""
+    if card.refused_by == "user":
+        return (
+            f"You rejected this: {card.user_reason}" if card.user_reason else "You rejected this."
+        )
+    if card.refused_by == "timeout":
+        return "Nobody answered in time, so this was not run."
+    return card.text.removeprefix(f"{card.code}: ") if card.refused_by else ""
 
 
 def make_text_content(text: str) -> dict[str, Any]:
@@ -193,15 +260,25 @@ def split_hunks(diff: str) -> Iterator[tuple[str, str]]:
     old: list[str] = []
     new: list[str] = []
     is_inside = False
-    for line in diff.splitlines(keepends=True):
+    mark = " "
+    # Other line separators are characters of a line.
+    for line in re.findall(r"[^\n]*\n|[^\n]+", diff):
         if _HUNK.match(line):
             if is_inside:
                 yield "".join(old), "".join(new)
             old, new, is_inside = [], [], True
+            mark = " "
+        elif is_inside and line[:1] == _NO_NEWLINE:
+            # The line before it has no line break.
+            if mark != "+" and old:
+                old[-1] = old[-1].removesuffix("\n")
+            if mark != "-" and new:
+                new[-1] = new[-1].removesuffix("\n")
         elif is_inside and line[:1] in (" ", "-", "+"):
-            if line[0] != "+":
+            mark = line[0]
+            if mark != "+":
                 old.append(line[1:])
-            if line[0] != "-":
+            if mark != "-":
                 new.append(line[1:])
     if is_inside:
         yield "".join(old), "".join(new)

@@ -31,8 +31,16 @@ OUTPUT_SECONDS = 0.1
 OUTPUT_RATE = 20_000
 """Maximum number of characters of a call's output per second: each update has all that is shown."""
 MAX_TITLE = 80
+MAX_TAIL = 64
+"""Number of characters at the end of what was sent that are looked up in the complete text."""
+MIN_TAIL = 8
+"""Fewer characters may occur in a text by chance."""
+MAX_REPLACEMENT = 500
+"""How many characters more than the secrets their replacements in a text have at most."""
 # Notices that matter to a user whose editor shows no notices.
 _SAID_IN_CHAT = ("error", "fallback", "plugin_failed", "said", "user_needed")
+# Such a call only waits until another program, which works as an agent, has something new.
+_HIDDEN_CALLS = ("guest_wait",)
 _ENDED = ("completed", "failed", "interrupted")
 _PLAN_STATUSES = {
     "pending": "pending",
@@ -91,6 +99,7 @@ class UpdateMaker:
     Attributes:
         view: The view of the session, which ``make`` keeps up to date.
         own_runs: Ids of the runs that the client prompted, whose prompts it knows.
+        prompted: The agent that the user prompted last.
         is_replaying: Whether the events are the session's history.
     """
 
@@ -104,6 +113,10 @@ class UpdateMaker:
         self.view = SessionView()
         self.own_runs: set[str] = set()
         self.is_replaying = False
+        self.prompted = self.view.lead
+        # The runs of other agents that the user has called by name, as in `@explore …`. Their
+        # answers are for the user; those of agents that other agents start are not.
+        self._called_runs: set[str] = set()
         self._root = root
         self._abilities = abilities
         self._clock = clock
@@ -118,6 +131,7 @@ class UpdateMaker:
         changes = self.view.apply(item)
         if isinstance(item, ev.Delta):
             return list(self._stream(item, changes))
+        self._note_called(item)
         updates: list[Update] = []
         for entry in changes.entries:
             if isinstance(entry, Prompt):
@@ -130,18 +144,38 @@ class UpdateMaker:
                 updates += self._notice(entry)
             elif isinstance(entry, Outcome):
                 updates += self._outcome(entry)
-        if "todos" in changes.parts and item.agent == self.view.lead:
-            updates.append(self._plan())
-        if isinstance(item, ev.ModelAnswered) and item.agent == self.view.lead:
+        if "todos" in changes.parts and self._is_for_user(item):
+            updates.append(self._plan(item.agent))
+        if isinstance(item, ev.ModelAnswered) and self._is_for_user(item):
             updates += self._usage(item)
         if isinstance(item, ev.Compacted) and self._abilities.compaction:
             updates.append(_make_compaction(item))
+        if isinstance(item, ev.RunEnded):
+            self._called_runs.discard(item.run)
         return updates
+
+    def _note_called(self, event: ev.Event) -> None:
+        """Remember the run of an agent that the user calls by name."""
+        if isinstance(event, ev.PromptQueued):
+            # Only a prompt of the user has a text that differs from the one that was typed.
+            is_called = event.agent != self.view.lead and bool(event.typed)
+        elif isinstance(event, ev.RunRetried):
+            is_called = event.agent == self.prompted != self.view.lead
+        else:
+            return
+        if is_called:
+            self._called_runs.add(event.run)
+        if is_called or event.agent == self.view.lead:
+            self.prompted = event.agent
+
+    def _is_for_user(self, item: ev.Event | Prompt | Answer | Outcome | Card) -> bool:
+        """Return whether something belongs to the conversation with the user."""
+        return item.agent == self.view.lead or item.run in self._called_runs
 
     # --- messages ---------------------------------------------------------------------------------
 
     def _prompt(self, entry: Prompt) -> Iterator[Update]:
-        if entry.agent != self.view.lead:
+        if not self._is_for_user(entry):
             return
         text = entry.typed or entry.text
         is_known = entry.run in self.own_runs and not entry.steers
@@ -156,7 +190,7 @@ class UpdateMaker:
         for entry in changes.entries:
             if isinstance(entry, Card):
                 yield from self._output(entry)
-            elif isinstance(entry, Answer) and entry.agent == self.view.lead and delta.text:
+            elif isinstance(entry, Answer) and self._is_for_user(entry) and delta.text:
                 sent = self._sent(entry)
                 if delta.kind == "text":
                     sent.pieces.append(delta.text)
@@ -174,7 +208,7 @@ class UpdateMaker:
         return sent
 
     def _answer(self, entry: Answer) -> Iterator[Update]:
-        if entry.agent != self.view.lead or entry.state == "streaming":
+        if not self._is_for_user(entry) or entry.state == "streaming":
             return
         sent = self._sent(entry)
         del self._answers[entry.id]
@@ -201,7 +235,7 @@ class UpdateMaker:
             yield make_chunk("agent_message_chunk", f"\n{quoted}\n\n", f"notice-{entry.id}")
 
     def _outcome(self, entry: Outcome) -> Iterator[Update]:
-        if entry.agent != self.view.lead or entry.end.state in ("completed", "stopped"):
+        if not self._is_for_user(entry) or entry.end.state in ("completed", "stopped"):
             return
         # Of a run that failed, the running client reads in the response to its prompt.
         if entry.end.state == "partial_success" or self.is_replaying:
@@ -211,8 +245,10 @@ class UpdateMaker:
     # --- calls ------------------------------------------------------------------------------------
 
     def _card(self, card: Card, *, is_new: bool) -> Iterator[Update]:
+        if card.call.name in _HIDDEN_CALLS and not card.code:
+            return
         # The todo list is sent as a plan, and its call only if it failed.
-        is_plan = card.call.name == "todo_write" and card.agent == self.view.lead
+        is_plan = card.call.name == "todo_write" and self._is_for_user(card)
         if is_plan and not card.code:
             return
         identity = name_call(card)
@@ -236,12 +272,26 @@ class UpdateMaker:
         elif known is None:
             self._calls[identity] = _OpenCall(card, state)
 
+    def interrupt_calls(self) -> Iterator[Update]:
+        """Yield updates for the calls that have not ended, because nothing carries them out now.
+
+        If the run is continued, they are sent in their new state.
+        """
+        for identity, call in self._calls.items():
+            call.sent["status"] = "failed"
+            yield {"sessionUpdate": "tool_call_update", "toolCallId": identity, "status": "failed"}
+
+    def forget_sent(self) -> None:
+        """Have the next update of each call describe it wholly, because none was sent before."""
+        for call in self._calls.values():
+            call.sent = {}
+
     def describe(self, card: Card) -> Update:
         """Return the members that describe a call, without its id and arguments."""
         return {
-            "title": make_title(card, self.view.name_of(card.agent)),
+            "title": make_title(card, self.view.name_of(card.agent), self._root),
             "name": card.call.name,
-            "kind": find_kind(card.call.name, card.risk),
+            "kind": find_kind(card),
             "status": find_status(card),
             "locations": find_locations(card, self._root),
             "content": make_content(card, self._root),
@@ -263,7 +313,7 @@ class UpdateMaker:
     def _take_output_of(self, identity: str, call: _OpenCall) -> Iterator[Update]:
         call.has_output = False
         content = make_content(call.card, self._root)
-        if content == call.sent["content"]:
+        if content == call.sent.get("content"):
             return
         call.sent["content"] = content
         # In the protocol, content replaces the earlier content, so each update has all of it.
@@ -278,9 +328,9 @@ class UpdateMaker:
 
     # --- state ------------------------------------------------------------------------------------
 
-    def _plan(self) -> Update:
+    def _plan(self, agent: str) -> Update:
         entries = []
-        for todo in self.view.lead_actor.todos.items:
+        for todo in self.view.actors[agent].todos.items:
             status = _PLAN_STATUSES.get(todo.status)
             if status is not None:
                 entry = {"content": todo.content, "priority": "medium", "status": status}
@@ -288,8 +338,8 @@ class UpdateMaker:
         return {"sessionUpdate": "plan", "entries": entries}
 
     def _usage(self, event: ev.ModelAnswered) -> Iterator[Update]:
-        model = event.message.model or self.view.lead_actor.model
-        size = self._find_window(self.view.lead_actor.model or model)
+        actor = self.view.actors[event.agent]
+        size = self._find_window(actor.model or event.message.model)
         # Some servers count no tokens.
         if not size or not event.usage.total:
             return
@@ -313,8 +363,39 @@ def _rest(kind: str, text: str, sent: str, message: str) -> Iterator[Update]:
     if text.startswith(sent):
         yield make_chunk(kind, text[len(sent) :], message)
         return
-    # Secrets were replaced in the complete text, so it differs from the pieces.
-    yield make_chunk(kind, text, f"{message}-complete")
+    rest = _find_rest(text, sent)
+    if rest is None:
+        # Pieces are missing in the middle, because the editor read too slowly.
+        yield make_chunk(kind, text, f"{message}-complete")
+    elif rest:
+        yield make_chunk(kind, rest, message)
+
+
+def _find_rest(text: str, sent: str) -> str | None:
+    """Return what follows the sent pieces in a complete text in which secrets were replaced.
+
+    Returns:
+        The rest; ``None`` if the complete text has more than replacements in place of what was
+        sent.
+    """
+    same = _count_same(text, sent)
+    # What was sent after the last secret occurs in both texts.
+    tail = sent[max(same, len(sent) - MAX_TAIL) :]
+    while len(tail) >= MIN_TAIL:
+        start = text.rfind(tail, same)
+        if start >= 0:
+            end = start + len(tail)
+            return text[end:] if end - len(sent) <= MAX_REPLACEMENT else None
+        tail = tail[len(tail) // 2 + 1 :]
+    return text[same:] if len(text) - len(sent) <= MAX_REPLACEMENT else None
+
+
+def _count_same(one: str, other: str) -> int:
+    """Return how many characters at the beginning of two texts are the same."""
+    for index, (left, right) in enumerate(zip(one, other, strict=False)):
+        if left != right:
+            return index
+    return min(len(one), len(other))
 
 
 def _make_compaction(event: ev.Compacted) -> Update:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -107,7 +108,9 @@ def _pick(source: object, names: Iterable[str]) -> dict[str, Any]:
 
 
 def available_tools(definition: Definition, tools: Tools) -> list[str]:
-    """Return the names of the tools that pass an agent's filter."""
+    """Return the names of the tools that pass an agent's filter; a program uses its own tools."""
+    if definition.runner is not None:
+        return []
     return [name for name, risk in tools if definition.tools.admits(name, risk)]
 
 
@@ -119,6 +122,7 @@ def entry_data(entry: CatalogEntry, tools: Tools) -> dict[str, Any]:
         **_pick(definition, ("kind", "version", "written_model")),
         **_pick(definition.tools, ("allow", "deny")),
         "tools": available_tools(definition, tools),
+        **_program_data(definition),
         **_pick(definition, ("agents", "servers", "own_servers", "skills")),
         "permissions": _permission_texts(definition),
         **_pick(definition, ("turns", "timeout", "token_limit")),
@@ -128,6 +132,18 @@ def entry_data(entry: CatalogEntry, tools: Tools) -> dict[str, Any]:
         "dates": _dates(definition.path),
         "problems": [problem._asdict() for problem in definition.problems],
     }
+
+
+def _program_data(definition: Definition) -> dict[str, Any]:
+    """Return the program that does an agent's work; empty if hilum does it."""
+    if definition.runner is None:
+        return {}
+    return {"program": list(definition.runner.command), "writes": _may_write(definition)}
+
+
+def _may_write(definition: Definition) -> bool:
+    """Return whether the filter lets an agent's program write to the workspace."""
+    return definition.tools.admits("write_file", "write")
 
 
 def _permission_texts(definition: Definition) -> list[str]:
@@ -158,6 +174,9 @@ def entry_page(entry: CatalogEntry, tools: Tools, *, prompt: bool = False) -> st
     """
     definition = entry.definition
     found = available_tools(definition, tools)
+    listed = f"{len(found)}: {', '.join(found)}" if found else "none"
+    if definition.runner is not None:
+        listed = f"the program's own; {_describe_writing(definition)}"
     parts = {
         "title": definition.title,
         "description": definition.description,
@@ -169,7 +188,7 @@ def entry_page(entry: CatalogEntry, tools: Tools, *, prompt: bool = False) -> st
         "version": definition.version,
         "allow": _names(definition.tools.allow, everything="all"),
         "deny": ", ".join(definition.tools.deny),
-        "tools": f"{len(found)}: {', '.join(found)}" if found else "none",
+        "tools": listed,
         "agents": _names(definition.agents),
         "servers": ", ".join(definition.servers),
         "skills": _names(definition.skills),
@@ -242,8 +261,12 @@ def check_entry(entry: CatalogEntry, tools: Tools) -> list[Finding]:
     if definition.error:
         return found
     found.append(Finding("✓", f"format: {definition.kind}, {len(definition.fields)} fields"))
-    found.append(Finding("✓", f"prompt: {len(definition.prompt):,} characters"))
-    found += _check_tools(definition, tools)
+    if definition.prompt or definition.runner is None:
+        found.append(Finding("✓", f"prompt: {len(definition.prompt):,} characters"))
+    if definition.runner is not None:
+        found += _check_program(definition, definition.runner.command[0])
+    else:
+        found += _check_tools(definition, tools)
     found += [_check_server(name, tools) for name in definition.servers]
     if entry.state in ("untrusted", "hidden"):
         found.append(Finding("⚠", f"The agent cannot be called: {entry.reason.rstrip('.')}."))
@@ -257,6 +280,22 @@ def _check_server(name: str, tools: Tools) -> Finding:
     return Finding(
         "⚠", f"server {name}: there is no MCP server with this name, so its tools are missing."
     )
+
+
+def _check_program(definition: Definition, program: str) -> Iterator[Finding]:
+    # A variable in the command is known only when the program starts.
+    if "$" not in program and shutil.which(program) is None:
+        yield Finding(
+            "⚠", f"program: there is no program {program!r}. Install it, or correct runner.command."
+        )
+    else:
+        yield Finding("✓", f"program: {program}; {_describe_writing(definition)}")
+
+
+def _describe_writing(definition: Definition) -> str:
+    if _may_write(definition):
+        return "it may write to the workspace"
+    return "it can only read the workspace"
 
 
 def _check_tools(definition: Definition, tools: Tools) -> Iterator[Finding]:

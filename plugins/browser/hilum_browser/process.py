@@ -81,7 +81,7 @@ class BrowserProcess:
         try:
             with self._scope:
                 async with processes.open(
-                    argv, env={"TMPDIR": folder}, stdin=True, grace=0
+                    argv, env={"TMPDIR": folder}, stdin=True, grace=0, purpose="service"
                 ) as process:
                     await self._communicate(process)
         except (HilumError, LinkError) as error:

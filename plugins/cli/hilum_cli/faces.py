@@ -5,13 +5,15 @@ The module ``live`` contains the face for terminals that can move the cursor.
 
 from __future__ import annotations
 
+import re
+import shlex
 import time
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 import msgspec
 from hilum import __version__
-from hilum.errors import E_DENIED
+from hilum.errors import E_BUDGET, E_DENIED
 from hilum.events import Delta, Event, ModelAnswered, PluginEvent, RunEnded
 from hilum.store import spell_folder
 from hilum_view import (
@@ -42,6 +44,9 @@ from hilum_cli.terminal import Out, escape_terminal, line, report, without_escap
 
 if TYPE_CHECKING:
     from hilum import HilumError, Session
+
+# The command in the hint of E_BUDGET that raises the budget of the session.
+_RAISING = re.compile(r"`(/budget [^`]+)`")
 
 
 class Face:
@@ -202,8 +207,13 @@ class TextFace(Face):
 
 def how_to_continue(end: RunEnded, session: str) -> str:
     """Return the command that continues an incomplete run."""
+    resume = f"hilum run --resume {session}"
+    raising = _RAISING.search(end.hint) if end.code == E_BUDGET else None
+    if raising is not None:
+        # The budget would refuse any other prompt.
+        return f'To continue: {resume} {shlex.quote(raising[1])} && {resume} "continue"'
     prompt = "" if is_resumable(end) else ' "…"'
-    return f"To continue: hilum run --resume {session}{prompt}"
+    return f"To continue: {resume}{prompt}"
 
 
 class PlainFace(TextFace):

@@ -27,7 +27,7 @@ from hilum import (
 )
 from hilum.command import output_error
 from hilum.errors import E_INTERNAL, E_STOPPED, letting_run
-from hilum.events import Delta, PluginEvent, RunEnded, StopAsked
+from hilum.events import Delta, ErrorRaised, PluginEvent, RunEnded, StopAsked
 from hilum.hooks import PLUGIN_EXCEPTIONS, describe_error
 from hilum.sharing import share_session
 from hilum.store import MemoryStore
@@ -261,7 +261,7 @@ class Headless:
             await self._open(session, resumed=bool(options.resume))
             await self._run_all(session, recorder)
             if self.face.lingers:
-                late.start_soon(self._show_late, session, session.journal.last)
+                late.start_soon(self._show_late, session, self._shown)
 
     async def _watch_reader(self) -> None:
         """Stop when the reader closes standard output (``hilum run … | head``).
@@ -391,9 +391,9 @@ class Headless:
         return [run]
 
     async def _show_late(self, session: Session, shown: int) -> None:
-        """Show plugins' reports while the session closes."""
+        """Show plugins' reports and errors since the end of the run and while the session closes."""
         async for item in session.events(shown):
-            if isinstance(item, PluginEvent):
+            if isinstance(item, PluginEvent | ErrorRaised):
                 await self.face.show(item)
 
     # --- runs -------------------------------------------------------------------------------------

@@ -27,8 +27,8 @@ TODO_MARKS = {
 }
 MAX_TODOS = 8
 """Maximum number of items to name at once."""
-UNPRINTED = ("error", "settings", "undo")
-"""Kinds of notices that are not printed, because the run's end or the command reports them."""
+UNPRINTED = ("settings", "undo")
+"""Kinds of notices that are not printed, because the command reports them."""
 LEAVING_ORDER = (5, 3, 4, 1, 2, 6)
 """The parts to drop from a status line that is too long, in this order."""
 
@@ -50,10 +50,14 @@ def card_summary(card: Card, width: int = 100) -> str:
 
 def notice_line(notice: Notice | None) -> str:
     """Return the line to print for a notice; empty if it is not printed."""
-    if notice is None or notice.about in UNPRINTED:
+    if notice is None or notice.about in UNPRINTED or notice.is_in_outcome:
         return ""
     mark = "·" if notice.level == "info" else "!"
-    return f"{mark} {escape_terminal(notice.text)}"
+    text = f"{mark} {escape_terminal(notice.text)}"
+    # Nothing else says what to do about an error during a run.
+    if notice.about == "error" and notice.hint:
+        text += f" {escape_terminal(notice.hint)}"
+    return text
 
 
 def todo_rows(todos: TodoList) -> list[str]:

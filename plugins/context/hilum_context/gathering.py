@@ -40,11 +40,13 @@ class SourceReport(msgspec.Struct, eq=False):
     Args:
         ms: Search time in milliseconds.
         error: The reason for its failure; empty if it succeeded.
+        timed_out: Whether it failed because it took too long.
         pieces: The pieces that the source created.
     """
 
     ms: float = 0.0
     error: str = ""
+    timed_out: bool = False
     pieces: list[ContextPiece] = msgspec.field(default_factory=list)
 
     def facts(self) -> dict[str, object]:
@@ -132,6 +134,7 @@ async def _find(
     report.ms = _milliseconds_since(began)
     if source.type not in found and not report.error:
         report.error = f"it took longer than {limit:g} s"
+        report.timed_out = True
 
 
 @contextmanager
@@ -240,5 +243,6 @@ def _find_problems(context: GatheredContext, reports: dict[str, SourceReport]) -
         if each.named:  # the user expects the model to see such a file
             yield make_loggable(f"{each.path or each.type}: {each.why}")
     for name, report in reports.items():
-        if report.error:
+        # A slow machine is no problem of the user's; the log has the source that was left out.
+        if report.error and not report.timed_out:
             yield f"{name}: {report.error}"

@@ -54,7 +54,9 @@ async def read_status(session: Session, top: str) -> GitStatus | None:
         top: Top folder of the repository.
     """
     # No grace period: reading the status leaves nothing to clean up, and the prompt waits for it.
-    done = await session.processes.run(STATUS_COMMAND, cwd=session.workspace.root, grace=0)
+    done = await session.processes.run(
+        STATUS_COMMAND, cwd=session.workspace.root, grace=0, purpose="look"
+    )
     # Git may be missing or too old, or the repository may be damaged; the prompt does not depend on
     # it.
     if done.returncode:

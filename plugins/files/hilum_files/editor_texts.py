@@ -6,14 +6,15 @@ unsaved text.
 
 A change goes through the editor, so that the editor shows it at once. The editor follows links,
 however, which hilum never does: while a command of the session runs, which could put a link in
-place of a folder, hilum writes files itself.
+place of a folder, hilum writes files itself. What hilum starts itself to look at files is no such
+command: it cannot write to the workspace, or hilum waits for its end.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -30,8 +31,10 @@ from hilum_files.text import BOM, show, with_newlines
 if TYPE_CHECKING:
     import os
 
-    from hilum import Place
+    from hilum import Place, Processes
 
+CHECK_SECONDS = 10.0
+"""Seconds that a change waits for checks; they are ended then, because they become obsolete."""
 MAX_COMPARED_BYTES = 20_000_000
 """Larger files are not compared with the editor's text."""
 
@@ -59,6 +62,8 @@ async def find_unsaved(call: Call, path: str) -> bytes | None:
 async def track_file(call: Call, path: str) -> TrackedWorkspace:
     """Return the workspace for a call that changes one file, with the file's unsaved text.
 
+    Within ``quiet_workspace``, what runs now is all that can run until the file is written.
+
     Raises:
         ToolError: The path leads out of the workspace, or the editor does not respond.
     """
@@ -73,7 +78,52 @@ async def track_file(call: Call, path: str) -> TrackedWorkspace:
         workspace,
         editor=editor,
         unsaved=texts,
-        is_quiet=lambda: call.session.processes.alive == 0,
+        running=_find_running(call.session.processes),
+    )
+
+
+def _find_running(processes: Processes) -> str:
+    """Return what may put a link in place of a folder now; empty if nothing runs that may."""
+    if processes.count("service"):
+        return "a service, a server or another agent"
+    return "a command" if processes.count("command") else ""
+
+
+@asynccontextmanager
+async def quiet_workspace(call: Call) -> AsyncIterator[None]:
+    """Keep processes from starting while a call may change a file through the editor.
+
+    If nothing else runs, checks have ended when the block begins.
+    """
+    if call.session.plugin(EditorFiles) is None:
+        yield
+        return
+    async with call.session.processes.quiet(CHECK_SECONDS):
+        yield
+
+
+def check_editor_access(workspace: TrackedWorkspace, path: str) -> None:
+    """Check that hilum may change a file with unsaved text in the editor.
+
+    Raises:
+        ToolError: ``E_STALE`` if a process may follow links meanwhile, or the editor writes no files.
+    """
+    real = workspace.resolve(path)
+    editor = workspace.editor
+    if editor is None or real not in workspace.unsaved:
+        return
+    running = workspace.running
+    if editor.can_write_in_editor and not running:
+        return
+    reason = f" while {running} of the session runs" if running else ""
+    hint = "Ask the user to save the file."
+    if running == "a command":
+        hint = "Wait until no command runs, or ask the user to save the file."
+    raise ToolError(
+        f"{show(workspace.relative(real))} has changes in the editor that are not saved, and hilum"
+        f" cannot change it there{reason}; nothing was written.",
+        code=errors.E_STALE,
+        hint=hint,
     )
 
 
@@ -129,15 +179,8 @@ def write_file(
             hint="Read it.",
         )
     text = _decode(data)
-    can_write = text is not None and editor.can_write_in_editor and workspace.is_quiet()
-    if not can_write and unsaved is not None:
-        raise ToolError(
-            f"{name} has changes in the editor that are not saved, and hilum cannot change it there"
-            " now; nothing was written.",
-            code=errors.E_STALE,
-            hint="Wait until no command runs, or ask the user to save the file.",
-        )
-    if not can_write or text is None:
+    check_editor_access(workspace, str(real))
+    if text is None or not editor.can_write_in_editor or workspace.running:
         replace_file(workspace, real, data, expected=before)
         return
     with open_place(workspace, real, make=True) as place:

@@ -18,7 +18,12 @@ import trio
 from hilum import Call, Output, ToolError, errors, tool
 
 from hilum_files import text as texts
-from hilum_files.editor_texts import open_place_content, track_file
+from hilum_files.editor_texts import (
+    check_editor_access,
+    open_place_content,
+    quiet_workspace,
+    track_file,
+)
 from hilum_files.journal.tracked_workspace import TrackedWorkspace
 from hilum_files.paths import open_place, read_status
 from hilum_files.save import exists, read_file_for_change, write_verified
@@ -51,8 +56,9 @@ async def write_file(call: Call, path: str, content: str) -> Output:
         path: Relative to the workspace.
         content: The whole text.
     """
-    workspace = await track_file(call, path)
-    return await trio.to_thread.run_sync(_write, workspace, path, content)
+    async with quiet_workspace(call):
+        workspace = await track_file(call, path)
+        return await trio.to_thread.run_sync(_write, workspace, path, content)
 
 
 @tool(
@@ -81,8 +87,9 @@ async def edit_file(
             changed=False,
         )
     edits = [(old_string, new_string)]
-    workspace = await track_file(call, path)
-    return await trio.to_thread.run_sync(_edit, workspace, path, edits, create_if_missing)
+    async with quiet_workspace(call):
+        workspace = await track_file(call, path)
+        return await trio.to_thread.run_sync(_edit, workspace, path, edits, create_if_missing)
 
 
 class Replacement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -112,8 +119,9 @@ async def multi_edit(
         edits: Each one applies to the result of the previous ones.
     """
     pairs = [(edit.old_string, edit.new_string) for edit in edits]
-    workspace = await track_file(call, path)
-    return await trio.to_thread.run_sync(_edit, workspace, path, pairs, False)
+    async with quiet_workspace(call):
+        workspace = await track_file(call, path)
+        return await trio.to_thread.run_sync(_edit, workspace, path, pairs, False)
 
 
 @tool(
@@ -382,6 +390,7 @@ def _check_write(workspace: TrackedWorkspace, arguments: Mapping[str, Any]) -> N
     _check_is_no_folder(path)
     if exists(workspace, path):
         read_file_for_change(workspace, path, MAX_EDIT_BYTES + 1)
+    check_editor_access(workspace, path)
 
 
 def _check_edit(workspace: TrackedWorkspace, arguments: Mapping[str, Any]) -> None:
@@ -402,6 +411,7 @@ def _check_edits(
 ) -> None:
     if not _creates_file(workspace, path, pairs, create):
         _find_edits(workspace, path, pairs)
+    check_editor_access(workspace, path)
 
 
 def _check_delete(workspace: TrackedWorkspace, arguments: Mapping[str, Any]) -> None:

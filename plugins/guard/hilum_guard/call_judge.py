@@ -180,7 +180,7 @@ def _make_gate(request: JudgeRequest, rules: rule_files.Rules, call: CheckedCall
     denied_paths_enforced = False
     denied = tuple(rules.of("deny"))
     if is_command and denied and enforced.protected:
-        paths = find_denied_paths(denied, request.workspace.root, request.catalog)
+        paths = find_denied_paths(denied, request.workspace.roots, request.catalog)
         denied_paths_enforced = paths.complete
     executed: tuple[tuple[str, str], ...] = ()
     if is_command or (call.paths and call.changes):

@@ -54,6 +54,7 @@ class CheckedCall:
         paths: For a tool with paths, the resolved paths, each with its display text.
         differing: The paths that resolve to a different path, each with its target, as text.
         folder: For a command, its initial working folder.
+        extra_roots: Further folders of the workspace.
     """
 
     facts: CallFacts
@@ -62,6 +63,7 @@ class CheckedCall:
     paths: tuple[tuple[Path, str], ...] = ()
     differing: str = ""
     folder: Path | None = None
+    extra_roots: tuple[Path, ...] = ()
 
     @property
     def changes(self) -> bool:
@@ -102,7 +104,10 @@ def read_call(tool: Tool, text: str, workspace: Workspace) -> CheckedCall:
 
 def _read_command_call(tool: Tool, arguments: dict[str, Any], workspace: Workspace) -> CheckedCall:
     folder = workspace.resolve(str(arguments.get("working_directory") or "."))
-    command_verdict = judge_command(arguments["command"], workspace=workspace.root, folder=folder)
+    extra_roots = workspace.roots[1:]
+    command_verdict = judge_command(
+        arguments["command"], workspace=workspace.root, folder=folder, extra_roots=extra_roots
+    )
     # Implied commands count too, because the name of a Git alias does not show which files it
     # writes.
     resolved = resolve_effects(
@@ -111,7 +116,7 @@ def _read_command_call(tool: Tool, arguments: dict[str, Any], workspace: Workspa
     facts = CallFacts(
         tool.name, arguments, command=command_verdict, category=tool.risk, resolved=resolved
     )
-    return CheckedCall(facts, tool.risk, workspace.root, folder=folder)
+    return CheckedCall(facts, tool.risk, workspace.root, folder=folder, extra_roots=extra_roots)
 
 
 def _read_path_call(

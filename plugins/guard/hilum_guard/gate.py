@@ -20,8 +20,13 @@ from hilum import Verdict, allow, ask, deny, errors
 from hilum_guard import protected_files
 from hilum_guard.call_reader import CheckedCall
 from hilum_guard.commands import judge_command
-from hilum_guard.effects.resolved_effects import Effect, ResolvedEffects, resolve_effects
-from hilum_guard.file_names import resolve_links
+from hilum_guard.effects.resolved_effects import (
+    Effect,
+    ResolvedEffects,
+    resolve_effects,
+    shown_path,
+)
+from hilum_guard.file_names import is_below, resolve_links
 from hilum_guard.hosts.addresses import carried_data, hosts_within, is_known, is_loopback
 from hilum_guard.rules.approval_scopes import suggest_rule
 from hilum_guard.rules.matching import (
@@ -431,8 +436,8 @@ class Gate:
         for command in command_verdict.commands:
             for written in command.writes:
                 path = resolve_links(os.path.join(command.cwd or call.root, written))
-                shown = os.path.relpath(path, call.root)
-                if shown.startswith(".."):
+                shown = shown_path(path, str(call.root))
+                if shown.startswith("/") and not is_below(path, map(str, call.extra_roots)):
                     continue
                 why = self._explain_execution(Path(path), shown)
                 if why:
@@ -445,7 +450,7 @@ class Gate:
         """Return the verdict on a harmless command; its redirections are judged as writes."""
         if not command_verdict.writes:
             return allow(command_verdict.reason, settled=True), "harmless command"
-        shown = tuple(os.path.relpath(path, call.root) for path in command_verdict.writes)
+        shown = tuple(shown_path(path, str(call.root)) for path in command_verdict.writes)
         paths = tuple(zip(map(Path, command_verdict.writes), shown, strict=True))
         resolved = ResolvedEffects(tuple(Effect("write", path) for path in shown))
         facts = CallFacts("write_file", {}, shown, category="write", resolved=resolved)
@@ -631,7 +636,12 @@ def _is_harmless_alone(command: SimpleCommand, call: CheckedCall) -> bool:
     if not command.literal or command.assigned or command.cwd is None:
         return False
     # The command is judged alone, because the whole line may need approval for another reason.
-    command_verdict = judge_command(command.source, workspace=call.root, folder=Path(command.cwd))
+    command_verdict = judge_command(
+        command.source,
+        workspace=call.root,
+        folder=Path(command.cwd),
+        extra_roots=call.extra_roots,
+    )
     return command_verdict.kind == "auto" and not command_verdict.writes
 
 

@@ -15,6 +15,7 @@ from collections.abc import (
 )
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -406,8 +407,9 @@ class Guard:
         rules = self.rules.of("allow")
         named = {rule.pattern for rule in rules if rule.tool in ("read_file", "read")}
         hidden = []
-        for path in self._secret_files.of_workspace(root):
-            relative = path[len(root) + 1 :]
+        roots = map(str, self._session.workspace.roots)
+        for path in chain.from_iterable(map(self._secret_files.of_workspace, roots)):
+            relative = self._session.workspace.relative(path)
             real = os.path.realpath(path)
             if real not in shown and not named & {relative, exact_path(relative)}:
                 hidden.append(real)
@@ -429,8 +431,8 @@ class Guard:
     def _find_denied_paths(self) -> DeniedPaths:
         from hilum_guard.rules.denied_paths import find_denied_paths  # with the first command
 
-        root = self._session.workspace.root
-        return find_denied_paths(self.rules.of("deny"), root, self._list_tools())
+        roots = self._session.workspace.roots
+        return find_denied_paths(self.rules.of("deny"), roots, self._list_tools())
 
     def protect(self, name: str, paths: Callable[[], ProtectedPaths] | None) -> None:
         """Protect paths from all later commands in the session.

@@ -106,6 +106,7 @@ async def run_checker(
                 input=text or b"",
                 on_output=count,
                 limit=2 * MAX_OUTPUT,
+                purpose="check" if use.checker.code else "look",
             )
     except _TooMuch:
         return CheckOutcome(

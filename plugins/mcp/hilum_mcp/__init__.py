@@ -11,9 +11,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hilum import Interpretation, OfferedServers, PromptCommand, UsageError, hookimpl
+from hilum import Interpretation, PromptCommand, UsageError, hookimpl
 
 from hilum_mcp import lazy, paths
+from hilum_mcp.editor_servers import find_offered
 from hilum_mcp.serving.settings import McpServerSettings
 from hilum_mcp.settings import McpSettings
 
@@ -81,8 +82,7 @@ def __getattr__(name: str) -> Any:
 async def open_session(session: Session) -> AsyncIterator[SessionServers | None]:
     """Yield the session's MCP servers, and stop them when the session closes."""
     root = session.workspace.root
-    offering = session.kernel.plugin(OfferedServers)
-    offered = offering.offered_mcp_servers() if offering is not None else {}
+    offered = find_offered(session)
     if not offered and not paths.has_config_file(root):
         yield None
         return

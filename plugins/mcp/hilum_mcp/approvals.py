@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,6 @@ import hilum_guard
 import msgspec
 from hilum import UsageError, UserQuestions, config_folder, data_folder
 from hilum.settings import ChangeError, change
-from hilum.trust import is_trusted
 from trio.to_thread import run_sync as in_thread
 
 from hilum_mcp.executed_files import approval_digest, describe_changes, executed_files
@@ -33,8 +33,6 @@ from hilum_mcp.text_cleaning import join_names
 if TYPE_CHECKING:
     from hilum import Session
 
-    from hilum_mcp.catalog import CatalogEntry
-
 APPROVED = "approved"
 SWITCHED = "switched"
 USER = "user"
@@ -42,6 +40,12 @@ MAX_LISTED = 8
 LATER = "Not now"
 YES = "Yes, start it"
 NEVER = "No, switch it off"
+# Values of an editor's variables and headers that are shown: numbers, switches, paths and URLs …
+_HARMLESS = re.compile(r"\d{0,9}|true|false|yes|no|on|off|[\w.+-]*:?/.*|[~.]/.*", re.IGNORECASE)
+# … and the values of variables that decide which code a program executes.
+_DECISIVE = re.compile(
+    r"PATH$|LD_|DYLD_|PYTHON|NODE_|NPM_|PERL|RUBY|JAVA_|JDK_|_JAVA|BASH_|ENV$|SHELL|GIT_|UV_|PIP_"
+)
 
 
 @attrs.frozen
@@ -91,7 +95,7 @@ class Decisions:
     def why_not_approved(self, root: str, server: ServerConfig) -> str:
         """Return why a project's server is not approved, or an empty string if it is. Blocks."""
         known = self.approved.get(root, {}).get(server.name)
-        hint = f"Review and approve it with hilum mcp approve {server.name}."
+        hint = f"Review and approve it with {server.prog} approve {server.name}."
         if not known:
             return f"Its configuration is not approved. {hint}"
         # Files are hashed only if there is an approval with which to compare the hashes.
@@ -191,48 +195,38 @@ def _store(keys: list[str], value: object) -> None:
 # --- asking ---------------------------------------------------------------------------------------
 
 
-async def ask_approvals(session: Session, entries: Iterable[CatalogEntry]) -> list[CatalogEntry]:
-    """Ask the user to approve the servers of a trusted project, one after another.
+async def ask_approval(session: Session, server: ServerConfig, root: str) -> str:
+    """Ask the user to approve a server of a trusted project, and store the answer.
 
     Args:
-        session: The session. In an unattended session, no question is asked.
-        entries: The session's servers.
+        session: The session, which must be attended.
+        server: The server.
+        root: The real path of the project.
 
     Returns:
-        The catalog entries of the newly approved servers.
+        The answer: ``YES`` if the server is now approved, ``NEVER``, ``LATER``, or an empty string
+        if the user has not answered.
+
+    Raises:
+        UsageError: The answer cannot be stored, or the server executes too many files.
     """
-    waiting = [entry for entry in entries if entry.state == "unapproved"]
     plan = session.plugin(UserQuestions)
-    if not waiting or plan is None or not session.attended:
-        return []
-    root = await in_thread(os.path.realpath, session.workspace.root)
-    # An approval would have no effect: servers of an untrusted project never start.
-    if not await in_thread(is_trusted, root):
-        return []
-    approved = []
-    for entry in waiting:
-        if await _ask_approval(session, plan, entry.server, root):
-            approved.append(attrs.evolve(entry, state="on", reason=""))
-    return approved
-
-
-async def _ask_approval(
-    session: Session, plan: UserQuestions, server: ServerConfig, root: str
-) -> bool:
-    """Ask about one server, store the answer, and return whether the server is approved."""
+    if plan is None:
+        return ""
     question = await in_thread(describe_request, server, root)
     asked = await plan.ask(session.agents["main"], "", question, (LATER, YES, NEVER))
     # Only an explicit refusal is stored. After "Not now" or no answer, the server stays unapproved.
     if asked.answers == (NEVER,):
         await in_thread(switch, root, server.name, False)
+        return NEVER
     if asked.answers != (YES,):
-        return False
+        return LATER if asked.answers else ""
     # Only the content that was shown is approved, because a command may have changed the files in
     # the meantime.
     if question != await in_thread(describe_request, server, root):
-        return False
+        return ""
     await in_thread(approve, root, server)
-    return True
+    return YES
 
 
 def describe_request(server: ServerConfig, root: str = "") -> str:
@@ -277,7 +271,7 @@ def _describe_program(server: ServerConfig) -> list[str]:
     rows = [f"  runs      {shlex.join((server.command, *server.args))}"]
     if server.cwd:
         rows.append(f"  in        {server.cwd}")
-    rows += _describe_values("  variable  {}={}", server.env)
+    rows += _describe_values("  variable  {}={}", server.env, is_offered=server.is_offered)
     rows += [f"  given     {name} (from your environment)" for name in server.inherited_env]
     if server.env_file:
         rows.append(f"  variables of the file {server.env_file}")
@@ -287,18 +281,24 @@ def _describe_program(server: ServerConfig) -> list[str]:
 def _describe_address(server: ServerConfig) -> list[str]:
     transport = "SSE" if server.kind == "sse" else "streamable HTTP"
     rows = [f"  reaches   {server.url} ({transport})"]
-    rows += _describe_values("  header    {}: {}", server.headers)
+    rows += _describe_values("  header    {}: {}", server.headers, is_offered=server.is_offered)
     for name, variable in server.headers_from_env.items():
         rows.append(f"  header    {name}: from your variable {variable}")
     return rows + _describe_values("  oauth     {} = {}", server.oauth or {})
 
 
-def _describe_values(row: str, values: Mapping[str, str]) -> list[str]:
-    return [row.format(name, _show_value(name, text)) for name, text in values.items()]
+def _describe_values(row: str, values: Mapping[str, str], *, is_offered: bool = False) -> list[str]:
+    rows = []
+    for name, text in values.items():
+        rows.append(row.format(name, _show_value(name, text, is_offered=is_offered)))
+    return rows
 
 
-def _show_value(name: str, text: str) -> str:
+def _show_value(name: str, text: str, *, is_offered: bool) -> str:
     is_secret = hilum_guard.looks_secret(name, text) or name.lower() == "authorization"
+    # An editor sends the user's keys themselves, under any name, where a file has references.
+    if is_offered and not (_HARMLESS.fullmatch(text) or _DECISIVE.match(name)):
+        is_secret = True
     # A reference such as `${TOKEN}` contains no secret, and the user should see which variable the
     # server receives.
     if is_secret and "${" not in text:

@@ -25,7 +25,13 @@ from hilum_mcp.paths import (
     SHARED_FILES,
     user_file,
 )
-from hilum_mcp.server_config import ConfigInput, ConfigMistake, Level, ServerConfig
+from hilum_mcp.server_config import (
+    OFFERED,
+    ConfigInput,
+    ConfigMistake,
+    Level,
+    ServerConfig,
+)
 from hilum_mcp.session_cache import ServerSummary
 from hilum_mcp.tool_names import make_prefixes, name_tools
 
@@ -35,8 +41,6 @@ if TYPE_CHECKING:
 
 # Far more servers than anyone configures; bounds the work that a repository can cause.
 MAX_SERVERS = 100
-# Stands for the file of a server that no file configures, in questions and messages.
-OFFERED = Path("Your editor")
 
 State = Literal["on", "off", "unapproved", "broken"]
 Scope = Literal["user", "project"]
@@ -124,6 +128,7 @@ def summarize(entry: CatalogEntry, prefix: str) -> ServerSummary:
         names=name_tools(server, prefix, offer) if offer else {},
         is_local=server.is_local,
         from_project=entry.scope == "project",
+        prog=server.prog,
     )
 
 
@@ -245,7 +250,7 @@ class _CatalogLoader:
     def _why_off(self, server: ServerConfig, root: str) -> str:
         """Return why a server is off, or an empty string. The user's decision overrides files."""
         switch = self._decisions.switched(root, server.name)
-        hint = f"Switch it on with hilum mcp enable {server.name}."
+        hint = f"Switch it on with {server.prog} enable {server.name}."
         if switch is False:
             return f"You switched it off. {hint}"
         if switch:

@@ -127,6 +127,7 @@ class ServerClient:
                 start_timeout(self.server, self.settings),
                 lambda _: self._changed(self, has_new_offer=False),
                 lambda _, client: self._serve(client),
+                self.summary.prog,
             )
             # The task does not run in the nursery of the first call that needs the connection,
             # because the connection outlives that call.

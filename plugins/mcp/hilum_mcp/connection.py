@@ -77,6 +77,7 @@ class Connection:
         changed: A function to call after each change of ``state``.
         served: A function that runs alongside the jobs while the server is up; an error in it ends
             the connection.
+        prog: The command whose actions apply to the server, for hints.
 
     Attributes:
         state: The current state.
@@ -90,6 +91,7 @@ class Connection:
     start_seconds: float
     changed: Callable[[Connection], None] = _ignore
     served: Callable[[Connection, Client], Awaitable[None]] | None = None
+    prog: str = "hilum mcp"
     state: State = "idle"
     error: str = ""
     login: str = ""
@@ -270,7 +272,7 @@ class Connection:
     def _make_error(self, what: str, reason: str) -> ToolError:
         message = f"The MCP server {self.name} {what}. {reason}".strip()
         if self.login or self._transport.login_reason:
-            hint = f"The user can log in: hilum mcp login {self.name}"
+            hint = f"The user can log in: {self.prog} login {self.name}"
             return NeedsUser(message, code=errors.E_SERVER, hint=hint)
         if is_too_large(reason):
             return ToolError(message, code=errors.E_TOO_LARGE, hint=ASK_FOR_LESS)
@@ -279,7 +281,7 @@ class Connection:
         if self._wanted.is_set():
             retry = f"It restarts in {wait} s: try again then"
         hint = (
-            f"{retry} if it is safe to repeat, or continue without it. hilum mcp logs {self.name} "
+            f"{retry} if it is safe to repeat, or continue without it. {self.prog} logs {self.name} "
             "shows its output."
         )
         return ToolError(message, code=errors.E_SERVER, hint=hint)

@@ -175,6 +175,7 @@ class Connector:
             env=env,
             stdin=True,
             grace=TERM_TIMEOUT,
+            purpose="service",
         )
         async with AsyncExitStack() as stack:
             # The sandbox is wider only while this command starts, so that no other command gets the

@@ -83,7 +83,9 @@ def _format_entry(entry: CatalogEntry, status: ServerStatus | None, width: int) 
     target = redact(server, server.target)
     if len(target) > MAX_TARGET:
         target = f"{target[: MAX_TARGET - 1]}…"
-    tools = f", {len(status.tools)} tools" if status and status.tools else ""
+    tools = ""
+    if status and status.tools:
+        tools = f", {len(status.tools)} tool{'s' if len(status.tools) > 1 else ''}"
     place = f"({shorten_home(server.file)}{tools})"
     yield f"{server.name:{width}}  {state:12}  {server.kind:5}  {target}  {place}"
     reason = entry.reason or (status.error if status else "")

@@ -250,7 +250,7 @@ class _RequestWatcher:
     def _note_missing_scope(self, response: httpx2.Response) -> None:
         missing = _MISSING_SCOPE.search(response.headers.get("www-authenticate", ""))
         if missing:
-            hint = f"hilum mcp login {self._server.name}"
+            hint = f"{self._server.prog} login {self._server.name}"
             self._state.refusal = (
                 f"It requires a login with a wider scope: {missing[1][:200]} ({hint})."
             )

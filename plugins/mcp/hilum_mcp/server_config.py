@@ -15,6 +15,8 @@ Kind = Literal["stdio", "http", "sse"]
 Level = Literal["error", "warning", "info"]
 
 MAX_PREFIX = 30
+# Stands for the file of a server that no file configures, in questions and messages.
+OFFERED = Path("Your editor")
 
 
 @attrs.frozen
@@ -110,6 +112,17 @@ class ServerConfig:
         name = re.sub(r"[^A-Za-z0-9_-]+", "_", self.name).strip("_") or "server"
         # Two underscores separate the prefix from the name of a tool.
         return re.sub(r"__+", "_", name)[:MAX_PREFIX]
+
+    @property
+    def is_offered(self) -> bool:
+        """Whether the user's editor gives the server to the session, so that no file has it."""
+        return self.file == OFFERED
+
+    @property
+    def prog(self) -> str:
+        """The command whose actions apply to the server, for hints to the user."""
+        # Another process does not know the servers of an editor's session.
+        return "/mcp" if self.is_offered else "hilum mcp"
 
     @property
     def is_local(self) -> bool:

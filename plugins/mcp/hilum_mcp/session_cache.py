@@ -63,6 +63,7 @@ class ServerSummary(msgspec.Struct, frozen=True, omit_defaults=True):
             the tools that the configuration excludes.
         is_local: Whether the server runs on this machine, so that its tools may change files here.
         from_project: Whether a project configures the server.
+        prog: As in ``ServerConfig``.
     """
 
     name: str
@@ -76,6 +77,7 @@ class ServerSummary(msgspec.Struct, frozen=True, omit_defaults=True):
     names: dict[str, str] = {}
     is_local: bool = True
     from_project: bool = False
+    prog: str = "hilum mcp"
 
 
 class _CachedServers(msgspec.Struct, frozen=True):

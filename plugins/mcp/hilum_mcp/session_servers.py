@@ -51,6 +51,8 @@ MAX_RESOURCES = 200
 RESOURCE_TIMEOUT = 300
 # Seconds that a slash command waits for its server. The kernel limits the hook to ten seconds.
 PROMPT_TIMEOUT = 9.0
+# Seconds that ``find_tools`` counts on the user to answer whether servers may start.
+ANSWER_TIMEOUT = 30.0
 
 _STATE_NAMES = {"unapproved": "not started", "broken": "not usable"}
 
@@ -176,6 +178,8 @@ class SessionServers:
         self._executed_files: list[str] | None = None
         self._is_started = False
         self._first_prompt = trio.Event()
+        # Whether tools may appear because the user is asked about their servers.
+        self._awaits_user = False
 
     def _make_client(self, summary: ServerSummary) -> ServerClient:
         return ServerClient(
@@ -263,20 +267,65 @@ class SessionServers:
     async def _ask_approvals(self) -> None:
         """After the first prompt, ask the user to approve a trusted project's servers."""
         await self._first_prompt.wait()
-        approved = await lazy.approvals.ask_approvals(self._session, self._entries.values())
-        for entry in approved:
-            name = entry.server.name
-            taken = [client.prefix for client in self.clients.values()]
-            prefix = lazy.tool_names.make_prefix(entry.server, taken)
-            summary = await in_thread(lazy.catalog.summarize, entry, prefix)
-            self._entries[name] = entry
-            self._summaries[name] = summary
-            # The server starts after the approved files are protected, so that no command can
-            # replace them first.
-            self._protect_files()
-            client = self.clients[name] = self._make_client(summary)
-            client.connection.request_start()
+        self._nursery.start_soon(self._limit_wait_for_user)
+        unanswered = []
+        for entry in list(self._entries.values()):
+            if entry.state != "unapproved":
+                continue
+            server = entry.server
+            try:
+                answer = await lazy.approvals.ask_approval(self._session, server, self._root)
+                # Each server starts at once, and not after the questions about the others.
+                if answer == lazy.approvals.YES:
+                    await self.start_approved(server)
+            except HilumError as error:
+                text = f"The MCP server {server.name} is not started. {error}"
+                self._report(f"approve {server.name}", "mcp.unapproved", text)
+                continue
+            if not answer:
+                unanswered.append(server.name)
+        self._awaits_user = False
         self._update_pending_tools()
+        # Whoever has answered knows which servers do not start.
+        self._report_entries(unanswered)
+
+    async def _limit_wait_for_user(self) -> None:
+        """After some time, no longer count on the user's answers."""
+        await trio.sleep(ANSWER_TIMEOUT)
+        self._awaits_user = False
+        self._update_pending_tools()
+
+    async def start_approved(self, server: ServerConfig) -> bool:
+        """Start a server that the user has approved in this session.
+
+        Returns:
+            Whether it was not yet started, and this session began with this configuration.
+
+        Raises:
+            ToolError: The files that it executes have changed since the approval.
+        """
+        name = server.name
+        known = self._entries.get(name)
+        if known is None or known.server.digest != server.digest:
+            return False
+        entry = attrs.evolve(known, state="on", reason="")
+        taken = [client.prefix for client in self.clients.values()]
+        prefix = lazy.tool_names.make_prefix(server, taken)
+        summary = await in_thread(lazy.catalog.summarize, entry, prefix)
+        if name in self.clients:
+            return False
+        self._entries[name] = entry
+        self._summaries[name] = summary
+        # The server starts after the approved files are protected, so that no command can replace
+        # them first.
+        self._protect_files()
+        client = self.clients[name] = self._make_client(summary)
+        client.connection.request_start()
+        # The tools may be known from an earlier session.
+        if client.offer is not None:
+            self._session.tools_changed()
+        self._update_pending_tools()
+        return True
 
     # --- start ------------------------------------------------------------------------------------
 
@@ -286,12 +335,22 @@ class SessionServers:
         No server starts before all plugin instances are open, because the guard provides the
         sandbox.
         """
-        if self._has_state("unapproved"):
+        unused = list(self._summaries)
+        if self._can_ask():
+            self._awaits_user = True
             self._nursery.start_soon(self._ask_approvals, name="mcp approvals")
+            unused = [each.name for each in self._summaries.values() if each.state != "unapproved"]
         self._is_started = True
         self._session.expects_deferred_tools = self._expects_deferred_tools()
         self._update_pending_tools()
-        self._report_entries()
+        self._report_entries(unused)
+
+    def _can_ask(self) -> bool:
+        """Return whether the user is asked to approve servers. Blocks."""
+        if not self._has_state("unapproved") or not self._session.attended:
+            return False
+        # An approval would have no effect: servers of an untrusted project never start.
+        return is_trusted(self._root)
 
     def _expects_deferred_tools(self) -> bool:
         """Return whether some tools will be deferred: unknown, too large, or not yet approved."""
@@ -300,13 +359,12 @@ class SessionServers:
             return True
         if sum(client.size for client in clients) > self._settings.definitions:
             return True
-        can_ask = self._has_state("unapproved") and self._session.attended
-        return can_ask and is_trusted(self._root)
+        return self._awaits_user
 
     def _update_pending_tools(self) -> None:
-        """Make ``find_tools`` wait while a server with unknown tools is starting."""
+        """Make ``find_tools`` wait while a server with unknown tools is starting or asked about."""
         pending = self._session.deferred_tools_ready
-        is_pending = any(
+        is_pending = self._awaits_user or any(
             client.offer is None and client.state != "down" for client in self.clients.values()
         )
         if not is_pending:
@@ -469,7 +527,8 @@ class SessionServers:
                 self._report(f"{client.name} {sentence}", "mcp.odd", text)
         connection = client.connection
         if connection.state == "down":
-            hint = f"hilum mcp {'login' if connection.login else 'logs'} {client.name}"
+            action = "login" if connection.login else "logs"
+            hint = f"{client.summary.prog} {action} {client.name}"
             text = f"The MCP server {client.name} is down: {connection.error} ({hint})"
             key = f"{client.name} {connection.error}"
             self._report(key, "mcp.down", text, server=client.name)
@@ -483,12 +542,12 @@ class SessionServers:
             self._reported.add(key)
             self._session.note(event, say=text, **data)
 
-    def _report_entries(self) -> None:
-        """Report once which servers are not used and why, grouped by reason."""
+    def _report_entries(self, unused: Sequence[str]) -> None:
+        """Report once which of some servers are not used and why, grouped by reason."""
         for state, name_of_state in _STATE_NAMES.items():
             names_by_reason: dict[str, list[str]] = {}
             for summary in self._summaries.values():
-                if summary.state == state:
+                if summary.state == state and summary.name in unused:
                     names_by_reason.setdefault(summary.reason, []).append(summary.name)
             for reason, names in names_by_reason.items():
                 servers = "MCP server" if len(names) == 1 else "MCP servers"

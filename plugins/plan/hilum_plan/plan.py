@@ -361,13 +361,14 @@ class Plan:
         """Return whether a question is waiting for an answer."""
         return question in self._waiting
 
-    def answer(self, question: str, answers: str | Sequence[str] = ()) -> None:
+    def answer(self, question: str, answers: str | Sequence[str] = (), *, by: str = "user") -> None:
         """Answer a question.
 
         Args:
             question: Id of the question.
             answers: Options, or answers in the user's own words; if there are none, the agent
                 decides.
+            by: Why there is no answer; see ``hilum.UserQuestions``.
 
         Raises:
             UsageError: The question is not open (it was answered, expired, or its run ended), or
@@ -380,7 +381,7 @@ class Plan:
                 hint="The question was already answered, or it expired.",
             )
         asked = waiting.question
-        answer = Answer(asked.id, asked.call, questions.check_answers(asked, answers))
+        answer = Answer(asked.id, asked.call, questions.check_answers(asked, answers), by)
         self._emit(ANSWERED, self._session.agents[asked.agent], **msgspec.to_builtins(answer))
         # The question is removed immediately, so that a second answer is rejected even before the
         # waiting task runs.

@@ -24,6 +24,11 @@ QuestionText = Annotated[str, Meta(min_length=1, max_length=MAX_QUESTION)]
 _Option = Annotated[str, Meta(min_length=1, max_length=MAX_OPTION)]
 Options = Annotated[tuple[_Option, ...], Meta(max_length=MAX_OPTIONS)]
 _REASONS = {"headless": "Nobody can be asked.", "stop": "The user leaves it to you."}
+_SHOWN = (
+    "The user can read the question in the conversation, but can answer only in the next prompt. If"
+    " the work depends on the answer, end your turn with the question; otherwise decide yourself,"
+    " and say in your final answer what you decided."
+)
 Data = TypeVar("Data")
 
 
@@ -62,7 +67,7 @@ class Answer(msgspec.Struct, frozen=True):
         id: Id of the question.
         call: Id of the tool call that asked.
         answers: The answers; empty if there are none.
-        by: The cause of the end: ``user``, ``timeout``, ``headless`` or ``stop``.
+        by: The cause of the end: ``user``, ``timeout``, ``headless``, ``shown`` or ``stop``.
     """
 
     id: str
@@ -133,6 +138,8 @@ def describe_answer(question: Question, answer: Answer, timeout: float) -> str:
     """
     if answer.answers:
         return _describe_choice(question, answer)
+    if answer.by == "shown":
+        return _SHOWN
     reason = _REASONS.get(answer.by, "The user leaves it to you.")
     if answer.by == "timeout":
         reason = f"Nobody answered within {timeout:g} seconds."

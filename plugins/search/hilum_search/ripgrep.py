@@ -243,7 +243,7 @@ async def _run(
     # Only a process with exactly these arguments may read the hidden file.
     with scope.reveal(argv) if scope.reveal else nullcontext():
         # ripgrep only reads, so it can be killed without a grace period.
-        async with processes.open(argv, cwd=scope.root, grace=0) as process:
+        async with processes.open(argv, cwd=scope.root, grace=0, purpose="look") as process:
             async with trio.open_nursery() as nursery:
                 if process.stderr is not None:
                     # Error messages are read concurrently, because ripgrep would block on a full

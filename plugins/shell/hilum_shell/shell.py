@@ -131,7 +131,13 @@ class Shell(Services):
         # end-of-file at once instead of waiting. A service's standard output and standard error
         # share a pipe, which keeps their order.
         opened = call.processes.open(
-            [*_shell(), command], cwd=folder, env=env, stdin=background, merge=background, hold=True
+            [*_shell(), command],
+            cwd=folder,
+            env=env,
+            stdin=background,
+            merge=background,
+            hold=True,
+            purpose="service" if background else "command",
         )
         try:
             await self.start(service, opened)

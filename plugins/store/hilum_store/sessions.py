@@ -82,7 +82,7 @@ class SessionTable:
             raise StoreError(
                 f"There is no session {session!r}.",
                 code=errors.E_UNKNOWN,
-                hint="hilum sessions list shows all.",
+                hint="`hilum sessions list --all` shows all sessions.",
             )
         names = ", ".join(str(row[1]) for row in rows[:MAX_CANDIDATES])
         if len(rows) > MAX_CANDIDATES:

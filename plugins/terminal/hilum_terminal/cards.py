@@ -15,18 +15,18 @@ from typing import Any
 import attrs
 from hilum.errors import E_TIMEOUT, RULE
 from hilum_view import (
+    Action,
     Card,
     SessionView,
     StreamedText,
+    format_count,
     format_duration,
     parse_arguments,
 )
 
 from hilum_terminal.call_descriptions import (
-    Action,
     describe_action,
     describe_streaming,
-    format_count,
     short_line,
     unwrap_call,
 )
@@ -60,7 +60,6 @@ HINT_SECONDS = 5.0
 NOTHING_PRINTED = "[no output]"
 _EXIT_LINE = re.compile(r"\A(?:E_[A-Z_]+: )?[^\n]*(?:\n|\Z)")
 _HIT = re.compile(r"^(\d+):(.*)$", re.MULTILINE)
-_USER_REASON = re.compile(r"The user rejected the call: (.*?)\s*(?:Change your plan\.)?\s*\Z", re.S)
 
 
 @attrs.frozen
@@ -396,12 +395,10 @@ def _command_output(card: Card) -> str:
 
 def _refusal(card: Card, painter: _Painter) -> list[str]:
     """Return why a call was refused, and what the user can do."""
-    text = card.text.removeprefix(f"{card.code}: ")
     if card.refused_by == "user":
-        found = _USER_REASON.match(text)
-        reason = found[1] if found else text
         # The user knows that they gave no reason.
-        return [] if reason == "no reason given." else painter.reason(reason)
+        return painter.reason(card.user_reason) if card.user_reason else []
+    text = card.text.removeprefix(f"{card.code}: ")
     rows = painter.reason(text)
     rule = card.data.get(RULE)
     if isinstance(rule, str) and rule:
@@ -540,14 +537,16 @@ class _Painter:
         fixed += sum(cells(part) + 2 for part in (ending, words) if part)
         room = self.width - fixed
         pieces = [self.theme.paint(status.mark, status.style), " ", self.theme.paint(who, "dim")]
-        pieces.append(self.theme.paint(verb, "bold"))
+        if verb:
+            pieces.append(self.theme.paint(verb, "bold"))
         details = f" {action.details}" if action.details else ""
         if room - cells(details) < min(cells(action.subject) + 1, MIN_SUBJECT):
             details = ""
         subject_room = max(room - cells(details) - 1, MIN_SUBJECT // 2)
         if action.subject:
             shorten = cut_middle if action.verb == "$" else cut
-            pieces.append(f" {shorten(action.subject, subject_room)}")
+            pieces.append(" " if verb else "")
+            pieces.append(shorten(action.subject, subject_room))
         # Truncated details are still worth the room that is left.
         pieces.append(self.theme.paint(details, "dim"))
         if counts:

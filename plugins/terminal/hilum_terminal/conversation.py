@@ -18,6 +18,7 @@ from hilum.events import (
     ApprovalAnswered,
     ApprovalAsked,
     Delta,
+    ErrorRaised,
     Event,
     ModelAnswered,
     ModelFailed,
@@ -29,10 +30,20 @@ from hilum.events import (
 from hilum.sharing import JoinedSession
 from hilum.shell_lines import ShellLine, attach_output, note_end, run_shell_line
 from hilum.store import MemoryStore
-from hilum_view import AgentView, Answer, Card, Changes, Notice, Outcome, Prompt, SessionView
+from hilum_view import (
+    AgentView,
+    Answer,
+    Card,
+    Changes,
+    Notice,
+    Outcome,
+    Prompt,
+    SessionView,
+    format_count,
+)
 
 from hilum_terminal.approval_rules import inline
-from hilum_terminal.call_descriptions import describe_action, format_count
+from hilum_terminal.call_descriptions import describe_action
 from hilum_terminal.ended_items import describe_place, is_answered_elsewhere
 from hilum_terminal.face_protocol import FaceProtocol
 from hilum_terminal.left_prompts import (
@@ -236,6 +247,17 @@ class Conversation:
                 self._opening = None
                 _tune_collector()
                 await self._work(session, start)
+                last = session.journal.last
+        self._show_late_errors(session, last)
+
+    def _show_late_errors(self, session: Session, last: int) -> None:
+        """Show errors that were written while the session closed, which nobody has read."""
+        if not session.journal.has_in_memory(last):
+            return
+        for event in session.journal.since(last):
+            if isinstance(event, ErrorRaised):
+                error = HilumError(event.message, code=event.code, hint=event.hint)
+                self._face.show_error(error)
 
     async def _wait_for_attempt(self, error: HilumError) -> None:
         """Report that a session cannot be opened again, and wait for the user's next attempt."""
@@ -675,8 +697,6 @@ class Conversation:
             return
         try:
             images = await self.images.read(text)
-            if images:
-                self._warn_without_images(session)
             if self.images.has_others(text):
                 self.transcript.note(OLD_IMAGE, "warning")
             self._drop_unsent(session)
@@ -688,17 +708,6 @@ class Conversation:
             return
         if run.reply is not None:
             self.transcript.write_markdown(run.reply)
-
-    def _warn_without_images(self, session: Session) -> None:
-        """Warn the user if the session's model does not accept images."""
-        try:
-            model = session.kernel.router.current(session.agents[self.view.lead])
-            info = session.kernel.router.model(model).info
-        except HilumError:  # the prompt itself reports the error
-            return
-        if not info.images:
-            text = f"! {model} does not accept images; it reads only that an image was sent."
-            self.transcript.note(text, "warning")
 
     async def steer(self, text: str) -> None:
         """Send a message to a running agent; if the run has ended, send the text as a prompt."""

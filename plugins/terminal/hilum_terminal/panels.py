@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hilum_view import AgentView, StreamedText, Todo, TodoList, format_duration
+from hilum_view import AgentView, StreamedText, Todo, TodoList, format_count, format_duration
 
-from hilum_terminal.call_descriptions import format_count, short_line
+from hilum_terminal.call_descriptions import short_line
 from hilum_terminal.status import format_number
 from hilum_terminal.styles import Style, Theme
 from hilum_terminal.text_width import cells, cut, escape_text, one_line, pad, wrap_text

@@ -25,11 +25,11 @@ from hilum_view import (
     SessionView,
     describe_end,
     format_cost,
+    format_count,
     format_duration,
     format_tokens,
 )
 
-from hilum_terminal.call_descriptions import format_count
 from hilum_terminal.cards import UNFOLD_KEY, finished_card_rows
 from hilum_terminal.markdown_blocks import MarkdownBlocks
 from hilum_terminal.markdown_rows import render_markdown
@@ -56,9 +56,9 @@ MAX_PROMPT_CHARACTERS = 4_000
 # The marks of cards, questions, notices, prompts and the status line.
 OUR_MARKS = ("✓", "✗", "?", "❯", "▸", "⊘", "●", "∴", "·", "!", "–", *SPINNER)
 PROMPT_MARK = "❯ "
-# These notices are redundant: the outcome of a run reports errors, the card of a call reports its
-# rejection, and the undo command reports the undo.
-_UNPRINTED = ("error", "rejected", "undo")
+# These notices are redundant: the card of a call reports its rejection, and the undo command reports
+# the undo.
+_UNPRINTED = ("rejected", "undo")
 # Seconds of reasoning below which the reasoning is not worth a line.
 _SHORT_THOUGHT = 2.0
 
@@ -385,7 +385,7 @@ class Transcript:
         self._commit(Block("prompt", make, len(prompt.text)))
 
     def _write_notice(self, notice: Notice) -> None:
-        if notice.about in _UNPRINTED:
+        if notice.about in _UNPRINTED or notice.is_in_outcome:
             return
         actor = self._view.lead_actor
         if notice.level == "info" and actor.queued and actor.state in ("idle", "preparing", *FINAL):

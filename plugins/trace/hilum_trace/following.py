@@ -1,4 +1,4 @@
-"""Following a running session: a line for each span that ends."""
+"""Following a running session: a line when a span begins, and one when it ends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ POLL_SECONDS = 0.3
 # for a moment.
 CHECK_SECONDS = 5.0
 # These are shown when they begin, so that the lines that follow have a place.
-_SHOWN_AT_START = ("run", "agent")
+_CONTAINERS = ("run", "agent")
+# These too, because the session may wait for them for a long time.
+_SHOWN_AT_START = (*_CONTAINERS, "model", "tool", "approval", "question")
 _HIDDEN = ("session", "queue", "order")
 
 
@@ -48,6 +50,13 @@ class Follower:
             self._add_lines(lines)
             if isinstance(entry, UnreadableEvent):
                 self._add_problem(entry)
+        return lines
+
+    def finish(self) -> list[str]:
+        """Return the lines to print after the last process has closed the session."""
+        lines: list[str] = []
+        self.fold.finish()
+        self._add_lines(lines)
         return lines
 
     def take_problems(self) -> list[str]:
@@ -83,6 +92,8 @@ class Follower:
         ended = [span for span in self._open if span.end is not None]
         if ended:
             self._open = [span for span in self._open if span.end is None]
+            # What is part of a span ends before it.
+            ended.sort(key=lambda span: (span.end or 0.0, -span.id))
             lines += [self._line(span, format_seconds(span.seconds)) for span in ended]
 
     def _line(self, span: Span, seconds: str) -> str:
@@ -96,8 +107,10 @@ class Follower:
         details: list[str] = []
         if seconds:
             details = describe_details(span, span.usage)
-            if span.kind in _SHOWN_AT_START:
+            if span.kind in _CONTAINERS:
                 title = f"end of {title}"
+        elif span.kind == "tool":
+            details = describe_details(span, span.usage)
         style = "\x1b[31m" if span.error and seconds else ""
         return self._painter.line(seconds, max(depth - 1, 0), title, details, style)
 
@@ -135,6 +148,8 @@ async def follow(store: Store, session: str, painter: Painter, out: Out) -> None
         elif time.monotonic() - checked > CHECK_SECONDS:
             checked = time.monotonic()
             if not await is_open(store, session):
+                for line in follower.finish():
+                    await out.write(f"{line}\n".encode(errors="backslashreplace"))
                 check_complete(follower.fold.trace)
                 return
         await trio.sleep(POLL_SECONDS)

@@ -8,7 +8,7 @@ from hilum.messages import Usage
 from hilum_view import format_cost, format_duration
 
 from hilum_trace.languages import ENGLISH, Language
-from hilum_trace.spans import Kind, PrefixBreak, Span, Wait
+from hilum_trace.spans import Kind, PartChange, PrefixBreak, Span, Wait
 
 _TITLES: dict[Kind, str] = {
     "agent": "agent {name}",
@@ -30,12 +30,18 @@ _BREAK_TEXTS = {
     "model": "other model",
     "provider": "the provider's cache was lost",
 }
+_CHANGE_TEXTS: dict[PartChange, str] = {
+    "added": "{name} added",
+    "removed": "{name} removed",
+    "changed": "{name} changed",
+}
 _WAIT_TEXTS: dict[Wait, str] = {
     "model": "first chunk after {time}",
     "retry": "waited to retry {time}",
     "user": "waited for you {time}",
     "order": "waited for other calls {time}",
     "queue": "queued {time}",
+    "down": "interrupted for {time}",
 }
 _MAX_ARGUMENTS = 120
 _WORTH_SHOWING = 0.05  # seconds
@@ -129,7 +135,10 @@ def describe_break(found: PrefixBreak, t: Language = ENGLISH) -> str:
     """Return why a prompt does not continue the cached one."""
     text = t(_BREAK_TEXTS[found.cause])
     if found.changed:
-        changed = ", ".join(found.changed[:4])
+        parts = [
+            t(_CHANGE_TEXTS[change], name=name) for name, change in [*found.changed.items()][:4]
+        ]
+        changed = ", ".join(parts)
         if len(found.changed) > 4:
             changed = t("{names} and {count} more", names=changed, count=len(found.changed) - 4)
         text = t("{why}: {changed}", why=text, changed=changed)
@@ -172,6 +181,11 @@ def describe_details(
     if span.retries:
         details.append(_describe_attempts(span, t))
     details += [t("cache break: {why}", why=describe_break(found, t)) for found in span.breaks]
+    if span.kind == "hook":
+        if span.facts.get("cancelled"):
+            details.append(t("cancelled"))
+        if span.parent == 0:
+            details.append(t("outside of runs"))
     if span.kind == "approval" and "accepted" in span.facts:
         text = "approved by {who}" if span.facts["accepted"] else "denied by {who}"
         details.append(t(text, who=span.facts.get("by", "user")))

@@ -56,6 +56,7 @@ TEXTS: dict[str, str] = {
     "waited for you {time}": "等待你 {time}",
     "waited for other calls {time}": "等待其他调用 {time}",
     "queued {time}": "排队 {time}",
+    "interrupted for {time}": "中断 {time}",
     "{time} for first chunks": "首个数据块 {time}",
     "{time} to retry": "重试 {time}",
     "{time} for you": "等你 {time}",
@@ -67,7 +68,9 @@ TEXTS: dict[str, str] = {
     "{count} failed attempts ({codes})": "{count} 次尝试失败（{codes}）",
     "approved by {who}": "由 {who} 批准",
     "denied by {who}": "由 {who} 拒绝",
-    "not ended": "未结束",
+    "running": "运行中",
+    "cancelled": "已取消",
+    "outside of runs": "不属于任何运行",
     # Cache breaks
     "cache break: {why}": "缓存中断：{why}",
     "new run": "新的运行",
@@ -75,10 +78,16 @@ TEXTS: dict[str, str] = {
     "other mode": "模式已更换",
     "other model": "模型已更换",
     "the provider's cache was lost": "提供方的缓存已失效",
+    "{name} added": "新增 {name}",
+    "{name} removed": "移除 {name}",
+    "{name} changed": "更改 {name}",
     "{why}: {changed}": "{why}：{changed}",
     "{names} and {count} more": "{names} 以及另外 {count} 项",
     "{why} (cached {before} → {after})": "{why}（缓存 {before} → {after}）",
     # Logs that cannot be read completely
+    "{count} event is of a type that this version does not know: {types}.": (
+        "有 {count} 个事件的类型是此版本不认识的：{types}。"
+    ),
     "{count} events are of types that this version does not know: {types}.": (
         "有 {count} 个事件的类型是此版本不认识的：{types}。"
     ),

@@ -111,11 +111,12 @@ def _make_data(trace: Trace) -> str:
     detail_language = NumberedLanguage(_MAX_DETAIL)
     agents = {"": 0, "main": 0}
     names = ["main"]
+    titles = {span.agent: span.name for span in trace.spans if span.kind == "agent"}
     rows: list[list[Any]] = []
     for span in trace.spans:
         if span.agent not in agents:
             agents[span.agent] = len(names)
-            names.append(cut_text(span.agent, _MAX_NAME))
+            names.append(cut_text(titles.get(span.agent, span.agent), _MAX_NAME))
         title = make_title(span, title_language)
         details = describe_details(span, totals[span.id], waits[span.id], detail_language)
         texts = [_cut(title, _MAX_NAME)]
@@ -137,6 +138,9 @@ def _make_data(trace: Trace) -> str:
 
 def _make_numbers(trace: Trace, span: Span, agent: int) -> list[int]:
     """Return the numbers that view.js reads of a span."""
+    # The end is rounded and not the length, so that a turn ends where the next one begins.
+    start = round((span.start - trace.root.start) * 1000)
+    end = round((span.start + trace.seconds(span) - trace.root.start) * 1000)
     flags = 0
     if span.error:
         flags |= _FAILED
@@ -145,8 +149,8 @@ def _make_numbers(trace: Trace, span: Span, agent: int) -> list[int]:
     return [
         _KINDS.index(span.kind),
         -1 if span.parent is None else span.parent,
-        round((span.start - trace.root.start) * 1000),
-        round(trace.seconds(span) * 1000),
+        start,
+        end - start,
         agent,
         flags,
     ]

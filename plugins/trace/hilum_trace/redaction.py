@@ -67,7 +67,7 @@ def _change_span(span: Span, change: Change) -> None:
         attempt.model = change(attempt.model)
         attempt.message = change(attempt.message)
     for found in span.breaks:
-        found.changed = tuple(change(name) for name in found.changed)
+        found.changed = {change(name): what for name, what in found.changed.items()}
 
 
 def _change_value(value: Any, change: Change) -> Any:

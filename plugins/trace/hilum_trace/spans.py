@@ -6,7 +6,7 @@ middle of a run, or that a newer hilum wrote. The fold reads no clock and perfor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -31,7 +31,8 @@ Kind = Literal[
     "question",
     "hook",
 ]
-Wait = Literal["model", "retry", "user", "order", "queue"]
+Wait = Literal["model", "retry", "user", "order", "queue", "down"]
+PartChange = Literal["added", "removed", "changed"]
 BreakCause = Literal["run", "compaction", "mode", "model", "provider"]
 
 # The kinds of spans in which something waits, each with what it waits for.
@@ -41,6 +42,9 @@ _WAITS_OF: dict[Kind, tuple[Wait, ...]] = {
     "question": ("user",),
     "order": ("order",),
 }
+_PROCESS_KINDS = ("model", "tool", "approval", "question")
+_INTERRUPTED = "E_INTERRUPTED"
+_CANCELLED = "Cancelled"
 _QUEUED = "agents.queued"
 _AGENT_EVENTS = (_QUEUED, "agents.status", "agents.result")
 _ASKED = "plan.question_asked"
@@ -100,13 +104,14 @@ class PrefixBreak(msgspec.Struct):
         cause: Why: a new ``run`` with other layers or tools, a ``compaction``, another ``mode`` or
             ``model``; ``provider`` if the prompt had not changed, but the provider's cached count
             fell.
-        changed: The layers and tools that changed, as ``layer NAME`` and ``tool NAME``.
+        changed: What happened to the layers and tools that differ: whether they were ``added``,
+            ``removed`` or ``changed``, by the names ``layer NAME`` and ``tool NAME``.
         cached_before: Cached tokens of the agent's previous call.
         cached: Cached tokens of this call.
     """
 
     cause: BreakCause
-    changed: tuple[str, ...] = ()
+    changed: dict[str, PartChange] = {}
     cached_before: int = 0
     cached: int = 0
 
@@ -124,7 +129,8 @@ class Span(msgspec.Struct, eq=False, kw_only=True):
         run: Id of the run; empty outside of runs.
         events: Sequence numbers of the events that belong to the span itself.
         waits: Seconds by what was waited for: the ``model`` (its first chunk), a ``retry``, the
-            ``user``, the ``order`` of calls that use the same files or queues, the ``queue``.
+            ``user``, the ``order`` of calls that use the same files or queues, the ``queue``, or
+            for another process after one was killed (``down``).
         usage: Tokens and cost of the span itself, without its children.
         error: Code of the error that the span ended with.
         message: Text of the error.
@@ -179,7 +185,7 @@ class Trace(msgspec.Struct, eq=False):
         events: Number of the log's entries, each of which belongs to one span.
         unknown: Number of events by type that this version does not know.
         damaged: Sequence numbers of the entries that cannot be read.
-        last_at: Time of the last event.
+        last_at: Time of the last event; the present if a process has the session open.
     """
 
     session: str = ""
@@ -249,6 +255,7 @@ class _Actor(msgspec.Struct, eq=False):
         calls: The calls by id. Ids may occur again in a later run.
         breaks: Causes that the next model call will have.
         frozen: Whether a prompt was frozen before.
+        parts: The layers and tools of the last prompt, as ``layer NAME`` and ``tool NAME``.
         last_model: Model of the previous model call.
         cached: Cached tokens of the previous call.
         last_at: Time of the last event that was not written at the end of something longer.
@@ -263,6 +270,7 @@ class _Actor(msgspec.Struct, eq=False):
     calls: dict[str, Span] = {}
     breaks: list[PrefixBreak] = []
     frozen: bool = False
+    parts: frozenset[str] = frozenset()
     last_model: str = ""
     cached: int = 0
     last_at: float = 0.0
@@ -297,6 +305,10 @@ class SpanFold:
         self._agent_names: dict[str, str] = {}
         # The spans without an end, by id, for the ends of runs.
         self._open: dict[int, Span] = {}
+        # The queued prompts among them.
+        self._queues: dict[int, Span] = {}
+        # When the processes of runs ended that no process has resumed.
+        self._cut_runs: dict[str, float] = {}
 
     def apply(self, event: Event | UnreadableEvent) -> Span:
         """Add an event, and return the span that it belongs to."""
@@ -311,6 +323,8 @@ class SpanFold:
         if isinstance(event, UnreadableEvent):
             owner = self._unreadable(event)
         else:
+            if event.run in self._cut_runs:
+                del self._cut_runs[event.run]
             fold = _FOLDS.get(type(event), SpanFold._other)
             owner = fold(self, event)
             if event.agent and not isinstance(event, ev.ModelUsed | ev.HookCalled):
@@ -336,12 +350,15 @@ class SpanFold:
         self.trace.spans.append(span)
         if parent is not None:
             self._open[span.id] = span
+        if kind == "queue":
+            self._queues[span.id] = span
         return span
 
     def _end(self, span: Span | None, at: float) -> None:
         if span is not None and span.end is None:
             span.end = max(at, span.start)
             self._open.pop(span.id, None)
+            self._queues.pop(span.id, None)
             if self._forgets and span.kind == "turn":
                 self._ended_turns.append(span)
 
@@ -353,7 +370,7 @@ class SpanFold:
                 inside.add(span.id)
                 # A turn has no end of its own if it is the last one of its run.
                 if span.kind != "turn":
-                    span.error = span.error or "E_INTERRUPTED"
+                    span.error = span.error or _INTERRUPTED
                 self._end(span, at)
 
     def _forget(self, turn: Span) -> None:
@@ -503,7 +520,7 @@ class SpanFold:
         if actor.run is not None and actor.run.end is None:
             self._end(actor.run, event.at)
             self._end_below(actor.run, event.at)
-            actor.run.error = actor.run.error or "E_INTERRUPTED"
+            actor.run.error = actor.run.error or _INTERRUPTED
         self._runs[event.run] = run
         if actor.home is not self._root:
             self._reopen(actor.home)
@@ -537,6 +554,66 @@ class SpanFold:
         actor.model = None
         return run
 
+    def _runs_cut_off(self, event: ev.RunsCutOff) -> Span:
+        for span in list(self._open.values()):
+            if span.kind in _PROCESS_KINDS and span.start <= event.last:
+                self._cut_off(span, event.last)
+            elif span.kind in ("run", "turn"):
+                self._cut_runs.setdefault(span.run, event.last)
+                down = max(event.at - event.last, 0.0)
+                span.waits["down"] = span.waits.get("down", 0.0) + down
+        for actor in self._actors.values():
+            actor.model = None
+        return self._root
+
+    def _cut_off(self, span: Span, at: float) -> None:
+        """End a span whose process has ended; ``at`` is the time of the last event of the process."""
+        span.error = span.error or _INTERRUPTED
+        span.message = span.message or "hilum was ended or killed meanwhile."
+        span.facts["cut_off"] = True
+        if span.attempts and span.attempts[-1].end is None:
+            span.attempts[-1].end = at
+            span.attempts[-1].error = _INTERRUPTED
+        self._end(span, at)
+
+    def finish(self, now: float | None = None) -> None:
+        """Complete the trace after the last event.
+
+        Args:
+            now: The Unix time if a process has the session open, so that whatever has not ended is
+                running. Otherwise, it ended with the last event of its process.
+        """
+        trace = self.trace
+        if now is not None:
+            # A run that was cut off and not resumed is not running, although the session is open.
+            self._cut_off_rest(self._cut_runs)
+            if self._open:
+                trace.last_at = max(trace.last_at, now)
+            return
+        runs = {span.run: trace.last_at for span in self._open.values()}
+        self._cut_off_rest(runs | self._cut_runs)
+        self._end(self._root, trace.last_at)
+
+    def _cut_off_rest(self, runs: Mapping[str, float]) -> None:
+        """End what has not ended in runs whose processes have ended.
+
+        Args:
+            runs: The times of the last events of the processes, by the id of the run.
+        """
+        for span in list(self._open.values()):
+            at = runs.get(span.run)
+            if at is None:
+                continue
+            if span.kind == "turn":
+                self._end(span, at)
+            else:
+                self._cut_off(span, at)
+        # A sub-agent ends with its last run.
+        for actor in self._actors.values():
+            run = actor.run
+            if actor.home.id in self._open and run is not None and run.end is not None:
+                self._cut_off(actor.home, run.end)
+
     def _reopen(self, home: Span) -> None:
         home.end = None
         self._open[home.id] = home
@@ -544,15 +621,20 @@ class SpanFold:
     def _prompt_frozen(self, event: ev.PromptFrozen) -> Span:
         actor = self._actor(event)
         turn = self._turn(event)
+        layers = [f"layer {layer.name}" for layer in event.layers]
+        tools = [f"tool {spec.name}" for spec in event.tools]
+        parts = frozenset(layers + tools)
+        changed = {name: _find_change(name, actor.parts, parts) for name in event.changed}
         # The first prompt of an agent breaks nothing. A compaction is a break of its own, which
         # `Compacted` has already added.
-        if actor.frozen and event.changed and event.cause != "compaction":
-            actor.breaks.append(PrefixBreak(event.cause, event.changed))
-        elif event.cause == "compaction" and event.changed:
+        if actor.frozen and changed and event.cause != "compaction":
+            actor.breaks.append(PrefixBreak(event.cause, changed))
+        elif event.cause == "compaction" and changed:
             for known in actor.breaks:
                 if known.cause == "compaction":
-                    known.changed = event.changed
+                    known.changed = changed
         actor.frozen = True
+        actor.parts = parts
         return turn
 
     def _round_ended(self, event: ev.RoundEnded) -> Span:
@@ -584,7 +666,7 @@ class SpanFold:
             # The process ended during the request, and the session was resumed.
             last = span.attempts[-1]
             last.end = event.at
-            last.error = "E_INTERRUPTED"
+            last.error = _INTERRUPTED
         span.name = event.model
         span.attempts.append(Attempt(event.model, event.at))
         return span
@@ -678,11 +760,19 @@ class SpanFold:
 
     # --- calls ------------------------------------------------------------------------------------
 
-    def _call(self, event: Event, identity: str, name: str) -> Span:
-        """Return the span of a call. If its response is missing, the call begins now."""
+    def _call(self, event: Event, identity: str, name: str, *, again: bool = False) -> Span:
+        """Return the span of a call. If its response is missing, the call begins now.
+
+        Args:
+            event: The event of the call.
+            identity: The id of the call.
+            name: The name of the tool.
+            again: Whether the event begins the call again if its process was killed.
+        """
         actor = self._actor(event)
         span = actor.calls.get(identity)
-        if span is None or span.run != event.run:
+        is_repeated = again and span is not None and "cut_off" in span.facts
+        if span is None or span.run != event.run or is_repeated:
             parent = self._inner(event)
             if self._run(event) is not None:
                 # The run of a call that the user repeated begins with the call.
@@ -693,7 +783,7 @@ class SpanFold:
         return span
 
     def _call_started(self, event: ev.CallStarted) -> Span:
-        span = self._call(event, event.call.id, event.call.name)
+        span = self._call(event, event.call.id, event.call.name, again=True)
         span.facts.update(plugin=event.plugin, risk=event.risk, began=event.at)
         if event.paths:
             span.facts["paths"] = list(event.paths)
@@ -712,13 +802,14 @@ class SpanFold:
         span.error = result.code
         if result.code:
             span.message = self._shorten(result.text)
-        span.facts["ran"] = event.seconds
+        if "cut_off" not in span.facts:
+            span.facts["ran"] = event.seconds
         self._end_below(span, event.at)
         self._end(span, event.at)
         return span
 
     def _approval_asked(self, event: ev.ApprovalAsked) -> Span:
-        tool = self._call(event, event.call.id, event.call.name)
+        tool = self._call(event, event.call.id, event.call.name, again=True)
         span = self._add("approval", tool.name, tool, event.at, event)
         span.facts = {"risk": event.risk, "reason": event.reason}
         self._asked[event.id] = span
@@ -749,11 +840,18 @@ class SpanFold:
         parent = self._inner(event)
         if event.call and event.agent:
             tool = self._actor(event).calls.get(event.call)
-            if tool is not None and tool.run == event.run:
+            if tool is not None and tool.run == event.run and "cut_off" not in tool.facts:
                 parent = tool
+        elif not event.agent and self._queues:
+            # Plugins also run without an agent, while context is gathered for a prompt.
+            parent = next(reversed(self._queues.values()))
         span = self._add("hook", event.hook, parent, event.at - event.seconds, event)
         span.facts = {"plugin": event.plugin}
-        span.error = event.error
+        if event.error == _CANCELLED:
+            # The plugin has not failed: it was stopped, for example with the call that it checked.
+            span.facts["cancelled"] = True
+        else:
+            span.error = event.error
         self._end(span, event.at)
         return span
 
@@ -815,6 +913,15 @@ def is_running(trace: Trace) -> bool:
     return any(span.kind == "run" and span.end is None for span in trace.spans)
 
 
+def _find_change(name: str, before: Container[str], after: Container[str]) -> PartChange:
+    """Return what happened to a layer or tool between two prompts."""
+    if name in after and name not in before:
+        return "added"
+    if name in before and name not in after:
+        return "removed"
+    return "changed"
+
+
 def _text(data: dict[str, Any], key: str) -> str:
     """Return a text from a plugin's data, which may contain anything."""
     value = data.get(key)
@@ -848,6 +955,7 @@ _FOLDS: dict[type[Event], Callable[[SpanFold, Any], Span]] = {
     ev.RunStarted: SpanFold._run_started,
     ev.RunRetried: SpanFold._run_started,
     ev.RunEnded: SpanFold._run_ended,
+    ev.RunsCutOff: SpanFold._runs_cut_off,
     ev.PromptFrozen: SpanFold._prompt_frozen,
     ev.RoundEnded: SpanFold._round_ended,
     ev.ModelStarted: SpanFold._model_started,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import time
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ import trio
 from hilum import StoreError, UsageError
 from hilum.command import Parser, check_folder, check_text
 from hilum.errors import E_BAD_ARGS, E_UNKNOWN
-from hilum.store import MemoryStore, SessionInfo, Store, storage_plugins
+from hilum.store import MemoryStore, SessionInfo, Store, is_open, storage_plugins
 from hilum_cli.terminal import Out, escape_terminal, is_terminal
 
 from hilum_trace.exports import make_json, make_speedscope
@@ -23,7 +24,7 @@ from hilum_trace.following import follow
 from hilum_trace.page import make_page
 from hilum_trace.reading import UPDATE_HINT, Entry, check_complete, read_entries
 from hilum_trace.redaction import TextRedactor, change_texts
-from hilum_trace.spans import Span, Trace, fold_spans
+from hilum_trace.spans import Span, SpanFold, Trace
 from hilum_trace.tree import Painter, describe_unknown, list_runs, render_slowest, render_tree
 
 EPILOG = """\
@@ -110,22 +111,33 @@ async def _show(store: Store, options: Namespace, out: Out) -> None:
     # The garbage collector would take a fifth of the time, and finds nothing while a log is read.
     gc.disable()
     try:
+        # This comes first, so that a process that ends meanwhile leaves nothing that seems to run.
+        now = time.time() if await is_open(store, info.id) else None
         entries = await read_entries(store, info.id, expected=info.events)
-        trace = _fold(entries, leaves=bool(options.json or options.speedscope or options.html))
+        leaves = bool(options.json or options.speedscope or options.html)
+        trace = _fold(entries, now, leaves=leaves)
         _show_trace(trace, options, painter, out)
     finally:
         gc.enable()
     check_complete(trace)
 
 
-def _fold(entries: Sequence[Entry], *, leaves: bool) -> Trace:
-    """Return the trace of entries, without secrets if it leaves this machine."""
-    if not leaves:
-        return fold_spans(entries)
-    redact = TextRedactor()
-    trace = fold_spans(entries, redact)
-    change_texts(trace, redact)
-    return trace
+def _fold(entries: Sequence[Entry], now: float | None, *, leaves: bool) -> Trace:
+    """Return the trace of entries, without secrets if it leaves this machine.
+
+    Args:
+        entries: The entries.
+        now: The Unix time if a process has the session open.
+        leaves: Whether the trace leaves this machine.
+    """
+    redact = TextRedactor() if leaves else None
+    fold = SpanFold(redact)
+    for entry in entries:
+        fold.apply(entry)
+    fold.finish(now)
+    if redact is not None:
+        change_texts(fold.trace, redact)
+    return fold.trace
 
 
 def _show_trace(trace: Trace, options: Namespace, painter: Painter, out: Out) -> None:
@@ -147,12 +159,17 @@ async def _find_session(store: Store, options: Namespace) -> SessionInfo:
     folder = check_folder(options.workspace)
     found = await store.list(folder)
     if not found:
-        raise StoreError(
-            f"There are no sessions of {folder}.",
-            code=E_UNKNOWN,
-            hint="`hilum sessions list --all` shows those of other folders.",
-        )
+        raise _empty_error(folder)
     return found[0]
+
+
+def _empty_error(folder: str) -> StoreError:
+    """Return the error for a folder without sessions."""
+    message = f"There are no sessions of {folder}."
+    if not Path(folder).is_dir():
+        message = f"There is no folder {folder}, and there are no sessions of it."
+    hint = "`hilum sessions list --all` shows those of other folders."
+    return StoreError(message, code=E_UNKNOWN, hint=hint)
 
 
 def _make_painter() -> Painter:
@@ -217,4 +234,11 @@ def _write(name: str, text: str, overwrite: bool, out: Out) -> None:
     except OSError as error:
         message = f"{name} cannot be written: {error.strerror}."
         raise UsageError(message, code=E_BAD_ARGS, hint="Choose another name.") from None
-    out.say(f"Wrote {name} ({len(text.encode()) / 1e6:.1f} MB).")
+    out.say(f"Wrote {name} ({_format_size(len(text.encode()))}).")
+
+
+def _format_size(size: int) -> str:
+    """Return a number of bytes as text."""
+    if size < 100_000:
+        return f"{size / 1e3:.1f} kB"
+    return f"{size / 1e6:.1f} MB"

@@ -103,7 +103,7 @@ def _render_span(
     seconds = format_seconds(trace.seconds(span))
     title = make_title(span)
     if span.end is None and span.kind != "session":
-        details.insert(0, "not ended")
+        details.insert(0, "running")
     if span.kind == "session":
         details.insert(0, f"{trace.events:,} events")
     style = ""
@@ -169,9 +169,13 @@ def describe_unread(trace: Trace, t: Language = ENGLISH) -> list[str]:
 
 def describe_unknown(trace: Trace, t: Language = ENGLISH) -> str:
     """Return a sentence about the events that a newer hilum or a removed plugin wrote."""
+    count = sum(trace.unknown.values())
+    text = "{count} events are of types that this version does not know: {types}."
+    if count == 1:
+        text = "{count} event is of a type that this version does not know: {types}."
     return t(
-        "{count} events are of types that this version does not know: {types}.",
-        count=f"{sum(trace.unknown.values()):,}",
+        text,
+        count=f"{count:,}",
         types=", ".join(f"{name} ({count})" for name, count in sorted(trace.unknown.items())),
     )
 

@@ -6,6 +6,12 @@ draws nothing itself; terminals, web pages and editors display it.
 
 from hilum_view.agents import Actor, AgentView, AgentViews
 from hilum_view.budgets import BudgetView, BudgetViews, format_budget_amount
+from hilum_view.call_descriptions import (
+    Action,
+    describe_action,
+    format_count,
+    unwrap_call,
+)
 from hilum_view.entries import (
     Answer,
     AnyEntry,
@@ -48,6 +54,7 @@ from hilum_view.waiting import (
 
 __all__ = [
     "POLICY_MEANINGS",
+    "Action",
     "Actor",
     "AgentView",
     "AgentViews",
@@ -79,12 +86,14 @@ __all__ = [
     "Waiting",
     "compute_spending",
     "count_changes",
+    "describe_action",
     "describe_arguments",
     "describe_end",
     "describe_images",
     "first_line",
     "format_budget_amount",
     "format_cost",
+    "format_count",
     "format_duration",
     "format_money",
     "format_tokens",
@@ -94,4 +103,5 @@ __all__ = [
     "read_question",
     "read_question_end",
     "total",
+    "unwrap_call",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 
 import msgspec
@@ -14,6 +15,7 @@ from hilum.errors import (
     E_PLUGIN,
     E_REJECTED,
     E_STOPPED,
+    E_TIMEOUT,
     GATE_TEXTS,
     RETRYABLE,
     UNATTENDED,
@@ -43,6 +45,9 @@ NoticeKind = Literal[
 Level = Literal["info", "warning"]
 Refuser = Literal["", "user", "timeout", "nobody", "rule", "gate"]
 # Error codes with which the kernel or a gate refuses a call that has not begun.
+# The kernel's text for the model, which contains the user's reason.
+_USER_REASON = re.compile(r"The user rejected the call: (.*?)\s*(?:Change your plan\.)?\s*", re.S)
+_NO_REASON = "no reason given."
 _GATE_CODES = (E_ADDRESS, E_BLOCKED, E_DENIED, E_PLUGIN)
 # The beginning of a command's result; see ``Card.summary``.
 COMMAND_RESULT = "Exit code"
@@ -285,6 +290,15 @@ class Card(Entry, tag="card"):
         return first_line(text)
 
     @property
+    def user_reason(self) -> str:
+        """The reason that the user gave for rejecting the call; empty if there is none."""
+        if self.refused_by != "user":
+            return ""
+        found = _USER_REASON.fullmatch(self.text.removeprefix(f"{self.code}: "))
+        reason = found[1] if found else self.reason
+        return "" if reason == _NO_REASON else reason
+
+    @property
     def data(self) -> dict[str, Any]:
         """The tool's data for faces."""
         return self.result.data if self.result else {}
@@ -358,6 +372,11 @@ class Notice(Entry, tag="notice"):
     code: str = ""
     hint: str = ""
     level: Level = "warning"
+
+    @property
+    def is_in_outcome(self) -> bool:
+        """Whether the outcome of the run repeats this error, as it does for an exceeded time limit."""
+        return self.about == "error" and self.code == E_TIMEOUT
 
 
 class Outcome(Entry, tag="outcome"):

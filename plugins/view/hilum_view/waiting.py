@@ -71,7 +71,7 @@ class QuestionEnd(msgspec.Struct, frozen=True):
 
     Attributes:
         id: Id of the question.
-        by: What ended the question: ``user``, ``timeout``, ``headless`` or ``stop``.
+        by: What ended the question: ``user``, ``timeout``, ``headless``, ``shown`` or ``stop``.
     """
 
     id: str

@@ -103,7 +103,7 @@ class ReaderProcess:
         argv = [sys.executable, *flags, "-c", _START, self._kind, _FOLDER, *libraries]
         try:
             # The process gets no grace period, because it has nothing to save.
-            async with self._processes.open(argv, stdin=True, grace=0) as process:
+            async with self._processes.open(argv, stdin=True, grace=0, purpose="look") as process:
                 self._lines = _Lines(process)
                 self._is_up.set()
                 await trio.sleep_forever()

@@ -3,6 +3,7 @@
 import json
 import sys
 
+import hilum_files
 import hilum_plan
 import pytest
 import trio
@@ -201,6 +202,29 @@ async def test_a_guest_reads_text_that_is_not_saved_and_never_overwrites_it_unre
         assert editor.buffers["a.txt"] == "typed meanwhile\n"
 
 
+async def test_a_guest_is_refused_before_the_question_to_change_text_that_is_not_saved(open_guest):
+    """The editor follows links, which the guest's own process could create meanwhile."""
+    editor = Editor()
+    editor.buffers["a.txt"] = "unsaved\n"
+    files = {"a.txt": "saved\n", "b.txt": "b\n"}
+    async with open_guest(
+        "courteous", plugins=(editor,), files=files, approve="ask_first"
+    ) as guest:
+        job = await guest.start(
+            json.dumps([["read", "a.txt"], ["write", "a.txt", "mine\n"], ["write", "b.txt", "B\n"]])
+        )
+        # The only question is about the file that has no unsaved text.
+        asked = await answer_next(guest.bench, True)
+        assert "b.txt" in asked.call.arguments
+        await guest.bench.session.plugin(Runs).wait(job)
+        assert "write: E_STALE" in guest.said
+        assert "Ask the user to save the file." in guest.said
+        assert guest.said.endswith("write: written\n")
+        assert editor.buffers == {"a.txt": "unsaved\n"}
+        assert (guest.bench.workspace / "a.txt").read_text() == "saved\n"
+        assert (guest.bench.workspace / "b.txt").read_text() == "B\n"
+
+
 # --- files ----------------------------------------------------------------------------------------
 
 
@@ -211,6 +235,16 @@ async def test_a_guest_reads_and_writes_files_through_the_tools(open_guest):
         assert tools(guest) == ["read_file", "write_file"]
         assert (guest.bench.workspace / "a.txt").read_text() == "new\n"
         assert result["files_changed"] == ["a.txt"]
+
+
+@pytest.mark.parametrize(("turns", "code"), [(2, "E_TURN_LIMIT"), (3, "")])
+async def test_each_exchange_with_a_guest_is_a_turn(open_guest, turns, code):
+    front = f"limits: {{turns: {turns}}}"
+    async with open_guest("courteous", front, files={"a.txt": "old\n"}) as guest:
+        # The file is read before it is written, and the answer is a turn of its own.
+        result = await guest.run(["write", "a.txt", "new\n"])
+        assert code in str(result["error"])
+        assert result["status"] == ("completed" if not code else "partial_success")
 
 
 async def test_a_guest_may_write_a_file_that_it_has_read_by_itself(open_guest):
@@ -269,7 +303,31 @@ async def test_rules_in_the_file_of_the_agent_apply_to_its_requests(open_guest):
         assert guest.said.endswith("write: written\n")
 
 
+async def test_rules_of_the_file_about_commands_apply_to_the_commands_of_a_guest(open_guest):
+    front = "permissions: {deny: ['run_terminal_cmd(touch *)', 'edit_file(docs/**)']}"
+    async with open_guest("courteous", front) as guest:
+        await guest.run(
+            ["terminal", "touch a.txt"],
+            ["ask", "Touch", "execute", {"rawInput": {"command": "echo x; touch b.txt"}}],
+            ["ask", "Edit", "edit", {"locations": [{"path": "docs/a.md"}]}],
+            ["ask", "Echo", "execute", {"rawInput": {"command": "echo x"}}],
+        )
+        assert guest.said.startswith("terminal: E_DENIED")
+        assert guest.said.endswith("ask: rejected\nask: rejected\nask: allowed\n")
+        assert not (guest.bench.workspace / "a.txt").exists()
+
+
 # --- permissions ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["edit", "read", "execute", "fetch"])
+async def test_a_permission_request_without_details_asks_the_user(open_guest, kind):
+    async with open_guest("courteous", approve="ask_first") as guest:
+        job = await guest.start(json.dumps([["ask", "Do something", kind, {}]]))
+        asked = await answer_next(guest.bench, True)
+        assert asked.call.name == "guest_other"
+        result = await guest.bench.session.plugin(Runs).wait(job)
+        assert result["text"] == "ask: allowed\n"
 
 
 async def test_a_permission_request_asks_the_user_with_the_command(open_guest):
@@ -337,6 +395,21 @@ async def test_an_undo_restores_what_a_guest_changed_without_asking(open_guest):
         await wait_until_undoable(history, result["run"])
         files = {path.name: path.read_text() for path in guest.bench.workspace.glob("*.txt")}
         assert files == {"a.txt": "a\n", "b.txt": "b\n"}
+
+
+async def test_what_a_guest_writes_while_an_allowed_call_is_open_belongs_to_its_program(open_guest):
+    code = """
+client.permission("1", "Push", "execute", rawInput={"command": "git status"})
+client.update("tool_call_update", toolCallId="1", status="in_progress")
+open("a.txt", "w").write("beside the call")
+client.update("tool_call_update", toolCallId="1", status="completed")
+"""
+    async with open_guest("bypassing", files={"a.txt": "a"}) as guest:
+        await guest.execute(code)
+        records = guest.bench.session.plugin(hilum_files.Changes).records("session")
+        assert [(record.tool, record.call.partition("-")[0]) for record in records] == [
+            ("", "program")
+        ]
 
 
 async def wait_until_undoable(history, run):

@@ -86,6 +86,25 @@ async def test_bad_messages_get_an_error_and_the_next_one_is_read(nursery, line,
     nursery.cancel_scope.cancel()
 
 
+async def test_requests_begin_in_the_order_of_the_messages(nursery):
+    """Trio alone would begin tasks that were started together in any order."""
+    begun = []
+
+    async def begin(params):
+        begun.append(params["place"])
+        await trio.lowlevel.checkpoint()
+
+    wire = Wire(requests={"begin": begin})
+    await nursery.start(wire.connection.run)
+    numbers = list(range(50))
+    lines = [json.dumps(call(number, "begin", place=number)) for number in numbers]
+    await wire.send("\n".join(lines).encode())
+    for _ in numbers:
+        await wire.receive()
+    assert begun == numbers
+    nursery.cancel_scope.cancel()
+
+
 async def test_an_oversized_line_is_refused_without_being_kept(nursery):
     wire = Wire(requests={"echo": echo}, max_message=200_000)
     await nursery.start(wire.connection.run)

@@ -1,15 +1,24 @@
 """How calls are described: nothing in a text of a model can pass for Markdown of hilum."""
 
+import json
+from pathlib import Path
+
+import pytest
+from hilum.errors import E_APPROVAL_TIMEOUT, E_DENIED, E_REJECTED, E_STALE
 from hilum.messages import Text, ToolCall, ToolResult
 from hilum_acp.tool_calls import (
     MAX_DIFF_HUNKS,
+    MAX_TITLE,
     escape_markdown,
     fence,
+    find_kind,
     make_content,
     make_diffs,
     make_title,
     preview_change,
+    split_hunks,
 )
+from hilum_files.text import unified_diff
 from hilum_view import Card
 from markdown_it import MarkdownIt
 
@@ -101,5 +110,101 @@ def test_a_preview_knows_what_it_does_not_show():
 
 
 def test_a_title_has_no_characters_that_change_how_it_looks():
-    call = ToolCall("c1", "run_terminal_cmd", '{"command": "rm \\u202e x"}')
-    assert "\u202e" not in make_title(Card(id=1, call=call, risk="execute"), "")
+    assert "\u202e" not in title_of("run_terminal_cmd", command="rm \u202e x")
+
+
+def card_of(tool, arguments, **facts):
+    call = ToolCall("c1", tool, json.dumps(arguments))
+    return Card(id=1, call=call, **facts)
+
+
+def title_of(tool, agent="", **arguments):
+    return make_title(card_of(tool, arguments), agent, Path("/w"))
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "title"),
+    [
+        ("edit_file", {"path": "src/calc.py", "old_string": "a", "new_string": "b"}, "Edit src/calc.py"),
+        ("write_file", {"path": "/w/src/a.py", "content": "a\nb\n"}, "Write src/a.py (2 lines)"),
+        ("read_file", {"path": "/w/a.py", "start_line": 3, "end_line": 9}, "Read a.py (lines 3–9)"),
+        ("read_file", {"path": "/other/a.py"}, "Read /other/a.py"),
+        ("list_directory", {"path": "/w"}, "List ."),
+        ("search_files", {"pattern": "x", "path": "/w/src"}, 'Search "x" in src'),
+        ("run_terminal_cmd", {"command": "make test"}, "make test"),
+        ("run_terminal_cmd", {"command": "a\nb"}, "a (+1 line)"),
+        ("call_tool", {"name": "demo__double", "arguments": {"n": 4}}, "demo: double n=4"),
+        ("demo__double", {"n": 4}, "demo: double n=4"),
+        ("my_tool", {"n": 4}, "my_tool n=4"),
+        ("read_resource", {"server": "s", "uri": "s://x"}, "Read s://x"),
+        ("guest_run", {"action": "p1", "title": "push", "command": "git push"}, "git push"),
+        ("guest_terminal", {"terminal": "t1", "command": "git status", "working_directory": "/w/src"}, "git status in src"),
+        ("guest_edit", {"action": "p1", "title": "x", "paths": ["a.py", "b.py"]}, "Edit a.py, b.py"),
+        ("guest_read", {"action": "p1", "title": "x", "paths": ["/etc/passwd"]}, "Read /etc/passwd"),
+        ("guest_other", {"action": "p1", "title": "Think about it", "details": "{}"}, "Think about it"),
+        ("guest_report", {"action": "p1", "title": "Read a.txt", "kind": "read"}, "Read a.txt"),
+    ],
+)  # fmt: skip
+def test_a_title_says_what_a_call_does(tool, arguments, title):
+    assert title_of(tool, **arguments) == title
+    assert title_of(tool, "echo", **arguments) == f"echo: {title}"
+
+
+def test_a_long_title_keeps_its_end():
+    title = title_of("run_terminal_cmd", command=f"tar {'x' * 500} > /dev/sda", background=True)
+    assert len(title) <= MAX_TITLE + 1
+    assert title.startswith("tar xx")
+    assert title.endswith("xx > /dev/sda in the background")
+
+
+def test_the_kind_of_a_call_is_right_from_the_beginning():
+    for tool, kind in [
+        ("guest_run", "execute"),
+        ("guest_edit", "edit"),
+        ("guest_other", "other"),
+        ("demo__double", "other"),
+        ("my_tool", "other"),
+        ("read_lints", "read"),
+    ]:
+        assert find_kind(card_of(tool, {})) == kind
+    assert find_kind(card_of("guest_report", {"kind": "search"})) == "search"
+    assert find_kind(card_of("guest_report", {"kind": ["x"]})) == "other"
+    assert find_kind(card_of("call_tool", {"name": "read_file", "arguments": {}})) == "read"
+    assert find_kind(card_of("my_tool", {}, risk="execute")) == "execute"
+    assert find_kind(card_of("my_tool", {}, began=1.0)) == "read"
+
+
+def test_a_diff_keeps_whether_the_file_ends_with_a_line_break():
+    for old, new in [
+        ("a\nb", "a\nc"),
+        ("a\nb\n", "a\nb"),
+        ("a\nb", "a\nb\n"),
+        ("b\n\na", "c\n\na"),
+    ]:
+        [hunk] = split_hunks(unified_diff("a.txt", old, new))
+        assert hunk == (old, new)
+
+
+def test_a_diff_keeps_other_line_separators():
+    old, new = "a\x0cb\u2028c\r\n", "a\x0cb\u2028d\r\n"
+    assert list(split_hunks(unified_diff("a.txt", old, new))) == [(old, new)]
+
+
+REJECTED = "The user rejected the call: {} Change your plan."
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "shown"),
+    [
+        (REJECTED.format("no reason given."), E_REJECTED, "You rejected this."),
+        (REJECTED.format("Use b.txt."), E_REJECTED, "You rejected this: Use b.txt."),
+        ("Nobody answered.", E_APPROVAL_TIMEOUT, "Nobody answered in time, so this was not run."),
+        ("A rule denies it.", E_DENIED, "A rule denies it."),
+        ("Read it again.", E_STALE, "E_STALE: Read it again."),
+    ],
+)
+def test_a_refusal_is_told_to_the_user_and_not_to_the_model(text, code, shown):
+    result = ToolResult("c1", "my_tool", (Text(f"{code}: {text}", "tool"),), code=code)
+    card = card_of("my_tool", {}, state="failed", result=result)
+    [content] = make_content(card, Path("/w"))
+    assert content["content"]["text"] == fence(shown)

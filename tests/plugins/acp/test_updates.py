@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from hilum import events as ev
-from hilum.messages import Text, ToolCall, ToolResult
+from hilum.messages import AssistantMessage, Text, ToolCall, ToolResult, Usage, UserMessage
 from hilum.testing import open_bench, use
 from hilum_acp.messages import ClientAbilities
 from hilum_acp.updates import OUTPUT_RATE, OUTPUT_SECONDS, UpdateMaker
@@ -82,6 +83,13 @@ def test_output_of_a_call_that_has_ended_is_not_sent(maker, clock):
     assert maker.find_next_output() is None
 
 
+def test_a_call_that_only_waits_for_another_program_is_not_sent(maker):
+    call = ToolCall("c2", "guest_wait", '{"number": 1}')
+    assert maker.make(ev.CallStarted(call=call, risk="read", seq=6, agent="main", run="r")) == []
+    result = ToolResult("c2", call.name, (Text("It has news.", "tool"),))
+    assert maker.make(ev.CallDone(result=result, seq=7, agent="main", run="r")) == []
+
+
 async def test_nothing_is_kept_of_what_has_ended(tmp_path, clock):
     """Neither of calls, nor of answers that failed or were stopped."""
     (tmp_path / "a.txt").write_text("one\n")
@@ -104,3 +112,67 @@ async def test_nothing_is_kept_of_what_has_ended(tmp_path, clock):
     [update] = maker.make(ev.RunEnded(state="stopped", seq=6, agent="main", run="r"))
     assert update["status"] == "failed"
     assert (maker._calls, maker._answers) == ({}, {})
+
+
+# --- the rest of an answer ------------------------------------------------------------------------
+
+
+def stream_answer(*pieces, complete):
+    """Return what is sent of an answer, as texts and ids of messages."""
+    maker = UpdateMaker(Path("/w"), ClientAbilities(), Clock(), lambda model: 0)
+    maker.make(ev.ModelStarted(model="m", seq=5, agent="main", run="r"))
+    updates = []
+    for piece in pieces:
+        updates += maker.make(ev.Delta(5, "main", "r", "text", piece))
+    message = AssistantMessage((Text(complete, "model"),), "m")
+    updates += maker.make(ev.ModelAnswered(message=message, seq=6, agent="main", run="r"))
+    return [(update["content"]["text"], update["messageId"]) for update in updates]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "complete", "rest"),
+    [
+        (["one ", "two"], "one two", []),
+        (["one "], "one two", ["two"]),
+        (["key sk-123 then some words"], "key [secret] then some words", []),
+        (["key sk-123 then some words"], "key [secret] then some words and more", [" and more"]),
+        (["key sk-123"], "key [secret]", ["[secret]"]),
+    ],
+)
+def test_only_the_missing_part_of_an_answer_is_sent(pieces, complete, rest):
+    sent = stream_answer(*pieces, complete=complete)
+    assert [text for text, _ in sent] == [*pieces, *rest]
+    assert len({message for _, message in sent}) == 1
+
+
+def test_an_answer_with_a_gap_is_sent_again_as_a_whole():
+    """An editor that reads too slowly does not get all pieces."""
+    complete = "begin " + "word " * 1_000 + "the end of it"
+    sent = stream_answer("begin ", "the end of it", complete=complete)
+    assert sent[-1][0] == complete
+    assert sent[-1][1] != sent[0][1]
+
+
+# --- agents that the user calls -------------------------------------------------------------------
+
+
+def test_the_answers_of_agents_that_agents_start_are_not_part_of_the_conversation():
+    maker = UpdateMaker(Path("/w"), ClientAbilities(), Clock(), lambda model: 1_000)
+    message = AssistantMessage((Text("Found.", "model"),), "m")
+    for typed, texts in (("", []), ("@explore find", ["@explore find", "Found."])):
+        run = f"run of {typed}"
+        updates = []
+        for number, event in enumerate(
+            (
+                ev.PromptQueued(text="find", typed=typed),
+                ev.RunStarted(text="find", message=UserMessage((Text("find", "user"),)), model="m"),
+                ev.ModelStarted(model="m"),
+                ev.ModelAnswered(message=message, usage=Usage(input=7)),
+                ev.RunEnded(state="completed", text="Found."),
+            )
+        ):
+            placed = msgspec.structs.replace(event, seq=number + 1, agent="explore", run=run)
+            updates += maker.make(placed)
+        chunks = [each["content"]["text"] for each in updates if "content" in each]
+        assert chunks == texts
+        assert ("usage_update" in [each["sessionUpdate"] for each in updates]) == bool(texts)

@@ -37,6 +37,35 @@ def test_list_as_text_and_json(run):
     assert run("list", "--scope", "user")[1] == ""
 
 
+@pytest.mark.parametrize(
+    ("program", "front", "said", "writes"),
+    [
+        ("sh -c x", "", "✓ program: sh; it may write to the workspace", True),
+        ("sh", "tools: {allow: [read]}", "✓ program: sh; it can only read the workspace", False),
+        ("no-such-program", "", "⚠ program: there is no program 'no-such-program'.", True),
+        ("$GUEST_MODEL", "", "✓ program: $GUEST_MODEL;", True),
+    ],
+)
+def test_an_agent_that_is_a_program_has_none_of_the_tools(
+    run, tmp_path, program, front, said, writes
+):
+    TrustedFolders().add(tmp_path / "project")
+    file = tmp_path / "project/.hilum/agents/guest.md"
+    file.parent.mkdir(parents=True)
+    file.write_text(
+        f"---\nkind: agent\nname: guest\ndescription: d\n{front}\n"
+        f"runner: {{command: '{program}'}}\n---\n"
+    )
+    code, text = run("validate", "guest")
+    assert code == 0
+    assert said in text
+    assert "read_file" not in text
+    assert "tools:" in run("info", "guest")[1]
+    info = json.loads(run("info", "guest", "--json")[1])
+    assert (info["program"], info["tools"]) == (program.split(), [])
+    assert info["writes"] == writes
+
+
 def test_create_info_validate_delete(run, tmp_path):
     TrustedFolders().add(tmp_path / "project")
     options = [

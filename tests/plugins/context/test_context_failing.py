@@ -59,7 +59,8 @@ async def test_a_source_fails_alone(opened, put, ask, monkeypatch, kind, how) ->
         } - {kind.type}
         expected = "it took longer than 3 s" if how == "hang" else "RuntimeError: broken"
         assert sent.event["sources"][kind.type]["error"] == expected
-        assert expected in sent.event["say"]
+        # That a machine is slow is only logged.
+        assert (expected in sent.event.get("say", "")) == (how != "hang")
         assert bench.of(RunEnded)[0].state == "completed"
         assert bench.faults == []
 

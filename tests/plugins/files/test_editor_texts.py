@@ -6,8 +6,11 @@ from pathlib import Path
 import hilum_files
 import pytest
 import trio
+import trio.testing
 from hilum import ToolError, hookimpl
+from hilum.events import ApprovalAsked
 from hilum.testing import open_bench, use
+from hilum_files import editor_texts
 
 
 class Editor:
@@ -57,11 +60,11 @@ class EditorPlugin:
 
 
 @asynccontextmanager
-async def opened(*answers, files):
+async def opened(*answers, files, **options):
     """Open a bench with an editor."""
     editor = Editor()
     plugins = (hilum_files, EditorPlugin(editor))
-    async with open_bench(*plugins, answers=[*answers, "Done."], files=files) as b:
+    async with open_bench(*plugins, answers=[*answers, "Done."], files=files, **options) as b:
         yield b, editor, Path(b.session.workspace.root)
 
 
@@ -191,6 +194,97 @@ async def test_while_a_command_runs_hilum_writes_itself():
         assert not editor.written
         assert b.results[3].code == "E_STALE"
         assert (root / "b.txt").read_text() == "two\n"
+
+
+@pytest.mark.parametrize(
+    ("purpose", "advice"),
+    [
+        ("command", "Wait until no command runs, or ask the user to save the file."),
+        ("service", "Ask the user to save the file."),
+    ],
+)
+async def test_a_change_that_cannot_reach_the_editor_is_refused_before_the_question(
+    purpose, advice
+):
+    content = use("write_file", path="a.txt", content="x\n")
+    async with opened(
+        read(), edit("typed", "x"), content, files={"a.txt": "one\n"}, approve="ask_first"
+    ) as (b, editor, root):
+        editor.texts[root / "a.txt"] = "one\ntyped\n"
+        async with b.session.processes.open(["sleep", "60"], purpose=purpose):
+            await b.run("Go")
+        for result in b.results[1:]:
+            assert result.code == "E_STALE"
+            assert advice in result.text
+        assert not b.of(ApprovalAsked)
+        assert not editor.written
+        assert (root / "a.txt").read_text() == "one\n"
+
+
+async def test_text_that_the_user_typed_is_not_blamed_on_an_earlier_edit_of_the_agent():
+    async with opened(
+        read(), edit("one", "1"), edit("1", "2"), edit("1", "3"), files={"a.txt": "one\n"}
+    ) as (b, editor, root):
+
+        def change_after_editing():
+            if len(b.results) == 2:
+                editor.texts[root / "a.txt"] = "1\ntyped\n"
+            elif len(b.results) == 3:
+                editor.texts.clear()
+                (root / "a.txt").write_text("1\nsaved\n")
+
+        editor.on_read = change_after_editing
+        await b.run("Go")
+        assert "(in the user's editor, where it is not saved)" in b.results[2].text
+        assert "a.txt changed since you last saw it; nothing" in b.results[3].text
+
+
+async def test_a_process_that_only_looks_is_no_reason_to_bypass_the_editor():
+    async with opened(read(), edit("typed", "x"), files={"a.txt": "one\n"}) as (b, editor, root):
+        editor.texts[root / "a.txt"] = "one\ntyped\n"
+        async with b.session.processes.open(["sleep", "60"], purpose="look"):
+            await b.run("Go")
+        assert editor.written == ["a.txt"]
+        assert (root / "a.txt").read_text() == "one\nx\n"
+
+
+async def test_a_change_waits_for_a_check_and_ends_one_that_takes_long(monkeypatch):
+    monkeypatch.setattr(editor_texts, "CHECK_SECONDS", 0.2)
+    async with opened(read(), edit("typed", "x"), files={"a.txt": "one\n"}) as (b, editor, root):
+        editor.texts[root / "a.txt"] = "one\ntyped\n"
+        ended = []
+
+        async def check():
+            with pytest.raises(ToolError, match="about to be changed"):
+                await b.session.processes.run(["sleep", "60"], purpose="check")
+            ended.append(list(editor.written))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(check)
+            await b.run("Go")
+        assert ended == [[]]
+        assert editor.written == ["a.txt"]
+
+
+async def test_no_process_starts_while_the_editor_writes_a_file():
+    async with opened(read(), edit("one", "1"), files={"a.txt": "one\n"}) as (b, editor, _):
+        order = []
+
+        async def start_command():
+            await b.session.processes.run(["true"])
+            order.append("command")
+
+        async def write(path, text):
+            nursery.start_soon(start_command)
+            await trio.testing.wait_all_tasks_blocked()
+            order.append(f"write beside {b.session.processes.alive} processes")
+            path.write_text(text)
+            return True
+
+        editor.write_in_editor = write
+        async with trio.open_nursery() as nursery:
+            await b.run("Go")
+        assert order == ["write beside 0 processes", "command"]
 
 
 async def test_an_editor_that_does_not_respond_is_no_reason_to_write():

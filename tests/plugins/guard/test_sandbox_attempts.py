@@ -438,3 +438,15 @@ async def test_programs_in_the_way_of_the_sandboxs_own(box, root: Path, outside:
     )
     assert not {"LD_LIBRARY_PATH", "LD_PRELOAD", "BASH_ENV"} & wrapped.env.keys()
     assert names(outside) == ["file"]
+
+
+async def test_a_process_that_only_looks_cannot_write_to_the_workspace(box, root: Path) -> None:
+    """hilum lets the editor write files while such a process runs."""
+    processes = box.processes()
+    line = "echo x > file; ln -s /etc link; echo y > $TMPDIR/file && cat $TMPDIR/file .git/HEAD"
+    done = await processes.run(["bash", "-c", line], purpose="look")
+    assert done.stdout.startswith(b"y\nref:")
+    assert not (root / "file").exists()
+    assert not (root / "link").is_symlink()
+    # What commands may write is explained by the last command, which this process was not.
+    assert box.sandboxes[-1].protected == ()

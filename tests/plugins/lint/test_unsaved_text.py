@@ -1,7 +1,9 @@
 """Lints in a session of an editor, which has other text of a file than the disk."""
 
+import hilum_guard
 import hilum_lint
 import pytest
+import trio
 from hilum import HilumError, hookimpl
 from hilum.errors import E_TIMEOUT
 from hilum.events import RoundEnded
@@ -114,3 +116,61 @@ async def test_after_an_edit_the_editors_text_is_checked(edited, put, install, r
     await bench.run("Change it.")
     assert (root / "a.py").read_text() == "x = missing\n"
     assert not any(event.notes for event in bench.of(RoundEnded))
+
+
+class WritingEditor(Editor):
+    """An editor that also writes files."""
+
+    can_write_in_editor = True
+
+    def __init__(self):
+        super().__init__()
+        self.written = []
+        self.processes = None
+        self.seen = 0
+
+    async def read_in_editor(self, path):
+        if self.written and not path.exists():
+            # Before the user would be asked; the checker of the last edit is about to start.
+            with trio.move_on_after(3):
+                while not self.processes.alive:  # noqa: ASYNC110  (a process has no event for it)
+                    await trio.sleep(0.005)
+            self.seen += bool(self.processes.alive)
+        return await super().read_in_editor(path)
+
+    @hookimpl
+    def open_session(self, session):
+        self.processes = session.processes
+        return self
+
+    async def write_in_editor(self, path, text):
+        self.written.append(path.name)
+        self.texts.pop(path, None)
+        path.write_text(text)
+        return True
+
+
+@pytest.mark.parametrize("checker", ["ruff", "mypy"])
+async def test_checkers_that_run_after_edits_do_not_bypass_the_editor(root, put, install, checker):
+    """Quick checkers cannot write to the workspace, and hilum waits for those that run code."""
+    put({"ruff.toml": RULES, "mypy.ini": "[mypy]\n", "a.py": "x = 1\n"})
+    install(checker)
+    editor = WritingEditor()
+    settings = {"lint.trusted": [str(root)]}
+    names = [f"b{number}.py" for number in range(4)]
+    answers = [use("write_file", path=name, content="import os\n") for name in names]
+    answers += [use("read_file", path="a.py")]
+    answers += [use("write_file", path="c.py", content="y = 1\n")]
+    answers += [use("edit_file", path="a.py", old_string="typed", new_string="edited"), "Done."]
+    plugins = (hilum_lint, hilum_guard, "files", editor)
+    async with open_bench(
+        *plugins, settings=settings, workspace=root, answers=answers, approve="auto"
+    ) as bench:
+        editor.texts[root / "a.py"] = "x = 1\n# typed\n"
+        await bench.run("Go")
+        assert editor.seen
+        assert editor.written == [*names, "c.py", "a.py"]
+        assert (root / "a.py").read_text() == "x = 1\n# edited\n"
+        if checker == "ruff":
+            found = await bench.call("read_lints", paths=["b0.py"])
+            assert "F401" in found.text

@@ -1,5 +1,6 @@
 """Servers of a trusted project: the user is asked for approval in the session."""
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -11,14 +12,15 @@ import hilum_shell
 import pytest
 import trio
 import trio.lowlevel
-from hilum.events import CallDone
+from hilum.events import CallDone, PluginEvent
 from hilum.testing import Bench, say, use
 from hilum.trust import TrustedFolders
 from hilum_mcp import approvals
 from hilum_mcp.catalog import load_catalog
+from hilum_mcp.commands import CommandContext, run
 from hilum_mcp.executed_files import executed_files
 from hilum_mcp.server_config import ServerConfig
-from hilum_plan import question_asked
+from hilum_plan import Plan, question_asked
 
 from .conftest import Opened, mcp_of, plain, server_pids, until
 from .test_mcp_calls import answering
@@ -40,6 +42,21 @@ def describe(root: Path, server: dict[str, Any]) -> None:
 
 def asked(kit: Bench) -> list[str]:
     return [question.question for event in kit.events if (question := question_asked(event))]
+
+
+async def answer_about(kit: Bench, answers: dict[str, str]) -> None:
+    """Answer the questions about servers, by name; an empty answer gives none."""
+    plan = kit.session.plugin(Plan)
+    assert plan is not None
+    async for event in kit.session.events(kit.session.journal.last):
+        question = question_asked(event)
+        for name, answer in answers.items():
+            if question is not None and f"the MCP server {name!r}" in question.question:
+                plan.answer(question.id, [answer] if answer else [])
+
+
+def reports(kit: Bench) -> list[PluginEvent]:
+    return [event for event in kit.of(PluginEvent) if event.name == "mcp.unapproved"]
 
 
 async def test_a_server_that_is_approved_in_the_session_serves_in_it(
@@ -85,6 +102,72 @@ async def test_a_server_that_is_approved_in_the_session_serves_in_it(
             lambda: (entry := load_catalog(project).get("plain")) and entry.state == "off"
         )
         nursery.cancel_scope.cancel()
+
+
+async def test_a_server_starts_before_the_next_question_is_answered(
+    servers: Opened, tmp_path: Path, project: Path
+) -> None:
+    """Also if its tools are known from an earlier session."""
+    described = {"plain": plain(), "other": {"command": "true"}}
+    (project / ".mcp.json").write_text(json.dumps({"mcpServers": described}))
+    TrustedFolders().add(project)
+    for _ in range(2):
+        async with (
+            servers({}, hilum_plan, workspace=project, answers=[say("hello")]) as kit,
+            trio.open_nursery() as nursery,
+        ):
+            nursery.start_soon(answer_about, kit, {"plain": "Yes, start it"})
+            await trio.lowlevel.checkpoint()
+            await kit.run("hi")
+            assert await until(lambda: "plain__echo" in kit.session.tools)
+            assert await until(lambda: len(asked(kit)) == 2)
+            nursery.cancel_scope.cancel()
+        assert approvals.revoke(str(project), "plain")
+
+
+async def test_find_tools_waits_while_the_user_is_asked(servers: Opened, project: Path) -> None:
+    answers = [use("find_tools", query="echo"), say("done")]
+    TrustedFolders().add(project)
+    async with (
+        servers({}, hilum_plan, workspace=project, answers=answers) as kit,
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(answer_about, kit, {"plain": "Yes, start it"})
+        await trio.lowlevel.checkpoint()
+        await kit.run("hi")
+        nursery.cancel_scope.cancel()
+        assert "plain__echo" in kit.of(CallDone)[0].result.text
+        assert not reports(kit), "it would contradict the question"
+
+
+@pytest.mark.parametrize("answer", ["Not now", ""])
+async def test_without_an_answer_the_user_learns_how_to_approve(
+    servers: Opened, project: Path, answer: str
+) -> None:
+    TrustedFolders().add(project)
+    async with (
+        servers({}, hilum_plan, workspace=project, answers=[say("x")]) as kit,
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(answer_about, kit, {"plain": answer})
+        await trio.lowlevel.checkpoint()
+        await kit.run("hi")
+        ready = kit.session.deferred_tools_ready
+        assert ready is not None
+        await ready.wait()
+        nursery.cancel_scope.cancel()
+        assert bool(reports(kit)) == (not answer)
+
+
+async def test_a_server_that_a_command_approves_starts_in_the_session(
+    servers: Opened, project: Path
+) -> None:
+    TrustedFolders().add(project)
+    async with servers({}, hilum_plan, workspace=project, answers=[say("x")]) as kit:
+        context = CommandContext(project, io.StringIO(), session=kit.session)
+        assert await run(["approve", "plain", "--yes"], context) == 0
+        assert "plain is approved. It is starting." in context.out.getvalue()
+        assert await until(lambda: "plain__echo" in kit.session.tools)
 
 
 @pytest.mark.parametrize(("kind", "trust"), [("headless", True), ("main", False)])

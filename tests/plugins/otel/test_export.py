@@ -6,11 +6,13 @@ from tempfile import TemporaryDirectory
 import hilum_otel
 import pytest
 import trio
-from hilum import ModelError, tool
-from hilum.events import CallDone, ModelFailed, ModelStarted, RunEnded
+import trio.testing
+from hilum import ModelError, hookimpl, tool
+from hilum.events import CallDone, HookCalled, ModelFailed, ModelStarted, RunEnded
 from hilum.store import MemoryStore
 from hilum.testing import open_bench, pause, plugin, say, use
 from hilum_otel.session_export import SessionExport
+from hilum_trace.spans import FORGOTTEN
 from otlp_receiver import read_attributes, receive
 
 
@@ -305,3 +307,46 @@ async def test_two_prompts_are_two_traces_of_one_conversation():
     assert len({span.trace_id for span in runs}) == 2
     ids = {read_attributes(span.attributes)["gen_ai.conversation.id"] for span in runs}
     assert ids == {kit.session.id}
+
+
+async def test_hooks_while_a_prompt_is_prepared_are_part_of_its_trace():
+    """Also those without an agent, such as a program that starts to gather context."""
+
+    class Gathers:
+        def __init__(self, session):
+            self.session = session
+
+        @hookimpl
+        async def gather_context(self):
+            hook = HookCalled(plugin="guard", hook="wrap_process", seconds=0.01)
+            self.session.emit(hook)
+            return []
+
+    gathering = plugin("gathering", open_session=lambda session: Gathers(session))
+    with receive() as received:
+        chosen = {"otel.endpoint": received.url}
+        async with open_bench(hilum_otel, gathering, answers=["a"], settings=chosen) as kit:
+            await kit.run("x")
+    run = received.named("invoke_agent main")
+    assert received.named("hook wrap_process").trace_id == run.trace_id
+
+
+async def test_a_long_session_keeps_no_spans_that_were_exported():
+    count = 60
+    with receive() as received:
+        answers = [answer for _ in range(count) for answer in (use("shout", text="m"), "Done.")]
+        chosen = {"otel.endpoint": received.url}
+        async with open_bench(hilum_otel, TOOLS, answers=answers, settings=chosen) as kit:
+            for _ in range(count):
+                await kit.run("x")
+            export = kit.session.plugin(SessionExport)
+            spans = export._fold.trace.spans
+            while export._seq < kit.session.journal.last:
+                await trio.testing.wait_all_tasks_blocked()
+            kept = [span.kind for span in spans if span is not FORGOTTEN]
+            assert len(export._runs) <= 2
+    assert len(spans) > 4 * count
+    for kind in ("turn", "model", "tool"):
+        assert kept.count(kind) <= 2
+    assert len([span for span in received.spans if span.name == "chat model"]) == 2 * count
+    assert len([span for span in received.spans if span.name == "execute_tool shout"]) == count

@@ -244,6 +244,35 @@ async def test_signals_that_are_not_exported_are_not_dropped():
     assert {path for path, _ in received.requests} == {"/v1/metrics"}
 
 
+async def test_a_failure_after_the_last_run_is_noted_when_the_session_closes():
+    environ = {"OTEL_BSP_SCHEDULE_DELAY": "1"}
+    with receive(status=400) as received:
+        settings = {"otel.endpoint": received.url, "otel.flush_timeout": FLUSH}
+        async with open_bench(
+            hilum_otel, answers=["ok"], settings=settings, environ=environ
+        ) as kit:
+            pipeline = await kit.session.kernel.plugin(hilum_otel.Telemetry).load()
+            await kit.run("x")
+            await trio.to_thread.run_sync(pipeline.has_failed.wait, 20)
+            journal = kit.session.journal
+        errors = [event for event in journal.since(0) if isinstance(event, ErrorRaised)]
+    assert [error.code for error in errors] == ["E_FAILED"]
+    assert "400" in errors[0].message
+
+
+async def test_a_failure_is_noted_while_nothing_runs(monkeypatch):
+    monkeypatch.setattr("hilum_otel.session_export.REPORT_SECONDS", 0.01)
+    environ = {"OTEL_BSP_SCHEDULE_DELAY": "1"}
+    with receive(status=400) as received:
+        settings = {"otel.endpoint": received.url, "otel.flush_timeout": FLUSH}
+        async with open_bench(
+            hilum_otel, answers=["ok"], settings=settings, environ=environ
+        ) as kit:
+            await kit.session.kernel.plugin(hilum_otel.Telemetry).load()
+            await kit.run("x")
+            assert "400" in (await kit.wait_for(ErrorRaised)).message
+
+
 async def test_a_failed_export_is_noted_once_and_nothing_is_printed(capfd):
     environ = {"OTEL_BSP_SCHEDULE_DELAY": "1"}
     with receive(status=400) as received:

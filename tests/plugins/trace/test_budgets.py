@@ -156,6 +156,8 @@ async def test_a_budget_holds_after_a_resume_and_so_does_its_change(bench, tmp_p
         ("/budget session $5", "session: $0.00 of $5.00 spent, $5.00 left"),
         ("/budget plugin memory 1,000 tokens", "plugin memory: 0 tokens of 1,000 tokens spent"),
         ("/budget day 1 minute", "day: 0.0 s of 1 min spent"),
+        ("/budget day 90 seconds", "day: 0.0 s of 1 min 30 s spent"),
+        ("/budget day 2 hours", "day: 0.0 s of 2 h spent"),
     ],
 )
 async def test_what_the_command_takes(bench, text, reply):

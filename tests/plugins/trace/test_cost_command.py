@@ -13,11 +13,14 @@ from contextlib import closing
 import hilum
 import pytest
 import trio
-from hilum import UsageError
+from hilum import UsageError, tool
 from hilum.events import ModelUsed
 from hilum.messages import Price, Usage
-from hilum.testing import ModelProvider, ScriptedModel, say
+from hilum.testing import ModelProvider, ScriptedModel, plugin, say, use
+from hilum_trace.bill.bill import Bill, Place
+from hilum_trace.bill.charges import fold_charges
 from hilum_trace.bill.cost_command import main, parse_since
+from hilum_trace.bill.cost_format import format_table
 
 PRICE = Price(10.0, 50.0, 1.0)
 TURN = Usage(input=1_000, cached=400, output=100)
@@ -130,9 +133,12 @@ def test_a_damaged_log_hides_no_other(home, capsys):
             "UPDATE events SET data = x'00' WHERE key IN (SELECT min(key) FROM events)"
         )
     text = cost(capsys)
-    assert text.splitlines()[1].split()[6] == "2"
-    assert "Not everything is included" in text
-    assert damaged in text
+    assert text.splitlines()[1].split()[6] == "4"
+    note = f"Not everything is included: session {damaged}: The log is damaged at entry 1."
+    assert note in text
+    only = json.loads(cost(capsys, "--json", "--session", damaged))
+    assert only["total"]["requests"] == 2
+    assert damaged in only["unknown"]["unreadable"][0]
 
 
 def test_csv_is_read_back(home, capsys):
@@ -145,8 +151,10 @@ def test_csv_is_read_back(home, capsys):
 def test_since_leaves_out_what_was_before(home, capsys):
     work(home / "project")
     assert "scripted/model" in cost(capsys, "--since", "1h")
-    tomorrow = time.strftime("%Y-%m-%d", time.localtime(time.time() + 86_400))
-    assert "No request to a model" in cost(capsys, "--since", tomorrow)
+    later = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(time.time() + 3_600))
+    with pytest.raises(UsageError, match="is in the future"):
+        cost(capsys, "--since", later)
+    assert "There are no sessions that were used since then." in cost(capsys, "--since", "0m")
 
 
 def test_times_of_since():
@@ -156,9 +164,16 @@ def test_times_of_since():
     assert parse_since("today", now) == time.mktime((2026, 11, 29, 0, 0, 0, 0, 0, -1))
     assert parse_since("2026-11-01", now) == time.mktime((2026, 11, 1, 0, 0, 0, 0, 0, -1))
     assert parse_since("999999w", now) == 0.0
+    assert parse_since("1h30m", now) == now - 5_400
+    assert parse_since("7 days", now) == now - 7 * 86_400
+    assert parse_since("2 weeks 1 day", now) == now - 15 * 86_400
+    assert parse_since("Yesterday", now) == time.mktime((2026, 11, 28, 0, 0, 0, 0, 0, -1))
+    afternoon = time.mktime((2026, 11, 1, 14, 30, 0, 0, 0, -1))
+    assert parse_since("2026-11-01 14:30", now) == afternoon
+    assert parse_since("2026-11-01T14:30:00", now) == afternoon
 
 
-@pytest.mark.parametrize("text", ["7", "d", "yesterday", "2026-13-01", "-7d", "7 days"])
+@pytest.mark.parametrize("text", ["", " ", "7", "d", "2026-13-01", "-7d", "7 dayz", "1h 30"])
 def test_other_times_are_refused(text):
     with pytest.raises(UsageError, match="not a time for --since") as raised:
         parse_since(text, 0.0)
@@ -194,4 +209,68 @@ def test_the_command_is_installed(home):
         [sys.executable, "-m", "hilum", "cost"], capture_output=True, text=True, env=os.environ
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert "No request to a model was made" in done.stdout
+    assert "There are no sessions of" in done.stdout
+
+
+@tool(risk="read")
+async def look() -> str:
+    """Look."""
+    return "seen"
+
+
+async def _mixed(folder):
+    """A session with a call, a sub-agent with a title, and a model without a price."""
+    priced = ScriptedModel([use("look"), say("Hi.", usage=TURN)], price=PRICE)
+    free = ScriptedModel([say("Hi.", usage=TURN)])
+    models = {"priced": priced, "free": free}
+    settings = {"model": "scripted/priced"}
+    plugins = ["store", plugin("tools", look)]
+    async with hilum.open_kernel(plugins, settings=settings) as kernel:
+        kernel.router.replace(ModelProvider(models))
+        async with kernel.open_session(folder) as session:
+            await session.run("Hi.")
+            session.set(model="scripted/free")
+            session.note("agents.queued", actor="task-1", title="Find the\x1b[2J tests")
+            agent = session.add_agent(hilum.Profile(name="task-1"), parent="main")
+            await session.run("Hi.", agent=agent.name)
+    return session.id
+
+
+def test_the_rows_add_up_and_what_has_no_price_has_no_share(home, capsys):
+    trio.run(_mixed, home / "project")
+    data = json.loads(cost(capsys, "--json"))
+    for field in ("requests", "calls", "input", "output"):
+        assert sum(row[field] for row in data["rows"]) == data["total"][field]
+    seconds = sum(row["seconds"] for row in data["rows"])
+    assert seconds == pytest.approx(data["total"]["seconds"], abs=0.002)
+    rows = {line.split()[0]: line.split() for line in cost(capsys).splitlines()[1:5]}
+    assert rows["scripted/priced"][2] == "100.0%"
+    assert rows["scripted/free"][1:3] == ["?", "?"]
+    assert rows["(tools)"][-4:-2] == ["0", "1"]
+
+
+def test_sub_agents_are_shown_with_their_titles(home, capsys):
+    trio.run(_mixed, home / "project")
+    text = cost(capsys, "--by", "agent")
+    assert "task-1: Find the" in text
+    assert "\x1b" not in text
+
+
+def test_amounts_have_no_digits_that_mean_nothing(home, capsys):
+    work(home / "project", prompts=3, price=Price(0.1, 0.7, 0.3))
+    (row,) = csv.DictReader(io.StringIO(cost(capsys, "--csv")))
+    assert row["cost"] == "0.00075"
+    assert len(row["seconds"]) <= 5
+
+
+def test_a_narrow_terminal_shows_fewer_columns(home):
+    bill = Bill("plugin")
+    charges = [ModelUsed(model="a/b", purpose="p", plugin="mine", usage=TURN, seconds=2.0)]
+    for charge in fold_charges(charges):
+        bill.add(charge, Place("s", "/folder"))
+    wide = format_table(bill, 0)
+    assert "MOSTLY" in wide
+    narrow = format_table(bill, 0, 48).splitlines()
+    assert max(map(len, narrow[:3])) <= 48
+    assert narrow[0].startswith("PLUGIN")
+    assert narrow[3].startswith("Without room here: MOSTLY, ")

@@ -58,7 +58,7 @@ async def test_an_event_of_a_newer_version_is_counted_in_its_run(store):
     assert trace.events == 10
     assert trace.unknown == {"dreamt": 1}
     assert trace.damaged == []
-    sentence = "1 events are of types that this version does not know: dreamt (1)."
+    sentence = "1 event is of a type that this version does not know: dreamt (1)."
     assert describe_unread(trace) == [sentence]
 
 

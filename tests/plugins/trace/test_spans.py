@@ -8,7 +8,8 @@ from hilum.hookspecs import Verdict
 from hilum.messages import AssistantMessage, Layer, Text, ToolCall, ToolResult, Usage, UserMessage
 from hilum.testing import plugin, say, use
 from hilum_agents import runs
-from hilum_trace import fold_spans
+from hilum_trace import SpanFold, fold_spans
+from hilum_trace.formatting import describe_break, describe_details
 from hilum_trace.spans import is_running
 from hilum_view import total
 from msgspec.structs import replace
@@ -189,16 +190,23 @@ async def test_a_slow_hook_is_part_of_its_call(bench):
 
 
 async def test_a_prompt_that_changed_is_a_break_with_its_cause(bench):
-    texts = ["one", "one", "two"]
-    layers = plugin("layers", build_prompt_layer=lambda: Layer(40, "rules", texts[0]))
-    kit = await bench(layers, answers=["a", "b", "c"])
-    for text in texts:
-        texts[0] = text
-        await kit.run("x")
+    layers = [Layer(40, "rules", "one"), Layer(50, "skills", "many")]
+    kit = await bench(plugin("layers", build_prompt_layer=lambda: layers), answers=["a", "b", "c"])
+    await kit.run("x")
+    await kit.run("x")
+    layers[:] = [Layer(40, "rules", "two"), Layer(60, "servers", "new")]
+    await kit.run("x")
     breaks = [span.breaks for span in of(fold_spans(kit.events), "model")]
     assert [len(found) for found in breaks] == [0, 0, 1]
     assert breaks[2][0].cause == "run"
-    assert breaks[2][0].changed == ("layer rules",)
+    assert breaks[2][0].changed == {
+        "layer rules": "changed",
+        "layer skills": "removed",
+        "layer servers": "added",
+    }
+    assert describe_break(breaks[2][0]) == (
+        "new run: layer rules changed, layer skills removed, layer servers added"
+    )
 
 
 def numbered(*events):
@@ -239,7 +247,7 @@ def test_a_compaction_and_another_model_explain_a_fall_of_the_cached_count():
     events = numbered(started, *first, ev.Compacted(upto=3), frozen, *second, *third)
     _, two, three = of(fold_spans(events), "model")
     assert [(found.cause, found.changed) for found in two.breaks] == [
-        ("compaction", ("layer rules",))
+        ("compaction", {"layer rules": "changed"})
     ]
     assert [found.cause for found in three.breaks] == ["model"]
 
@@ -271,6 +279,123 @@ def test_a_model_call_that_a_resumed_session_repeats_is_one_span():
     )
     (span,) = of(trace, "model")
     assert [attempt.error for attempt in span.attempts] == ["E_INTERRUPTED", ""]
+
+
+def fold_killed(*later):
+    """Return the fold of a run that was killed in a call after 4 seconds, and of later events."""
+    call = ToolCall("c", "act", "{}")
+    events = numbered(
+        ev.RunStarted(text="x", message=UserMessage((Text("x"),))),
+        ev.ModelStarted(turn=1, model="a/b"),
+        ev.ModelAnswered(message=AssistantMessage((call,), "a/b", "calls")),
+        ev.CallStarted(call=call),
+    )
+    fold = SpanFold()
+    for event in events:
+        fold.apply(event)
+    for at, event in later:
+        whose = {} if isinstance(event, ev.RunsCutOff) else {"agent": "main", "run": "r"}
+        fold.apply(replace(event, at=at, **whose))
+    return fold
+
+
+def test_a_killed_call_ends_with_the_last_event_of_its_process():
+    fold = fold_killed()
+    fold.finish()
+    (tool_span,) = of(fold.trace, "tool")
+    (run,) = of(fold.trace, "run")
+    assert (tool_span.end, tool_span.error) == (4.0, "E_INTERRUPTED")
+    assert (run.end, run.error) == (4.0, "E_INTERRUPTED")
+    assert fold.trace.root.end == 4.0
+
+
+def test_a_killed_call_of_a_resumed_session_ends_with_the_last_event_of_its_process():
+    result = ToolResult("c", "act", (Text("E_INTERRUPTED: It was cut off."),), "E_INTERRUPTED")
+    fold = fold_killed(
+        (60.0, ev.RunsCutOff(last=4.0)),
+        (60.1, ev.CallDone(result=result)),
+        (60.2, ev.RoundEnded()),
+        (61.0, ev.RunEnded(state="completed")),
+    )
+    fold.finish()
+    (tool_span,) = of(fold.trace, "tool")
+    (run,) = of(fold.trace, "run")
+    assert (tool_span.end, tool_span.error) == (4.0, "E_INTERRUPTED")
+    assert "ran" not in tool_span.facts
+    assert (run.end, run.error, run.waits["down"]) == (61.0, "", 56.0)
+
+
+def test_a_killed_call_that_runs_again_is_a_span_of_its_own():
+    call = ToolCall("c", "act", "{}")
+    result = ToolResult("c", "act", (Text("ok"),))
+    fold = fold_killed(
+        (60.0, ev.RunsCutOff(last=4.0)),
+        (60.5, ev.CallStarted(call=call)),
+        (62.0, ev.CallDone(result=result, seconds=1.5)),
+    )
+    one, two = of(fold.trace, "tool")
+    assert (one.end, one.error) == (4.0, "E_INTERRUPTED")
+    assert (two.start, two.end, two.error) == (60.5, 62.0, "")
+
+
+def test_a_request_that_was_killed_ends_with_the_last_event_of_its_process():
+    events = numbered(
+        ev.RunStarted(text="x", message=UserMessage((Text("x"),))),
+        ev.ModelStarted(turn=1, model="a/b"),
+        ev.RunsCutOff(last=2.0),
+        *model_call(1, Usage(1)),
+    )
+    one, two = of(fold_spans(events), "model")
+    assert (one.end, one.error, one.attempts[0].error) == (2.0, *["E_INTERRUPTED"] * 2)
+    assert (two.start, two.end, two.error) == (4.0, 5.0, "")
+
+
+def test_a_running_call_lasts_until_now():
+    fold = fold_killed()
+    fold.finish(now=34.0)
+    (tool_span,) = of(fold.trace, "tool")
+    assert tool_span.end is None
+    assert fold.trace.seconds(tool_span) == 31.0
+
+
+def test_a_run_that_nobody_resumes_does_not_run_although_the_session_is_open():
+    fold = fold_killed((60.0, ev.RunsCutOff(last=4.0)), (90.0, ev.RunsCutOff(last=60.0)))
+    fold.finish(now=99.0)
+    (run,) = of(fold.trace, "run")
+    assert (run.end, run.error) == (4.0, "E_INTERRUPTED")
+
+
+def test_a_killed_sub_agent_ends_with_its_run():
+    """Also if another process has opened the session and not resumed it."""
+    started = ev.RunStarted(text="x", message=UserMessage((Text("x"),)))
+    fold = fold_killed()
+    for at, event in (
+        (5.0, ev.AgentStarted(parent="main", agent="t1")),
+        (6.0, replace(started, agent="t1", run="r2")),
+        (60.0, ev.RunsCutOff(last=6.0)),
+    ):
+        fold.apply(replace(event, at=at))
+    fold.finish(now=99.0)
+    (agent,) = of(fold.trace, "agent")
+    assert [(run.end, run.error) for run in of(fold.trace, "run")] == [(6.0, "E_INTERRUPTED")] * 2
+    assert (agent.end, agent.error) == (6.0, "E_INTERRUPTED")
+    assert not [span for span in fold.trace.spans[1:] if span.end is None]
+
+
+def test_hooks_without_an_agent_belong_to_the_prompt_that_is_being_prepared():
+    hook = ev.HookCalled(plugin="guard", hook="wrap_process", seconds=0.5)
+    stopped = replace(hook, hook="on_tool_call", error="Cancelled")
+    started = ev.RunStarted(text="x", message=UserMessage((Text("x"),)))
+    queued, first, begun, ended = numbered(
+        ev.PromptQueued(text="x"), hook, started, ev.RunEnded(state="completed")
+    )
+    outside = replace(stopped, seq=5, at=9.0)
+    trace = fold_spans([queued, replace(first, agent="", run=""), begun, ended, outside])
+    one, two = of(trace, "hook")
+    assert path_of(trace, one)[:2] == ["hook", "queue"]
+    assert path_of(trace, two) == ["hook", "session"]
+    assert two.error == ""
+    assert describe_details(two, two.usage) == ["cancelled", "outside of runs"]
 
 
 def test_a_result_with_a_code_is_an_error():

@@ -122,6 +122,7 @@ EVENTS = st.sampled_from(
         ev.CallDone(result=ToolResult("c", "act", ())),
         ev.HookCalled(plugin="p", hook="h", seconds=1.0, call="c"),
         ev.RoundEnded(),
+        ev.RunsCutOff(last=2.0),
         ev.StopAsked(),
         ev.RunEnded(state="stopped"),
         ev.PluginEvent(name="agents.queued", data={"actor": "t1", "owner": "main", "call": "c"}),

@@ -399,4 +399,19 @@ def test_a_follower_prints_each_end_once():
     lines = [line for event in events for line in follower.apply([event])]
     assert [line[13:].split("  ")[0] or line[13:] for line in lines].count("run Prompt.") == 1
     assert sum("end of run" in line for line in lines) == 1
-    assert sum("model a/b" in line for line in lines) == 1
+    # The model and the call are shown when they begin, and when they end.
+    assert sum("model a/b" in line for line in lines) == 2
+    calls = [line for line in lines if "read_file" in line]
+    assert len(calls) == 2
+    assert calls[0].startswith(" " * 13)
+    assert "4.2 s" in calls[1]
+
+
+def test_a_follower_shows_what_was_killed():
+    follower = Follower(Painter())
+    follower.apply(number(make_run("r1", "Prompt.")[:5]))
+    call, run = follower.finish()
+    assert "read_file" in call
+    assert "E_INTERRUPTED" in call
+    assert "end of run Prompt." in run
+    assert "E_INTERRUPTED" in run

@@ -1,6 +1,7 @@
 """The page of a trace in a real Chromium without a network, with texts that try to be markup."""
 
 import hashlib
+import itertools
 import json
 import re
 from importlib.resources import files
@@ -10,7 +11,7 @@ import pytest
 from hilum import events as ev
 from hilum.messages import AssistantMessage, Text, ToolCall, ToolResult, Usage, UserMessage
 from hilum_trace import UnreadableEvent, fold_spans
-from hilum_trace.formatting import describe_details, make_title
+from hilum_trace.formatting import describe_details, format_seconds, make_title
 from hilum_trace.languages import TEXTS
 from hilum_trace.page import make_page
 from msgspec.structs import replace
@@ -114,6 +115,41 @@ def test_a_bar_shows_its_details_and_leads_to_what_it_is_part_of(open_trace):
     assert "E_X: Prompt." in details.inner_text()
 
 
+def test_the_details_name_all_values_and_use_the_clock_of_the_axis(open_trace):
+    page = open_trace(number(make_run("main", "r1", "Prompt.")))
+    bar(page, "turn 1").click()
+    details = page.locator("#details")
+    names = details.locator("dt").all_inner_texts()
+    assert names[:4] == ["Kind", "Duration", "Start", "Details"]
+    assert re.search(r"Start\s+2023-11-1\d \d\d:\d\d:\d\d\.\d{3}", details.inner_text())
+    assert details.locator(".path").inner_text().endswith("run Prompt.")
+    assert "turn 1 · 6.0 s" in bar(page, "turn 1").inner_text()
+
+
+def test_turns_that_follow_each_other_are_in_one_row(open_trace):
+    """Whatever the fractions of their milliseconds."""
+    started, *turn, _ = make_run("main", "r0", "x")
+    parts = [started]
+    for count in range(1, 9):
+        parts += [
+            (*whose, replace(event, turn=count) if isinstance(event, ev.ModelStarted) else event)
+            for *whose, event in turn
+        ]
+    events = number(parts)
+    page = open_trace([replace(event, at=1e9 + event.seq * 0.1001) for event in events])
+    spans = page.evaluate("spans.filter((span) => span.kind === 'turn')")
+    assert len(spans) > 4
+    for one, two in itertools.pairwise(spans):
+        assert one["end"] <= two["start"]
+
+
+@pytest.mark.parametrize("seconds", [0.25, 3.04, 9.99, 10.6, 59.7, 60.0, 3599.6, 3661.0, 90_000.0])
+def test_durations_on_the_page_are_those_of_the_tree(open_trace, seconds):
+    page = open_trace(number(make_run("main", "r1", "Prompt.")))
+    shown = page.evaluate("(value) => formatSeconds(value)", seconds * 1000)
+    assert shown == format_seconds(seconds)
+
+
 def test_the_slowest_and_the_runs_are_listed_and_lead_to_their_bars(open_trace):
     parts = [*make_run("main", "r1", "One."), *make_run("main", "r2", "Two.")]
     page = open_trace(number(parts))
@@ -214,7 +250,7 @@ def test_the_page_is_chinese_in_a_chinese_browser(open_trace):
     names.append(page.locator("body").inner_text())
     left = {found for name in names for found in ENGLISH.findall(name)}
     assert left <= set(), left
-    assert any("缓存中断：新的运行：layer l0" in name for name in names)
+    assert any("缓存中断：新的运行：更改 layer l0" in name for name in names)
     assert any("第 1 轮" in name for name in names)
     assert any("2 次尝试失败" in name for name in names)
 

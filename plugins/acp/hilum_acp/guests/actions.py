@@ -23,6 +23,8 @@ EDIT = "guest_edit"
 READ = "guest_read"
 FETCH = "guest_fetch"
 OTHER = "guest_other"
+OWN_CALLS = (REPORT, WAIT, RUN, EDIT, READ, FETCH, OTHER)
+"""The tools that only show or allow what the guest does by itself, also beside other things."""
 MAX_TITLE = 300  # characters
 MAX_CONTENT = 20_000  # characters of what a guest reports about one call
 MAX_PATHS = 50
@@ -168,9 +170,9 @@ class GuestAction:
             arguments["command"] = command
         elif tool in (EDIT, READ):
             paths = dict.fromkeys([*self.paths, *(diff.path for diff in self.diffs)])
-            arguments["paths"] = [_relative(path, root) for path in paths]
-            if not arguments["paths"]:
+            if not paths:
                 return OTHER, {**arguments, "details": self._describe_input()}
+            arguments["paths"] = [_relative(path, root) for path in paths]
             if tool == EDIT:
                 arguments["change"] = describe_changes(self.diffs, root)[:MAX_DIFF]
         elif tool == FETCH:

@@ -31,10 +31,11 @@ from hilum_acp.guests.actions import (
     choose_option,
 )
 from hilum_acp.guests.announced_writes import AnnouncedWrites, can_be_announced
+from hilum_acp.guests.served_files import REFUSED
 from hilum_acp.guests.terminals import MAX_COMMAND, Terminal
-from hilum_acp.json_rpc import Connection, ConnectionLost, RpcError
+from hilum_acp.json_rpc import INVALID_PARAMS, Connection, ConnectionLost, RpcError
+from hilum_acp.messages import AUTHENTICATION_REQUIRED, PROTOCOL_VERSION, RESOURCE_NOT_FOUND
 
-PROTOCOL_VERSION = 1
 MAX_TEXT = 8_000_000
 """Characters of a guest's messages that wait for hilum; more is a flood."""
 MAX_UPDATES = 500_000
@@ -51,9 +52,6 @@ MAX_WRITTEN_TEXT = 64_000_000
 MAX_WAITING = 256
 """Requests of a guest that wait for their calls."""
 TERMINAL = "guest_terminal"
-AUTH_REQUIRED = -32000
-RESOURCE_NOT_FOUND = -32002
-REFUSED = -32001
 _ANSWERS = (True, False)
 _TODO_STATES = ("pending", "in_progress", "completed")
 
@@ -205,7 +203,7 @@ class GuestClient:
             return await self._request("session/new", params)
         except RpcError as error:
             method = _find_key_method(methods)
-            if error.code != AUTH_REQUIRED or not method:
+            if error.code != AUTHENTICATION_REQUIRED or not method:
                 raise
         # The variables of the environment contain what stands for a key.
         await self._request("authenticate", {"methodId": method})
@@ -539,7 +537,7 @@ class GuestClient:
         path = self._files.resolve(_get_path(params))
         content = params.get("content")
         if not isinstance(content, str):
-            raise RpcError(-32602, "The request has no content.")
+            raise RpcError(INVALID_PARAMS, "The request has no content.")
         params.clear()
         if self._written_text + len(content) > MAX_WRITTEN_TEXT:
             raise RpcError(REFUSED, "Too much text waits to be written.")
@@ -576,9 +574,9 @@ class GuestClient:
         self._terminal_count += 1
         terminal = Terminal(f"terminal-{self._terminal_count}-{os.urandom(3).hex()}", params)
         if not terminal.command.strip():
-            raise RpcError(-32602, "The request has no command.")
+            raise RpcError(INVALID_PARAMS, "The request has no command.")
         if len(terminal.command) + len(terminal.folder) > MAX_COMMAND:
-            raise RpcError(-32602, f"The command has more than {MAX_COMMAND:,} characters.")
+            raise RpcError(INVALID_PARAMS, f"The command has more than {MAX_COMMAND:,} characters.")
         arguments = {"terminal": terminal.id, "command": terminal.command}
         if terminal.folder:
             arguments["working_directory"] = terminal.folder
@@ -631,7 +629,7 @@ def _as_dict(value: object) -> dict[str, Any]:
 def _get_path(params: Mapping[str, Any]) -> str:
     path = params.get("path")
     if not isinstance(path, str) or not os.path.isabs(path):
-        raise RpcError(-32602, "The request has no absolute path.")
+        raise RpcError(INVALID_PARAMS, "The request has no absolute path.")
     return os.path.normpath(path)
 
 

@@ -13,6 +13,7 @@ import trio
 from hilum import FileChanges, HilumError, ToolDenied, ToolError, UsageError
 
 from hilum_acp.guests import process
+from hilum_acp.guests.actions import OWN_CALLS
 from hilum_acp.guests.budget import Budget
 from hilum_acp.guests.client import GuestClient, GuestFailed
 from hilum_acp.guests.model_proxy import ModelProxy, find_http_model
@@ -141,7 +142,11 @@ class Guest:
                 with guard.widen(command.argv, extra):
                     opened = await stack.enter_async_context(
                         session.processes.open(
-                            command.argv, env=command.env, stdin=True, grace=TERM_TIMEOUT
+                            command.argv,
+                            env=command.env,
+                            stdin=True,
+                            grace=TERM_TIMEOUT,
+                            purpose="service",
                         )
                     )
                 yield opened
@@ -275,7 +280,7 @@ class Guest:
         assert self.definition.runner is not None
         what = " ".join(self.definition.runner.command)
         try:
-            async with changes.recording(self.agent, what):
+            async with changes.recording(self.agent, what, OWN_CALLS):
                 task_status.started()
                 # When the guest is stopped, the recording must outlast its process.
                 with trio.CancelScope(shield=True):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 16_000_000
 REFUSED = -32001
+"""The error code of a request that hilum does not carry out."""
 CLOCK_STEP = 0.02
 """Seconds between two times that file systems certainly distinguish."""
 MAX_READS = 5

@@ -13,6 +13,7 @@ from hilum_guard import fit_path, fit_words, judge_command, parse_rule, pattern_
 from hilum_agents.arguments import parse_arguments
 from hilum_agents.definitions.definition import Permission
 from hilum_agents.definitions.tools import describe_doubts, translate_tool
+from hilum_agents.guest_models import GUEST_TOOLS
 
 Effect = Literal["allow", "ask", "deny"]
 Report = Callable[[str], None]
@@ -186,7 +187,13 @@ def judge(
     Returns:
         The verdict, or ``None`` if no permission restricts the call.
     """
-    matching = [permission for permission in permissions if fnmatchcase(tool, permission.tool)]
+    # A rule about commands also applies to the commands that a program asks for.
+    names = (tool, *GUEST_TOOLS.get(tool, ()))
+    matching = [
+        permission
+        for permission in permissions
+        if any(fnmatchcase(name, permission.tool) for name in names)
+    ]
     if not matching:
         return None
     # The last matching permission applies.
@@ -207,7 +214,7 @@ def _parts(tool: str, arguments: dict[str, Any], workspace: Workspace) -> list[F
     """Return, for each part of a call, a function that checks whether a permission matches it."""
     if tool in _NAME_ARGUMENTS:
         return [_name_fits(_called_names(tool, arguments))]
-    if tool == _SHELL:
+    if tool == _SHELL or _SHELL in GUEST_TOOLS.get(tool, ()):
         return list(_command_parts(str(arguments.get("command", "")), workspace))
     path = arguments.get("path")
     several = arguments.get("paths")

@@ -8,7 +8,15 @@ commands' own changes, and the plugin reports this.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -61,12 +69,14 @@ class RunningCommand(msgspec.Struct):
         began: When the last snapshot before the command was taken, as Unix time in seconds.
         starts_no_process: Whether the call begins as soon as it is allowed, because it starts no
             process before which another snapshot could be taken.
+        own_calls: Names of tools whose calls the command itself carries out.
     """
 
     record: Record
     started: bool = False
     starts_no_process: bool = False
     began: float = 0.0
+    own_calls: frozenset[str] = frozenset()
 
 
 class Changes:
@@ -245,6 +255,11 @@ class Changes:
             # A face only checks a call against the rules, such as a command that the user typed. No
             # event will report its end.
             return None
+        if any(
+            running.record.agent == agent.name and tool.name in running.own_calls
+            for running in self._running.values()
+        ):
+            return None
         known = self._running.get((agent.name, call.id))
         if known is None or known.started:
             return self._begin_command(agent, call, tool)
@@ -294,7 +309,9 @@ class Changes:
             self._session.emit(record.to_event(COMMAND))
 
     @asynccontextmanager
-    async def recording(self, agent: Agent, what: str) -> AsyncIterator[None]:
+    async def recording(
+        self, agent: Agent, what: str, own_calls: Collection[str] = ()
+    ) -> AsyncIterator[None]:
         """Record as the agent's own what any program changes in the workspace during the block.
 
         Changes that calls make in this time are recorded as the changes of these calls.
@@ -302,6 +319,7 @@ class Changes:
         Args:
             agent: The agent for which a program runs.
             what: The program, as the journal shows it.
+            own_calls: Names of tools whose calls the program itself carries out.
         """
         async with self._lock:
             if not self._running:
@@ -319,7 +337,9 @@ class Changes:
                 agent=agent.name,
                 run=run,
             )
-            running = RunningCommand(record, started=True, began=time.time())
+            running = RunningCommand(
+                record, started=True, began=time.time(), own_calls=frozenset(own_calls)
+            )
             self._running[agent.name, record.call] = running
             self._session.emit(record.to_event(COMMAND))
         try:
@@ -543,11 +563,20 @@ class CallRecorder:
         self._journal.share(self._record)
         self._note_changes(changes)
 
-    def describe_cause(self, path: str) -> str:
-        """Describe what last changed a path, or return an empty string if that is unknown."""
+    def describe_cause(self, path: str, hashed: str) -> str:
+        """Describe what gave a file its content, or return an empty string if that is unknown.
+
+        Args:
+            path: The spelled path.
+            hashed: The hash of the content.
+        """
         ledger = self._journal.ledger
         record = ledger.records.get(ledger.causes.get(path, ""))
         if record is None:
+            return ""
+        made = [change.after for change in record.changes if change.path == path]
+        # The hash is empty if the content was not kept.
+        if not any(node is not None and node.hash in ("", hashed) for node in made):
             return ""
         if record.is_undo:
             return "by an undo that the user requested"

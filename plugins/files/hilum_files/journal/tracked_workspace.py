@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
@@ -103,7 +103,8 @@ class TrackedWorkspace(Workspace):
         shows_differences: Whether an error about a changed file quotes the new content.
         editor: The user's editor, through which files are changed, if the session has one.
         unsaved: The unsaved texts of files in the editor, by resolved path.
-        is_quiet: Returns whether no command of the session runs.
+        running: What runs in the session that may put a link in place of a folder; empty for
+            nothing.
     """
 
     recorder: CallRecorder
@@ -111,7 +112,7 @@ class TrackedWorkspace(Workspace):
     shows_differences: bool = True
     editor: EditorFiles | None = None
     unsaved: Mapping[Path, bytes] = attrs.field(factory=dict)
-    is_quiet: Callable[[], bool] = bool
+    running: str = ""
     # The hash of each file when it was read for a change. A file whose hash has changed is not
     # replaced.
     expected: dict[Path, str] = attrs.field(factory=dict, init=False)
@@ -167,7 +168,10 @@ class TrackedWorkspace(Workspace):
                 code=errors.E_STALE,
                 hint="Read it first.",
             )
-        cause = self.recorder.describe_cause(name)
+        if real in self.unsaved:
+            cause = "in the user's editor, where it is not saved"
+        else:
+            cause = self.recorder.describe_cause(name, hashed)
         by = f" ({cause})" if cause else ""
         raise ToolError(
             f"{shown} changed since you last saw it{by}; nothing was changed.",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -35,9 +35,15 @@ MAX_SOURCE = 200
 """Maximum length, in characters, of a command that is quoted in a reason."""
 
 
-def judge(text: str, workspace: Path, folder: Path | None) -> CommandVerdict:
+def judge(
+    text: str, workspace: Path, folder: Path | None, extra_roots: Sequence[Path] = ()
+) -> CommandVerdict:
     """Judge a command line for Bash (see ``commands.judge_command``)."""
-    checker = PathChecker(os.path.realpath(workspace), os.path.realpath(os.path.expanduser("~")))
+    checker = PathChecker(
+        os.path.realpath(workspace),
+        os.path.realpath(os.path.expanduser("~")),
+        extra_roots=tuple(map(os.path.realpath, extra_roots)),
+    )
     start = os.path.abspath(folder or checker.workspace)
     reader = ShellReader(checker, start)
     unread = _read_text(reader, text)

@@ -81,12 +81,19 @@ class PathChecker:
         mounts: For a container, pairs of a folder in the container and the folder on this machine
             that is mounted there.
         contained: Whether the command runs in a container.
+        extra_roots: Further folders of the workspace, resolved.
     """
 
     workspace: str
     home: str
     mounts: tuple[tuple[str, str], ...] = ()
     contained: bool = False
+    extra_roots: tuple[str, ...] = ()
+
+    def find_root(self, path: str) -> str:
+        """Return the root of the workspace that contains a path; empty if it is outside."""
+        roots = (self.workspace, *self.extra_roots)
+        return next((root for root in roots if within(path, root)), "")
 
     def absolute(self, path: str, cwd: str | None) -> str | None:
         """Return the absolute form of a path without reading the disk, or None if it is unknown."""
@@ -139,7 +146,8 @@ class PathChecker:
         is_home = within(self.home, path) or re.fullmatch(r"/(home|users)/[^/]+", low)
         if is_home and path != self.workspace:
             return f"a home folder ({shown})"
-        if within(self.workspace, path) or (glob and self._fits_above(path)):
+        is_above = any(within(root, path) for root in (self.workspace, *self.extra_roots))
+        if is_above or (glob and self._fits_above(path)):
             return f"the workspace or a folder above it ({shown})"
         name = os.path.basename(low)
         if name == ".git":
@@ -151,7 +159,7 @@ class PathChecker:
     def _fits_above(self, pattern: str) -> bool:
         """Return whether a pattern matches the workspace, the home folder or a folder above."""
         wanted = pattern.split("/")
-        for top in (self.workspace, self.home):
+        for top in (self.workspace, *self.extra_roots, self.home):
             parts = top.split("/")[: len(wanted)]
             if len(parts) == len(wanted) and all(map(fnmatch.fnmatchcase, parts, wanted)):
                 return True
@@ -159,7 +167,7 @@ class PathChecker:
 
     def guarded(self, path: str) -> str:
         """Return the system folder that contains a path, if single files in the folder matter."""
-        if within(path, self.workspace):
+        if self.find_root(path):
             return ""
         low = folded(path)
         for folder in GUARDED:
@@ -226,9 +234,10 @@ class PathChecker:
 
     def _doubt_target(self, target: str) -> str:
         """Return why writing to a resolved path is not harmless; empty if it is."""
-        if not within(target, self.workspace) or target == self.workspace:
+        root = self.find_root(target)
+        if not root or target == root:
             return f"It writes outside the workspace ({target})."
-        inner = target[len(self.workspace) :].split("/")
+        inner = target[len(root) :].split("/")
         if any(matches(part, GOVERNING) for part in filter(None, inner)):
             return f"It writes {target}, which governs what runs."
         # A command may write several parts of a Git folder, none of which exist when the command is
@@ -282,7 +291,7 @@ class PathChecker:
         names = map(self._inner, (real, os.path.normpath(path)))
         if any(map(is_secret, names)):
             return f"It reads {path}, which may contain secrets."
-        if within(real, self.workspace):
+        if self.find_root(real):
             return self._deep_doubt(real) if deep else ""
         if real in READABLE_FILES or any(within(real, each) for each in READABLE):
             if deep and real == "/etc":
@@ -292,9 +301,7 @@ class PathChecker:
 
     def _inner(self, path: str) -> str:
         """Return a path without the workspace's own name, which does not indicate a secret."""
-        if within(path, self.workspace):
-            return path[len(self.workspace) :]
-        return path
+        return path[len(self.find_root(path)) :]
 
     def _deep_doubt(self, folder: str) -> str:
         """Return why reading everything below a folder is not harmless; empty if it is."""

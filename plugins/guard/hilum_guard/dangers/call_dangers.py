@@ -62,7 +62,10 @@ def _mark_command_line(
     else:
         roots = [str(root) for root in session.workspace.roots]
         folder = session.workspace.resolve(given)
-    verdict = judge_command(command, workspace=Path(roots[0]), folder=folder)
+    extra_roots = tuple(map(Path, roots[1:]))
+    verdict = judge_command(
+        command, workspace=Path(roots[0]), folder=folder, extra_roots=extra_roots
+    )
     yield from command_dangers.find_marks(verdict, roots)
 
 

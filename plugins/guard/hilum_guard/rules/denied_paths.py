@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,12 +29,14 @@ class DeniedPaths(NamedTuple):
     complete: bool
 
 
-def find_denied_paths(rules: Iterable[Rule], root: Path, catalog: Mapping[str, str]) -> DeniedPaths:
+def find_denied_paths(
+    rules: Iterable[Rule], roots: Sequence[Path], catalog: Mapping[str, str]
+) -> DeniedPaths:
     """Return the existing paths that rules deny. Reads the workspace, so run it in a thread.
 
     Args:
         rules: The deny rules.
-        root: The root of the workspace, resolved.
+        roots: The root of the workspace and its extra roots, resolved.
         catalog: The permission categories of the tools, by name.
     """
     protected: dict[str, None] = {}
@@ -44,7 +46,11 @@ def find_denied_paths(rules: Iterable[Rule], root: Path, catalog: Mapping[str, s
         kinds = path_kinds(rule.tool, catalog) if rule.about_paths else frozenset[str]()
         if not kinds:
             continue
-        found, is_complete = _find_matching(rule.pattern or "", root)
+        found, is_complete = _find_matching(rule.pattern or "", roots[0])
+        for extra_root in roots[1:]:
+            more, is_all = _find_matching_below(rule.pattern or "", extra_root)
+            found += more
+            is_complete = is_complete and is_all
         complete = complete and is_complete
         if kinds & {"write", "delete"}:
             protected |= dict.fromkeys(found)
@@ -63,12 +69,29 @@ def _find_matching(pattern: str, root: Path) -> tuple[list[str], bool]:
         relative = os.path.relpath(base, root)
         if _is_everything_below(pattern) or fit_path(pattern, relative, strict=False):
             return [resolve_links(base)], True
+    return _walk_matching(pattern, base, f"{root}/")
+
+
+def _find_matching_below(pattern: str, extra_root: Path) -> tuple[list[str], bool]:
+    """Return the topmost paths below an extra root that match a pattern, as ``_find_matching``."""
+    # Rules see these paths as absolute ones.
+    return _walk_matching(pattern, str(extra_root), "")
+
+
+def _walk_matching(pattern: str, base: str, prefix: str) -> tuple[list[str], bool]:
+    """Return the topmost paths in a folder that match a pattern.
+
+    Args:
+        pattern: The pattern.
+        base: The folder.
+        prefix: The beginning of paths that the pattern does not see.
+    """
     found: list[str] = []
     walk = _Walk(base)
     for seen, entry in enumerate(walk, 1):
         if seen > MAX_ENTRIES:
             return found, False
-        path = entry.path.removeprefix(f"{root}/")
+        path = entry.path.removeprefix(prefix)
         if fit_path(pattern, path, strict=False):
             # Protecting a path also protects everything below it.
             found.append(resolve_links(entry.path))

@@ -198,7 +198,7 @@ class Sandbox:
         extra = self.extra_access.get(command.argv, ExtraAccess())
         passed = (*self.settings.pass_environment, *extra.environment)
         env = clean_environment(command.env, environment(), passed)
-        clean = Command(command.argv, command.cwd, env)
+        clean = Command(command.argv, command.cwd, env, looks=command.looks)
         # If the sandbox is required, not even an approval lets a command run outside it.
         if not enforced.by or (extra.off and not is_required):
             return clean
@@ -224,7 +224,8 @@ class Sandbox:
             watched += filter(None, map(self.watch.git_folder, self.watch.roots))
         policy = self._make_policy(command, enforced, extra, watched)
         self._unwanted.update(policy.unwanted)
-        self.protected = policy.protected
+        if not command.looks:
+            self.protected = policy.protected
         return wrap(command, policy, enforced)
 
     def _put_masks(self) -> None:
@@ -255,7 +256,13 @@ class Sandbox:
     ) -> SandboxPolicy:
         """Return a command's current permissions."""
         policy = sandbox_policy.make_policy(self.workspace, self.settings, self.temp)
-        if extra.read_only:
+        shown = tuple(map(os.path.realpath, extra.shown))
+        if command.looks:
+            # A workspace in a temporary folder would not be visible otherwise.
+            shown += policy.writable
+            # Everything else is read-only anyway.
+            policy = attrs.evolve(policy, writable=(), protected=())
+        elif extra.read_only:
             policy = attrs.evolve(policy, protected=(*policy.protected, *policy.writable))
         if extra.cache:
             os.makedirs(extra.cache, mode=0o700, exist_ok=True)
@@ -281,7 +288,7 @@ class Sandbox:
             group=control_groups.create_group(self.settings.processes),
             loopback=() if network else self._join_loopback(enforced),
             network=network,
-            shown=tuple(map(os.path.realpath, extra.shown)),
+            shown=shown,
             protected=_select_outermost((*policy.protected, *existing)),
             hidden=tuple(hidden - self.find_used_secrets(command.argv, command.cwd)),
         )
@@ -425,7 +432,12 @@ async def open_sandbox(session: Session) -> AsyncIterator[Sandbox]:
     def note(found: Enforcement) -> None:
         session.note("guard.sandbox", **attrs.asdict(found))
 
-    sandbox = Sandbox(session.workspace.root, session.settings(GuardSettings), folder, note)
+    settings = session.settings(GuardSettings)
+    # The extra roots belong to the workspace, so they are writable and watched as the root is.
+    extra_roots = [str(root) for root in session.workspace.roots[1:]]
+    writable = [*settings.writable, *extra_roots]
+    settings = attrs.evolve(settings, writable=writable)  # type: ignore[misc]  # `section` is attrs
+    sandbox = Sandbox(session.workspace.root, settings, folder, note)
     try:
         yield sandbox
     finally:

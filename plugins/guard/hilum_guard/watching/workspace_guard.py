@@ -221,10 +221,15 @@ class WorkspaceGuard(SandboxObserver):
         return None
 
     def _explain_refusal(self, result: ToolResult) -> str:
-        """Return why a command that wrote to a protected path failed; empty for other results."""
+        """Return why a command could not write; empty for other results."""
         if result.name != "run_terminal_cmd":
             return ""
         named = self._find_refused(result.text)
+        if not named and result.code and _READ_ONLY in result.text:
+            return (
+                "The sandbox lets commands write only to the workspace and to $TMPDIR. If it is"
+                " needed, ask the user to add the folder to the setting guard.writable."
+            )
         if not named:
             return ""
         return (

@@ -261,6 +261,12 @@ async def remove(options: argparse.Namespace, context: CommandContext) -> int:
         await in_thread(remove_server, file, name)
     elif file == context.workspace / PROJECT_FILE:
         await in_thread(_change_trusted, context.root, file, lambda: remove_server(file, name))
+    elif entry.server.is_offered:
+        raise UsageError(
+            f"{name} is configured in your editor.",
+            code=errors.E_DENIED,
+            hint=f"Remove it there, or switch it off: {context.prog} disable {name}.",
+        )
     else:
         raise UsageError(
             f"{name} is configured in {file}. hilum does not change files of other clients.",

@@ -16,6 +16,7 @@ from hilum.errors import unknown_name_error
 from trio.to_thread import run_sync as in_thread
 
 from hilum_mcp.catalog import CatalogEntry, ServerCatalog, load_catalog
+from hilum_mcp.editor_servers import find_offered
 from hilum_mcp.inputs import ask_inputs
 from hilum_mcp.server_config import ConfigInput, ServerConfig
 
@@ -76,8 +77,9 @@ class CommandContext:
             say_json(data)
 
     async def load_catalog(self) -> ServerCatalog:
-        """Return the servers that are currently configured."""
-        return await in_thread(load_catalog, self.workspace)
+        """Return the servers that are currently configured, and those of the session's editor."""
+        offered = find_offered(self.session) if self.session is not None else {}
+        return await in_thread(load_catalog, self.workspace, offered)
 
     async def find_entry(self, name: str) -> CatalogEntry:
         """Return the server with the given name.

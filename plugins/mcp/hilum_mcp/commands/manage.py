@@ -12,6 +12,7 @@ from trio.to_thread import run_sync as in_thread
 from hilum_mcp import approvals, formatting
 from hilum_mcp.catalog import CatalogEntry
 from hilum_mcp.commands.context import CommandContext
+from hilum_mcp.session_servers import SessionServers
 
 
 def add_list_options(parser: Parser) -> None:
@@ -129,5 +130,8 @@ async def _approve_one(entry: CatalogEntry, context: CommandContext, yes: bool) 
     await in_thread(approvals.approve, context.root, server)
     now = await context.find_entry(server.name)
     rest = "" if now.state == "on" else f" It is {now.state}: {now.reason}"
+    servers = context.session.plugin(SessionServers) if context.session is not None else None
+    if not rest and servers is not None and await servers.start_approved(server):
+        rest = " It is starting."
     context.say(f"{server.name} is approved.{rest}")
     return True

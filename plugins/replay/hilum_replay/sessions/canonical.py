@@ -32,7 +32,7 @@ from hilum.events import (
 from hilum_replay.placeholders import PathPlaceholders
 
 # Events that follow from others, or whose number depends on timing, such as those of slow hooks.
-_LEFT_OUT = (StateChanged, ApprovalShown, HookCalled)
+_LEFT_OUT = (StateChanged, ApprovalShown, HookCalled, RunsCutOff)
 _LEFT_OUT_NAMES = (
     "agents.status",
     "agents.log",

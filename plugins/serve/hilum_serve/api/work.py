@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 from typing import Annotated, Any, Literal
 
 import msgspec
 import trio
-from hilum import HilumError, Image, PromptCommand, Session, UsageError
+from hilum import Image, PromptCommand, UsageError
 from hilum.errors import E_BAD_ARGS, E_BUSY, E_STALE, E_UNKNOWN
 from hilum.messages import Usage
 from hilum.sharing import JoinedSession
@@ -117,23 +116,7 @@ async def prompt(call: Call[None, NewPrompt]) -> StartedRun:
     run = await session.prompt(
         given.text, agent=given.agent, piped=piped, attached=given.attached, images=images
     )
-    if images and run.reply is None:
-        _warn_without_images(session, run.agent)
     return describe_run(run)
-
-
-def _warn_without_images(session: Session, agent: str) -> None:
-    """Write in the log that the model does not accept the images of a prompt."""
-    # The log of a joined session belongs to another process.
-    if isinstance(session, JoinedSession):
-        return
-    router = session.kernel.router
-    # The run itself reports that there is no model, or that the log cannot be written.
-    with suppress(HilumError):
-        model = router.current(session.agents[agent])
-        if not router.model(model).info.images:
-            say = f"{model} does not accept images; it reads only that an image was sent."
-            session.note("prompt.images_left_out", say=say, model=model)
 
 
 def _may_interpret(call: Call[Any, Any], text: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Literal, NamedTuple, get_args
 
 import msgspec
@@ -27,14 +27,18 @@ ANSWERS = "(the model's answers)"
 KERNEL = "(hilum)"
 NOT_RECORDED = "(not recorded)"
 NO_TOOL = "(no tool)"
+TOOLS = "(tools)"
+# Longest title of a sub-agent in the name of its row, in characters.
+MAX_TITLE = 40
 _KERNEL_ROWS = {"prompt": PROMPTS, "answer": ANSWERS}
 
 
 class Place(NamedTuple):
-    """Where a charge comes from: the session's id and its folder."""
+    """Where a charge comes from: the session's id and its folder, and the titles of sub-agents."""
 
     session: str
     project: str
+    titles: Mapping[str, str] = {}
 
 
 class Amount(msgspec.Struct):
@@ -141,8 +145,7 @@ class Bill:
             return
         if isinstance(charge, CallCharge):
             self.total.add_call(charge)
-            if self.by != "model":
-                self._amount(self._name(charge, place)).add_call(charge)
+            self._amount(self._name(charge, place)).add_call(charge)
             return
         if not charge.usage.total:
             self.uncounted += 1
@@ -185,7 +188,10 @@ class Bill:
         """Return the name of the row that a charge belongs to."""
         match self.by:
             case "agent":
-                return charge.agent
+                title = " ".join(place.titles.get(charge.agent, "").split())
+                if len(title) > MAX_TITLE:
+                    title = f"{title[: MAX_TITLE - 1]}…"
+                return f"{charge.agent}: {title}" if title else charge.agent
             case "day":
                 return time.strftime("%Y-%m-%d", time.localtime(charge.at))
             case "project":
@@ -196,6 +202,8 @@ class Bill:
                 return self._turn_name(charge, place)
         if isinstance(charge, RequestCharge):
             return charge.model or NOT_RECORDED
+        if self.by == "model":
+            return TOOLS
         if self.by == "tool":
             return charge.tool
         return charge.plugin or KERNEL

@@ -117,9 +117,13 @@ class ChargeFold:
     Args:
         divided: Whether to divide each request among its parts, which takes most of the time.
             Otherwise, the whole usage is one share.
+
+    Attributes:
+        titles: What sub-agents were started for, by their names.
     """
 
     def __init__(self, *, divided: bool = True) -> None:
+        self.titles: dict[str, str] = {}
         self._divided = divided
         self._plugins = ToolPlugins()
         self._conversations: dict[str, Conversation] = {}
@@ -145,6 +149,10 @@ class ChargeFold:
                 self._started[event.agent, event.call.id] = provider
             case ev.CallDone():
                 return self._end_call(event)
+            case ev.PluginEvent(name="agents.queued", data=data):
+                title = data.get("title")
+                if isinstance(title, str) and title:
+                    self.titles[str(data.get("actor", ""))] = title
             case ev.RunStarted() | ev.RunRetried():
                 self._turns[event.agent] = 0
             case ev.RunEnded():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import sys
 import time
 from argparse import Namespace
@@ -14,11 +16,22 @@ from hilum import StoreError, UsageError
 from hilum.command import Parser, check_folder, check_text, say, say_json
 from hilum.errors import E_BAD_ARGS
 from hilum.events import AnyEvent
-from hilum.store import MemoryStore, SessionInfo, Store, storage_plugins, unspell_folder
+from hilum.store import (
+    MemoryStore,
+    RawReader,
+    SessionInfo,
+    Store,
+    storage_plugins,
+    unspell_folder,
+)
+from hilum_cli.terminal import is_terminal
 
 from hilum_trace.bill.bill import DIMENSIONS, Bill, Place
 from hilum_trace.bill.charges import ChargeFold
-from hilum_trace.bill.cost_format import as_data, format_csv, format_table
+from hilum_trace.bill.cost_format import as_data, describe_unknown, format_csv, format_table
+from hilum_trace.reading import read_entries
+from hilum_trace.spans import Trace, UnreadableEvent
+from hilum_trace.tree import describe_unread
 
 DESCRIPTION = """\
 Show what sessions cost: the tokens that the providers counted, their cost, and the time that models and tools took."""
@@ -42,6 +55,9 @@ LAST = "last"
 # Time, number, agent and run of an event, which are the same in all copies of a session.
 _ChargeKey = tuple[float, int, str, str]
 _UNITS = {"m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
+_PART = re.compile(r"(\d{1,6})\s*(minutes?|mins?|m|hours?|h|days?|d|weeks?|w)(?![a-z])\s*")
+_SPAN = re.compile(f"(?:{_PART.pattern})+")
+_DATES = ("%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dt%H:%M", "%Y-%m-%dt%H:%M:%S")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -51,7 +67,9 @@ def main(argv: Sequence[str]) -> int:
         options = make_parser().parse_args([*argv])
     except SystemExit as error:  # --help
         return int(error.code or 0)
-    options.after = parse_since(options.since, time.time()) if options.since else 0.0
+    options.after = 0.0
+    if options.since is not None:
+        options.after = parse_since(options.since, time.time())
     trio.run(_show, options)
     sys.stdout.flush()
     return 0
@@ -70,9 +88,10 @@ def make_parser() -> Parser:
     )
     add(
         "--since",
-        default="",
+        default=None,
         metavar="WHEN",
-        help="only since a time: 90m, 12h, 7d, 4w, today, or a date (2026-11-01)",
+        help="only since a time: 90m, 1h30m, 7d, today, yesterday, a date (2026-11-01), or both"
+        " ('2026-11-01 14:30')",
     )
     add("--session", default="", metavar="ID", help="one session: its id, its beginning, or last")
     add("--all", action="store_true", help="sessions of all folders")
@@ -94,26 +113,48 @@ def parse_since(text: str, now: float) -> float:
     """Return the Unix time that ``--since`` names.
 
     Args:
-        text: A number with a unit (``90m``, ``12h``, ``7d``, ``4w``), ``today`` or a date.
+        text: Numbers with units (``90m``, ``1h30m``, ``7 days``), ``today``, ``yesterday``, or a
+            date with or without a time.
         now: The current Unix time.
 
     Raises:
-        UsageError: The text is none of these, or names a time before 1970.
+        UsageError: The text is none of these, or names a time before 1970 or in the future.
     """
     word = text.strip().lower()
-    span = re.fullmatch(r"(\d{1,6})\s*([mhdw])", word)
-    if span:
-        return max(now - int(span[1]) * _UNITS[span[2]], 0.0)
-    if word == "today":
-        word = time.strftime("%Y-%m-%d", time.localtime(now))
-    try:
-        return time.mktime(time.strptime(word, "%Y-%m-%d"))
-    except (ValueError, OverflowError):
+    if _SPAN.fullmatch(word):
+        seconds = sum(int(count) * _UNITS[unit[0]] for count, unit in _PART.findall(word))
+        return max(now - seconds, 0.0)
+    after = _parse_date(word, now)
+    if after is None:
         raise UsageError(
             f"{text!r} is not a time for --since.",
             code=E_BAD_ARGS,
-            hint="Write a number with a unit (90m, 12h, 7d, 4w), today, or a date (2026-11-01).",
-        ) from None
+            hint=(
+                "Write a number with a unit (90m, 1h30m, 7d, 4w), today, yesterday, a date"
+                " (2026-11-01) or a date with a time ('2026-11-01 14:30')."
+            ),
+        )
+    if after > now:
+        raise UsageError(
+            f"{text!r} is in the future.", code=E_BAD_ARGS, hint="Choose an earlier time."
+        )
+    return after
+
+
+def _parse_date(word: str, now: float) -> float | None:
+    """Return the Unix time of a day or a date with a time; ``None`` if the text is neither."""
+    days_ago = {"today": 0, "yesterday": 1}.get(word)
+    if days_ago is not None:
+        day = time.localtime(now)
+        # The day before may have 23 or 25 hours.
+        midnight = (day.tm_year, day.tm_mon, day.tm_mday - days_ago, 0, 0, 0, 0, 0, -1)
+        return time.mktime(midnight)
+    for form in _DATES:
+        try:
+            return time.mktime(time.strptime(word, form))
+        except (ValueError, OverflowError):
+            continue
+    return None
 
 
 async def _show(options: Namespace) -> None:
@@ -138,10 +179,32 @@ async def _show(options: Namespace) -> None:
     elif options.csv:
         say(format_csv(bill))
     elif bill.rows():
-        say(format_table(bill, options.limit))
+        say(format_table(bill, options.limit, _find_width()))
     else:
-        more = "" if options.all else " hilum cost --all includes all folders."
-        say(f"No request to a model was made in these sessions.{more}")
+        say("\n".join([_describe_nothing(options, len(infos)), *describe_unknown(bill)]))
+
+
+def _find_width() -> int:
+    """Return the number of columns of the terminal; 0 if the output is no terminal."""
+    return shutil.get_terminal_size().columns if is_terminal(1) else 0
+
+
+def _describe_nothing(options: Namespace, count: int) -> str:
+    """Return a sentence about a bill without requests."""
+    if count:
+        text = "No request to a model was made in these sessions."
+        if options.after:
+            text = "No request to a model was made in these sessions since then."
+    elif options.after:
+        text = "There are no sessions that were used since then."
+    elif options.all:
+        text = "There are no sessions."
+    else:
+        folder = check_folder(options.workspace)
+        text = f"There are no sessions of {folder}."
+        if not os.path.isdir(folder):
+            text = f"There is no folder {folder}, and there are no sessions of it."
+    return text if options.all or options.session else f"{text} --all includes all folders."
 
 
 async def _find_sessions(store: Store, options: Namespace) -> list[SessionInfo]:
@@ -154,7 +217,7 @@ async def _find_sessions(store: Store, options: Namespace) -> list[SessionInfo]:
         # A session that was opened without a prompt has only the two events of its opening.
         used = [info for info in infos if info.events > 2]
         if not used:
-            hint = "hilum sessions list --all lists all sessions."
+            hint = "`hilum sessions list --all` shows all sessions."
             raise UsageError("There is no session in this folder.", hint=hint)
         return used[:1]
     return sorted(infos, key=lambda info: info.created)
@@ -187,12 +250,15 @@ async def _add_session(
 ) -> None:
     """Add the charges of a session, except those that are already in ``billed``.
 
+    What cannot be read of the log is left out and noted in ``bill.unreadable``.
+
     Raises:
-        StoreError: The log is damaged. Everything before the damage was added.
+        StoreError: The log cannot be read at all.
     """
     fold = ChargeFold(divided=bill.is_divided)
-    place = Place(info.id, unspell_folder(info.workspace))
-    async for events in read_pages(store, info.id):
+    place = Place(info.id, unspell_folder(info.workspace), fold.titles)
+    unread = Trace()
+    async for events in read_pages(store, info, unread):
         for event in events:
             charge = fold.apply(event)
             if charge is None or charge.at < after:
@@ -203,11 +269,31 @@ async def _add_session(
                 continue
             billed.add(key)
             bill.add(charge, place)
+    for problem in describe_unread(unread):
+        bill.unreadable.append(f"session {info.id}: {problem}")
 
 
-async def read_pages(store: Store, session: str) -> AsyncIterator[Sequence[AnyEvent]]:
-    """Yield the events of a session in pages."""
+async def read_pages(
+    store: Store, info: SessionInfo, unread: Trace
+) -> AsyncIterator[Sequence[AnyEvent]]:
+    """Yield the events of a session in pages, and add what cannot be read to ``unread``."""
     last = 0
-    while page := await store.read(session, last):
-        yield page
-        last = page[-1].seq
+    try:
+        while page := await store.read(info.id, last):
+            yield page
+            last = page[-1].seq
+    except StoreError:
+        if not isinstance(store, RawReader):
+            raise
+    if last >= info.events:
+        return
+    # The page contains something that this version cannot read, or the end is missing.
+    readable: list[AnyEvent] = []
+    for entry in await read_entries(store, info.id, last, info.events):
+        if not isinstance(entry, UnreadableEvent):
+            readable.append(entry)
+        elif entry.type:
+            unread.unknown[entry.type] = unread.unknown.get(entry.type, 0) + 1
+        else:
+            unread.damaged.append(entry.seq)
+    yield readable

@@ -10,6 +10,8 @@ from hilum_view import format_duration, format_money
 
 from hilum_trace.bill.bill import Amount, Bill, Row, largest_kinds
 
+# The columns that a narrow terminal does not show, in the order in which they are left out.
+_LEAST_IMPORTANT = ("MOSTLY", "CALLS", "TIME", "CACHED", "REQUESTS", "OUTPUT", "INPUT", "SHARE")
 # Longest name of a row in the table, in characters.
 MAX_NAME = 60
 _CSV_FIELDS = (
@@ -26,12 +28,14 @@ _CSV_FIELDS = (
 )
 
 
-def format_table(bill: Bill, limit: int) -> str:
+def format_table(bill: Bill, limit: int, width: int = 0) -> str:
     """Return the bill as a table with totals, followed by what is not known.
 
     Args:
         bill: The bill.
         limit: Maximum number of rows; 0 for all.
+        width: Number of columns of the terminal; 0 for any. Columns of the table without room are
+            left out.
     """
     rows = bill.rows()
     shown = rows[:limit] if limit else rows
@@ -39,7 +43,10 @@ def format_table(bill: Bill, limit: int) -> str:
     lines = [_header(bill.by, by_part)]
     lines += [_cells(row, bill.total, by_part) for row in shown]
     lines.append(_cells(Row("total", bill.total), bill.total, by_part=False))
+    lines, left_out = _fit(lines, width)
     text = [_align(lines)]
+    if left_out:
+        text.append(f"Without room here: {', '.join(left_out)}. --csv and --json have all columns.")
     if len(shown) < len(rows):
         text.append(f"… and {len(rows) - len(shown):,} more rows: --limit 0 shows all.")
     return "\n".join([*text, *describe_unknown(bill)])
@@ -82,19 +89,47 @@ def _format_cost(amount: Amount) -> str:
 
 
 def _format_part(amount: Amount, total: Amount) -> str:
-    """Return the share of a row: of the cost or, if no cost is known, of the tokens."""
+    """Return the share of a row: of the cost or, if no cost is known, of the tokens.
+
+    A row whose cost is not known has no known share of the cost.
+    """
+    if not amount.tokens and not amount.cost:
+        return ""
     if total.cost:
+        if amount.unpriced and not amount.cost:
+            return "?"
         return f"{amount.cost / total.cost:.1%}"
     return f"{amount.tokens / total.tokens:.1%}" if total.tokens else ""
 
 
-def _align(lines: Sequence[Sequence[str]]) -> str:
-    """Return rows of cells as columns, without empty ones; columns of text are left-aligned."""
+def _fit(lines: Sequence[Sequence[str]], width: int) -> tuple[list[list[str]], list[str]]:
+    """Return rows of cells without empty columns, and without those for which there is no room.
+
+    Returns:
+        The rows, and the names of the columns that there is no room for.
+    """
     count = len(lines[0])
     padded = [[*line, *[""] * (count - len(line))] for line in lines]
     filled = [column for column in range(count) if any(line[column] for line in padded[1:])]
-    padded = [[line[column] for column in filled] for line in padded]
-    count = len(filled)
+    left_out: list[str] = []
+    fitting = _select(padded, filled)
+    for name in _LEAST_IMPORTANT:
+        if not width or max(map(len, _align(fitting).splitlines())) <= width:
+            break
+        if name in fitting[0]:
+            left_out.append(name)
+            filled = [column for column in filled if padded[0][column] != name]
+            fitting = _select(padded, filled)
+    return fitting, left_out
+
+
+def _select(lines: Sequence[Sequence[str]], columns: Sequence[int]) -> list[list[str]]:
+    return [[line[column] for column in columns] for line in lines]
+
+
+def _align(padded: Sequence[Sequence[str]]) -> str:
+    """Return rows of cells as columns; columns of text are left-aligned."""
+    count = len(padded[0])
     widths = [max(len(line[column]) for line in padded) for column in range(count)]
     text = []
     for line in padded:
@@ -124,7 +159,8 @@ def describe_unknown(bill: Bill) -> Iterator[str]:
         yield (
             f"{bill.lost:,} requests with about {bill.lost_tokens:,} tokens failed or were stopped"
             " before the provider sent its counts. They may have been charged, and are not"
-            " included."
+            " included. Requests that the provider refused, for example because of a rate limit,"
+            " are not charged and not counted here."
         )
     for problem in bill.unreadable:
         yield f"Not everything is included: {problem}"
@@ -155,6 +191,9 @@ def _data_of(amount: Amount, bill: Bill) -> dict[str, object]:
 
 def _amount_data(amount: Amount) -> dict[str, object]:
     data: dict[str, object] = {name: getattr(amount, name) for name in _CSV_FIELDS}
+    # Sums of decimal fractions have digits that mean nothing.
+    data["cost"] = round(amount.cost, 9)
+    data["seconds"] = round(amount.seconds, 3)
     if amount.unpriced and not amount.cost:
         data["cost"] = None
     return data

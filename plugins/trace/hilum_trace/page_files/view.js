@@ -14,7 +14,7 @@ const CHINESE = {
   "Slowest calls, waits and hooks": "最慢的调用、等待与钩子",
   "Hidden: {n} short spans. Zoom in to see them.": "已隐藏 {n} 个较短的区间。放大即可看到。",
   "Select a bar to see its details.": "选择一个色条以查看详情。",
-  "Kind": "类型", "Duration": "时长", "Start": "开始", "Agent": "代理", "{time} so far": "已 {time}",
+  "Details": "详情", "Kind": "类型", "Duration": "时长", "Start": "开始", "Agent": "代理", "{time} so far": "已 {time}",
   "Zoom in": "放大", "Zoom out": "缩小", "Whole session": "整个会话",
   "Previous run": "上一次运行", "Next run": "下一次运行",
   session: "会话", agent: "代理", queue: "排队", run: "运行", turn: "轮次", model: "模型",
@@ -96,13 +96,28 @@ function element(tag, text, className) {
   return made;
 }
 
+// Return a duration as the terminal shows it (format_seconds in formatting.py).
 function formatSeconds(milliseconds) {
   if (milliseconds < 999.5) return `${Math.round(milliseconds)} ms`;
-  const seconds = milliseconds / 1000;
-  if (seconds < 59.95) return `${seconds.toFixed(1)} s`;
-  const minutes = Math.floor(Math.round(seconds) / 60);
-  if (minutes < 60) return `${minutes} min ${Math.round(seconds) % 60} s`;
-  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+  if (milliseconds < 10000) return `${(milliseconds / 1000).toFixed(1)} s`;
+  // Round first, so that 59.7 seconds become "1 min", not "60 s".
+  const seconds = Math.round(milliseconds / 1000);
+  const hours = Math.floor(seconds / 3600);
+  const minutes = Math.floor(seconds / 60) % 60;
+  const parts = [];
+  if (hours) parts.push(`${hours} h`);
+  if (minutes) parts.push(`${minutes} min`);
+  if (seconds % 60 && !hours) parts.push(`${seconds % 60} s`);
+  return parts.join(" ");
+}
+
+// Return a time of day on the 24-hour clock of the axis, with the date.
+function formatTime(milliseconds) {
+  const pad = (number, size = 2) => String(number).padStart(size, "0");
+  const at = new Date(milliseconds);
+  const day = `${at.getFullYear()}-${pad(at.getMonth() + 1)}-${pad(at.getDate())}`;
+  const time = [at.getHours(), at.getMinutes(), at.getSeconds()].map((part) => pad(part)).join(":");
+  return `${day} ${time}.${pad(at.getMilliseconds(), 3)}`;
 }
 
 // Without this script, the page shows the head in English and no timeline.
@@ -136,7 +151,7 @@ function makeItem(span) {
     start: span.start,
     end: Math.max(span.end, span.start + 1),
     type: "range",
-    content: span.name,
+    content: `${span.name} · ${formatSeconds(span.length)}`,
     className: `${span.kind}${span.failed ? " failed" : ""}${span.open ? " open" : ""}`,
   };
 }
@@ -215,16 +230,19 @@ function select(id) {
   const path = element("p", undefined, "path");
   const above = [];
   for (let each = span; each.parent >= 0; each = spans[each.parent]) above.unshift(spans[each.parent]);
-  for (const each of above) path.append(makeButton(each.name, () => goTo(each)), " › ");
+  above.forEach((each, index) => {
+    if (index) path.append(" › ");
+    path.append(makeButton(each.name, () => goTo(each)));
+  });
   panel.append(path, element("h2", span.name));
   const facts = element("dl");
   const add = (name, value) => facts.append(element("dt", name), element("dd", value));
   const time = formatSeconds(span.length);
   add(t("Kind"), t(span.kind.replace("_", " ")));
   add(t("Duration"), span.open ? t("{time} so far", { time }) : time);
-  add(t("Start"), new Date(span.start).toLocaleString());
+  add(t("Start"), formatTime(span.start));
   if (span.agent > 0) add(t("Agent"), data.agents[span.agent]);
-  for (const detail of span.details) add("", detail);
+  span.details.forEach((detail, index) => add(index ? "" : t("Details"), detail));
   panel.append(facts, makeButton(t("Zoom in"), () => zoomTo(span)));
 }
 

@@ -16,6 +16,8 @@ USAGE = (
     " main 30 minutes, /budget plugin memory 0.50 dollars, or /budget session off."
 )
 _NAMED = ("agent", "plugin")
+# Units of time besides minutes, in minutes.
+_TIME_UNITS = {"seconds": 1 / 60, "hours": 60.0}
 
 
 class Change(NamedTuple):
@@ -56,7 +58,8 @@ def parse_change(words: Sequence[str]) -> Change:
         rest = [rest[0][1:], "dollars"]
     if len(rest) != 2:
         raise _usage_error("A budget is an amount with a unit.")
-    return Change(name, _parse_unit(rest[1]), _parse_number(rest[0]))
+    unit, factor = _parse_unit(rest[1])
+    return Change(name, unit, _parse_number(rest[0]) * factor)
 
 
 def _parse_number(text: str) -> float:
@@ -69,11 +72,15 @@ def _parse_number(text: str) -> float:
     return number
 
 
-def _parse_unit(text: str) -> Unit:
+def _parse_unit(text: str) -> tuple[Unit, float]:
+    """Return a unit of budgets, and how many of it the given unit is."""
     word = text.lower()
     for unit in UNITS:
         if word in (unit, unit.removesuffix("s")):
-            return unit
+            return unit, 1.0
+    for other, minutes in _TIME_UNITS.items():
+        if word in (other, other.removesuffix("s")):
+            return "minutes", minutes
     raise _usage_error(f"{text!r} is not a unit.")
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 from hilum import ModelCallDenied
 from hilum_view import BudgetView, format_budget_amount
 
-from hilum_trace.bill.budgets.amounts import Exceeded
+from hilum_trace.bill.budgets.amounts import Exceeded, Unit
 
 
 def refusal(name: str, exceeded: Exceeded) -> ModelCallDenied:
@@ -27,10 +29,12 @@ def refusal(name: str, exceeded: Exceeded) -> ModelCallDenied:
             f"{budget} is too small for the next request: {spent} spent, and the request itself"
             f" needs about {needed}."
         )
-    raised = max(exceeded.limit * 2, exceeded.spent + 2 * exceeded.needed)
+    # The budget may be far exceeded already, for example because it was lowered.
+    least = max(exceeded.limit * 2, exceeded.spent * 1.5, exceeded.spent + 2 * exceeded.needed)
+    raised = _format_raised(unit, least)
     hint = (
         "All finished work is kept. To continue, raise the budget for this session, for"
-        f" example with `/budget {name} {_plain(raised)} {unit}`, or in the settings"
+        f" example with `/budget {name} {raised}`, or in the settings"
         f" ({_setting(name, unit)}), and send a message."
     )
     return ModelCallDenied(message, hint=hint)
@@ -74,6 +78,18 @@ def _setting(name: str, unit: str) -> str:
     return f"budgets.{kind}s.{key}.{unit}"
 
 
-def _plain(number: float) -> str:
-    """Return a number as the user would type it."""
-    return f"{number:.2f}".rstrip("0").rstrip(".") if number < 100 else f"{number:.0f}"
+def _format_raised(unit: Unit, amount: float) -> str:
+    """Return an amount as the user would type it after ``/budget``, rounded up to two digits."""
+    name: str = unit
+    if unit == "minutes" and amount < 1:
+        # The texts show short durations in seconds, too.
+        amount *= 60
+        name = "seconds"
+    places = math.floor(math.log10(amount)) - 1 if amount > 0 else 0
+    step = 10.0**places
+    # Without the margin, 0.1 / 0.01 would be rounded up to 11.
+    rounded = math.ceil(amount / step - 1e-9) * step
+    text = f"{rounded:.{max(-places, 0)}f}"
+    if "." in text:
+        text = text.rstrip("0").rstrip(".")
+    return f"{text} {name}"
