@@ -25,6 +25,7 @@ from hilum.events import (
     ModelFailed,
     ModelStarted,
     PluginEvent,
+    RunsCutOff,
     StateChanged,
     encode,
 )
