@@ -46,7 +46,7 @@ _LEFT_OUT_NAMES = (
     "session.",
     "sharing.",
     "guard.sandbox",  # what the machine offers
-    "guard.unmarked",  # a placeholder that the machine could not mark
+    "guard.unmarked",  # the marker in the workspace could not be written
 )
 _FIELDS = (
     "seq at seconds first deadline estimate size window max_output attempt session forked version"
