@@ -86,20 +86,40 @@ class ContainedFiles:
             if not stat.S_ISDIR(status.st_mode):
                 raise ToolError(f"{path!r} is not a folder.", code=E_FAILED)
 
-    def make_link(self, path: str, target: str) -> None:
-        """Create a link, and the folders above it.
+    def make_links(self, links: Mapping[str, str]) -> None:
+        """Create links, and the folders above them.
 
-        A link that leads out of the folder is removed again.
+        If a link leads out of the folder, also through another one, all are removed again.
+
+        Args:
+            links: The targets of the links, by path.
         """
-        with self._at(path, make=True) as place:
-            os.symlink(target, place.name, dir_fd=place.folder)
-            try:
-                self._workspace.resolve(self._workspace.root / path)
-            except ToolError as error:
-                if error.code == E_PATH_TRAVERSAL:
+        for path in links:
+            problem = find_link_problem(path, links)
+            if problem:
+                raise ToolError(f"The path {path!r} {problem}.", code=E_PATH_TRAVERSAL)
+        made = []
+        try:
+            for path, target in links.items():
+                with self._at(path, make=True) as place:
+                    os.symlink(target, place.name, dir_fd=place.folder)
+                made.append(path)
+            # Each link may change where the earlier ones lead, and other links may be there already.
+            for path in made:
+                self._check_link(path)
+        except ToolError:
+            for path in made:
+                with suppress(ToolError), self._at(path) as place:
                     os.unlink(place.name, dir_fd=place.folder)
-                    raise
-                # A loop of links leads nowhere.
+            raise
+
+    def _check_link(self, path: str) -> None:
+        try:
+            self._workspace.resolve(self._workspace.root / path)
+        except ToolError as error:
+            # Other errors come from loops of links, which lead nowhere.
+            if error.code == E_PATH_TRAVERSAL:
+                raise
 
     def remove(self, path: str) -> None:
         """Remove a file or an empty folder, if it exists. Links are kept."""

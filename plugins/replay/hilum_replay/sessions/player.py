@@ -242,8 +242,7 @@ def write_files(recording: Recording, workspace: Path) -> None:
                 changed = max(opened.at - known.age, 0.0)
                 files.write(path, data, mode=known.mode, changed=changed)
         # Links come last, so that nothing can be written through them.
-        for path, target in recording.header.links.items():
-            files.make_link(path, target)
+        files.make_links(recording.header.links)
     except ToolError as error:
         raise UsageError(
             f"The files of the recorded session cannot be created: {error.message}",
