@@ -36,6 +36,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from os import PathLike
 from typing import Any
 
@@ -43,6 +44,7 @@ import msgspec
 from hilum.messages import Text, Thinking, ToolCall, Usage
 
 from hilum_replay.cassette import Cassette, Exchange, Sent
+from hilum_replay.read_limits import find_depth_problem
 
 FORMAT = 1
 # The separators of the two common JSON styles.
@@ -172,10 +174,11 @@ def _write_part(part: Text | Thinking | ToolCall) -> list[str]:
 
 def _write_arguments(text: str) -> list[str]:
     """Write arguments as readable keys if that reproduces the same text."""
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError):
-        data = None
+    data: Any = None
+    # Deep arguments could not be read as TOML.
+    if not find_depth_problem(text.encode(errors="replace")):
+        with suppress(ValueError):
+            data = json.loads(text)
     style = None
     if isinstance(data, dict) and _is_toml(data):
         style = _find_style(data, text)

@@ -8,7 +8,7 @@ import stat
 
 MAX_FILE_SIZE = 64_000_000
 """Maximum size of a cassette, and of the log in a recording, in bytes."""
-MAX_VALUES = 4_000_000
+MAX_VALUES = 2_000_000
 """Maximum number of values in such a file. Decoded, the smallest values take 60 to 250 bytes each."""
 MAX_DEPTH = 100
 """Maximum nesting depth of JSON and TOML; the kernel allows arguments of calls the same depth."""
