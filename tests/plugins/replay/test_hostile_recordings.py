@@ -251,6 +251,22 @@ def test_an_edit_changes_nothing_through_what_a_command_made(tmp_path, victim, k
     assert describe_tree(victim) == before
 
 
+def test_links_inside_of_the_folder_are_not_followed_either(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "kept.txt").write_text("kept\n")
+    (tmp_path / "folder").symlink_to("real")
+    (tmp_path / "file").symlink_to("real/kept.txt")
+    before = describe_tree(tmp_path)
+    files = ContainedFiles(tmp_path)
+    for path in ("folder/kept.txt", "file"):
+        apply_edit(FileEdit(1, path, "o"), files, {"o": b"changed"})
+        apply_edit(FileEdit(1, path), files, {})
+        with pytest.raises(ToolError):
+            files.read(path, 100)
+    apply_edit(FileEdit(1, "folder/made", folder=True), files, {})
+    assert describe_tree(tmp_path) == before
+
+
 def test_a_folder_that_was_swapped_for_a_link_is_not_used(tmp_path, victim):
     (tmp_path / "work").mkdir()
     files = ContainedFiles(tmp_path / "work")
