@@ -117,7 +117,7 @@ class EditorSession:
             self._end_prompts()
 
     def _end_prompts(self) -> None:
-        """End the prompts that wait, for example for updates that will not come any more."""
+        """End the prompts that wait, for example for updates that will never be sent."""
         self._has_ended = True
         for prompt in self._prompts:
             prompt.scope.cancel()
