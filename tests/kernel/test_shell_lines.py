@@ -7,8 +7,10 @@ from hilum.testing import open_bench
 
 async def test_a_command_whose_keeper_is_killed_did_start(tmp_path):
     async with open_bench("shell", workspace=tmp_path) as bench:
-        line = ShellLine("echo begun; kill -KILL $PPID; sleep 1000")
-        await run_shell_line(bench.session, line, lambda: None)
+        command = "echo begun; until [ -e seen ]; do sleep 0.01; done; kill -KILL $PPID; sleep 1000"
+        line = ShellLine(command)
+        # Called with the first output, which is then not lost with the keeper.
+        await run_shell_line(bench.session, line, (tmp_path / "seen").touch)
         assert (line.output, line.status, line.lost) == ("begun\n", None, True)
         _, outcome, output = line.attached.split("\n")
         assert outcome == f"ended unexpectedly: {line.error}"

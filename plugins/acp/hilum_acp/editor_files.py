@@ -70,9 +70,7 @@ class OpenEditor:
             ) from None
         return result is not _REFUSED
 
-    async def _request(
-        self, method: str, params: Mapping[str, Any], patience: float = 0.0
-    ) -> Any:
+    async def _request(self, method: str, params: Mapping[str, Any], patience: float = 0.0) -> Any:
         """Send a request; an error response, as for a file that does not exist, is no error.
 
         Raises:

@@ -325,14 +325,13 @@ class Connection:
         text = f"The message has more than {self._max_message:,} bytes."
         error = RpcError(INVALID_REQUEST, text)
         if not line.has_method:
-            pending = self._pending.get(line.id) if line.id is not None else None
-            # Without its id, it may respond to any request, which would otherwise wait forever.
-            failed = list(self._pending.values()) if line.id is None else [pending]
-            for each in failed:
-                if each is not None:
-                    each.end(error=error)
-            if pending is not None:
+            if line.id in self._pending:
+                self._pending[line.id].end(error=error)
                 return
+            if line.id is None:
+                # It may respond to any request, which would otherwise wait forever.
+                for pending in self._pending.values():
+                    pending.end(error=error)
         await self._respond_error(line.id, error)
 
     async def _handle_line(self, line: bytes, handlers: trio.Nursery) -> None:
