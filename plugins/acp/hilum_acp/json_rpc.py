@@ -331,7 +331,8 @@ class Connection:
             if line.id is None:
                 # It may respond to any request, which would otherwise wait forever.
                 for pending in self._pending.values():
-                    pending.end(error=error)
+                    if not pending.done.is_set():
+                        pending.end(error=error)
         await self._respond_error(line.id, error)
 
     async def _handle_line(self, line: bytes, handlers: trio.Nursery) -> None:
