@@ -368,10 +368,10 @@ class SessionBudgets:
     def _release_day(self, number: int, call: ModelCall) -> None:
         """Remove the reservation that other processes see."""
         # The file is written in a thread, for which the end of a request cannot wait.
-        self._nursery.start_soon(self._settle_day, number)
+        self._nursery.start_soon(self._end_day_request, number)
 
-    async def _settle_day(self, number: int) -> None:
-        await self._day.settle(number, self._session.id)
+    async def _end_day_request(self, number: int) -> None:
+        await self._day.end_request(number, self._session.id)
         self._show()
 
     def _wake(self) -> None:
