@@ -73,7 +73,15 @@ async def test_the_time_of_a_guests_requests_counts_once(open_guest):
         elapsed = trio.current_time() - began
         fold = SpendingFold(lambda model: None)
         fold.apply(guest.bench.events)
-        assert 1 <= fold.total.minutes * 60 <= elapsed
+        seconds = fold.total.minutes * 60
+        assert 1 <= seconds <= elapsed
+
+        bill = Bill("model")
+        for charge in fold_charges(guest.bench.events):
+            bill.add(charge, Place("session", "/folder"))
+        assert bill.total.seconds == pytest.approx(seconds)
+        # The request that runs the guest goes to no provider, so it is not one without counts.
+        assert (bill.total.requests, bill.uncounted) == (1, 0)
 
 
 async def test_what_the_guest_said_before_a_budget_is_reached_is_kept(open_guest):

@@ -17,6 +17,7 @@ from hilum_trace.bill.charges import (
     Share,
 )
 from hilum_trace.bill.parts import Origin
+from hilum_trace.bill.requests import is_delegated
 
 Dimension = Literal["plugin", "agent", "model", "tool", "turn", "day", "project", "session"]
 DIMENSIONS: tuple[str, ...] = get_args(Dimension)
@@ -89,10 +90,11 @@ class Amount(msgspec.Struct):
         else:
             self.cost += share.cost
 
-    def add_request(self, seconds: float) -> None:
+    def add_request(self, charge: RequestCharge) -> None:
         """Add an answered request and the time that it took."""
-        self.requests += 1
-        self.seconds += seconds
+        # A request to a program goes to no provider; the program's own requests are counted.
+        self.requests += not charge.is_delegated
+        self.seconds += charge.seconds
 
     def add_call(self, charge: CallCharge) -> None:
         """Add a tool call and the time that it took."""
@@ -140,23 +142,22 @@ class Bill:
     def add(self, charge: AnyCharge, place: Place) -> None:
         """Add a charge."""
         if isinstance(charge, LostRequest):
-            self.lost += 1
-            self.lost_tokens += charge.estimate
+            self._add_lost(charge, place)
             return
         if isinstance(charge, CallCharge):
             self.total.add_call(charge)
             self._amount(self._name(charge, place)).add_call(charge)
             return
-        if not charge.usage.total:
+        if not charge.usage.total and not charge.is_delegated:
             self.uncounted += 1
-        self.total.add_request(charge.seconds)
+        self.total.add_request(charge)
         for origin, share in charge.shares.items():
             self.total.add_share(origin, share)
         if self.is_divided:
             self._add_by_origin(charge)
             return
         amount = self._amount(self._name(charge, place))
-        amount.add_request(charge.seconds)
+        amount.add_request(charge)
         for origin, share in charge.shares.items():
             amount.add_share(origin, share)
 
@@ -171,20 +172,29 @@ class Bill:
 
         return sorted(rows, key=weight, reverse=True)
 
+    def _add_lost(self, charge: LostRequest, place: Place) -> None:
+        """Add a request without an answer: its time, and that it is missing in the sums."""
+        # A request to a program that was stopped is missing nothing but time.
+        if not is_delegated(charge.model):
+            self.lost += 1
+            self.lost_tokens += charge.estimate
+        self.total.seconds += charge.seconds
+        self._amount(self._name(charge, place)).seconds += charge.seconds
+
     def _add_by_origin(self, charge: RequestCharge) -> None:
         """Add the parts of a request to the rows of their plugins or tools."""
         for origin, share in charge.shares.items():
             name = plugin_row(origin) if self.by == "plugin" else origin.tool or NO_TOOL
             self._amount(name).add_share(origin, share)
         if self.by == "tool":
-            self._amount(NO_TOOL).add_request(charge.seconds)
+            self._amount(NO_TOOL).add_request(charge)
         elif charge.is_own:
             for origin in charge.shares:
-                self._amount(plugin_row(origin)).add_request(charge.seconds)
+                self._amount(plugin_row(origin)).add_request(charge)
         else:
-            self._amount(ANSWERS).add_request(charge.seconds)
+            self._amount(ANSWERS).add_request(charge)
 
-    def _name(self, charge: RequestCharge | CallCharge, place: Place) -> str:
+    def _name(self, charge: AnyCharge, place: Place) -> str:
         """Return the name of the row that a charge belongs to."""
         match self.by:
             case "agent":
@@ -200,7 +210,9 @@ class Bill:
                 return place.session
             case "turn":
                 return self._turn_name(charge, place)
-        if isinstance(charge, RequestCharge):
+        if isinstance(charge, LostRequest) and self.is_divided:
+            return ANSWERS if self.by == "plugin" else NO_TOOL
+        if not isinstance(charge, CallCharge):
             return charge.model or NOT_RECORDED
         if self.by == "model":
             return TOOLS
@@ -208,7 +220,7 @@ class Bill:
             return charge.tool
         return charge.plugin or KERNEL
 
-    def _turn_name(self, charge: RequestCharge | CallCharge, place: Place) -> str:
+    def _turn_name(self, charge: AnyCharge, place: Place) -> str:
         runs = self._runs.setdefault((place.session, charge.agent), {})
         prompt = runs.setdefault(charge.run, len(runs) + 1)
         return f"{place.session} {charge.agent}, prompt {prompt}, turn {charge.turn}"
