@@ -7,7 +7,7 @@ import pytest
 import trio
 from hilum.events import Compacted, ModelFailed
 from hilum_replay import Fault
-from hilum_trace.bill.bill import DIMENSIONS, Bill, Place
+from hilum_trace.bill.bill import DIMENSIONS, Bill, ChargedSession
 from hilum_trace.bill.budgets.spending_fold import SpendingFold
 from hilum_trace.bill.charges import fold_charges
 
@@ -29,7 +29,7 @@ def bills_of(events):
     bills = {by: Bill(by) for by in DIMENSIONS}
     for charge in fold_charges(events):
         for bill in bills.values():
-            bill.add(charge, Place("s1", "/work"))
+            bill.add(charge, ChargedSession("s1", "/work"))
     return bills
 
 

@@ -17,13 +17,21 @@ from hilum.messages import (
 )
 from hilum.messages import Layer as LogLayer
 from hilum.testing import ScriptedModel, cut, plugin, say, use
-from hilum_trace.bill.bill import ANSWERS, KERNEL, NO_TOOL, NOT_RECORDED, PROMPTS, Bill, Place
+from hilum_trace.bill.bill import (
+    ANSWERS,
+    KERNEL,
+    NO_TOOL,
+    NOT_RECORDED,
+    PROMPTS,
+    Bill,
+    ChargedSession,
+)
 from hilum_trace.bill.budgets.amounts import Amount
 from hilum_trace.bill.budgets.spending_fold import SpendingFold
 from hilum_trace.bill.charges import LostRequest, RequestCharge, fold_charges
 from msgspec.structs import replace
 
-HERE = Place("s1", "/work")
+HERE = ChargedSession("s1", "/work")
 
 
 def bill_of(events, by):

@@ -24,7 +24,7 @@ from hilum.store import (
 )
 from hilum_cli.terminal import is_terminal
 
-from hilum_trace.bill.bill import DIMENSIONS, Bill, Place
+from hilum_trace.bill.bill import DIMENSIONS, Bill, ChargedSession
 from hilum_trace.bill.charges import ChargeFold
 from hilum_trace.bill.cost_format import as_data, describe_unknown, format_csv, format_table
 from hilum_trace.reading import read_pages
@@ -254,7 +254,7 @@ async def _add_session(
         StoreError: The log cannot be read at all.
     """
     fold = ChargeFold(divided=bill.is_divided)
-    place = Place(info.id, unspell_folder(info.workspace), fold.titles)
+    source = ChargedSession(info.id, unspell_folder(info.workspace), fold.titles)
     unread = Trace()
     async for events in read_pages(store, info, unread):
         for event in events:
@@ -266,6 +266,6 @@ async def _add_session(
             if key in billed:
                 continue
             billed.add(key)
-            bill.add(charge, place)
+            bill.add(charge, source)
     for problem in describe_unread(unread):
         bill.unreadable.append(f"session {info.id}: {problem}")
