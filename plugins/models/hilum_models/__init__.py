@@ -60,9 +60,9 @@ class Gateways:
 
     async def test_model(self, kernel: Kernel, name: str, *, key: str = "") -> ModelTest:
         """Send one small request to a model, and wait until its response begins."""
-        from hilum_models.survey import test_model
+        from hilum_models.survey import send_test_request
 
-        return await test_model(kernel, name, key=key)
+        return await send_test_request(kernel, name, key=key)
 
     async def store_key(self, kernel: Kernel, provider: str, key: str) -> str:
         """Store a key for the user, and return where it is stored."""

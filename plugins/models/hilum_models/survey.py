@@ -169,7 +169,7 @@ def _find_info(provider: Provider, name: str) -> ModelInfo | None:
 # --- one model ------------------------------------------------------------------------------------
 
 
-async def test_model(kernel: Kernel, name: str, *, key: str = "") -> ModelTest:
+async def send_test_request(kernel: Kernel, name: str, *, key: str = "") -> ModelTest:
     """Send one small request to a model; see ``hilum.ModelAccess``."""
     router = kernel.router
     name = router.resolve(name)
