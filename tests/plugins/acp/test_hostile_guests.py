@@ -8,6 +8,8 @@ import trio
 from hilum import Mode, ToolFilter
 from hilum.events import ModelAnswered, RunEnded
 from hilum_acp.guests.client import GuestClient
+from hilum_acp.guests.guest import Guest
+from hilum_acp.guests.guests import Guests
 from hilum_agents.runs import Runs
 
 from tests.plugins.acp.conftest import PROGRAMS
@@ -126,6 +128,61 @@ except OSError as error:
         assert guest.said == "OSError text\n"
 
 
+async def wait_for_text(guest, text):
+    with trio.fail_after(20):
+        async for item in guest.bench.session.events(0, deltas=True):
+            if getattr(item, "text", "") == text:
+                return
+
+
+def add_reading_mode(guest):
+    guest.bench.session.modes["reading"] = Mode("reading", ToolFilter(allow=("read",)))
+
+
+@pytest.mark.parametrize("change", [{"approve": "readonly"}, {"mode": "reading"}])
+async def test_a_guest_that_can_write_ends_when_the_session_becomes_read_only(
+    open_guest, tmp_path, change
+):
+    mark = f"mark-{os.getpid()}-{tmp_path.name}"
+    async with open_guest(bypassing(mark)) as guest:
+        add_reading_mode(guest)
+        job = await guest.start("#begin\nclient.say('begun')\ntime.sleep(1000)")
+        await wait_for_text(guest, "begun")
+        guest.bench.session.set(**change)
+        with trio.fail_after(20):
+            result = await guest.bench.session.plugin(Runs).wait(job)
+        assert "The session has become read-only" in result["error"]["message"]
+        await wait_until_gone(mark)
+
+
+async def test_a_guest_ends_that_is_starting_when_the_session_becomes_read_only(open_guest):
+    code = "print('{}', flush=True); import time; time.sleep(1000)"
+    async with open_guest([sys.executable, "-c", code]) as guest:
+        job = await guest.start("Hello")
+        with trio.fail_after(20):
+            while not list_processes(code):  # noqa: ASYNC110 (hilum reports no start of a guest)
+                await trio.sleep(0.02)
+            guest.bench.session.set(approve="readonly")
+            result = await guest.bench.session.plugin(Runs).wait(job)
+        assert "The session has become read-only" in result["error"]["message"]
+
+
+async def test_a_guest_that_can_only_read_goes_on_when_the_session_becomes_read_only(open_guest):
+    code = """#begin
+client.say("begun")
+while not os.path.exists("go"):
+    time.sleep(0.01)
+print("done")
+"""
+    async with open_guest("bypassing", "tools: {allow: [read]}") as guest:
+        job = await guest.start(code)
+        await wait_for_text(guest, "begun")
+        guest.bench.session.set(approve="readonly")
+        (guest.bench.workspace / "go").write_text("")
+        result = await guest.bench.session.plugin(Runs).wait(job)
+        assert result["text"].endswith("done\n")
+
+
 # --- network --------------------------------------------------------------------------------------
 
 
@@ -178,6 +235,24 @@ print("left")
         await guest.execute(code)
         assert guest.said == "left\n"
         await wait_until_gone(mark)
+
+
+async def test_a_guest_whose_run_stops_as_soon_as_it_is_ready_ends(open_guest, monkeypatch):
+    """The request of the model is closed between the start of the process and the prompt."""
+    async with open_guest("bypassing") as guest:
+        await guest.start("#begin\nclient.say('begun')\ntime.sleep(1000)")
+        await wait_for_text(guest, "begun")
+        # The first sign of life comes when the guest is ready.
+        monkeypatch.setattr("hilum_acp.guests.guests.SIGN_SECONDS", 60)
+        guests = guest.bench.session.plugin(Guests)
+        (first,) = guests._running.values()
+        second = Guest(first.agent, first.definition)
+        signs = guests._start(second)
+        with trio.fail_after(20):
+            await anext(signs)
+            assert not second.ended.is_set()
+            await signs.aclose()
+            await second.ended.wait()
 
 
 async def test_a_stop_ends_a_guest_that_does_not_listen(open_guest, tmp_path):

@@ -72,6 +72,7 @@ class GuestRequest:
         action: The guest's own tool call that the request is about, if there is one.
         announced: The changes that the user approves with the call, by resolved path.
         is_approved: Whether the user has approved the call when the guest announced it.
+        is_withdrawn: Whether the guest has cancelled the request.
     """
 
     call: ToolCall
@@ -81,6 +82,7 @@ class GuestRequest:
     action: GuestAction | None = None
     announced: dict[str, list[FileDiff]] = attrs.field(factory=dict)
     is_approved: bool = False
+    is_withdrawn: bool = False
 
 
 class ServedFiles(Protocol):
@@ -280,10 +282,9 @@ class GuestClient:
         self._asked.update({request.call.id: request for request in self._waiting})
         self._waiting = []
         for action in self.actions.values():
-            if action.shown or action.reported or not action.has_started:
-                continue
-            action.shown = True
-            taken.append(self._make_call(REPORT, action.to_report(self._count)))
+            if action.needs_report:
+                action.is_shown = True
+                taken.append(self._make_call(REPORT, action.to_report(self._count)))
         self._output = self._later_output
         self._later_output = []
         self.interrupted = trio.Event()
@@ -298,10 +299,7 @@ class GuestClient:
         """Return whether hilum has to run calls for the guest."""
         if self._waiting:
             return True
-        return any(
-            each.has_started and not each.shown and not each.reported
-            for each in self.actions.values()
-        )
+        return any(each.needs_report for each in self.actions.values())
 
     def settle(self, results: Sequence[ToolResult]) -> None:
         """Answer the guest's requests with the results of their calls."""
@@ -344,9 +342,8 @@ class GuestClient:
         await self.watch(action.ended)
         is_over = action.ended.is_set() or bool(self.failure or self.stop_reason)
         is_asked = any(request.action is action for request in self._waiting)
-        action.reported = is_over
         # A call that still runs is shown again after the other calls.
-        action.shown = is_over or is_asked
+        action.is_shown = is_over or is_asked
 
     # --- updates ----------------------------------------------------------------------------------
 
@@ -405,7 +402,7 @@ class GuestClient:
         if self._action_text > MAX_ACTION_TEXT:
             self.fail(f"Its tool calls have more than {MAX_ACTION_TEXT:,} characters.")
             return None
-        if action.has_started and not action.shown and not action.reported:
+        if action.needs_report:
             self.interrupted.set()
         return action
 
@@ -454,6 +451,17 @@ class GuestClient:
         self.wake()
         return request
 
+    async def _wait_for_result(self, request: GuestRequest) -> None:
+        """Wait until a request can be answered; if the guest cancels it, its call must not run."""
+        try:
+            await request.done.wait()
+        except trio.Cancelled:
+            request.is_withdrawn = True
+            request.done.set()
+            if request in self._waiting:
+                self._waiting.remove(request)
+            raise
+
     async def _ask(
         self, tool: str, arguments: Mapping[str, Any], *, is_approved: bool = False
     ) -> ToolResult:
@@ -464,7 +472,7 @@ class GuestClient:
         """
         request = self._queue(tool, arguments)
         request.is_approved = is_approved
-        await request.done.wait()
+        await self._wait_for_result(request)
         assert request.result is not None
         if request.result.code:
             code = RESOURCE_NOT_FOUND if request.result.code == "E_FILE_NOT_FOUND" else REFUSED
@@ -478,7 +486,7 @@ class GuestClient:
         options = {allowed: choose_option(params.get("options"), allowed) for allowed in _ANSWERS}
         # A request may wait for long, and a guest can send many with megabytes in other fields.
         params.clear()
-        action.shown = True
+        action.is_shown = True
         # What the user is asked about must not change while the question is open.
         diffs = list(action.diffs)
         try:
@@ -494,7 +502,7 @@ class GuestClient:
         del diffs, question
         request = self._queue(tool, arguments, action)
         request.announced = announced
-        await request.done.wait()
+        await self._wait_for_result(request)
         option = options[request.allowed]
         if not option:
             return {"outcome": {"outcome": "cancelled"}}
@@ -548,13 +556,13 @@ class GuestClient:
             self._written_text -= len(content)
 
     async def _write_text(self, path: str, content: str) -> None:
-        exists = await trio.Path(path).exists()
         # A guest may have read the file itself. What hilum served it must not have changed since,
         # which the tool checks: it refuses to replace a content that the agent has not read.
-        if path not in self._served and exists:
+        if path not in self._served and await trio.Path(path).exists():
             await self._ask("read_file", {"path": path})
         is_approved = False
         if self._announced.has(path):
+            exists = await trio.Path(path).exists()
             before = await self._files.read_text(path) if exists else ""
             is_approved = self._announced.take(path, before, content)
         arguments = {"path": path, "content": content}

@@ -48,6 +48,8 @@ class Guest:
         later: Texts of the user that the guest receives when it has ended its work on a prompt.
         last_text: What the guest said last.
         is_prompting: Whether the guest works on a prompt.
+        can_write: Whether the sandbox of the guest's process lets it write to the workspace.
+        run_id: The agent's run for which the guest works.
         ended: Set when the process and everything else of the guest has ended.
     """
 
@@ -65,6 +67,9 @@ class Guest:
         self.later: list[str] = []
         self.last_text = ""
         self.is_prompting = False
+        self.can_write = False
+        run = agent.conversation.run
+        self.run_id = run.id if run is not None else ""
         self.ended = trio.Event()
         self._scope = trio.CancelScope()
         self._stopping = False
@@ -103,10 +108,12 @@ class Guest:
                 raise self._start_error(error) from None
             self.client.fail(f"{type(error).__name__}: {error}")
         finally:
+            failure = self.client.failure
             self.client.fail("It has ended.")
             self.ended.set()
         if not is_started:
-            raise self._start_error(GuestFailed("It was stopped before it was ready."))
+            reason = failure or "It was stopped before it was ready."
+            raise self._start_error(GuestFailed(reason))
 
     @asynccontextmanager
     async def _open_process(self) -> AsyncIterator[Process]:
@@ -128,6 +135,7 @@ class Guest:
         command = process.make_command(
             self.agent, self.definition, port, proxy.token, model.endpoint.model
         )
+        self.can_write = not command.read_only
         async with trio.open_nursery() as nursery:
             nursery.start_soon(proxy.serve, listener)
             _check_program(command.argv[0])
@@ -244,6 +252,15 @@ class Guest:
     def abort(self) -> None:
         """End the guest's process without waiting."""
         self._scope.cancel()
+
+    def check_access(self) -> None:
+        """End the guest if its process can write, but the agent may not write any more.
+
+        The sandbox of a running process cannot be changed.
+        """
+        if self.can_write and not process.may_write(self.agent):
+            self.client.fail("The session has become read-only, and the program could still write.")
+            self.abort()
 
     async def stop(self) -> None:
         """Let the guest end its work, and then end its process with all child processes."""

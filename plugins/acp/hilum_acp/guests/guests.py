@@ -4,14 +4,26 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import msgspec
 import trio
-from hilum import Agent, Call, HilumError, ModelError, Output, Tool, hookimpl, tool
-from hilum.events import CallDone, RunEnded
+from hilum import (
+    Agent,
+    Call,
+    HilumError,
+    ModelError,
+    Output,
+    Tool,
+    UsageError,
+    Verdict,
+    deny,
+    hookimpl,
+    tool,
+)
+from hilum.events import ApprovalAsked, CallDone, RunEnded, SessionChanged
 from hilum.hooks import current_plugin
 from hilum.messages import (
     AssistantMessage,
@@ -34,6 +46,7 @@ if TYPE_CHECKING:
     from hilum import Session
     from hilum_agents.definitions.definition import Definition
 
+    from hilum_acp.guests.client import GuestRequest
     from hilum_acp.guests.guest import Guest
 
 QUIET_TIMEOUT = 10.0
@@ -45,6 +58,7 @@ SIGN_SECONDS = 2.0
 MAX_ANSWER = 3_000_000
 """Characters that a guest may say without a pause; the loop ends longer answers of any model."""
 NO_ANSWER = "The program has ended its work without an answer."
+WITHDRAWN = "The program has withdrawn its request."
 MAX_TRANSCRIPT = 40_000
 """Characters of an earlier conversation that a new process receives."""
 _STOPS = {"refusal": "refusal", "max_tokens": "length"}
@@ -168,7 +182,10 @@ class Guests:
         Raises:
             ModelError: The guest cannot start.
         """
+        # The process can end, and the session can change, before the guest is ready.
+        self._running[guest.agent.name] = guest
         is_ready = trio.Event()
+        is_usable = False
         problems: list[HilumError] = []
 
         async def start() -> None:
@@ -185,13 +202,14 @@ class Guests:
                     await is_ready.wait()
                 # Some programs download themselves first, and a model must not seem silent.
                 yield KeepAlive()
+            if problems:
+                error = problems[0]
+                raise ModelError(error.message, kind="request", hint=error.hint) from error
+            is_usable = True
         finally:
-            if not is_ready.is_set():
+            # The request can also be closed after the guest has become ready, at the last sign.
+            if not is_usable:
                 guest.abort()
-        if problems:
-            error = problems[0]
-            raise ModelError(error.message, kind="request", hint=error.hint) from error
-        self._running[guest.agent.name] = guest
 
     async def _find_definition(self, agent: Agent) -> Definition:
         """Return the file of an agent, as the user trusted it when the run began."""
@@ -255,10 +273,37 @@ class Guests:
                 guest = self._running.get(event.agent)
                 if guest is not None:
                     guest.client.settle([event.result])
+            elif isinstance(event, ApprovalAsked):
+                guest = self._running.get(event.agent)
+                request = guest.client.find_request(event.call.id) if guest is not None else None
+                if request is not None:
+                    self._nursery.start_soon(self._close_question, request, event.id)
+            elif isinstance(event, SessionChanged):
+                for guest in self._running.values():
+                    guest.check_access()
             elif isinstance(event, RunEnded):
-                guest = self._running.pop(event.agent, None)
-                if guest is not None:
+                guest = self._running.get(event.agent)
+                # The agent's next run may already have a guest of its own.
+                if guest is not None and guest.run_id == event.run:
+                    del self._running[event.agent]
                     self._nursery.start_soon(guest.stop)
+
+    async def _close_question(self, request: GuestRequest, approval: str) -> None:
+        """Close the question about a request when the guest withdraws the request."""
+        await request.done.wait()
+        if request.is_withdrawn:
+            # The user may have answered at the same time.
+            with suppress(UsageError):
+                self.session.answer(approval, False, reason=WITHDRAWN, by="headless")
+
+    @hookimpl
+    def on_tool_call(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
+        """Deny a call for a request that the guest has withdrawn since the call was made."""
+        guest = self._running.get(agent.name)
+        request = guest.client.find_request(call.id) if guest is not None else None
+        if request is not None and request.is_withdrawn:
+            return deny(WITHDRAWN)
+        return None
 
     # --- tools ------------------------------------------------------------------------------------
 
