@@ -70,6 +70,18 @@ async def test_another_write_is_asked_about(open_guest, path, content):
         assert {name: (guest.bench.workspace / name).read_text() for name in files} == files
 
 
+@pytest.mark.parametrize("target", ["link.txt", "folder/a.txt"])
+async def test_a_change_that_was_announced_through_a_link_is_asked_about(open_guest, target):
+    """The question shows the name of the link, and not the file that the write changes."""
+    async with open_guest("courteous", approve="ask_first", files={"a.txt": OLD}) as guest:
+        (guest.bench.workspace / "link.txt").symlink_to("a.txt")
+        (guest.bench.workspace / "folder").symlink_to(".")
+        steps = [["read", target], announce(path=target), ["write", target, NEW]]
+        asked = await run_with_answers(guest, steps, [True, False])
+        assert asked == ["guest_edit", "write_file"]
+        assert (guest.bench.workspace / "a.txt").read_text() == OLD
+
+
 async def test_an_approval_covers_one_write(open_guest):
     async with open_guest("courteous", approve="ask_first", files={"a.txt": OLD}) as guest:
         steps = [

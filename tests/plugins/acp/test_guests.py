@@ -150,6 +150,16 @@ async def test_a_new_process_receives_the_conversation_so_far(open_guest):
         assert result["text"] == "True\n"
 
 
+async def test_a_new_process_receives_the_end_of_a_long_conversation(open_guest, monkeypatch):
+    monkeypatch.setattr("hilum_acp.guests.guests.MAX_TRANSCRIPT", 100)
+    async with open_guest("bypassing") as guest:
+        await guest.prompt(f"My name is Ada. {'x' * 100}", keep=True)
+        await guest.prompt("My name is Grace.", keep=True)
+        code = "print('Ada' in prompt, 'User: My name is Grace.' in prompt)"
+        result = await guest.prompt(f"#begin\n{code}", keep=True)
+        assert result["text"] == "False True\n"
+
+
 async def test_what_the_user_sends_meanwhile_reaches_the_guest_after_its_work(open_guest):
     code = """#begin
 client.say("begun")
