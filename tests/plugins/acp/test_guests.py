@@ -155,7 +155,8 @@ async def test_a_new_process_receives_the_end_of_a_long_conversation(open_guest,
     async with open_guest("bypassing") as guest:
         await guest.prompt(f"My name is Ada. {'x' * 100}", keep=True)
         await guest.prompt("My name is Grace.", keep=True)
-        code = "print('Ada' in prompt, 'User: My name is Grace.' in prompt)"
+        # The code is a part of the prompt, too.
+        code = "print('A' + 'da' in prompt, 'Gra' + 'ce' in prompt)"
         result = await guest.prompt(f"#begin\n{code}", keep=True)
         assert result["text"] == "False True\n"
 
