@@ -385,7 +385,7 @@ print("still here")
 async def test_the_ended_terminals_that_a_guest_does_not_release_are_dropped(
     open_guest, monkeypatch
 ):
-    monkeypatch.setattr("hilum_acp.guests.client.MAX_TERMINALS", 3)
+    monkeypatch.setattr("hilum_acp.guests.terminal_requests.MAX_TERMINALS", 3)
     code = """
 names = []
 for number in range(8):
@@ -404,7 +404,7 @@ async def test_a_terminal_that_was_refused_does_not_keep_a_hanging_guest_alive(
 ):
     monkeypatch.setattr("hilum_acp.guests.guests.QUIET_TIMEOUT", 0.05)
     monkeypatch.setattr("hilum_acp.guests.guests.IDLE_TIMEOUT", 0.3)
-    monkeypatch.setattr("hilum_acp.guests.client.MAX_WAITING", 0)
+    monkeypatch.setattr("hilum_acp.guests.requests.MAX_WAITING", 0)
     code = "print(client.request('terminal/create', command='true')[1])\ntime.sleep(1000)"
     async with open_guest("bypassing") as guest:
         with trio.fail_after(30):
@@ -445,5 +445,5 @@ while True:
         result = await guest.execute(code)
         assert "more than 10 updates" in result["error"]["message"]
     assert len(clients[0].actions) <= 10
-    assert len(clients[0].terminals) <= 10
+    assert len(clients[0].terminals.opened) <= 10
     assert sum(len(text) for _, text in clients[0].take_output()) <= 10_000

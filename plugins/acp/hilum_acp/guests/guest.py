@@ -224,7 +224,7 @@ class Guest:
         """Whether the guest waits for a model or for a command."""
         if self._proxy is not None and self._proxy.open_requests:
             return True
-        return any(not each.ended.is_set() for each in self.client.terminals.values())
+        return self.client.terminals.has_running
 
     # --- what it does -----------------------------------------------------------------------------
 
@@ -242,7 +242,7 @@ class Guest:
         Raises:
             ToolError: The guest has closed the terminal, or has ended.
         """
-        terminal = self.client.terminals.get(terminal_id)
+        terminal = self.client.terminals.opened.get(terminal_id)
         if terminal is None or self._nursery is None:
             raise ToolError("The program has closed this terminal.", code="E_STOPPED")
         terminal.command = command

@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from hilum import Session
     from hilum_agents.definitions.definition import Definition
 
-    from hilum_acp.guests.client import GuestRequest
     from hilum_acp.guests.guest import Guest
+    from hilum_acp.guests.requests import GuestRequest
 
 QUIET_TIMEOUT = 10.0
 """Seconds without news after which hilum waits in a call, for which time passes without limit."""
@@ -275,7 +275,7 @@ class Guests:
                     guest.client.settle([event.result])
             elif isinstance(event, ApprovalAsked):
                 guest = self._running.get(event.agent)
-                request = guest.client.find_request(event.call.id) if guest is not None else None
+                request = guest.client.requests.find(event.call.id) if guest is not None else None
                 if request is not None:
                     self._nursery.start_soon(self._close_question, request, event.id)
             elif isinstance(event, SessionChanged):
@@ -300,7 +300,7 @@ class Guests:
     def on_tool_call(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
         """Deny a call for a request that the guest has withdrawn since the call was made."""
         guest = self._running.get(agent.name)
-        request = guest.client.find_request(call.id) if guest is not None else None
+        request = guest.client.requests.find(call.id) if guest is not None else None
         if request is not None and request.is_withdrawn:
             return deny(WITHDRAWN)
         return None
@@ -375,7 +375,7 @@ class Guests:
         guest = self._find(call)
         folder = call.workspace.resolve(working_directory)
         guest.start_terminal(terminal, command, str(folder))
-        found = guest.client.terminals[terminal]
+        found = guest.client.terminals.opened[terminal]
         found.show = call.emit
         await guest.client.watch(found.ended)
         if not found.ended.is_set():
@@ -406,7 +406,7 @@ class Guests:
     async def _allow(self, call: Call, action: str) -> Output:
         """Tell the guest that it may do what it asked for, and show it."""
         client = self._find(call).client
-        request = client.find_request(call.id)
+        request = client.requests.find(call.id)
         if request is not None:
             if not _is_as_asked(call, request.call):
                 # The user approved something else than what the guest will write.
