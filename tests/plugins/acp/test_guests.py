@@ -22,6 +22,8 @@ from hilum.trust import TrustedFolders
 from hilum_agents.runs import Runs
 from hilum_view import Card, SessionView
 
+from tests.plugins.acp.conftest import wait_for_text
+
 
 def tools(guest):
     return [event.call.name for event in guest.bench.of(CallStarted)]
@@ -174,13 +176,6 @@ while not os.path.exists("go"):
         (guest.bench.workspace / "go").write_text("")
         await guest.bench.session.plugin(Runs).wait(job)
         assert guest.said.endswith("I was told: Stop there.")
-
-
-async def wait_for_text(guest, text):
-    with trio.fail_after(20):
-        async for item in guest.bench.session.events(0, deltas=True):
-            if getattr(item, "text", "") == text:
-                return
 
 
 class Editor:

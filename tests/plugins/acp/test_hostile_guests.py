@@ -12,7 +12,7 @@ from hilum_acp.guests.guest import Guest
 from hilum_acp.guests.guests import Guests
 from hilum_agents.runs import Runs
 
-from tests.plugins.acp.conftest import PROGRAMS
+from tests.plugins.acp.conftest import PROGRAMS, wait_for_text
 
 
 def bypassing(*more):
@@ -126,13 +126,6 @@ except OSError as error:
             guest.bench.session.set(mode="reading")
         await guest.execute(code)
         assert guest.said == "OSError text\n"
-
-
-async def wait_for_text(guest, text):
-    with trio.fail_after(20):
-        async for item in guest.bench.session.events(0, deltas=True):
-            if getattr(item, "text", "") == text:
-                return
 
 
 def add_reading_mode(guest):

@@ -1,7 +1,7 @@
 """What a guest reports about its own tool calls, translated into calls of hilum's tools.
 
-A report is a claim. hilum shows it and compares what the guest asks for with the rules, but what
-holds the guest is the sandbox, and what it changed is read from the workspace.
+A report is a claim. hilum shows it and compares what the guest asks for with the rules, but only
+the sandbox restricts the guest, and what it changed is read from the workspace.
 """
 
 from __future__ import annotations

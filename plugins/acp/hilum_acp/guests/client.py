@@ -178,7 +178,7 @@ class GuestClient:
         except RpcError as error:
             self.fail(f"It failed: {_one_line(error.message)}")
         except ConnectionLost:
-            # Who follows the process knows why, and reports it.
+            # The task that waits for the process reports the reason.
             return
         self.interrupted.set()
         self.wake()
@@ -244,10 +244,10 @@ class GuestClient:
         """Return whether hilum has to run calls for the guest."""
         return bool(self.requests) or any(each.needs_report for each in self.actions.values())
 
-    def settle(self, results: Sequence[ToolResult]) -> None:
+    def add_results(self, results: Sequence[ToolResult]) -> None:
         """Answer the guest's requests with the results of their calls."""
         for result in results:
-            request = self.requests.settle(result)
+            request = self.requests.add_result(result)
             if request is not None and request.call.name == TERMINAL and result.code:
                 self.terminals.refuse(request.call, result.text)
 
@@ -256,7 +256,7 @@ class GuestClient:
         request = self.requests.find(call.id)
         return request is not None and request.is_approved and request.call == call
 
-    async def watch(self, ended: trio.Event) -> None:
+    async def wait_for_end(self, ended: trio.Event) -> None:
         """Wait until something has ended, or until hilum has to do something else for the guest."""
         interrupted = self.interrupted
         if self.failure or self.stop_reason or ended.is_set():
@@ -270,9 +270,9 @@ class GuestClient:
             nursery.start_soon(wait, ended)
             nursery.start_soon(wait, interrupted)
 
-    async def watch_action(self, action: GuestAction) -> None:
+    async def wait_for_action(self, action: GuestAction) -> None:
         """Wait while a tool call of the guest runs, and record how far it has been shown."""
-        await self.watch(action.ended)
+        await self.wait_for_end(action.ended)
         is_over = action.ended.is_set() or bool(self.failure or self.stop_reason)
         is_asked = self.requests.will_ask_about(action)
         # A call that still runs is shown again after the other calls.

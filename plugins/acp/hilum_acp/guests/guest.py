@@ -43,13 +43,12 @@ class Guest:
     Attributes:
         client: The conversation with the guest.
         budget: The budget of its model calls.
-        passed: The messages of the agent's conversation that were passed on, by identity: their
+        passed_messages: The messages of the agent's conversation that were passed on, by identity: their
             positions change when the conversation is compacted.
-        later: Texts of the user that the guest receives when it has ended its work on a prompt.
+        queued_texts: Texts of the user that the guest receives when it has ended its work on a prompt.
         last_text: What the guest said last.
         is_prompting: Whether the guest works on a prompt.
         can_write: Whether the sandbox of the guest's process lets it write to the workspace.
-        run_id: The agent's run for which the guest works.
         ended: Set when the process and everything else of the guest has ended.
     """
 
@@ -63,13 +62,11 @@ class Guest:
             [tool.name for tool in agent.tools()],
         )
         self.budget = Budget(agent, self.client.interrupt)
-        self.passed: dict[int, Message] = {}
-        self.later: list[str] = []
+        self.passed_messages: dict[int, Message] = {}
+        self.queued_texts: list[str] = []
         self.last_text = ""
         self.is_prompting = False
         self.can_write = False
-        run = agent.conversation.run
-        self.run_id = run.id if run is not None else ""
         self.ended = trio.Event()
         self._scope = trio.CancelScope()
         self._stopping = False
@@ -310,7 +307,7 @@ class Guest:
             self._recording[0].set()
 
     async def record_changes(self) -> None:
-        """Record what the guest has changed so far, and go on recording."""
+        """Record what the guest has changed so far, and continue recording."""
         if self._recording is None or self.ended.is_set():
             return
         ending, ended = self._recording

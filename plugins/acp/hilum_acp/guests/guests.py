@@ -104,10 +104,14 @@ class Guests:
                     yield sign
             self._begin_conversation(guest, request.messages)
         else:
-            new = [each for each in _find_recent(request.messages) if id(each) not in guest.passed]
+            new = [
+                each
+                for each in _find_recent(request.messages)
+                if id(each) not in guest.passed_messages
+            ]
             self._continue_conversation(guest, new)
         # A request that is sent again contains the same messages.
-        guest.passed = {id(each): each for each in request.messages}
+        guest.passed_messages = {id(each): each for each in request.messages}
         parts: list[Text | Thinking] = []
         async with aclosing(self._listen(guest, parts)) as chunks:
             async for chunk in chunks:
@@ -154,7 +158,7 @@ class Guests:
             if client.stop_reason:
                 guest.is_prompting = False
                 await guest.record_changes()
-                if not guest.later:
+                if not guest.queued_texts:
                     await guest.settle_models()
                     stop: Any = _STOPS.get(client.stop_reason, "end")
                     if not any(isinstance(part, Text) and part.text.strip() for part in parts):
@@ -162,8 +166,8 @@ class Guests:
                         parts.append(Text(guest.last_text or NO_ANSWER, "model"))
                     yield Done(AssistantMessage(tuple(parts), model, stop))
                     return
-                guest.start_prompt(_to_content(guest.later))
-                guest.later = []
+                guest.start_prompt(_to_content(guest.queued_texts))
+                guest.queued_texts = []
                 continue
             with trio.move_on_after(quiet_timeout) as quiet:
                 await client.changed.wait()
@@ -250,12 +254,12 @@ class Guests:
         """Pass on the results of calls, and what the user and hilum have written since."""
         for message in messages:
             if isinstance(message, ToolMessage):
-                guest.client.settle(message.results)
+                guest.client.add_results(message.results)
         if guest.is_prompting:
             # The protocol has no way to add to a prompt on which an agent works. Notes are about
             # the calls of a model, and a guest has its own.
             written = [each for each in messages if isinstance(each, UserMessage)]
-            guest.later += _list_texts(written)
+            guest.queued_texts += _list_texts(written)
         else:
             texts = _list_texts(messages)
             images = _list_images(messages) if guest.client.accepts_images else []
@@ -272,7 +276,7 @@ class Guests:
                 # The round may contain calls that wait for the guest, so its end is too late.
                 guest = self._running.get(event.agent)
                 if guest is not None:
-                    guest.client.settle([event.result])
+                    guest.client.add_results([event.result])
             elif isinstance(event, ApprovalAsked):
                 guest = self._running.get(event.agent)
                 request = guest.client.requests.find(event.call.id) if guest is not None else None
@@ -284,7 +288,7 @@ class Guests:
             elif isinstance(event, RunEnded):
                 guest = self._running.get(event.agent)
                 # The agent's next run may already have a guest of its own.
-                if guest is not None and guest.run_id == event.run:
+                if guest is not None and guest.budget.run == event.run:
                     del self._running[event.agent]
                     self._nursery.start_soon(guest.stop)
 
@@ -377,7 +381,7 @@ class Guests:
         guest.start_terminal(terminal, command, str(folder))
         found = guest.client.terminals.opened[terminal]
         found.show = call.emit
-        await guest.client.watch(found.ended)
+        await guest.client.wait_for_end(found.ended)
         if not found.ended.is_set():
             return Output(f"{found.output}\n[The command is still running.]".lstrip())
         return Output(found.output, data={"exit_code": found.exit_code})
@@ -396,7 +400,7 @@ class Guests:
             return Output("The program reports nothing about this.")
         while True:
             with trio.move_on_after(QUIET_TIMEOUT) as quiet:
-                await guest.client.watch_action(found)
+                await guest.client.wait_for_action(found)
             if not quiet.cancelled_caught:
                 break
             self._check_idle(call)
@@ -408,7 +412,7 @@ class Guests:
         client = self._find(call).client
         request = client.requests.find(call.id)
         if request is not None:
-            if not _is_as_asked(call, request.call):
+            if not _has_asked_arguments(call, request.call):
                 # The user approved something else than what the guest will write.
                 request.announced = {}
             client.approve(request)
@@ -423,7 +427,7 @@ class Guests:
             guest.client.fail(f"It has done nothing for {IDLE_TIMEOUT:g} seconds.")
 
 
-def _is_as_asked(call: Call, asked: ToolCall) -> bool:
+def _has_asked_arguments(call: Call, asked: ToolCall) -> bool:
     """Return whether a call runs with the arguments that hilum made, which a user can change."""
     arguments = msgspec.json.decode(asked.arguments)
     return all(call.arguments.get(name) == value for name, value in arguments.items())

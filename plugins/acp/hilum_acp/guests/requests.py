@@ -145,7 +145,7 @@ class RequestQueue:
         """Return whether a request about a tool call of the guest waits."""
         return any(request.action is action for request in self._waiting)
 
-    def settle(self, result: ToolResult) -> GuestRequest | None:
+    def add_result(self, result: ToolResult) -> GuestRequest | None:
         """Answer the request to which a result belongs, and return it."""
         request = self._running.pop(result.call_id, None)
         if request is not None and not request.done.is_set():
