@@ -245,6 +245,8 @@ async def test_a_guest_whose_run_stops_as_soon_as_it_is_ready_ends(open_guest, m
             await anext(signs)
             assert not second.ended.is_set()
             await signs.aclose()
+            # A request that is sent again starts another one.
+            assert second not in guests._running.values()
             await second.ended.wait()
 
 

@@ -214,6 +214,9 @@ class Guests:
             # The request can also be closed after the guest has become ready, at the last sign.
             if not is_usable:
                 guest.abort()
+                # If the request is sent again, it must not reach a guest that is being ended.
+                if self._running.get(guest.agent.name) is guest:
+                    del self._running[guest.agent.name]
 
     async def _find_definition(self, agent: Agent) -> Definition:
         """Return the file of an agent, as the user trusted it when the run began."""
