@@ -1,12 +1,20 @@
 """Content is exported only on request: nothing of a session full of planted texts goes out."""
 
 import hilum_otel
-from hilum import ModelError, tool
-from hilum.events import ApprovalAnswered, ApprovalAsked, ModelFailed, PluginFault, RunEnded
+from hilum import ModelError, UserQuestions, tool
+from hilum.events import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    ModelFailed,
+    PluginEvent,
+    PluginFault,
+    RunEnded,
+)
 from hilum.testing import open_bench, plugin, say, use
 from otlp_receiver import read_attributes, receive
 
 SECRET = "hunter2"
+QUESTION = "plan.question_asked"
 PATH = f"notes/{SECRET}/plan.txt"
 
 # Attributes that are no content. Documented in docs/opentelemetry.md.
@@ -143,6 +151,24 @@ async def test_no_signal_contains_content_by_default():
     }
     assert SECRET.encode() not in received.raw
     assert b"notes" not in received.raw
+
+
+async def test_what_the_agent_asks_the_user_is_content():
+    for content in (False, True):
+        with receive() as received:
+            settings = {"otel.endpoint": received.url, "otel.content": content}
+            call = use("ask_question", question=f"Is it {SECRET}?", options=["Yes", "No"])
+            async with open_bench(
+                hilum_otel, "plan", answers=[call, "Good."], settings=settings
+            ) as kit:
+                await kit.start("x")
+                asked = await kit.wait_for(PluginEvent, lambda event: event.name == QUESTION)
+                kit.session.plugin(UserQuestions).answer(asked.data["id"], ["Yes"])
+                await kit.wait_for(RunEnded)
+        assert received.named("question")
+        assert (SECRET.encode() in received.raw) is content
+        names = [span.name for span in received.spans]
+        assert not [name for name in names if SECRET in name]
 
 
 async def test_every_attribute_is_one_that_was_checked():

@@ -25,6 +25,14 @@ async def shout(text: str) -> str:
 TOOLS = plugin("tools", shout)
 
 
+def look(place: str) -> str:
+    """Look."""
+    return place
+
+
+look.__doc__ = f"Look.\n\nArgs:\n    place: {'place ' * 200}\n"
+
+
 async def export(received, *, answers, settings=None, prompt="A prompt about cats.", **options):
     chosen = {"otel.endpoint": received.url, **(settings or {})}
     async with open_bench(hilum_otel, TOOLS, answers=answers, settings=chosen, **options) as kit:
@@ -171,6 +179,50 @@ async def test_long_texts_are_shortened():
     run = read_attributes(received.named("invoke_agent main").attributes)
     (answer,) = json.loads(run["gen_ai.output.messages"])
     assert answer["parts"][0]["content"] == "a" * 99 + "…"
+
+
+async def test_long_error_texts_are_shortened():
+    with receive() as received:
+        settings = {"otel.content": True, "otel.content_limit": 100}
+        failing = ModelError("b" * 5000, kind="auth")
+        kit = await export(received, answers=[failing], settings=settings)
+    assert len(kit.of(RunEnded)[0].error) >= 5000
+    bodies = [log.body.string_value for log in received.logs]
+    assert any("bbb" in body for body in bodies)
+    assert max(map(len, bodies)) == 100
+    messages = [span.status.message for span in received.spans]
+    assert any("bbb" in message for message in messages)
+    assert max(map(len, messages)) == 100
+
+
+async def test_long_descriptions_in_the_parameters_of_tools_are_shortened():
+    described = tool(risk="read", effect="pure", name="look")(look)
+    with receive() as received:
+        settings = {"otel.endpoint": received.url, "otel.content": True, "otel.content_limit": 100}
+        async with open_bench(
+            hilum_otel, plugin("described", described), answers=["a"], settings=settings
+        ) as kit:
+            await kit.run("x")
+    chat = read_attributes(received.named("chat model").attributes)
+    definitions = json.loads(chat["gen_ai.tool.definitions"])
+    (definition,) = [each for each in definitions if each["name"] == "look"]
+    description = definition["parameters"]["properties"]["place"]["description"]
+    assert description.startswith("place ")
+    assert len(description) == 100
+
+
+async def test_a_run_that_continues_another_one_has_a_link_to_it():
+    with receive() as received:
+        settings = {"otel.endpoint": received.url}
+        failing = ModelError("no key", kind="auth")
+        async with open_bench(hilum_otel, answers=[failing, "Done."], settings=settings) as kit:
+            await kit.run("x")
+            await (await kit.session.retry()).wait()
+    first, second = (span for span in received.spans if span.name == "invoke_agent main")
+    assert not first.links
+    (link,) = second.links
+    assert (link.trace_id, link.span_id) == (first.trace_id, first.span_id)
+    assert second.trace_id != first.trace_id
 
 
 async def test_errors_are_logs_within_their_spans():
