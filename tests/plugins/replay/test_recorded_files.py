@@ -13,6 +13,7 @@ from hilum.messages import ToolCall
 from hilum.testing import ScriptedModel, open_bench, use
 from hilum_files.journal.content_store import ContentStore
 from hilum_replay.sessions import workspace_files
+from hilum_replay.sessions.contained_files import ContainedFiles
 from hilum_replay.sessions.exporting import make_recording
 from hilum_replay.sessions.recorded_calls import apply_edit
 from hilum_replay.sessions.recording import FileEdit, Recording
@@ -190,13 +191,14 @@ def test_an_edit_changes_nothing_outside_of_the_workspace(tmp_path, edit):
     (outside / "outside.txt").write_text("old\n")
     (root / "link.txt").symlink_to(outside / "outside.txt")
     (root / "folder").symlink_to(outside)
-    apply_edit(edit, root, {"new": b"new\n"})
+    apply_edit(edit, ContainedFiles(root), {"new": b"new\n"})
     assert (outside / "outside.txt").read_text() == "old\n"
     assert os.listdir(outside) == ["outside.txt"]
 
 
 def test_an_edit_within_the_workspace_is_made(tmp_path):
-    apply_edit(FileEdit(1, "folder/a.txt", "new"), tmp_path, {"new": b"new\n"})
+    files = ContainedFiles(tmp_path)
+    apply_edit(FileEdit(1, "folder/a.txt", "new"), files, {"new": b"new\n"})
     assert (tmp_path / "folder" / "a.txt").read_text() == "new\n"
-    apply_edit(FileEdit(2, "folder/a.txt"), tmp_path, {})
+    apply_edit(FileEdit(2, "folder/a.txt"), files, {})
     assert os.listdir(tmp_path / "folder") == []

@@ -288,7 +288,7 @@ def _read_arguments(arguments: Any) -> Any:
     """Return the arguments of a call, which models write with different spaces and orders."""
     try:
         return _normalize(msgspec.json.decode(arguments))
-    except (msgspec.DecodeError, TypeError):
+    except (msgspec.DecodeError, TypeError, RecursionError):
         return _normalize(arguments)
 
 

@@ -490,6 +490,6 @@ def find_tool_name(call: ToolCall) -> str:
         return call.name
     try:
         name = msgspec.json.decode(call.arguments).get("name")
-    except (msgspec.DecodeError, AttributeError):
+    except (msgspec.DecodeError, AttributeError, RecursionError):
         return call.name
     return name if isinstance(name, str) else call.name

@@ -27,6 +27,7 @@ from hilum.events import (
 )
 from hilum.shell_lines import ENDED, attach_output
 
+from hilum_replay.sessions.contained_files import ContainedFiles
 from hilum_replay.sessions.recorded_calls import RecordedCalls, apply_edit
 from hilum_replay.sessions.recorded_log import (
     OUTPUT_ATTACHED,
@@ -62,7 +63,7 @@ class UserActions:
 
     def __init__(self, log: RecordedLog, root: Path, objects: Mapping[str, bytes]) -> None:
         self._log = log
-        self._root = root
+        self._files = ContainedFiles(root)
         self._objects = objects
         self._left = list(log.actions)
         self._counts: dict[tuple[str, type[Event]], int] = {}
@@ -233,7 +234,7 @@ class UserActions:
         if not isinstance(event, FileEdit):
             self._set_clock(event.at)
         if isinstance(event, FileEdit):
-            await trio.to_thread.run_sync(apply_edit, event, self._root, self._objects)
+            await trio.to_thread.run_sync(apply_edit, event, self._files, self._objects)
         elif isinstance(event, PromptQueued):
             await self._prompt(session, action, event)
         else:

@@ -11,13 +11,19 @@ from pathlib import Path
 
 import attrs
 import msgspec
-from hilum import Redactor, find_content_policy
+from hilum import Redactor, ToolError, find_content_policy
 from hilum.events import AnyEvent, CallStarted, PluginEvent, PromptQueued, SessionOpened
 from hilum.messages import ToolCall
 from hilum_files.journal.records import CHANGED, Change, Record, read_record, unspell_path
 from hilum_files.journal.tree import HILUM_FOLDER, LEFT_OUT, Node
 
 from hilum_replay.sessions.comparison import Difference
+from hilum_replay.sessions.contained_files import (
+    ContainedFiles,
+    find_link_above,
+    find_link_problem,
+    find_path_problem,
+)
 from hilum_replay.sessions.git_files import IGNORE_FILE, GitFiles
 from hilum_replay.sessions.recording import FileEdit, RecordedFile
 from hilum_replay.text_diff import diff_texts
@@ -31,6 +37,7 @@ NOT_KEPT = "the journal does not have its content"
 NOT_UNICODE = "its name is not valid Unicode"
 OUTSIDE = "a link leads out of the workspace"
 NO_GIT = "git, which knows the ignored files in it, does not run"
+IN_THE_WAY = "it is a link and something else"
 # What plugins read when a session is opened: rules, skills, agents and settings.
 _INSTRUCTIONS = (
     "AGENTS.md CLAUDE.md GEMINI.md README.md pyproject.toml setup.cfg package.json .hilum .agents"
@@ -109,6 +116,8 @@ class FileCollector:
         self._policy = find_content_policy()
         self._found = WorkspaceFiles()
         self._made: set[str] = set()
+        # What is at the paths that the session changed, after its last change.
+        self._states: dict[str, Node | None] = {}
         self._last_runs: dict[str, str] = {}
         self._prompts = {
             event.run: event.seq for event in events if isinstance(event, PromptQueued)
@@ -122,7 +131,7 @@ class FileCollector:
 
     def collect(self) -> WorkspaceFiles:
         """Collect the files."""
-        states: dict[str, Node | None] = {}
+        states = self._states
         for record in self._records:
             for change in record.changes:
                 self._follow(record, change, states)
@@ -130,18 +139,31 @@ class FileCollector:
             self._keep_end(path, node)
             self._keep_folders(path)
         for path in self._find_read_paths():
-            if path not in states:
-                self._keep_unchanged(path)
+            self._keep_unchanged(path)
         self._found.edits.sort(key=lambda edit: edit.seq)
+        self._leave_out_links()
         return self._found
+
+    def _leave_out_links(self) -> None:
+        """Leave out the links that a replay would refuse."""
+        links = self._found.links
+        existing = {*self._found.before, *self._found.folders}
+        for path in (*existing, *links):
+            is_both = path in existing and path in links
+            link = path if is_both else find_link_above(path, links)
+            if link:
+                self._leave_out(link, IN_THE_WAY)
+                del links[link]
+        # Without one link, the path of another one may lead elsewhere.
+        while leading_out := [path for path in links if find_link_problem(path, links)]:
+            for path in leading_out:
+                self._leave_out(path, OUTSIDE)
+                del links[path]
 
     def _follow(self, record: Record, change: Change, states: dict[str, Node | None]) -> None:
         """Keep the state before a change, and its effect."""
         path = unspell_path(change.path)
-        if not _is_unicode(path):
-            self._leave_out(path, NOT_UNICODE)
-            return
-        if self._is_left_out(path):
+        if self._has_path_problem(path) or self._is_left_out(path):
             return
         if path not in states:
             self._keep_beginning(path, change.before)
@@ -204,6 +226,13 @@ class FileCollector:
         self._found.redacted.add(path)
         return clean.encode(errors="surrogateescape")
 
+    def _has_path_problem(self, path: str) -> bool:
+        """Return whether a recording cannot contain a path, and leave it out."""
+        problem = NOT_UNICODE if not _is_unicode(path) else find_path_problem(path)
+        if problem:
+            self._leave_out(path, problem)
+        return bool(problem)
+
     def _is_left_out(self, path: str) -> bool:
         """Return whether the user leaves a file out."""
         for pattern in self._without:
@@ -241,13 +270,17 @@ class FileCollector:
     def _keep_unchanged(self, path: str) -> None:
         """Keep a file that the session did not change."""
         place = self._root / path
-        if not _is_unicode(path):
-            self._leave_out(path, NOT_UNICODE)
+        if path in self._states or path in self._found.before:
             return
-        if self._is_left_out(path):
+        if self._has_path_problem(path) or self._is_left_out(path):
             return
-        if not self._is_inside(place.parent):
+        root = _resolve(self._root)
+        real = _resolve(place.parent) / place.name
+        if not real.is_relative_to(root):
             self._leave_out(path, OUTSIDE)
+            return
+        if real != root / path:
+            self._keep_behind_link(path, real.relative_to(root).as_posix())
             return
         try:
             status = place.lstat()
@@ -259,17 +292,19 @@ class FileCollector:
             return  # the call failed in the recorded session, and fails again
         except OSError as error:
             self._leave_out(path, error.strerror or "it cannot be read")
+        except ToolError as error:
+            self._leave_out(path, error.message.rstrip("."))
 
     def _keep_unchanged_file(self, path: str, status: os.stat_result) -> None:
         """Keep a regular file.
 
         Raises:
-            OSError: The file cannot be read.
+            ToolError: The file cannot be read.
         """
         if status.st_size > FILE_LIMIT:
             self._leave_out(path, _describe_size(status.st_size))
             return
-        data: bytes | None = (self._root / path).read_bytes()
+        data: bytes | None = ContainedFiles(_resolve(self._root)).read(path, FILE_LIMIT)
         if status.st_mtime > self._ended:
             # The content has changed since; git may know the one that the session read.
             data = self._git.read(path)
@@ -280,14 +315,27 @@ class FileCollector:
         if clean is not None:
             self._add(path, clean, status.st_mode, self._began - status.st_mtime)
 
+    def _keep_behind_link(self, path: str, real: str) -> None:
+        """Keep a file whose path leads through a link, and the link.
+
+        A recording contains each file only once, at its real path.
+        """
+        for folder in reversed(Path(path).parents):
+            if (self._root / folder).is_symlink():
+                self._keep_unchanged(folder.as_posix())
+                break
+        self._keep_unchanged(real)
+
     def _keep_link(self, path: str, target: Path) -> None:
         """Keep a link inside of the workspace, and the file to which it leads."""
-        inside = os.path.normpath(Path(path).parent / target)
-        if target.is_absolute() or inside.startswith("..") or not _is_unicode(str(target)):
+        root = self._root.resolve()
+        real = Path(os.path.realpath(root / Path(path).parent / target))
+        if target.is_absolute() or not real.is_relative_to(root) or not _is_unicode(str(target)):
             self._leave_out(path, OUTSIDE)
             return
         self._found.links[path] = str(target)
-        if inside not in self._found.before and (self._root / inside).is_file():
+        inside = real.relative_to(root).as_posix()
+        if real.is_file():
             self._keep_unchanged(inside)
 
     def _add(self, path: str, data: bytes, mode: int, age: float) -> None:
@@ -441,15 +489,15 @@ def collect_files(
     return FileCollector(events, root, get_content, redact, without).collect()
 
 
-def read_workspace(root: Path) -> dict[str, bytes]:
-    """Return the contents of all files of a workspace that a session may have changed."""
-    found = {}
+def list_workspace(root: Path) -> set[str]:
+    """Return the paths of all files of a workspace that a session may have changed."""
+    found = set()
     for folder, names, files in os.walk(root):
         names[:] = [name for name in names if name not in (*LEFT_OUT, HILUM_FOLDER)]
         for name in files:
             place = Path(folder) / name
             if _is_unicode(name) and not place.is_symlink() and place.is_file():
-                found[place.relative_to(root).as_posix()] = place.read_bytes()
+                found.add(place.relative_to(root).as_posix())
     return found
 
 
@@ -472,7 +520,8 @@ def compare_files(
     expected = {**before, **after}
     for path in deleted:
         expected.pop(path, None)
-    found = read_workspace(root)
+    found = list_workspace(root)
+    files = ContainedFiles(root)
     skipped = set(unknown)
     differences = []
     for path in sorted({*expected, *found} - skipped):
@@ -482,12 +531,21 @@ def compare_files(
             differences.append(Difference("files", f"{path} is missing after the replay"))
         elif path not in expected:
             differences.append(Difference("files", f"{path} was created only in the replay"))
-        elif expected[path] != found[path]:
-            lines = diff_texts(
-                expected[path].decode(errors="replace"),
-                found[path].decode(errors="replace"),
-                str,
-            )
-            title = f"{path} has another content"
-            differences.append(Difference("files", title, lines=tuple(lines)))
-    return differences[:MAX_LISTED]
+        else:
+            differences += _compare_file(path, expected[path], files)
+        if len(differences) == MAX_LISTED:
+            break
+    return differences
+
+
+def _compare_file(path: str, expected: bytes, files: ContainedFiles) -> list[Difference]:
+    """Compare a file of a replay with its expected content."""
+    try:
+        # A command may have made a file larger than the memory.
+        found = files.read(path, max(FILE_LIMIT, 2 * len(expected)))
+    except ToolError as error:
+        return [Difference("files", f"{path} cannot be compared", lines=(f"+ {error.message}",))]
+    if found == expected:
+        return []
+    lines = diff_texts(expected.decode(errors="replace"), found.decode(errors="replace"), str)
+    return [Difference("files", f"{path} has another content", lines=tuple(lines))]
