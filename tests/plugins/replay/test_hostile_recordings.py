@@ -12,13 +12,18 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import trio
 from hilum import ToolError, UsageError
-from hilum.errors import E_FILE_NOT_FOUND, E_STORE
+from hilum.errors import E_BAD_ARGS, E_FILE_NOT_FOUND, E_STORE
+from hilum.testing import open_bench, use
 from hilum_replay import read_limits
 from hilum_replay.cassette_reader import load, loads
 from hilum_replay.sessions import recording as recordings
 from hilum_replay.sessions import replay_command, workspace_files
+from hilum_replay.sessions.comparison import describe
 from hilum_replay.sessions.contained_files import ContainedFiles
+from hilum_replay.sessions.exporting import export_test, make_repeatable
+from hilum_replay.sessions.exporting import make_recording as make_recording_of
 from hilum_replay.sessions.player import write_files
 from hilum_replay.sessions.recorded_calls import apply_edit
 from hilum_replay.sessions.recording import (
@@ -28,8 +33,9 @@ from hilum_replay.sessions.recording import (
     RecordedFile,
     Recording,
     load_recording,
+    save_recording,
 )
-from hilum_replay.sessions.session_test import check_session
+from hilum_replay.sessions.session_test import check_session, run_recording
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -215,8 +221,12 @@ def test_a_link_that_turns_out_to_lead_outside_is_removed(tmp_path, victim):
     # The first link leads out through the second one.
     with pytest.raises(ToolError):
         files.make_links({"l": "d/e/f/../../victim", "d/e/f": "../.."})
+    # Only the folder shows where this link leads.
+    (tmp_path / "work" / "there").symlink_to(victim)
+    with pytest.raises(ToolError):
+        files.make_links({"ok": "x", "a": "there/kept.txt"})
     files.make_links({"b": "b"})  # a loop leads nowhere
-    assert sorted(describe_tree(tmp_path / "work")) == ["b", "d", "d/e"]
+    assert sorted(describe_tree(tmp_path / "work")) == ["b", "there"]
 
 
 @pytest.mark.parametrize("kind", ["link to a file", "link to a folder", "hard link", "pipe"])
@@ -362,6 +372,83 @@ def test_a_random_header_is_refused_or_its_files_can_be_written(tmp_path_factory
     change_header(folder, **header)
     if is_accepted(load_recording, folder):
         is_accepted(write_files, load_recording(folder), folder / "work")
+
+
+# --- exporting ------------------------------------------------------------------------------------
+
+
+async def test_an_export_contains_only_links_that_a_replay_accepts(tmp_path, victim):
+    calls = use("read_file", path="linked/a.py") + use("list_directory", path=".")
+    files = {"real/a.py": "x = 1\n"}
+    links = {
+        "linked": "real",
+        "again": "linked/a.py",
+        "out": str(victim),
+        "relative": "../../victim",
+        # Read as text, it stays inside.
+        "deep/down": "../linked/../../../victim",
+    }
+    async with open_bench(
+        "files", "guard", "store", answers=[calls, "Done."], files=files, folder=tmp_path / "b"
+    ) as bench:
+        for path, target in links.items():
+            place = trio.Path(bench.workspace / path)
+            await place.parent.mkdir(exist_ok=True)
+            await place.symlink_to(target)
+        await bench.run("Read.")
+        events = list(bench.events)
+        recording = await trio.to_thread.run_sync(make_recording_of, events, lambda name: None)
+    assert recording.header.links == {"linked": "real", "again": "linked/a.py"}
+    assert recording.before == {"real/a.py": b"x = 1\n"}
+    assert {"out", "relative", "deep/down"} <= recording.header.left_out.keys()
+    # The folder is listed with the links that are left out.
+    recording, _ = await make_repeatable(recording)
+    assert set(recording.header.from_log) == {"main/call-2"}
+    save_recording(recording, tmp_path / "saved")
+    outcome = await run_recording(load_recording(tmp_path / "saved"), tmp_path / "work")
+    assert outcome.comparison.identical, describe(outcome.comparison)
+
+
+def test_a_recording_is_saved_below_its_folder_only(tmp_path, victim):
+    before = describe_tree(victim)
+    (tmp_path / "saved").mkdir()
+    (tmp_path / "saved" / "before").symlink_to(victim)
+    with pytest.raises(ToolError):
+        save_recording(make_recording({"kept.txt": b"changed"}), tmp_path / "saved")
+    with pytest.raises(ToolError):
+        save_recording(make_recording({"../../victim/kept.txt": b"changed"}), tmp_path / "new")
+    assert describe_tree(victim) == before
+
+
+@pytest.mark.parametrize("name", ["test_t.py", "t"])
+async def test_no_test_is_written_through_a_link(tmp_path, victim, name):
+    events = load_recording(CORPUS / "picture").events
+    target = victim / "kept.txt" if name == "test_t.py" else victim
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / name).symlink_to(target)
+    before = describe_tree(victim)
+    with pytest.raises(UsageError, match="is a link") as refused:
+        await export_test(events, "t", tmp_path / "out", overwrite=True)
+    assert refused.value.code == E_BAD_ARGS
+    assert describe_tree(victim) == before
+
+
+@pytest.mark.parametrize(
+    ("limit", "message"),
+    [
+        ("MAX_CONTENTS_SIZE", "files have more than 0 bytes"),
+        ("MAX_CONTENT_SIZE", "a file has more than 0 bytes"),
+        ("MAX_CONTENTS", "more than 0 files"),
+        ("MAX_FILE_SIZE", "log has more than 0 bytes"),
+    ],
+)
+def test_a_recording_that_could_not_be_read_is_not_saved(tmp_path, monkeypatch, limit, message):
+    recording = make_recording({"a": b"x"})
+    monkeypatch.setattr(recordings, limit, 0)
+    with pytest.raises(UsageError, match=message) as refused:
+        save_recording(recording, tmp_path / "saved")
+    assert refused.value.code == E_BAD_ARGS
+    assert not (tmp_path / "saved").exists()
 
 
 # --- reading --------------------------------------------------------------------------------------

@@ -188,6 +188,8 @@ def encode_log(recording: Recording) -> bytes:
         problem = f"its log has more than {MAX_FILE_SIZE:,} bytes"
     elif len(contents) > MAX_CONTENTS or len(header.links) > MAX_LINKS:
         problem = f"it has more than {MAX_CONTENTS:,} files or {MAX_LINKS:,} links"
+    elif max(map(len, contents.values()), default=0) > MAX_CONTENT_SIZE:
+        problem = f"a file has more than {MAX_CONTENT_SIZE:,} bytes"
     elif sum(map(len, contents.values())) > MAX_CONTENTS_SIZE:
         problem = f"its files have more than {MAX_CONTENTS_SIZE:,} bytes"
     if problem:
