@@ -82,8 +82,8 @@ class Changes:
 
 
 @attrs.define
-class Replayed:
-    """The outcome of a replay.
+class ReplayedSession:
+    """A replayed session.
 
     Attributes:
         log: The recorded log, with the paths of the replay.
@@ -156,7 +156,7 @@ async def replay(
     changes: Changes | None = None,
     cassette: Cassette | None = None,
     plugins: Sequence[object] = (),
-) -> Replayed:
+) -> ReplayedSession:
     """Replay a recorded session in a folder, which must be empty.
 
     Args:
@@ -203,7 +203,7 @@ async def replay(
         events: list[AnyEvent] = []
         while page := await stage.store.read(stage.session, len(events)):
             events += page
-    return Replayed(
+    return ReplayedSession(
         stage.log,
         events,
         stage.placeholders,

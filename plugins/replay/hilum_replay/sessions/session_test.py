@@ -20,7 +20,7 @@ from hilum_replay.sessions.comparison import (
     compare_sessions,
     describe,
 )
-from hilum_replay.sessions.player import Changes, Replayed, replay
+from hilum_replay.sessions.player import Changes, ReplayedSession, replay
 from hilum_replay.sessions.recording import Recording, load_recording
 from hilum_replay.sessions.workspace_files import compare_files
 
@@ -29,7 +29,7 @@ from hilum_replay.sessions.workspace_files import compare_files
 class ReplayOutcome:
     """The outcome of a replay: its session, and how it compares with the recorded one."""
 
-    replayed: Replayed
+    replayed: ReplayedSession
     comparison: Comparison
 
 

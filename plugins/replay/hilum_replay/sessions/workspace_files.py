@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import stat
-import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from hashlib import sha256
 from pathlib import Path
 
 import attrs
-from hilum import Redactor, ToolError
+import msgspec
+from hilum import Redactor, ToolError, find_content_policy
 from hilum.events import AnyEvent, CallStarted, PluginEvent, PromptQueued, SessionOpened
+from hilum.messages import ToolCall
 from hilum_files.journal.records import CHANGED, Change, Record, read_record, unspell_path
 from hilum_files.journal.tree import HILUM_FOLDER, LEFT_OUT, Node
 
@@ -23,6 +24,7 @@ from hilum_replay.sessions.contained_files import (
     find_link_problem,
     find_path_problem,
 )
+from hilum_replay.sessions.git_files import IGNORE_FILE, GitFiles
 from hilum_replay.sessions.recording import FileEdit, RecordedFile
 from hilum_replay.text_diff import diff_texts
 
@@ -34,12 +36,17 @@ MAX_LISTED = 20
 NOT_KEPT = "the journal does not have its content"
 NOT_UNICODE = "its name is not valid Unicode"
 OUTSIDE = "a link leads out of the workspace"
+NO_GIT = "git, which knows the ignored files in it, does not run"
 IN_THE_WAY = "it is a link and something else"
 # What plugins read when a session is opened: rules, skills, agents and settings.
 _INSTRUCTIONS = (
     "AGENTS.md CLAUDE.md GEMINI.md README.md pyproject.toml setup.cfg package.json .hilum .agents"
     " .claude .cursor .github/copilot-instructions.md"
 ).split()
+# Parameters with paths of tools that do not declare which paths they read.
+_PATH_PARAMETERS = (
+    "path paths file files file_path file_paths filename folder folders directory".split()
+)
 GetContent = Callable[[str], bytes | None]
 
 
@@ -106,6 +113,7 @@ class FileCollector:
         self._files_limit = _SizeLimit(TOTAL_LIMIT)
         # Most calls run again, so that their contents are not needed in the end.
         self._objects_limit = _SizeLimit(TOTAL_LIMIT)
+        self._policy = find_content_policy()
         self._found = WorkspaceFiles()
         self._made: set[str] = set()
         # What is at the paths that the session changed, after its last change.
@@ -119,7 +127,7 @@ class FileCollector:
         self._began = opened.at
         self._ended = events[-1].at
         self._records = _read_records(events)
-        self._git = _GitHistory(root, opened.at)
+        self._git = GitFiles(root, opened.at)
 
     def collect(self) -> WorkspaceFiles:
         """Collect the files."""
@@ -266,8 +274,8 @@ class FileCollector:
             return
         if self._has_path_problem(path) or self._is_left_out(path):
             return
-        root = self._root.resolve()
-        real = place.parent.resolve() / place.name
+        root = _resolve(self._root)
+        real = _resolve(place.parent) / place.name
         if not real.is_relative_to(root):
             self._leave_out(path, OUTSIDE)
             return
@@ -278,28 +286,31 @@ class FileCollector:
             status = place.lstat()
             if stat.S_ISLNK(status.st_mode):
                 self._keep_link(path, place.readlink())
-                return
-            if not stat.S_ISREG(status.st_mode):
-                return
-            if status.st_size > FILE_LIMIT:
-                self._leave_out(path, _describe_size(status.st_size))
-                return
-            data = ContainedFiles(root).read(path, FILE_LIMIT)
+            elif stat.S_ISREG(status.st_mode):
+                self._keep_unchanged_file(path, status)
         except (FileNotFoundError, NotADirectoryError):
             return  # the call failed in the recorded session, and fails again
         except OSError as error:
             self._leave_out(path, error.strerror or "it cannot be read")
-            return
         except ToolError as error:
             self._leave_out(path, error.message.rstrip("."))
+
+    def _keep_unchanged_file(self, path: str, status: os.stat_result) -> None:
+        """Keep a regular file.
+
+        Raises:
+            ToolError: The file cannot be read.
+        """
+        if status.st_size > FILE_LIMIT:
+            self._leave_out(path, _describe_size(status.st_size))
             return
+        data: bytes | None = ContainedFiles(_resolve(self._root)).read(path, FILE_LIMIT)
         if status.st_mtime > self._ended:
             # The content has changed since; git may know the one that the session read.
-            known = self._git.read(path)
-            if known is None:
-                self._leave_out(path, "it was changed after the session")
-                return
-            data = known
+            data = self._git.read(path)
+        if data is None:
+            self._leave_out(path, "it was changed after the session")
+            return
         clean = self._clean_if_it_fits(path, data)
         if clean is not None:
             self._add(path, clean, status.st_mode, self._began - status.st_mtime)
@@ -337,17 +348,27 @@ class FileCollector:
         """Return the files that calls read, and those in folders that calls searched."""
         files: dict[str, None] = {}
         for event in self._events:
-            if not isinstance(event, CallStarted):
-                continue
-            paths = event.paths
-            if event.risk == "execute" or not paths:
-                paths = (".",) if event.risk in ("execute", "read") else ()
-            for path in paths:
-                files.update(dict.fromkeys(self._expand(path)))
+            if isinstance(event, CallStarted):
+                for path in self._find_paths_of(event):
+                    files.update(dict.fromkeys(self._expand(path)))
         # The agent reads the project's rules and settings as part of its instructions.
         for name in _INSTRUCTIONS:
             files.update(dict.fromkeys(self._expand(name)))
         return list(files)
+
+    def _find_paths_of(self, event: CallStarted) -> Sequence[str]:
+        """Return the files and folders that a call may have read."""
+        if event.risk == "execute":
+            return (".",)
+        if event.paths or event.risk != "read":
+            return event.paths
+        # Most tools without declared paths read no files, such as `todo_write`.
+        named = _find_named_paths(event.call)
+        return [path for path in named if os.path.lexists(self._root / path)]
+
+    def _is_inside(self, place: Path) -> bool:
+        """Return whether a path is in the workspace, wherever links lead."""
+        return _resolve(place).is_relative_to(_resolve(self._root))
 
     def _expand(self, path: str) -> Iterable[str]:
         """Yield the files at a path, relative to the workspace; none if it is outside."""
@@ -356,70 +377,79 @@ class FileCollector:
             if path != "/":
                 return
             place = self._root
-        if not place.resolve().is_relative_to(self._root.resolve()):
+        if not self._is_inside(place):
             self._leave_out(path, OUTSIDE)
             return
-        if not place.is_dir():
+        if not os.path.isdir(place):
             yield place.relative_to(self._root).as_posix()
             return
-        tracked = self._git.list_files()
+        yield from self._expand_folder(path, place)
+
+    def _expand_folder(self, path: str, place: Path) -> Iterable[str]:
+        """Yield the files in a folder, except for ignored files and files with secrets."""
+        visible = self._git.list_files()
+        if visible is None and self._has_ignore_file(place):
+            self._leave_out(path, NO_GIT)
+            return
         count = 0
+        for relative in self._walk(place):
+            if visible is not None and relative not in visible:
+                continue
+            why = self._explain_withheld(relative)
+            if why:
+                self._leave_out(relative, why)
+                continue
+            count += 1
+            if count > MAX_FILES:
+                reason = f"the session may have read more than {MAX_FILES:,} files in it"
+                self._leave_out(path, reason)
+                return
+            yield relative
+
+    def _walk(self, place: Path) -> Iterable[str]:
+        """Yield the files and links in a folder, relative to the workspace."""
         for folder, names, found in os.walk(place):
             names[:] = sorted(name for name in names if name not in LEFT_OUT)
             linked = [name for name in names if (Path(folder) / name).is_symlink()]
             for name in sorted([*found, *linked]):
-                relative = (Path(folder) / name).relative_to(self._root).as_posix()
-                if tracked is not None and relative not in tracked:
-                    continue
-                count += 1
-                if count > MAX_FILES:
-                    reason = f"the session may have read more than {MAX_FILES:,} files in it"
-                    self._leave_out(path, reason)
-                    return
-                yield relative
+                yield (Path(folder) / name).relative_to(self._root).as_posix()
+
+    def _has_ignore_file(self, place: Path) -> bool:
+        """Return whether an ignore file excludes files of a folder."""
+        above = [folder for folder in place.parents if folder.is_relative_to(self._root)]
+        if any(os.path.lexists(folder / IGNORE_FILE) for folder in above):
+            return True
+        return any(os.path.basename(path) == IGNORE_FILE for path in self._walk(place))
+
+    def _explain_withheld(self, path: str) -> str:
+        """Return why neither searches nor commands read a file; empty if they may."""
+        if self._policy is None:
+            return ""
+        place = _resolve(self._root / path)
+        root = _resolve(self._root)
+        inside = place.relative_to(root).as_posix() if place.is_relative_to(root) else path
+        return self._policy.explain_withheld_file(place, inside)
 
 
-class _GitHistory:
-    """The history of the workspace, if it is in a git repository.
+def _resolve(place: Path) -> Path:
+    # Unlike `Path.resolve`, this accepts links that lead to themselves.
+    return Path(os.path.realpath(place))
 
-    Args:
-        root: The workspace.
-        at: Unix time of the beginning of the session.
-    """
 
-    def __init__(self, root: Path, at: float) -> None:
-        self._root = root
-        self._at = at
-        self._tracked: set[str] | None = None
-        self._has_listed = False
-
-    def read(self, path: str) -> bytes | None:
-        """Return the content of a file in the last commit before the session."""
-        commit = self._run("rev-list", "-1", f"--before={int(self._at)}", "HEAD")
-        if not commit:
-            return None
-        return self._run("show", f"{commit.decode().strip()}:./{path}")
-
-    def list_files(self) -> set[str] | None:
-        """Return the files that git does not ignore; ``None`` outside of a repository."""
-        if not self._has_listed:
-            self._has_listed = True
-            listed = self._run("ls-files", "-z", "--cached", "--others", "--exclude-standard")
-            if listed is not None:
-                self._tracked = {os.fsdecode(name) for name in listed.split(b"\0") if name}
-        return self._tracked
-
-    def _run(self, *arguments: str) -> bytes | None:
-        command = ["git", "-C", str(self._root), "-c", "core.fsmonitor=false", *arguments]
-        # A configuration of the project must not make git fetch missing objects with a program.
-        environ = {**os.environ, "GIT_NO_LAZY_FETCH": "1", "GIT_SSH_COMMAND": "false"}
-        try:
-            done = subprocess.run(
-                command, capture_output=True, timeout=30, check=False, env=environ
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            return None
-        return done.stdout if done.returncode == 0 else None
+def _find_named_paths(call: ToolCall) -> list[str]:
+    """Return the paths in the arguments of a call whose tool does not declare what it reads."""
+    try:
+        arguments = msgspec.json.decode(call.arguments)
+    except msgspec.DecodeError:
+        return []
+    if not isinstance(arguments, dict):
+        return []
+    found = []
+    for parameter in _PATH_PARAMETERS:
+        given = arguments.get(parameter)
+        values = given if isinstance(given, list) else [given]
+        found += [value for value in values if isinstance(value, str) and value]
+    return found
 
 
 def _read_records(events: Sequence[AnyEvent]) -> list[Record]:
