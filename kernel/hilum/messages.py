@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from operator import add
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -47,6 +47,13 @@ def escape_notes(text: str) -> str:
 def unescape_notes(text: str) -> str:
     """Return the original of a text that ``escape_notes`` returned."""
     return re.sub(_ESCAPED_NOTE, "<", text)
+
+
+Count = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+"""A whole number that JSON can contain: a longer one can be read, but not written again."""
+MAX_TIME = 1e11
+UnixTime = Annotated[float, msgspec.Meta(ge=0, le=MAX_TIME)]
+"""A Unix time in seconds, up to the year 5138. Calendars of Python and browsers end later."""
 
 
 class Data(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -209,7 +216,7 @@ class Layer(Data, frozen=True):
     use), 25 (sandbox), 30 (recovery), 40 (rules), 50 (skills) and 60 (MCP servers).
     """
 
-    rank: int
+    rank: Count
     name: str
     text: str
 
@@ -224,8 +231,8 @@ class Block(Data, frozen=True):
     type: str
     text: str
     path: str = ""
-    line: int = 0
-    priority: int = 0
+    line: Count = 0
+    priority: Count = 0
 
 
 class ToolSpec(Data, frozen=True):
@@ -246,7 +253,7 @@ class Compaction(Data, frozen=True):
         thinned: Texts that replace the results of calls, by call id.
     """
 
-    upto: int = 0
+    upto: Count = 0
     summary: str = ""
     thinned: dict[str, str] = {}
 
@@ -257,11 +264,11 @@ class Usage(Data, frozen=True):
     ``input`` includes ``cached`` and ``cache_write``; ``cost`` is in US dollars.
     """
 
-    input: int = 0
-    cached: int = 0
-    cache_write: int = 0
-    output: int = 0
-    reasoning: int = 0
+    input: Count = 0
+    cached: Count = 0
+    cache_write: Count = 0
+    output: Count = 0
+    reasoning: Count = 0
     cost: float | None = None
 
     def __add__(self, other: Usage) -> Usage:

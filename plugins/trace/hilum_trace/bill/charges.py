@@ -15,6 +15,7 @@ from hilum.messages import Price
 
 from hilum_trace.bill.conversation import Conversation
 from hilum_trace.bill.division import divide
+from hilum_trace.bill.numbers import check_number, check_usage, is_right_price
 from hilum_trace.bill.parts import (
     MCP,
     UNKNOWN,
@@ -207,21 +208,22 @@ class ChargeFold:
             sent.run,
             sent.turn,
             model=sent.model,
-            estimate=sent.estimate,
+            estimate=check_number(sent.estimate),
             reason=reason,
         )
 
     def _answer(self, event: ev.ModelAnswered) -> RequestCharge:
+        usage = check_usage(event.usage)
         sent = self._sent.pop(event.agent, None)
         turn = self._turns.get(event.agent, 0) + 1
         self._turns[event.agent] = turn
         if self._divided:
             talk = self._conversation(event.agent)
             answer = answer_parts(event.message, self._plugins)
-            shares = divide_usage(event.usage, event.price, talk, answer)
+            shares = divide_usage(usage, event.price, talk, answer)
             talk.answer(answer)
         else:
-            shares = {UNKNOWN: _whole(event.usage)}
+            shares = {UNKNOWN: _whole(usage)}
         # This is the name with which hilum called the model; providers may return a different one.
         model = sent.model if sent is not None else event.message.model
         return RequestCharge(
@@ -230,14 +232,15 @@ class ChargeFold:
             event.run,
             turn,
             model=model,
-            usage=event.usage,
-            seconds=event.seconds,
+            usage=usage,
+            seconds=check_number(event.seconds),
             shares=shares,
         )
 
     def _use(self, event: ev.ModelUsed) -> RequestCharge | None:
         if event.purpose.startswith(SUB_AGENT):
             return None
+        usage = check_usage(event.usage)
         plugin = event.plugin
         # A request of a server (sampling) names the server in its purpose.
         if plugin == MCP and event.purpose.startswith(f"{MCP} "):
@@ -249,9 +252,9 @@ class ChargeFold:
             event.run,
             self._turns.get(event.agent, 0),
             model=event.model,
-            usage=event.usage,
-            seconds=event.seconds,
-            shares={origin: _whole(event.usage)},
+            usage=usage,
+            seconds=check_number(event.seconds),
+            shares={origin: _whole(usage)},
             is_own=True,
         )
 
@@ -264,7 +267,7 @@ class ChargeFold:
             self._turns.get(event.agent, 0),
             tool=result.name,
             plugin=self._started.pop((event.agent, result.call_id), ""),
-            seconds=event.seconds,
+            seconds=check_number(event.seconds),
             failed=bool(result.code),
         )
 
@@ -345,7 +348,7 @@ def _add_costs(
     """Add the cost of each part, in proportion to the prices of its tokens."""
     if usage.cost is None:
         return shares
-    known = price or USUAL_PRICE
+    known = price if price is not None and is_right_price(price) else USUAL_PRICE
     weights = {origin: _weight(share, known) for origin, share in shares.items()}
     whole = sum(weights.values())
     if not whole:

@@ -40,6 +40,7 @@ from hilum_trace.bill.budgets.amounts import (
 )
 from hilum_trace.bill.budgets.settings import BudgetSettings, LimitSettings
 from hilum_trace.bill.budgets.spending_fold import CHANGED, WARNED, SpendingFold, amount_of
+from hilum_trace.bill.numbers import MAX_NUMBER
 from hilum_trace.bill.requests import MAYBE_CHARGED
 
 if TYPE_CHECKING:
@@ -307,9 +308,12 @@ class SessionBudgets:
         Raises:
             ModelCallDenied: A budget is in dollars, and the price is not known.
         """
-        longest_input = int(call.input * INPUT_MARGIN)
-        least = call.cost(call.input, 0)
-        most = call.cost(longest_input, call.max_output)
+        # Another program may claim any number, also one that SQLite cannot store.
+        input_tokens = min(call.input, MAX_NUMBER)
+        longest_input = int(input_tokens * INPUT_MARGIN)
+        longest_output = min(call.max_output, MAX_NUMBER)
+        least = call.cost(input_tokens, 0)
+        most = call.cost(longest_input, longest_output)
         if least is None or most is None:
             for name, limits in budgets.items():
                 if limits.dollars is not None and self._settings.unpriced == "refuse":
@@ -317,8 +321,8 @@ class SessionBudgets:
             least = most = 0.0
         minutes = max(self._fold.longest, FIRST_MINUTES)
         return Estimate(
-            Amount(least, call.input),
-            Amount(most, longest_input + call.max_output, minutes),
+            Amount(least, input_tokens),
+            Amount(most, longest_input + longest_output, minutes),
         )
 
     def _decide(self, budgets: dict[str, Limits], request: Estimate) -> tuple[Decision, str]:
