@@ -12,6 +12,9 @@ from hilum.errors import ModelError
 # The exceptions that the decoder raises for invalid, non-UTF-8 or too deeply nested JSON.
 DECODE_ERRORS = (msgspec.DecodeError, UnicodeError, RecursionError)
 
+# No request has more tokens. A larger number could not be written to the log.
+MAX_COUNT = 10**12
+
 # All events share one decoder, because creating a decoder costs more than decoding a small event.
 _decode = msgspec.json.Decoder().decode
 
@@ -92,10 +95,10 @@ def get_text(table: dict[str, Any], key: str) -> str:
 
 
 def get_count(table: Any, *path: str) -> int:
-    """Return a count from nested objects, or 0 if it is missing or not positive."""
+    """Return a count from nested objects, or 0 if it is missing or cannot be right."""
     for key in path:
         table = table.get(key) if isinstance(table, dict) else None
-    if isinstance(table, int | float) and table > 0:
+    if isinstance(table, int | float) and 0 < table <= MAX_COUNT:
         return int(table)
     return 0
 
