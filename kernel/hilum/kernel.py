@@ -380,7 +380,8 @@ def _note_ignored_settings(session: Session, settings: Settings) -> None:
 def _warn_of_home(session: Session) -> None:
     """Inform the user if commands can change the user's home folder."""
     root = session.workspace.root
-    home = Path(os.path.realpath(home_folder()))
+    with use_environment(session.kernel.environ):
+        home = Path(os.path.realpath(home_folder()))
     if not home.is_relative_to(root):
         return
     what = "is" if root == home else "contains"
