@@ -111,9 +111,11 @@ async def test_a_session_in_the_home_folder_warns(tmp_path: Path, folder: str, t
     (tmp_path / "home" / "user" / "project").mkdir(parents=True)
     environ = {"HOME": str(tmp_path / "home" / "user")}
     store = MemoryStore()
-    async with open_kernel([], store=store, environ=environ) as kernel:
-        async with kernel.open_session(tmp_path / folder) as session:
-            pass
+    async with (
+        open_kernel([], store=store, environ=environ) as kernel,
+        kernel.open_session(tmp_path / folder) as session,
+    ):
+        pass
     events = await store.read(session.id)
     notes = [event.data["say"] for event in events if isinstance(event, PluginEvent)]
     assert [note.startswith(text) for note in notes] == [True] * bool(text)

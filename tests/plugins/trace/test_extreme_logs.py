@@ -8,7 +8,7 @@ import json
 import random
 import sqlite3
 import tempfile
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -168,15 +168,14 @@ def test_every_view_of_an_extreme_log_ends_with_a_result_or_an_error_of_hilum(se
 
 @given(st.integers(0, 2**40))
 def test_an_extreme_event_is_read_and_written_again_or_is_damage(seed):
-    """What can be read can also be copied to another log, apart from the numbers of a plugin."""
+    """What can be read can also be copied to another log."""
     for row in make_rows(seed):
         try:
             event = decode(row)
         except (msgspec.DecodeError, TypeError):  # TypeError: a row that contains a number
             continue
         assert 0 <= event.at <= 1e11
-        with suppress(OverflowError):
-            assert decode(encode(event)) == event
+        assert decode(encode(event)) == event
 
 
 @given(st.integers(0, 2**40))
