@@ -558,12 +558,7 @@ def decode(data: bytes | str) -> AnyEvent:
             that cannot be right, such as a time in the far future.
     """
     try:
-        event = _decoder().decode(data)
-        if isinstance(event, PluginEvent):
-            # The data of plugins may contain numbers that can be read, but not written again: a
-            # copy of the session, or a face that sends the event on, would fail.
-            encode(event)
-        return event
+        return _decoder().decode(data)
     except msgspec.DecodeError:
         raise
     # A reader of a log knows one kind of damage: bytes that are not UTF-8 and lists in lists in

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from operator import add
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
@@ -49,8 +49,9 @@ def unescape_notes(text: str) -> str:
     return re.sub(_ESCAPED_NOTE, "<", text)
 
 
+N = TypeVar("N", int, float)
 Count = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-"""A whole number that JSON can contain: a longer one can be read, but not written again."""
+"""A whole number that SQLite, floating-point numbers and other programs can represent."""
 MAX_TIME = 1e11
 UnixTime = Annotated[float, msgspec.Meta(ge=0, le=MAX_TIME)]
 """A Unix time in seconds, up to the year 5138. Calendars of Python and browsers end later."""
@@ -287,6 +288,33 @@ class Usage(Data, frozen=True):
     def total(self) -> int:
         """Input and output tokens together."""
         return self.input + self.output
+
+
+MAX_NUMBER = 10**12
+"""The largest number of dollars, tokens or seconds that one request or call can have used."""
+
+
+def check_number(number: N) -> N:
+    """Return a number that a provider or a log states; 0 if it cannot be right.
+
+    A negative number would lower sums. One that is not finite would make them meaningless, and a
+    huge one could not be converted or shown.
+    """
+    if 0 <= number <= MAX_NUMBER:
+        return number
+    return type(number)(0)
+
+
+def check_usage(usage: Usage) -> Usage:
+    """Return the usage of a request; each number that cannot be right is 0."""
+    return Usage(
+        check_number(usage.input),
+        check_number(usage.cached),
+        check_number(usage.cache_write),
+        check_number(usage.output),
+        check_number(usage.reasoning),
+        None if usage.cost is None else check_number(usage.cost),
+    )
 
 
 class Price(Data, frozen=True):

@@ -8,12 +8,10 @@ from typing import Any
 
 import msgspec
 from hilum.errors import ModelError
+from hilum.messages import MAX_NUMBER
 
 # The exceptions that the decoder raises for invalid, non-UTF-8 or too deeply nested JSON.
 DECODE_ERRORS = (msgspec.DecodeError, UnicodeError, RecursionError)
-
-# No request has more tokens. A larger number could not be written to the log.
-MAX_COUNT = 10**12
 
 # All events share one decoder, because creating a decoder costs more than decoding a small event.
 _decode = msgspec.json.Decoder().decode
@@ -98,7 +96,7 @@ def get_count(table: Any, *path: str) -> int:
     """Return a count from nested objects, or 0 if it is missing or cannot be right."""
     for key in path:
         table = table.get(key) if isinstance(table, dict) else None
-    if isinstance(table, int | float) and 0 < table <= MAX_COUNT:
+    if isinstance(table, int | float) and 0 < table <= MAX_NUMBER:
         return int(table)
     return 0
 

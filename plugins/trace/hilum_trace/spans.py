@@ -12,9 +12,8 @@ from typing import Any, Literal
 import msgspec
 from hilum import events as ev
 from hilum.events import Event
-from hilum.messages import Usage
+from hilum.messages import Usage, check_number, check_usage
 
-from hilum_trace.bill.numbers import check_number, check_usage
 from hilum_trace.bill.requests import SUB_AGENT
 
 Kind = Literal[

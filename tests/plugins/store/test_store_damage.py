@@ -592,7 +592,6 @@ DEEP_JSON = b'{"type":"plugin_event","seq":3,"name":"x","data":{"x":' + b"[" * 5
     [
         DEEP_JSON,
         DEEP_JSON + b"]" * 50_000 + b"}}",
-        b'{"type":"plugin_event","seq":3,"name":"x","data":{"x":%b}}' % (b"9" * 30),
         b'{"type":"stop_asked","seq":3,"at":1e18}',
         b'{"type":"stop_asked","seq":3,"at":-1}',
         b'{"type":"run_ended","seq":3,"state":"stopped","turns":9223372036854775808}',

@@ -11,11 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 from hilum import Usage
 from hilum import events as ev
-from hilum.messages import Price
+from hilum.messages import MAX_NUMBER, Price, check_number, check_usage
 
 from hilum_trace.bill.conversation import Conversation
 from hilum_trace.bill.division import divide
-from hilum_trace.bill.numbers import check_number, check_usage, is_right_price
 from hilum_trace.bill.parts import (
     MCP,
     UNKNOWN,
@@ -348,7 +347,7 @@ def _add_costs(
     """Add the cost of each part, in proportion to the prices of its tokens."""
     if usage.cost is None:
         return shares
-    known = price if price is not None and is_right_price(price) else USUAL_PRICE
+    known = price if price is not None and _is_right(price) else USUAL_PRICE
     weights = {origin: _weight(share, known) for origin, share in shares.items()}
     whole = sum(weights.values())
     if not whole:
@@ -366,3 +365,9 @@ def _weight(share: Share, price: Price) -> float:
     """Return what the tokens of a part cost at the given price."""
     usage = Usage(share.input, share.cached, share.cache_write, share.output)
     return price.cost(usage)
+
+
+def _is_right(price: Price) -> bool:
+    """Return whether all numbers of a price can be right."""
+    prices = (price.input, price.output, price.cached or 0.0, price.cache_write or 0.0)
+    return all(0 <= each <= MAX_NUMBER for each in prices)

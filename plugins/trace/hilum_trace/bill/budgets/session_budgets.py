@@ -25,7 +25,7 @@ from hilum import (
     UsageError,
     hookimpl,
 )
-from hilum.messages import Price, Usage
+from hilum.messages import MAX_NUMBER, Price, Usage
 from hilum_view.budgets import SPENT, BudgetView
 
 from hilum_trace.bill.budgets import lazy
@@ -40,7 +40,6 @@ from hilum_trace.bill.budgets.amounts import (
 )
 from hilum_trace.bill.budgets.settings import BudgetSettings, LimitSettings
 from hilum_trace.bill.budgets.spending_fold import CHANGED, WARNED, SpendingFold, amount_of
-from hilum_trace.bill.numbers import MAX_NUMBER
 from hilum_trace.bill.requests import MAYBE_CHARGED
 
 if TYPE_CHECKING:

@@ -8,11 +8,10 @@ from math import inf
 import msgspec
 from hilum import Usage
 from hilum import events as ev
-from hilum.messages import Price
+from hilum.messages import Price, check_number
 from hilum_view.budgets import SPENT, BudgetViews
 
 from hilum_trace.bill.budgets.amounts import UNITS, Amount, Unit
-from hilum_trace.bill.numbers import check_number
 from hilum_trace.bill.requests import MAYBE_CHARGED, SUB_AGENT
 
 CHANGED = "budgets.changed"
