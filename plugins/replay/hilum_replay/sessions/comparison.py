@@ -362,7 +362,8 @@ def _describe_one(difference: Difference) -> str:
     place = " ".join(filter(None, places))
     title = f"[{difference.kind}] {difference.title}"
     heading = f"{title}  ({place})" if place else title
-    return "\n".join([heading, *(f"    {line}" for line in difference.lines)])
+    lines = [f"    {line.replace('{home}', '~')}" for line in difference.lines]
+    return "\n".join([heading, *lines])
 
 
 def _count_titles(differences: Sequence[Difference]) -> str:

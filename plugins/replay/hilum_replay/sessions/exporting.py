@@ -127,7 +127,12 @@ def open_contents() -> GetContent:
 
 
 def make_recording(
-    events: Sequence[AnyEvent], get_content: GetContent, *, title: str = "", session: str = ""
+    events: Sequence[AnyEvent],
+    get_content: GetContent,
+    *,
+    title: str = "",
+    session: str = "",
+    without: Sequence[str] = (),
 ) -> Recording:
     """Create a recording of a finished session. This function blocks.
 
@@ -136,6 +141,7 @@ def make_recording(
         get_content: A function that returns a content of the file journal by its hash.
         title: Title of the session.
         session: Id of the session, for messages.
+        without: Patterns of paths, relative to the workspace, that are left out.
 
     Raises:
         UsageError: The session has no finished run.
@@ -147,7 +153,7 @@ def make_recording(
     redact = make_redactor()
     placeholders = PathPlaceholders(root, Path.home())
     cleaned, redacted = clean_events(events, placeholders)
-    files = collect_files(events, root, get_content, redact)
+    files = collect_files(events, root, get_content, redact, without)
     header = Header(
         title=redact(title),
         files=files.files,
@@ -222,6 +228,7 @@ async def export_test(
     session: str = "",
     overwrite: bool = False,
     plugins: Sequence[object] = (),
+    without: Sequence[str] = (),
 ) -> Export:
     """Write a session as a test, which passes as it is written.
 
@@ -233,6 +240,7 @@ async def export_test(
         session: Id of the session, for messages.
         overwrite: Whether to replace an earlier test of the same name.
         plugins: Modules and objects that were plugins of the session.
+        without: Patterns of paths, relative to the workspace, that are left out.
 
     Raises:
         UsageError: The session has no finished run, the test exists, or the session cannot be
@@ -255,7 +263,9 @@ async def export_test(
         )
 
     def make() -> Recording:
-        return make_recording(events, open_contents(), title=title, session=session)
+        return make_recording(
+            events, open_contents(), title=title, session=session, without=without
+        )
 
     recording, outcome = await make_repeatable(await trio.to_thread.run_sync(make), plugins)
     if outcome.comparison.failures:
@@ -263,7 +273,7 @@ async def export_test(
             f"The replay of session {session} differs from it, so no test was written.\n"
             + describe(outcome.comparison, environment=False),
             code=E_FAILED,
-            hint="`hilum replay ID` shows all differences.",
+            hint="`hilum replay ID` shows all differences, and `--without PATTERN` leaves files out.",
         )
 
     def write() -> None:

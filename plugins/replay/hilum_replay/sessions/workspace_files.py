@@ -6,6 +6,7 @@ import os
 import stat
 import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from hashlib import sha256
 from pathlib import Path
 
@@ -79,11 +80,18 @@ class FileCollector:
         root: The workspace.
         get_content: A function that returns a content of the journal by its hash.
         redact: A function that removes secrets from a text.
+        without: Patterns of paths, relative to the workspace, that are left out.
     """
 
     def __init__(
-        self, events: Sequence[AnyEvent], root: Path, get_content: GetContent, redact: Redactor
+        self,
+        events: Sequence[AnyEvent],
+        root: Path,
+        get_content: GetContent,
+        redact: Redactor,
+        without: Sequence[str] = (),
     ) -> None:
+        self._without = tuple(without)
         self._events = events
         self._root = root
         self._get_content = get_content
@@ -124,6 +132,8 @@ class FileCollector:
         path = unspell_path(change.path)
         if not _is_unicode(path):
             self._leave_out(path, NOT_UNICODE)
+            return
+        if self._is_left_out(path):
             return
         if path not in states:
             self._keep_beginning(path, change.before)
@@ -186,6 +196,14 @@ class FileCollector:
         self._found.redacted.add(path)
         return clean.encode(errors="surrogateescape")
 
+    def _is_left_out(self, path: str) -> bool:
+        """Return whether the user leaves a file out."""
+        for pattern in self._without:
+            if fnmatchcase(path, pattern) or fnmatchcase(path, f"{pattern.rstrip('/')}/*"):
+                self._leave_out(path, f"--without {pattern}")
+                return True
+        return False
+
     def _leave_out(self, path: str, why: str) -> None:
         self._found.left_out[os.fsencode(path).decode(errors="replace")] = why
 
@@ -217,6 +235,8 @@ class FileCollector:
         place = self._root / path
         if not _is_unicode(path):
             self._leave_out(path, NOT_UNICODE)
+            return
+        if self._is_left_out(path):
             return
         if not place.parent.resolve().is_relative_to(self._root.resolve()):
             self._leave_out(path, OUTSIDE)
@@ -380,10 +400,14 @@ def _is_file(*nodes: Node | None) -> bool:
 
 
 def collect_files(
-    events: Sequence[AnyEvent], root: Path, get_content: GetContent, redact: Redactor
+    events: Sequence[AnyEvent],
+    root: Path,
+    get_content: GetContent,
+    redact: Redactor,
+    without: Sequence[str] = (),
 ) -> WorkspaceFiles:
     """Collect the files of a session; see ``FileCollector``."""
-    return FileCollector(events, root, get_content, redact).collect()
+    return FileCollector(events, root, get_content, redact, without).collect()
 
 
 def read_workspace(root: Path) -> dict[str, bytes]:
