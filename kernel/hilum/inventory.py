@@ -5,6 +5,7 @@ The command works even if every plugin is broken.
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from argparse import Namespace
@@ -87,8 +88,10 @@ def _parse(argv: list[str]) -> Namespace:
     if options.action == "list" and count:
         parser.error("`list` takes no names: `show NAME` describes one plugin")
     if options.action in ("block", "unblock") and count != 1:
-        parser.error(f"`{options.action}` takes the name of one plugin")
-    folder = Path(options.workspace).expanduser()
+        parser.error(
+            f"`{options.action}` takes the name of one plugin: hilum plugins {options.action} NAME"
+        )
+    folder = Path(os.path.expanduser(options.workspace))
     if not folder.is_dir():
         hint = "Name an existing folder."
         raise UsageError(f"The workspace {folder} is not a folder.", hint=hint)

@@ -414,7 +414,7 @@ def _folder(workspace: str | os.PathLike[str]) -> Path:
     Raises:
         UsageError: The path is not an existing folder.
     """
-    root = Path(workspace).expanduser().absolute()
+    root = Path(os.path.expanduser(workspace)).absolute()
     if not root.is_dir():
         what = "is not a folder" if root.exists() else "does not exist"
         raise UsageError(f"The workspace {root} {what}.", hint="Name an existing folder.")

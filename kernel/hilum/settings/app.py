@@ -134,7 +134,7 @@ class App(NamedTuple):
             if path.parts[:1] == ("~",) and environ.get("HOME"):
                 # expanduser would read the environment of the process, not the given environment.
                 path = Path(environ["HOME"], *path.parts[1:])
-            return path.expanduser().absolute()
+            return Path(os.path.expanduser(path)).absolute()
         base = environ.get(f"XDG_{what}_HOME", "")
         if os.path.isabs(base):  # the XDG specification says to ignore relative paths
             return Path(base) / self.name

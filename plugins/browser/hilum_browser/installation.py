@@ -40,7 +40,7 @@ def find_chromium(executable: str = "") -> str:
     """
     if not executable:
         return next(_candidates(), "")
-    path = Path(executable).expanduser()
+    path = Path(os.path.expanduser(executable))
     is_program = path.is_absolute() and path.is_file() and _is_executable(str(path))
     return str(path) if is_program else ""
 
@@ -53,7 +53,7 @@ def _candidates() -> Iterator[str]:
     is_mac = sys.platform == "darwin"
     if is_mac:
         yield from filter(_is_executable, _MAC_PATHS)
-    cache = Path("~/Library/Caches" if is_mac else "~/.cache").expanduser() / "ms-playwright"
+    cache = Path(os.path.expanduser("~/Library/Caches" if is_mac else "~/.cache")) / "ms-playwright"
     for pattern in _PLAYWRIGHT_PATTERNS:
         newest_first = sorted(cache.glob(pattern), reverse=True)
         yield from filter(_is_executable, map(str, newest_first))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -179,7 +180,7 @@ def load_state(path: str) -> WorkspaceState:
             ),
         )
     try:
-        with Path(path).expanduser().open("rb") as file:
+        with Path(os.path.expanduser(path)).open("rb") as file:
             # The read is bounded, because the path may name an endless pipe or device.
             data = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:

@@ -245,13 +245,13 @@ def expand_server(server: ServerConfig, workspace: Path) -> ServerConfig:
     values = Values(kernel_environment(), workspace, home_folder(), load_answers(server))
     expanded = expand(server, values)
     if expanded.env_file:
-        variables = _read_env_file(Path(workspace, expanded.env_file).expanduser())
+        variables = _read_env_file(Path(workspace, os.path.expanduser(expanded.env_file)))
         expanded = attrs.evolve(expanded, env={**variables, **expanded.env})
     if expanded.cwd:
-        cwd = str(Path(workspace, Path(expanded.cwd).expanduser()))
+        cwd = str(Path(workspace, os.path.expanduser(expanded.cwd)))
         expanded = attrs.evolve(expanded, cwd=cwd)
     if expanded.command.startswith("~"):
-        expanded = attrs.evolve(expanded, command=str(Path(expanded.command).expanduser()))
+        expanded = attrs.evolve(expanded, command=os.path.expanduser(expanded.command))
     return expanded
 
 

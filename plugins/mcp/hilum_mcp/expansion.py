@@ -174,7 +174,7 @@ class _Expander:
 
     def _read(self, name: str) -> str:
         try:
-            path = Path(self._folder, Path(name).expanduser())
+            path = Path(self._folder, os.path.expanduser(name))
             return read_small_file(path).strip()
         # `expanduser` raises `RuntimeError` if there is no such user.
         except (OSError, ValueError, RuntimeError) as error:

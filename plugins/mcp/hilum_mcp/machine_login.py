@@ -6,6 +6,7 @@ This module imports the MCP SDK.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -148,7 +149,7 @@ def _read_key(server: ServerConfig) -> str:
     if options.get("private_key"):
         return options["private_key"]
     try:
-        return read_small_file(Path(options["private_key_file"]).expanduser())
+        return read_small_file(Path(os.path.expanduser(options["private_key_file"])))
     except (OSError, ValueError, RuntimeError) as error:
         what = f"oauth.private_key_file cannot be read: {error}"
         raise _config_error(server, what, "Set it to a file that contains the key.") from None

@@ -172,7 +172,9 @@ def _show_rule(number: str, file: RulesFile, rule: Rule) -> Iterator[str]:
 def _run_check(options: argparse.Namespace) -> int:
     from hilum_rules.loading import load_rules
 
-    file = load_rules(Path(options.workspace).expanduser() / Path(options.what).expanduser())
+    file = load_rules(
+        Path(os.path.expanduser(options.workspace)) / Path(os.path.expanduser(options.what))
+    )
     if options.json:
         numbered = enumerate(file.rules, 1)
         say_json(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -52,7 +53,7 @@ class Loader:
     ) -> None:
         self.paths = paths
         self.limit = limit
-        self.allowed = [Path(folder).expanduser() for folder in import_from]
+        self.allowed = [Path(os.path.expanduser(folder)) for folder in import_from]
         self._parsed: dict[tuple[Path, str], ParsedFile | str] = {}
         self._stamps: dict[Path, Stamp | None] = {}
         self._rules: dict[tuple[object, ...], MadeRules] = {}
@@ -323,7 +324,7 @@ def load_rules(path: str | Path) -> RulesFile:
         The file with its rules and problems. An unreadable file has no rules and a fatal problem;
         no exception is raised.
     """
-    absolute = Path(path).expanduser().absolute()
+    absolute = Path(os.path.expanduser(path)).absolute()
     # The user named the file, so its links may lead anywhere.
     found = FoundFile(
         absolute,

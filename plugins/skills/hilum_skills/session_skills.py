@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
@@ -306,7 +307,7 @@ def _find_texts(agent: Agent) -> Iterator[str]:
 
 def _make_relative(path: str, skill: Skill) -> str:
     """Return an absolute path in the skill's folder as a path relative to the folder."""
-    given = Path(path).expanduser()
+    given = Path(os.path.expanduser(path))
     if given.is_relative_to(skill.folder):
         return str(given.relative_to(skill.folder))
     return path

@@ -6,6 +6,7 @@ session is created, listed or read.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -48,7 +49,7 @@ def database_path(path: str = "") -> Path:
         StoreError: There is no home folder.
     """
     try:
-        return data_folder() / Path(path or "sessions.db").expanduser()
+        return data_folder() / Path(os.path.expanduser(path or "sessions.db"))
     except RuntimeError:
         raise StoreError(
             "Sessions cannot be stored: there is no home folder.",

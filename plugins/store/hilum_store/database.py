@@ -309,7 +309,7 @@ def _prepare(path: Path) -> Path:
     """
     # Use the real path, because two names of one file must share the leases, which are stored next
     # to it.
-    path = path.expanduser().resolve()
+    path = Path(os.path.expanduser(path)).resolve()
     try:
         if not path.parent.exists():
             path.parent.parent.mkdir(parents=True, exist_ok=True)

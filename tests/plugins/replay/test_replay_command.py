@@ -15,7 +15,7 @@ from hilum.testing import open_bench, use
 from hilum_cli import sessions
 from hilum_replay import serve
 from hilum_replay.sessions import replay_command
-from hilum_replay.sessions.workspace_files import read_workspace
+from hilum_replay.sessions.workspace_files import list_workspace
 
 FILES = {
     "a.py": "x = 1\n",
@@ -44,6 +44,10 @@ def stored(tmp_path: Path) -> str:
     session = trio.run(record)
     os.environ["HILUM_DATA"] = str(tmp_path / "b" / "data")
     return session
+
+
+def read_workspace(folder: Path) -> dict[str, bytes]:
+    return {path: (folder / path).read_bytes() for path in list_workspace(folder)}
 
 
 def test_an_unchanged_replay_is_identical_and_leaves_the_files_alone(stored, tmp_path, capsys):

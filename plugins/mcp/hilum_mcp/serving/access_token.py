@@ -30,7 +30,7 @@ def find_token(file: str, environ: MutableMapping[str, str]) -> tuple[str, str]:
     """
     from_environment = environ.pop(VARIABLE, "").strip()
     if file:
-        token = _read_file(Path(file).expanduser())
+        token = _read_file(Path(os.path.expanduser(file)))
         return _check(token, f"the file {file}"), file
     if from_environment:
         return _check(from_environment, f"the variable {VARIABLE}"), VARIABLE

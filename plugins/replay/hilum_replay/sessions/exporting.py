@@ -18,17 +18,19 @@ from hilum.messages import ToolCall
 from hilum.store import unspell_folder
 from hilum_files.journal.content_store import ContentStore
 
-from hilum_replay.cassette_writer import save
+from hilum_replay.cassette_writer import dumps
 from hilum_replay.placeholders import PathPlaceholders
 from hilum_replay.recorder import record
 from hilum_replay.sessions.another_day import use_another_day
 from hilum_replay.sessions.comparison import describe
+from hilum_replay.sessions.contained_files import ContainedFiles
 from hilum_replay.sessions.recording import (
     SESSION_FILE,
     Header,
     Recording,
     check_ended,
     clean_events,
+    encode_log,
     save_recording,
 )
 from hilum_replay.sessions.session_test import ReplayOutcome, run_recording
@@ -114,7 +116,7 @@ def find_machine_commands(events: Sequence[AnyEvent]) -> dict[str, str]:
 def _read_command(call: ToolCall) -> str:
     try:
         arguments = msgspec.json.decode(call.arguments)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return ""
     command = arguments.get("command") if isinstance(arguments, dict) else None
     return command if isinstance(command, str) else ""
@@ -255,6 +257,13 @@ async def export_test(
     identifier = name.replace("-", "_")
     test = folder / f"test_{identifier}.py"
     target = folder / name
+    for place in (test, target):
+        if place.is_symlink():
+            raise UsageError(
+                f"{place} is a link, through which no test is written.",
+                code=E_BAD_ARGS,
+                hint="Choose another name or another folder, or remove the link.",
+            )
     if not overwrite and (test.exists() or target.exists()):
         raise UsageError(
             f"{test if test.exists() else target} exists.",
@@ -277,6 +286,7 @@ async def export_test(
         )
 
     def write() -> None:
+        encode_log(recording)  # a recording that is too large must not replace an earlier one
         if target.exists():
             if not (target / SESSION_FILE).is_file():
                 raise UsageError(
@@ -287,12 +297,13 @@ async def export_test(
             shutil.rmtree(target)
         save_recording(recording, target)
         cassette = record(recording.events, title=recording.header.title, every_request=True)
-        save(cassette, target / CASSETTE_FILE)
+        files = ContainedFiles(folder)
+        files.write(f"{name}/{CASSETTE_FILE}", dumps(cassette).encode())
         heading = " ".join((recording.header.title or name).split())[:80]
         # The title comes from a prompt, and must not end the docstring.
         heading = heading.replace("\\", "/").replace('"', "'")
         text = _TEST.format(title=heading, name=name, identifier=identifier)
-        test.write_text(text, encoding="utf-8")
+        files.write(test.name, text.encode())
 
     await trio.to_thread.run_sync(write)
     return Export(test, target, recording, outcome)

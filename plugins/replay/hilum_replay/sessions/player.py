@@ -14,8 +14,17 @@ from types import ModuleType
 
 import attrs
 import trio
-from hilum import Kernel, UsageError, config_folder, make_redactor, open_kernel, use_clock, use_ids
-from hilum.errors import E_BAD_ARGS, E_NOT_INSTALLED, E_TIMEOUT, unknown_name_error
+from hilum import (
+    Kernel,
+    ToolError,
+    UsageError,
+    config_folder,
+    make_redactor,
+    open_kernel,
+    use_clock,
+    use_ids,
+)
+from hilum.errors import E_BAD_ARGS, E_NOT_INSTALLED, E_STORE, E_TIMEOUT, unknown_name_error
 from hilum.events import (
     AnyEvent,
     CallStarted,
@@ -28,6 +37,7 @@ from hilum.store import MemoryStore
 
 from hilum_replay.cassette import Cassette
 from hilum_replay.placeholders import PathPlaceholders
+from hilum_replay.sessions.contained_files import ContainedFiles
 from hilum_replay.sessions.recorded_calls import OUTSIDE_PLUGINS, RecordedCalls
 from hilum_replay.sessions.recorded_log import RecordedLog
 from hilum_replay.sessions.recorded_models import RecordedAnswers, RecordedProvider
@@ -72,8 +82,8 @@ class Changes:
 
 
 @attrs.define
-class Replayed:
-    """The outcome of a replay.
+class ReplayedSession:
+    """A replayed session.
 
     Attributes:
         log: The recorded log, with the paths of the replay.
@@ -146,7 +156,7 @@ async def replay(
     changes: Changes | None = None,
     cassette: Cassette | None = None,
     plugins: Sequence[object] = (),
-) -> Replayed:
+) -> ReplayedSession:
     """Replay a recorded session in a folder, which must be empty.
 
     Args:
@@ -193,7 +203,7 @@ async def replay(
         events: list[AnyEvent] = []
         while page := await stage.store.read(stage.session, len(events)):
             events += page
-    return Replayed(
+    return ReplayedSession(
         stage.log,
         events,
         stage.placeholders,
@@ -211,26 +221,34 @@ def _resolve_path(folder: str) -> Path:
 
 
 def write_files(recording: Recording, workspace: Path) -> None:
-    """Create the files of a workspace as they were before the recorded session."""
+    """Create the files of a workspace as they were before the recorded session.
+
+    Raises:
+        UsageError: A path leads out of the workspace or through a link, or the system rejects it.
+    """
     opened = recording.events[0]
     assert isinstance(opened, SessionOpened)
     workspace.mkdir(parents=True, exist_ok=True)
-    for path in recording.header.folders:
-        (workspace / path).mkdir(parents=True, exist_ok=True)
-    for path, data in recording.before.items():
-        place = workspace / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(data)
-        known = recording.header.files.get(path)
-        if known is not None:
-            place.chmod(known.mode)
-            # An agent may read when a file was changed, for example with `stat`.
-            changed = opened.at - known.age
-            os.utime(place, (changed, changed))
-    for path, target in recording.header.links.items():
-        place = workspace / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.symlink_to(target)
+    files = ContainedFiles(workspace)
+    try:
+        for path in recording.header.folders:
+            files.make_folder(path)
+        for path, data in recording.before.items():
+            known = recording.header.files.get(path)
+            if known is None:
+                files.write(path, data)
+            else:
+                # An agent may read when a file was changed, for example with `stat`.
+                changed = max(opened.at - known.age, 0.0)
+                files.write(path, data, mode=known.mode, changed=changed)
+        # Links come last, so that nothing can be written through them.
+        files.make_links(recording.header.links)
+    except ToolError as error:
+        raise UsageError(
+            f"The files of the recorded session cannot be created: {error.message}",
+            code=E_STORE,
+            hint="Replay it in an empty folder, or export the session again.",
+        ) from None
 
 
 def find_plugins(

@@ -73,6 +73,8 @@ _LAST_TURN = re.compile("One turn is left")
 # The plugin that reminds of the user's rules, which a replay does not have.
 _RULES = "rules"
 CallKey = tuple[str, str]
+# What a prompt decides about a plan.
+Decision = Literal["", "accepted", "rejected", "edited"]
 
 
 @attrs.define
@@ -139,7 +141,7 @@ class UserAction:
     seq: int
     event: AnyEvent | FileEdit
     after: Milestone | None
-    decides: Literal["", "accepted", "rejected", "edited"] = ""
+    decides: Decision = ""
     reason: str = ""
 
 
@@ -255,16 +257,36 @@ class RecordedLog:
 
     def _read(self, event: AnyEvent) -> None:
         match event:
+            case AgentStarted() | RunStarted() | RunEnded() | RoundEnded():
+                self._read_run_event(event)
+            case ModelStarted() | ModelAnswered() | ModelFailed():
+                self._read_request_event(event)
+            case ApprovalAsked() | ApprovalAnswered() | CallStarted() | CallDone() | UserNeeded():
+                self._read_call_event(event)
+            case PromptQueued():
+                self._read_prompt(event)
+            case PluginEvent():
+                self._read_plugin_event(event)
+            case _ if isinstance(event, _ACTIONS):
+                self._read_action(event)
+        if is_milestone(event):
+            key = (event.agent, type(event))
+            self._counts[key] = self._counts.get(key, 0) + 1
+            self._last = Milestone(*key, self._counts[key])
+
+    def _read_run_event(self, event: AgentStarted | RunStarted | RunEnded | RoundEnded) -> None:
+        match event:
             case AgentStarted():
                 self._parents[event.agent] = event.parent
-            case PromptQueued() | SessionChanged():
-                self._read_action(event)
             case RunStarted():
                 self.prompts[event.run] = event.message
             case RunEnded(agent="main", code="E_TURN_LIMIT"):
                 self.turns = event.turns
             case RoundEnded():
                 self._read_round(event)
+
+    def _read_request_event(self, event: ModelStarted | ModelAnswered | ModelFailed) -> None:
+        match event:
             case ModelStarted():
                 self.models.setdefault(event.model, event)
             case ModelAnswered():
@@ -273,6 +295,11 @@ class RecordedLog:
                 self._outcome(event, event)
             case ModelFailed(action="retry") if self._may_repeat(event):
                 self._outcome(event, event)
+
+    def _read_call_event(
+        self, event: ApprovalAsked | ApprovalAnswered | CallStarted | CallDone | UserNeeded
+    ) -> None:
+        match event:
             case ApprovalAsked():
                 self._id("approval", event.id)
                 call = self._open_call(event.agent, event.call.id)
@@ -293,24 +320,6 @@ class RecordedLog:
                     self._read_problem(call, event)
             case UserNeeded():
                 self._problems[event.agent] = event
-            case PluginEvent(name="files.changing") if event.data.get("tool") == "undo":
-                self._read_action(event)
-                self._id("undo", str(event.data.get("id", "")))
-            case PluginEvent(name="shell_line.attached"):
-                if _is_output(event):
-                    self._read_action(event)
-            case PluginEvent() if event.name in (REOPENED, ENDED):
-                self._read_action(event)
-            case PluginEvent():
-                self._read_plugin_event(event)
-            case _ if isinstance(event, _ACTIONS):
-                self._read_action(event)
-        if isinstance(event, RunRetried):
-            self._id("run", event.run)
-        if is_milestone(event):
-            key = (event.agent, type(event))
-            self._counts[key] = self._counts.get(key, 0) + 1
-            self._last = Milestone(*key, self._counts[key])
 
     def _all_calls(self) -> list[RecordedCall]:
         return [call for calls in self.calls.values() for call in calls]
@@ -325,14 +334,17 @@ class RecordedLog:
     def _id(self, kind: str, identity: str) -> None:
         self.ids.setdefault(kind, []).append(identity)
 
+    def _add_call(self, agent: str, call: ToolCall) -> None:
+        recorded = RecordedCall(agent, call, find_tool_name(call))
+        self.calls.setdefault((agent, call.id), []).append(recorded)
+
     def _read_answer(self, event: ModelAnswered) -> None:
         self._turns[event.run] = self._turns.get(event.run, 0) + 1
         if event.price is not None:
             self.prices[event.message.model] = event.price
         self._outcome(event)
         for call in event.message.calls:
-            made = RecordedCall(event.agent, call, find_tool_name(call))
-            self.calls.setdefault((event.agent, call.id), []).append(made)
+            self._add_call(event.agent, call)
 
     def _read_round(self, event: RoundEnded) -> None:
         turn = self._turns.get(event.run, 0)
@@ -363,6 +375,16 @@ class RecordedLog:
             call.problem = problem
 
     def _read_plugin_event(self, event: PluginEvent) -> None:
+        if event.name == "files.changing" and event.data.get("tool") == "undo":
+            self._id("undo", str(event.data.get("id", "")))
+            self._read_action(event)
+        elif event.name in (REOPENED, ENDED) or _is_output(event):
+            self._read_action(event)
+        else:
+            self._read_service_event(event)
+
+    def _read_service_event(self, event: PluginEvent) -> None:
+        """Read an event of a plugin that is no action of the user."""
         if event.name in _ID_EVENTS:
             kind, field = _ID_EVENTS[event.name]
             self._id(kind, str(event.data.get(field, "")))
@@ -399,34 +421,36 @@ class RecordedLog:
             return prompt.attached.removeprefix(outputs).removeprefix("\n\n"), True
         return prompt.attached, False
 
-    def _read_action(self, event: AnyEvent) -> None:
-        decides: Literal["", "accepted", "rejected", "edited"] = ""
+    def _read_prompt(self, event: PromptQueued) -> None:
+        self._id("run", event.run)
+        if event.repeats is not None:
+            self._id("call", event.repeats.call.id)
+            self._add_call(event.agent, event.repeats.call)
+        if self._parents.get(event.agent):
+            return  # another agent prompted it
+        if (event.agent, event.text) in self._automatic:
+            self._automatic.remove((event.agent, event.text))
+            return
+        decides: Decision = ""
         reason = ""
-        if isinstance(event, PromptQueued):
-            self._id("run", event.run)
-            if event.repeats is not None:
-                self._id("call", event.repeats.call.id)
-                made = RecordedCall(
-                    event.agent, event.repeats.call, find_tool_name(event.repeats.call)
-                )
-                self.calls.setdefault((event.agent, event.repeats.call.id), []).append(made)
-            if self._parents.get(event.agent):
-                return  # another agent prompted it
-            if (event.agent, event.text) in self._automatic:
-                self._automatic.remove((event.agent, event.text))
-                return
-            decision = self._decisions.get(event.run)
-            if decision is not None and decision.name == "plan.accepted":
-                decides = "edited" if decision.data.get("edited") else "accepted"
-                self._drop_mode_change()
-            elif decision is not None:
-                decides = "rejected"
-                reason = str(decision.data.get("reason", ""))
-        elif isinstance(event, SteeringQueued):
+        decision = self._decisions.get(event.run)
+        if decision is not None and decision.name == "plan.accepted":
+            decides = "edited" if decision.data.get("edited") else "accepted"
+            self._drop_mode_change()
+        elif decision is not None:
+            decides = "rejected"
+            reason = str(decision.data.get("reason", ""))
+        self.actions.append(UserAction(event.seq, event, self._last, decides, reason))
+
+    def _read_action(self, event: AnyEvent) -> None:
+        """Read an action of the user that is no prompt."""
+        if isinstance(event, SteeringQueued):
             self._id("steering", event.id)
+        elif isinstance(event, RunRetried):
+            self._id("run", event.run)
         elif isinstance(event, PluginEvent) and event.name == OUTPUT_ATTACHED:
             self.outputs[event.data["identity"]] = event.data["text"]
-        self.actions.append(UserAction(event.seq, event, self._last, decides, reason))
+        self.actions.append(UserAction(event.seq, event, self._last))
 
     def _drop_mode_change(self) -> None:
         """Drop the change of the mode that belongs to the acceptance of a plan."""
@@ -437,6 +461,8 @@ class RecordedLog:
 
 def _is_output(event: PluginEvent) -> bool:
     """Return whether an event has the output of a command of the user; any plugin may write one."""
+    if event.name != OUTPUT_ATTACHED:
+        return False
     data = event.data
     return isinstance(data.get("identity"), str) and isinstance(data.get("text"), str)
 
@@ -464,6 +490,6 @@ def find_tool_name(call: ToolCall) -> str:
         return call.name
     try:
         name = msgspec.json.decode(call.arguments).get("name")
-    except (msgspec.DecodeError, AttributeError):
+    except (msgspec.DecodeError, AttributeError, RecursionError):
         return call.name
     return name if isinstance(name, str) else call.name

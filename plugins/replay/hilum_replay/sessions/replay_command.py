@@ -19,7 +19,7 @@ from hilum.store import storage_plugins
 
 from hilum_replay.sessions.comparison import describe
 from hilum_replay.sessions.exporting import make_recording, make_repeatable, open_contents
-from hilum_replay.sessions.player import Changes, Replayed
+from hilum_replay.sessions.player import Changes, ReplayedSession
 from hilum_replay.sessions.recording import SESSION_FILE, Recording, load_recording
 from hilum_replay.sessions.session_test import ReplayOutcome, run_recording
 
@@ -184,7 +184,7 @@ async def read_all(kernel: Kernel, session: str) -> Sequence[AnyEvent]:
     return events
 
 
-async def bill_requests(replayed: Replayed, session: str) -> None:
+async def bill_requests(replayed: ReplayedSession, session: str) -> None:
     """Write what a live model cost to a session of the user's store, so that bills contain it.
 
     Args:

@@ -27,6 +27,7 @@ from hilum.events import (
 )
 from hilum.shell_lines import ENDED, attach_output
 
+from hilum_replay.sessions.contained_files import ContainedFiles
 from hilum_replay.sessions.recorded_calls import RecordedCalls, apply_edit
 from hilum_replay.sessions.recorded_log import (
     OUTPUT_ATTACHED,
@@ -62,7 +63,7 @@ class UserActions:
 
     def __init__(self, log: RecordedLog, root: Path, objects: Mapping[str, bytes]) -> None:
         self._log = log
-        self._root = root
+        self._files = ContainedFiles(root)
         self._objects = objects
         self._left = list(log.actions)
         self._counts: dict[tuple[str, type[Event]], int] = {}
@@ -166,44 +167,74 @@ class UserActions:
             return None
         return self._calls.find(session.agents[agent], call)
 
+    def _is_cut_off_after(self, event: Event | None) -> bool:
+        """Return whether runs are still to be interrupted, after an event of the recorded log."""
+        if event is None:
+            return False
+        return any(
+            isinstance(action.event, PluginEvent)
+            and action.event.name == REOPENED
+            and bool(action.event.data.get("interrupted"))
+            and action.seq > event.seq
+            for action in self._left
+        )
+
     async def _answer_approval(self, session: Session, event: ApprovalAsked) -> None:
         recorded = self._find(session, event.agent, event.call.id)
         answer = recorded.answer if recorded is not None else None
-        if answer is not None:
-            await self.wait(answer.seq)
+        if answer is None:
+            self._answer_new_approval(session, event, recorded)
+            return
+        await self.wait(answer.seq)
+        if answer.by == "stop":
+            return  # the user's stop is repeated
         with suppress(UsageError):  # nobody is present, or the run was stopped
-            if answer is None:
-                ran = recorded is not None and recorded.started is not None
-                reason = "" if ran else "The recorded session has no answer to this."
-                session.answer(event.id, ran, reason=reason)
-            elif answer.by != "stop":
-                session.answer(
-                    event.id,
-                    answer.accepted,
-                    reason=answer.reason,
-                    remember=answer.remember,
-                    by=answer.by,
-                    arguments=answer.arguments,
-                    user=answer.user,
-                )
+            session.answer(
+                event.id,
+                answer.accepted,
+                reason=answer.reason,
+                remember=answer.remember,
+                by=answer.by,
+                arguments=answer.arguments,
+                user=answer.user,
+            )
+
+    def _answer_new_approval(
+        self, session: Session, event: ApprovalAsked, recorded: RecordedCall | None
+    ) -> None:
+        """Answer a request for which the recording has no answer."""
+        if recorded is not None and self._is_cut_off_after(recorded.asked):
+            return  # nobody had answered when hilum ended
+        ran = recorded is not None and recorded.started is not None
+        reason = "" if ran else "The recorded session has no answer to this."
+        with suppress(UsageError):
+            session.answer(event.id, ran, reason=reason)
 
     async def _answer_question(self, session: Session, event: PluginEvent) -> None:
         recorded = self._find(session, event.agent, str(event.data.get("call", "")))
         service = session.plugin(UserQuestions)
-        if recorded is None or not recorded.questions or service is None:
+        if service is None:
             return
-        answer = recorded.questions.pop(0)
-        await self.wait(answer.seq)
-        if answer.data.get("by") == "user":
-            with suppress(UsageError):
-                service.answer(str(event.data["id"]), tuple(answer.data.get("answers", ())))
+        answers: tuple[str, ...] = ()
+        by = "headless"
+        if recorded is not None and recorded.questions:
+            answer = recorded.questions.pop(0)
+            await self.wait(answer.seq)
+            answers = tuple(answer.data.get("answers", ()))
+            by = str(answer.data.get("by", "user"))
+        elif recorded is not None and self._is_cut_off_after(recorded.started):
+            return
+        if by == "stop":
+            return
+        with suppress(UsageError):
+            service.answer(str(event.data["id"]), answers, by=by)
 
     async def _carry_out(self, session: Session, action: UserAction) -> None:
         event = action.event
         if not isinstance(event, FileEdit):
             self._set_clock(event.at)
         if isinstance(event, FileEdit):
-            await trio.to_thread.run_sync(apply_edit, event, self._root, self._objects)
+            await trio.to_thread.run_sync(apply_edit, event, self._files, self._objects)
         elif isinstance(event, PromptQueued):
             await self._prompt(session, action, event)
         else:
