@@ -327,6 +327,8 @@ def kept_indices(count: int, upto: int, request: int | None) -> list[int]:
         upto: The first message that the summary does not replace.
         request: Index of the request that must be kept; ``None`` if there is no such request.
     """
+    # A damaged log may contain any number.
+    upto = min(max(upto, 0), count)
     kept = list(range(upto, count))
     if request is not None and request < upto:
         kept.insert(0, request)

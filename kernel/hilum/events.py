@@ -18,6 +18,7 @@ import msgspec
 
 from hilum.messages import (
     AssistantMessage,
+    Count,
     Data,
     Image,
     Layer,
@@ -26,10 +27,11 @@ from hilum.messages import (
     ToolCall,
     ToolResult,
     ToolSpec,
+    UnixTime,
     Usage,
     UserMessage,
 )
-from hilum.tokens import NOTHING, TextStats
+from hilum.tokens import NOTHING
 
 End = Literal["completed", "partial_success", "failed", "stopped", "timed_out", "interrupted"]
 State = Literal[
@@ -50,8 +52,8 @@ class Event(Data, frozen=True, tag=_tag, kw_only=True):
     the session itself.
     """
 
-    seq: int = 0
-    at: float = 0.0
+    seq: Count = 0
+    at: UnixTime = 0.0
     agent: str = ""
     run: str = ""
 
@@ -186,7 +188,7 @@ class RunsCutOff(Event, frozen=True):
     runs. ``last`` is the Unix time of the last event before; the runs did nothing in between.
     """
 
-    last: float
+    last: UnixTime
 
 
 class PromptFrozen(Event, frozen=True):
@@ -227,10 +229,10 @@ class Compacted(Event, frozen=True):
     form. ``plugin`` is the plugin that planned the compaction; empty for the kernel's own plan.
     """
 
-    upto: int = 0
+    upto: Count = 0
     summary: str = ""
     thinned: dict[str, str] = {}
-    before: int = 0
+    before: Count = 0
     cause: Literal["window", "model", "too_long", "asked"] = "window"
     request: UserMessage | None = None
     plugin: str = ""
@@ -244,13 +246,13 @@ class ModelStarted(Event, frozen=True):
     output of the previous one.
     """
 
-    attempt: int = 1
+    attempt: Count = 1
     model: str = ""
-    turn: int = 1
-    estimate: int = 0
-    size: TextStats = NOTHING
-    window: int = 0
-    max_output: int = 0
+    turn: Count = 1
+    estimate: Count = 0
+    size: tuple[Count, Count, Count, Count] = NOTHING
+    window: Count = 0
+    max_output: Count = 0
 
 
 class ModelFailed(Event, frozen=True):
@@ -260,7 +262,7 @@ class ModelFailed(Event, frozen=True):
     set.
     """
 
-    attempt: int
+    attempt: Count
     model: str
     kind: str
     code: str
@@ -336,7 +338,7 @@ class ApprovalShown(Event, frozen=True):
     """
 
     id: str
-    deadline: float
+    deadline: UnixTime
 
 
 class ApprovalAnswered(Event, frozen=True):
@@ -448,7 +450,7 @@ class RunEnded(Event, frozen=True):
     hint: str = ""
     left: str = ""
     unfinished: str = ""
-    turns: int = 0
+    turns: Count = 0
     seconds: float = 0.0
     usage: Usage = Usage()
 
@@ -536,7 +538,7 @@ class Delta(Data, frozen=True):
     may have no text yet.
     """
 
-    seq: int
+    seq: Count
     agent: str
     run: str
     kind: Literal["text", "thinking", "arguments", "output"]
@@ -554,6 +556,14 @@ def decode(data: bytes | str) -> AnyEvent:
     """Decode what ``encode`` wrote.
 
     Raises:
-        msgspec.DecodeError: The text is not an event.
+        msgspec.DecodeError: The text is not an event, is nested too deeply, or contains a number
+            that cannot be right, such as a time in the far future.
     """
-    return _decoder().decode(data)
+    try:
+        return _decoder().decode(data)
+    except msgspec.DecodeError:
+        raise
+    # A reader of a log knows one kind of damage: bytes that are not UTF-8 and lists in lists in
+    # lists must not end a program that is prepared for invalid JSON.
+    except (ValueError, RecursionError, OverflowError) as error:
+        raise msgspec.DecodeError(str(error)) from None

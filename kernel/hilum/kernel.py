@@ -30,9 +30,17 @@ from hilum.plugins import Host
 from hilum.processes import Warden
 from hilum.routing import Router
 from hilum.session import Session, check_kind
-from hilum.settings import FILE, KernelSettings, Settings, load, use_environment
+from hilum.settings import (
+    FILE,
+    KernelSettings,
+    Settings,
+    home_folder,
+    load,
+    use_environment,
+)
 from hilum.store import Log, MemoryStore, SessionInfo, Store, spell_folder, unspell_folder
 from hilum.tools import Call, Output, Tool
+from hilum.workspace import Workspace, check_workspace
 
 T = TypeVar("T")
 Reminders = list[tuple[str, str]]
@@ -154,13 +162,16 @@ class Kernel:
                 default.
 
         Raises:
-            UsageError: The folder, kind, mode, model or approval policy does not exist.
+            UsageError: The folder, kind, mode, model or approval policy does not exist, or the
+                folder is the whole file system.
             StoreError: The session does not exist, or another process has it open.
         """
         check_kind(kind)
         info = await self.store.info(resume) if resume else None
         root = _folder(unspell_folder(info.workspace) if info else workspace)
         settings = self.read_settings(root)
+        for folder in Workspace(root, settings.get(KernelSettings).extra_roots).roots:
+            check_workspace(folder)
         if info is None:
             kind = kind or settings.get(KernelSettings).session_kind
             info, log = await self._create(spell_folder(root), kind)
@@ -189,6 +200,7 @@ class Kernel:
             async with open_nursery() as nursery:
                 await session._open(nursery)
                 _note_ignored_settings(session, settings)
+                _warn_of_home(session)
                 # A resumed session may be in a mode that no longer exists, and then allows only
                 # reading.
                 mode = mode or (None if resume else session.mode.name)
@@ -370,6 +382,24 @@ def _note_ignored_settings(session: Session, settings: Settings) -> None:
         lines = ["Settings of the project that are ignored:", *settings.ignored]
         say = "\n  ".join(lines)
         session.note("settings.ignored", say=say, ignored=list(settings.ignored))
+
+
+def _warn_of_home(session: Session) -> None:
+    """Inform the user if commands can change the user's home folder."""
+    root = session.workspace.root
+    with use_environment(session.kernel.environ):
+        home = Path(os.path.realpath(home_folder()))
+    if not home.is_relative_to(root):
+        return
+    what = "is" if root == home else "contains"
+    session.note(
+        "workspace.home",
+        say=(
+            f"The workspace {what} your home folder: commands can change everything in it, except"
+            " files that other programs execute, as far as hilum knows them. Start hilum in the"
+            " folder of a project instead, or pass --workspace DIR."
+        ),
+    )
 
 
 def _keep(faults: list[PluginFailure], fault: PluginFailure) -> None:

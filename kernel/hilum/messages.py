@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from operator import add
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
@@ -47,6 +47,14 @@ def escape_notes(text: str) -> str:
 def unescape_notes(text: str) -> str:
     """Return the original of a text that ``escape_notes`` returned."""
     return re.sub(_ESCAPED_NOTE, "<", text)
+
+
+N = TypeVar("N", int, float)
+Count = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+"""A whole number that SQLite, floating-point numbers and other programs can represent."""
+MAX_TIME = 1e11
+UnixTime = Annotated[float, msgspec.Meta(ge=0, le=MAX_TIME)]
+"""A Unix time in seconds, up to the year 5138. Calendars of Python and browsers end later."""
 
 
 class Data(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -209,7 +217,7 @@ class Layer(Data, frozen=True):
     use), 25 (sandbox), 30 (recovery), 40 (rules), 50 (skills) and 60 (MCP servers).
     """
 
-    rank: int
+    rank: Count
     name: str
     text: str
 
@@ -224,8 +232,8 @@ class Block(Data, frozen=True):
     type: str
     text: str
     path: str = ""
-    line: int = 0
-    priority: int = 0
+    line: Count = 0
+    priority: Count = 0
 
 
 class ToolSpec(Data, frozen=True):
@@ -246,7 +254,7 @@ class Compaction(Data, frozen=True):
         thinned: Texts that replace the results of calls, by call id.
     """
 
-    upto: int = 0
+    upto: Count = 0
     summary: str = ""
     thinned: dict[str, str] = {}
 
@@ -257,11 +265,11 @@ class Usage(Data, frozen=True):
     ``input`` includes ``cached`` and ``cache_write``; ``cost`` is in US dollars.
     """
 
-    input: int = 0
-    cached: int = 0
-    cache_write: int = 0
-    output: int = 0
-    reasoning: int = 0
+    input: Count = 0
+    cached: Count = 0
+    cache_write: Count = 0
+    output: Count = 0
+    reasoning: Count = 0
     cost: float | None = None
 
     def __add__(self, other: Usage) -> Usage:
@@ -280,6 +288,33 @@ class Usage(Data, frozen=True):
     def total(self) -> int:
         """Input and output tokens together."""
         return self.input + self.output
+
+
+MAX_NUMBER = 10**12
+"""The largest number of dollars, tokens or seconds that one request or call can have used."""
+
+
+def check_number(number: N) -> N:
+    """Return a number that a provider or a log states; 0 if it cannot be right.
+
+    A negative number would lower sums. One that is not finite would make them meaningless, and a
+    huge one could not be converted or shown.
+    """
+    if 0 <= number <= MAX_NUMBER:
+        return number
+    return type(number)(0)
+
+
+def check_usage(usage: Usage) -> Usage:
+    """Return the usage of a request; each number that cannot be right is 0."""
+    return Usage(
+        check_number(usage.input),
+        check_number(usage.cached),
+        check_number(usage.cache_write),
+        check_number(usage.output),
+        check_number(usage.reasoning),
+        None if usage.cost is None else check_number(usage.cost),
+    )
 
 
 class Price(Data, frozen=True):

@@ -27,6 +27,7 @@ from hilum.messages import (
     ToolSpec,
     Usage,
     UserMessage,
+    check_usage,
 )
 from hilum.messages import (
     Price as Price,
@@ -320,10 +321,11 @@ async def ask_model(
 
 
 def add_cost(usage: Usage, info: ModelInfo) -> Usage:
-    """Return the usage with its cost, if it can be calculated.
+    """Return the usage with its cost, if it can be calculated; numbers that cannot be right are 0.
 
     A cost that the provider reports takes precedence, because prices only allow an estimate.
     """
+    usage = check_usage(usage)
     if usage.cost is None and info.price is not None:
         return replace(usage, cost=info.price.cost(usage))
     return usage

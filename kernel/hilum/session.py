@@ -841,6 +841,25 @@ class Session:
             self.note(REOPENED, settings=settings, interrupted=interrupted)
 
     def _replay(self, event: ev.AnyEvent) -> None:
+        """Fold an event of the log.
+
+        Raises:
+            StoreError: The event does not fit the events before it, so the log is damaged.
+        """
+        try:
+            self._restore(event)
+        except HilumError:
+            raise
+        # A log from another program may contain any event at any place: the answer of a model that
+        # nobody asked, the result of a call that never began.
+        except Exception as error:
+            raise StoreError(
+                f"Session {self.id} is damaged: event {event.seq} ({event.__struct_config__.tag})"
+                " does not fit the events before it.",
+                hint="Fork this session before the damaged event, or delete it.",
+            ) from error
+
+    def _restore(self, event: ev.AnyEvent) -> None:
         if isinstance(event, ev.AgentStarted):
             profile = msgspec.convert(event.profile, Profile)
             self.agents[event.agent] = Agent(event.agent, self, profile, event.parent)

@@ -26,6 +26,7 @@ from hilum.sharing import JoinedSession, join_session, share_session
 from hilum.store import Store, unspell_folder
 from hilum.tools import Tool
 from hilum.trust import explain_distrust
+from hilum.workspace import check_workspace
 
 LAST = "last"
 JOIN_SECONDS = 5.0
@@ -97,7 +98,7 @@ async def open_standard_session(
     Raises:
         SettingsError: The settings have mistakes.
         UsageError: The folder, a plugin, the mode, the model or the session to resume does not
-            exist.
+            exist, or the folder is the whole file system.
         PluginError: An object that was passed as a plugin has mistakes.
         StoreError: The session does not exist, or another process has it open.
     """
@@ -115,6 +116,8 @@ async def open_standard_session(
             environ=environ,
         )
         workspace = await _folder_of(resume, store, opened)
+    # This comes before anything of the folder is read or loaded.
+    await trio.to_thread.run_sync(check_workspace, _real(workspace))
     project = await _read_project(workspace, without, environ, all_plugins=plugins is None)
     # A guard that is missing or broken must stop all calls, not leave them unguarded.
     if plugins is None or _names_guard(plugins):

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from hilum.discovery import STANDARD, entry_points
 from hilum.errors import StoreError
 from hilum.events import AnyEvent, RunStarted, StateChanged
-from hilum.messages import Data
+from hilum.messages import Count, Data, UnixTime
 
 
 def spell_folder(folder: str | os.PathLike[str]) -> str:
@@ -53,9 +53,9 @@ class SessionInfo(Data, frozen=True):
     workspace: str
     kind: str = "main"
     title: str = ""
-    created: float = 0.0
-    updated: float = 0.0
-    events: int = 0
+    created: UnixTime = 0.0
+    updated: UnixTime = 0.0
+    events: Count = 0
     state: str = "idle"
     forked: str = ""
 

@@ -24,9 +24,9 @@ from weakref import WeakValueDictionary
 import attrs
 import trio
 
-from hilum.errors import ToolError
+from hilum.errors import E_BAD_ARGS, ToolError, UsageError
 
-__all__ = ["Locks", "PathError", "Place", "Workspace"]
+__all__ = ["Locks", "PathError", "Place", "Workspace", "check_workspace"]
 
 _HAS_OPENAT = os.open in os.supports_dir_fd
 _FOLDER = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_DIRECTORY", 0)
@@ -36,6 +36,26 @@ _STEP = _FOLDER | getattr(os, "O_PATH", 0)
 _FILE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 # ``open`` itself refuses folders and links.
 _HAVE_CONTENT = (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK)
+
+
+def check_workspace(folder: str | os.PathLike[str]) -> None:
+    """Check that a workspace, or another folder that commands may change, is not the whole system.
+
+    In ``/``, commands could change what all other programs execute. A folder that does not exist
+    passes the check.
+
+    Raises:
+        UsageError: ``"E_BAD_ARGS"``, the folder is the root of the file system.
+    """
+    path = Path(os.path.realpath(folder))
+    # Another name of the root, for example a mount of it, is the root as well.
+    with suppress(OSError):
+        if path.samefile(path.anchor):
+            raise UsageError(
+                f"{str(path)!r} is the whole file system, which cannot be a workspace.",
+                code=E_BAD_ARGS,
+                hint="Choose the folder of a project: --workspace DIR.",
+            )
 
 
 class PathError(ToolError):

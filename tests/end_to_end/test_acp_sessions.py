@@ -36,6 +36,17 @@ async def continue_in_another(cli, editor, session):
         return e
 
 
+async def test_the_whole_file_system_is_neither_workspace_nor_additional_folder(cli, editor):
+    async with editor() as e:
+        await e.initialize()
+        for folders in (
+            {"cwd": "/"},
+            {"cwd": str(cli.workspace), "additionalDirectories": ["/"]},
+        ):
+            with pytest.raises(Refused, match="is the whole file system"):
+                await e.request("session/new", **folders, mcpServers=[])
+
+
 # --- ends -----------------------------------------------------------------------------------------
 
 

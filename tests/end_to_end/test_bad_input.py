@@ -124,6 +124,18 @@ async def test_arguments_and_input_that_are_not_text(cli):
     assert "not UTF-8" in folder.err
 
 
+async def test_the_whole_file_system_is_no_workspace(cli):
+    """In every face; commands there could change what all other programs execute."""
+    async with cli.model("never"):
+        run = await cli("run", "hi", "-C", "/", "--approve", "auto")
+        served = await cli("serve", "-C", "/", "--port", "0")
+        for_agents = await cli("mcp", "serve", "-C", "/", stdin=b"")
+    assert [run.code, served.code, for_agents.code] == [2, 2, 2]
+    for done in (run, served, for_agents):
+        assert "E_BAD_ARGS" in done.err
+        assert "'/' is the whole file system" in done.err
+
+
 async def test_a_file_that_is_not_text_is_told_to_the_model(cli, asks):
     """The run goes on."""
     (cli.workspace / "x.txt").write_bytes(b"\xff\xfe\x00\x01")

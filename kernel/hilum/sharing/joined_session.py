@@ -288,7 +288,7 @@ class JoinedSession(Session):
                 self._apply(message)
                 # A long history must not delay the handling of keys.
                 await trio.lowlevel.checkpoint()
-        except (BadMessage, msgspec.MsgspecError) as error:
+        except (BadMessage, msgspec.MsgspecError, StoreError) as error:
             problem = f"The terminal that has the session open sent something unreadable: {error}."
             self.on_problem(StoreError(problem, code=E_BUSY))
         self._lose()

@@ -26,6 +26,7 @@ from hilum import (
 from hilum.errors import E_BUSY, E_UNKNOWN
 from hilum.settings import KernelSettings, load
 from hilum.store import SessionInfo, Store, storage_plugins, unspell_folder
+from hilum.workspace import check_workspace
 
 from hilum_acp import messages
 from hilum_acp.client import Client
@@ -327,10 +328,10 @@ class Agent:
             RpcError: A folder is not an absolute path, a server is malformed, or the session to
                 resume does not exist.
         """
-        folder = await trio.to_thread.run_sync(_find_folder, given.cwd)
+        folder = await trio.to_thread.run_sync(_find_workspace, given.cwd)
         extra = []
         for each in given.additional_directories or []:
-            extra.append(str(await trio.to_thread.run_sync(_find_folder, each)))
+            extra.append(str(await trio.to_thread.run_sync(_find_workspace, each)))
         if resume:
             await self._check_existing(resume, folder)
         servers = read_servers(given.mcp_servers or [])
@@ -529,6 +530,20 @@ def _find_folder(folder: str) -> Path:
     real = Path(os.path.realpath(folder))
     if not real.is_dir():
         raise RpcError(INVALID_PARAMS, f"There is no folder {folder!r}.")
+    return real
+
+
+def _find_workspace(folder: str) -> Path:
+    """Return the real path of a folder in which commands are to run.
+
+    Raises:
+        RpcError: As for ``_find_folder``, or the folder is the whole file system.
+    """
+    real = _find_folder(folder)
+    try:
+        check_workspace(real)
+    except UsageError as error:
+        raise RpcError(INVALID_PARAMS, error.message) from None
     return real
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 from hilum.errors import ModelError
+from hilum.messages import MAX_NUMBER
 
 # The exceptions that the decoder raises for invalid, non-UTF-8 or too deeply nested JSON.
 DECODE_ERRORS = (msgspec.DecodeError, UnicodeError, RecursionError)
@@ -92,10 +93,10 @@ def get_text(table: dict[str, Any], key: str) -> str:
 
 
 def get_count(table: Any, *path: str) -> int:
-    """Return a count from nested objects, or 0 if it is missing or not positive."""
+    """Return a count from nested objects, or 0 if it is missing or cannot be right."""
     for key in path:
         table = table.get(key) if isinstance(table, dict) else None
-    if isinstance(table, int | float) and table > 0:
+    if isinstance(table, int | float) and 0 < table <= MAX_NUMBER:
         return int(table)
     return 0
 

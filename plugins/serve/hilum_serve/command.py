@@ -23,6 +23,7 @@ from hilum.listening import (
 )
 from hilum.settings import load, parse_pair
 from hilum.store import storage_plugins
+from hilum.workspace import check_workspace
 
 from hilum_serve import server
 from hilum_serve.door import check_user_header
@@ -145,7 +146,7 @@ def find_workspaces(folders: Sequence[str]) -> list[Path]:
     """Return the real paths of the folders that the user named.
 
     Raises:
-        UsageError: A folder does not exist.
+        UsageError: A folder does not exist, or is the whole file system.
     """
     found: dict[Path, None] = {}
     for folder in folders or ["."]:
@@ -153,6 +154,7 @@ def find_workspaces(folders: Sequence[str]) -> list[Path]:
         if not path.is_dir():
             hint = "Specify an existing folder."
             raise UsageError(f"The folder {folder} does not exist.", hint=hint)
+        check_workspace(path)
         found[path] = None
     return list(found)
 

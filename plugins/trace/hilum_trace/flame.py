@@ -53,7 +53,8 @@ def render_flame(trace: Trace, run: Span, width: int, *, color: bool = False) ->
     """
     width = max(width, MIN_WIDTH)
     seconds = trace.seconds(run)
-    scale = width / seconds if seconds > 0 else 0.0
+    # A run that takes no time that a clock could measure has no scale.
+    scale = width / seconds if seconds > 1e-9 else 0.0
     placed = _place(trace, run, width, scale)
     rows: dict[int, list[_Placed]] = {}
     for each in placed:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 import msgspec
 from hilum import StoreError
 from hilum.events import AnyEvent, Event, decode
+from hilum.messages import Count, UnixTime
 from hilum.store import RawReader, SessionInfo, Store
 
 from hilum_trace.languages import ENGLISH, Language
@@ -24,8 +25,8 @@ class _Header(msgspec.Struct):
     """The fields that all events have had so far."""
 
     type: str
-    seq: int = 0
-    at: float = 0.0
+    seq: Count = 0
+    at: UnixTime = 0.0
     agent: str = ""
     run: str = ""
 
@@ -214,11 +215,11 @@ def _decode_line(seq: int, line: bytes) -> Entry:
         if event.seq == seq:
             return event
         problem = f"event {seq} has the number {event.seq}"
-    except ValueError as error:  # msgspec's errors, and bytes that are not UTF-8
+    except msgspec.DecodeError as error:
         problem = f"event {seq}: {error}"
     try:
         header = _HEADERS.decode(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return UnreadableEvent(seq, problem=problem)
     if header.seq != seq:
         return UnreadableEvent(seq, problem=problem)

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import msgspec
 from hilum import events as ev
 from hilum.events import Event
-from hilum.messages import Usage
+from hilum.messages import Usage, check_number, check_usage
 
 from hilum_trace.bill.requests import SUB_AGENT
 
@@ -680,9 +680,9 @@ class SpanFold:
         last.error = event.code
         last.message = event.message
         last.action = event.action
-        last.wait = event.wait
+        last.wait = check_number(event.wait)
         if event.action in ("retry", "fallback"):
-            span.waits["retry"] = span.waits.get("retry", 0.0) + event.wait
+            span.waits["retry"] = span.waits.get("retry", 0.0) + last.wait
             return span
         span.error = event.code
         span.message = event.message
@@ -695,12 +695,14 @@ class SpanFold:
         if span is None or span.end is not None:
             turn = self._inner(event)
             # The start is missing, as in a damaged log.
-            span = self._add("model", event.message.model, turn, event.at - event.seconds, event)
+            start = event.at - check_number(event.seconds)
+            span = self._add("model", event.message.model, turn, start, event)
         if span.attempts:
             span.attempts[-1].end = event.at
-        span.usage = event.usage
-        if event.first:
-            span.waits["model"] = event.first
+        span.usage = check_usage(event.usage)
+        first = check_number(event.first)
+        if first:
+            span.waits["model"] = first
         span.facts["stop"] = event.message.stop
         self._end(span, event.at)
         self._find_breaks(actor, span)
@@ -731,9 +733,9 @@ class SpanFold:
         if event.purpose.startswith(SUB_AGENT):
             # The spans of the sub-agent itself have the usage, which must not be counted twice.
             return self._inner(event)
-        start = event.at - event.seconds
+        start = event.at - check_number(event.seconds)
         span = self._add("plugin_model", event.purpose, self._inner(event), start, event)
-        span.usage = event.usage
+        span.usage = check_usage(event.usage)
         span.facts = {"model": event.model, "purpose": event.purpose}
         self._end(span, event.at)
         return span
@@ -789,11 +791,12 @@ class SpanFold:
             span.facts["paths"] = list(event.paths)
         if event.rewritten_by:
             span.facts["rewritten_by"] = list(event.rewritten_by)
-        if event.waited:
-            span.waits["order"] = event.waited
-            order = self._add("order", "other calls", span, event.at - event.waited, event)
+        waited = check_number(event.waited)
+        if waited:
+            span.waits["order"] = waited
+            order = self._add("order", "other calls", span, event.at - waited, event)
             self._end(order, event.at)
-            order.waits["order"] = event.waited
+            order.waits["order"] = waited
         return span
 
     def _call_done(self, event: ev.CallDone) -> Span:
@@ -803,7 +806,7 @@ class SpanFold:
         if result.code:
             span.message = self._shorten(result.text)
         if "cut_off" not in span.facts:
-            span.facts["ran"] = event.seconds
+            span.facts["ran"] = check_number(event.seconds)
         self._end_below(span, event.at)
         self._end(span, event.at)
         return span
@@ -845,7 +848,8 @@ class SpanFold:
         elif not event.agent and self._queues:
             # Plugins also run without an agent, while context is gathered for a prompt.
             parent = next(reversed(self._queues.values()))
-        span = self._add("hook", event.hook, parent, event.at - event.seconds, event)
+        start = event.at - check_number(event.seconds)
+        span = self._add("hook", event.hook, parent, start, event)
         span.facts = {"plugin": event.plugin}
         if event.error == _CANCELLED:
             # The plugin has not failed: it was stopped, for example with the call that it checked.

@@ -289,3 +289,14 @@ async def test_certificates_that_are_not_there(
         async with provider.model("m").stream(Request(b"{}", (), (), ())):
             pass
     assert "SSL_CERT_FILE" in caught.value.hint
+
+
+@pytest.mark.parametrize("count", ["1e300", "-5", "9" * 400, "1e999", "NaN", '"7"', "true", "[7]"])
+async def test_a_count_of_tokens_that_cannot_be_right_is_none(ask: Ask, count: str) -> None:
+    """The log could not contain it; the answer itself is right."""
+    usage = b'data: {"choices":[],"usage":{"prompt_tokens":%b,"completion_tokens":3}}\n\n'
+    chunks = await ask(said({"content": "Hi"}, "stop") + usage % count.encode() + DONE)
+    done = chunks[-1]
+    assert isinstance(done, Done)
+    assert done.usage.output == 3
+    assert done.usage.input in (0, 1)

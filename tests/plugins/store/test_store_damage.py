@@ -16,10 +16,22 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hilum import open_kernel
 from hilum.errors import E_BUSY, E_STORE, StoreError
-from hilum.events import PluginEvent
+from hilum.events import (
+    AgentStarted,
+    AnyEvent,
+    CallDone,
+    CallStarted,
+    ModelAnswered,
+    PluginEvent,
+    RoundEnded,
+    SessionOpened,
+)
+from hilum.messages import AssistantMessage, ToolCall, ToolResult
 from hilum.store import SessionInfo
 from hilum_store import SqliteStore
+from msgspec.structs import replace
 
 
 def fact(seq: int, size: int = 0) -> PluginEvent:
@@ -570,3 +582,80 @@ async def test_a_session_whose_rules_are_unknown_is_not_opened(path: Path, field
     await store.delete("s0")
     assert [info.id for info in await store.list()] == ["s1"]
     await store.close()
+
+
+DEEP_JSON = b'{"type":"plugin_event","seq":3,"name":"x","data":{"x":' + b"[" * 50_000
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        DEEP_JSON,
+        DEEP_JSON + b"]" * 50_000 + b"}}",
+        b'{"type":"stop_asked","seq":3,"at":1e18}',
+        b'{"type":"stop_asked","seq":3,"at":-1}',
+        b'{"type":"run_ended","seq":3,"state":"stopped","turns":9223372036854775808}',
+        b'{"type":"stop_asked","seq":3,"agent":"\\ud83d"}',
+        b'{"type":"stop_asked","seq":3,"agent":"\xff"}',
+    ],
+)
+async def test_an_event_that_cannot_be_right_is_damage(path: Path, line: bytes) -> None:
+    """Whatever is wrong with it, readers get the one error that they expect."""
+    await fill(path)
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        database.execute("UPDATE events SET data = ? WHERE key = (1 << 32 | 3)", (line,))
+        database.commit()
+    store = SqliteStore(path)
+    with pytest.raises(StoreError, match=r"Event 3 of session s0 in .* is damaged"):
+        await store.read("s0")
+    assert len(await store.read("s0", 0, 2)) == 2
+    assert len(await store.read("s1")) == 50
+    await store.close()
+
+
+@pytest.mark.parametrize("value", [1e18, -1.0, float("inf"), "text", b"\xff"])
+async def test_a_session_with_an_impossible_time_is_listed_as_damaged(
+    path: Path, value: object
+) -> None:
+    """No calendar has a date for it, so a face that shows the time would fail."""
+    await fill(path)
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        database.execute(
+            "UPDATE sessions SET updated = ?, created = ? WHERE id = 's0'", [value] * 2
+        )
+        database.commit()
+    store = SqliteStore(path)
+    infos = {info.id: info for info in await store.list()}
+    assert infos["s0"].title == "(damaged: created, updated)"
+    assert (infos["s0"].created, infos["s0"].updated) == (0.0, 0.0)
+    assert infos["s1"].title == ""
+    await store.close()
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        ModelAnswered(message=AssistantMessage(())),
+        CallStarted(call=ToolCall("c", "act", "{}")),
+        CallDone(result=ToolResult("c", "act", ())),
+        RoundEnded(),
+        AgentStarted(profile={"turns": "many"}),
+    ],
+)
+async def test_a_session_with_an_event_out_of_place_is_not_resumed(
+    path: Path, event: AnyEvent
+) -> None:
+    """The error names the event; the events before it can be copied to a new session."""
+    store = SqliteStore(path)
+    log = await store.create(SessionInfo(id="s", workspace=str(path.parent.parent)))
+    opened = SessionOpened(session="s", workspace=str(path.parent.parent))
+    events = [opened, AgentStarted(agent="main"), replace(event, agent="main")]
+    log.append([replace(each, seq=seq) for seq, each in enumerate(events, 1)])
+    await log.close()
+    async with open_kernel([], store=store) as kernel:
+        with pytest.raises(StoreError, match=r"event 3 \(\w+\) does not fit"):
+            async with kernel.open_session(resume="s"):
+                pass
+        copy = await kernel.fork("s", 2)
+        async with kernel.open_session(resume=copy) as session:
+            assert list(session.agents) == ["main"]

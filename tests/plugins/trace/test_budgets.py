@@ -4,6 +4,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 
 import hilum
 import pytest
@@ -15,7 +16,7 @@ from hilum.settings import load
 from hilum.store import MemoryStore
 from hilum.testing import ModelProvider, ScriptedModel, open_bench, pause, plugin, say, use
 from hilum_store import SqliteStore
-from hilum_trace.bill.budgets import BudgetSettings
+from hilum_trace.bill.budgets import BudgetSettings, SessionBudgets
 from hilum_trace.bill.budgets.amounts import Amount, Estimate, Limits
 from hilum_trace.bill.budgets.budget_file import BudgetFile
 from hilum_trace.bill.budgets.day_budget import DayBudget
@@ -338,6 +339,76 @@ def test_what_was_spent_on_a_day_never_becomes_less(tmp_path):
     assert file.record("2026-02-01", {}) == Amount()
     assert file.record("2026-02-05", {}) == Amount()
     assert file.record("2026-01-31", {}) == Amount()  # of a day that was over long ago
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE requests SET pid = 'text'",
+        "UPDATE requests SET pid = -1",
+        "UPDATE requests SET tokens = 'text'",
+        "UPDATE requests SET dollars = -5.0",
+        "UPDATE requests SET minutes = 9e999",
+        "UPDATE spending SET tokens = -1000000000000",
+        "UPDATE spending SET dollars = 'text'",
+        "UPDATE spending SET minutes = x'ff'",
+        "UPDATE spending SET tokens = 9e999",
+    ],
+)
+async def test_a_file_with_impossible_numbers_refuses_requests(bench, change):
+    """A negative amount would make the budget larger, and a text would be a crash."""
+    kit = await bench("budgets", model=scripted("Hi."), settings={"budgets.day.dollars": 1.0})
+    file = BudgetFile(kit.folder / "data" / "budgets.db")
+    file.add(Estimate(Amount(), Amount(0.1, 1, 1.0)), 60.0)
+    file.record(time.strftime("%Y-%m-%d"), {"other": Amount(0.1, 1, 1.0)})
+    with closing(sqlite3.connect(kit.folder / "data" / "budgets.db")) as database:
+        database.execute(change)
+        database.commit()
+    ended = await kit.run("x")
+    assert ended.code == "E_STORE"
+    assert "budgets.db is damaged: the table" in ended.error
+    assert not kit.requests
+
+
+def test_the_process_of_a_request_may_have_any_number(tmp_path):
+    """A number that no process can have is that of a process that has ended."""
+    file = BudgetFile(tmp_path / "budgets.db")
+    request = Estimate(Amount(), Amount(1.0, 1, 1.0))
+    file.add(request, 60.0)
+    with closing(sqlite3.connect(tmp_path / "budgets.db")) as database:
+        database.execute(f"UPDATE requests SET pid = {2**62}")
+        database.commit()
+    assert file.add(request, 60.0)[1] == []
+
+
+async def test_a_request_of_any_size_can_be_checked(bench):
+    """Another program may ask for more tokens than SQLite can count."""
+    kit = await bench("budgets", settings={"budgets.day.tokens": 5_000})
+    call = models.ModelCall(
+        model="a/b", input=2**63, max_output=10**400, price=DEAR, plugin="", purpose=""
+    )
+    budgets = kit.session.plugin(SessionBudgets)
+    refused = await budgets.on_model_call(kit.session.agents["main"], call)
+    assert refused.code == "E_BUDGET"
+
+
+async def test_one_deep_log_does_not_stop_all_work_under_a_budget_of_the_day(tmp_path):
+    """What is damaged in one session is the problem of this session."""
+    environ = {"HILUM_DATA": str(tmp_path), "HILUM_CONFIG": str(tmp_path), "HOME": str(tmp_path)}
+    settings = {"model": "scripted/model", "budgets.day.tokens": 3_000}
+    (tmp_path / "work").mkdir()
+    for round_ in range(2):
+        async with hilum.open_kernel(
+            ["budgets", "store"], settings=settings, environ=environ
+        ) as kernel:
+            kernel.router.replace(ModelProvider({"model": scripted(say("Hi.", usage=TURN))}))
+            async with kernel.open_session(tmp_path / "work") as session:
+                ended = await session.run("x")
+        assert ended.code == "", round_
+        with closing(sqlite3.connect(tmp_path / "sessions.db")) as database:
+            deep = b'{"type":"plugin_event","seq":3,"name":"x","data":{"x":' + b"[" * 50_000
+            database.execute("UPDATE events SET data = ? WHERE key & 0xffffffff = 3", (deep,))
+            database.commit()
 
 
 async def test_deleting_a_session_gives_nothing_back_to_the_day(tmp_path):

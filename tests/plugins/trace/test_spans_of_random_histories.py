@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from hilum import events as ev
-from hilum.messages import AssistantMessage, Text, ToolCall, ToolResult, Usage, UserMessage
+from hilum.messages import Usage
 from hilum_trace import UnreadableEvent, fold_spans
 from hilum_trace.exports import make_json, make_speedscope
 from hilum_trace.flame import render_flame
@@ -19,6 +19,7 @@ from hilum_trace.tree import Painter, list_runs, render_slowest, render_tree
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from sample_events import SAMPLE_EVENTS
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "simulation"))
 
@@ -96,43 +97,9 @@ def test_every_view_can_show_every_history(seed):
     assert "<h1>" in make_page(trace)
 
 
-CALL = ToolCall("c", "act", "{}")
 AGENTS = st.sampled_from(["", "main", "t1"])
 RUNS = st.sampled_from(["", "r1", "r2"])
-EVENTS = st.sampled_from(
-    [
-        ev.SessionOpened(session="s", workspace="/w"),
-        ev.AgentStarted(parent="main"),
-        ev.AgentStarted(),
-        ev.PromptQueued(text="x"),
-        ev.RunStarted(text="x", message=UserMessage((Text("x"),))),
-        ev.RunRetried(previous="r1"),
-        ev.PromptFrozen(layers=(), tools=(), changed=("layer a",)),
-        ev.Compacted(upto=1),
-        ev.ModelStarted(turn=1, model="a/b"),
-        ev.ModelStarted(turn=2, model="a/c"),
-        ev.ModelFailed(attempt=1, model="a/b", kind="x", code="E", message="m", action="retry"),
-        ev.ModelFailed(attempt=1, model="a/b", kind="x", code="E", message="m", action="give_up"),
-        ev.ModelAnswered(message=AssistantMessage((CALL,), "a/b", "calls"), usage=Usage(9, 5)),
-        ev.ModelUsed(model="a/b", purpose="summary", usage=Usage(3), seconds=100.0),
-        ev.ApprovalAsked(id="a", call=CALL, risk="read"),
-        ev.ApprovalShown(id="a", deadline=5.0),
-        ev.ApprovalAnswered(id="a", accepted=True),
-        ev.CallStarted(call=CALL, waited=2.0),
-        ev.CallDone(result=ToolResult("c", "act", ())),
-        ev.HookCalled(plugin="p", hook="h", seconds=1.0, call="c"),
-        ev.RoundEnded(),
-        ev.RunsCutOff(last=2.0),
-        ev.StopAsked(),
-        ev.RunEnded(state="stopped"),
-        ev.PluginEvent(name="agents.queued", data={"actor": "t1", "owner": "main", "call": "c"}),
-        ev.PluginEvent(name="agents.status", data={"actor": 7, "owner": ["x"], "call": None}),
-        ev.PluginEvent(name="plan.question_asked", data={"id": "q", "agent": "main", "call": "c"}),
-        ev.PluginEvent(name="plan.question_answered", data={"id": "q"}),
-        UnreadableEvent(0, "future"),
-        UnreadableEvent(0),
-    ]
-)
+EVENTS = st.sampled_from([*SAMPLE_EVENTS, UnreadableEvent(0, "future"), UnreadableEvent(0)])
 
 
 @given(st.lists(st.tuples(EVENTS, AGENTS, RUNS, st.integers(-5, 20)), max_size=40))

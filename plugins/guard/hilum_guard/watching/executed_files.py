@@ -148,6 +148,14 @@ TABLE = (
     *_rows("zsh", "when it starts in a home folder", ".zshrc .zshenv .zprofile .zlogin"),
     *_rows("zsh", "when it ends in a home folder", ".zlogout"),
     *_rows("ssh", "when it connects, and when somebody logs in", ".ssh", folder=True),
+    *_rows("fish", "when it starts in a home folder", ".config/fish"),
+    *_rows(
+        "desktops",
+        "when the user logs in, if this is a home folder",
+        ".xprofile .xsession .xsessionrc .xinitrc .config/autostart .config/environment.d"
+        " .config/plasma-workspace/env",
+    ),
+    *_rows("systemd", "as services, if this is a home folder", ".config/systemd/user"),
     # Files that package managers execute or install.
     *_rows("Yarn", "at every command, as its own program and plugins", ".yarnrc.yml", data=True),
     *_rows("npm", "at every command, as its shell and options", ".npmrc", data=True),

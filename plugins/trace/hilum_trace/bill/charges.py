@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 from hilum import Usage
 from hilum import events as ev
-from hilum.messages import Price
+from hilum.messages import MAX_NUMBER, Price, check_number, check_usage
 
 from hilum_trace.bill.conversation import Conversation
 from hilum_trace.bill.division import divide
@@ -207,16 +207,17 @@ class ChargeFold:
         )
 
     def _answer(self, event: ev.ModelAnswered) -> RequestCharge:
+        usage = check_usage(event.usage)
         sent = self._requests.answer(event.agent)
         turn = self._turns.get(event.agent, 0) + 1
         self._turns[event.agent] = turn
         if self._divided:
             talk = self._conversation(event.agent)
             answer = answer_parts(event.message, self._plugins)
-            shares = divide_usage(event.usage, event.price, talk, answer)
+            shares = divide_usage(usage, event.price, talk, answer)
             talk.answer(answer)
         else:
-            shares = {UNKNOWN: _whole(event.usage)}
+            shares = {UNKNOWN: _whole(usage)}
         # This is the name with which hilum called the model; providers may return a different one.
         model = sent.model if sent is not None else event.message.model
         return RequestCharge(
@@ -225,8 +226,8 @@ class ChargeFold:
             event.run,
             turn,
             model=model,
-            usage=event.usage,
-            seconds=event.seconds,
+            usage=usage,
+            seconds=check_number(event.seconds),
             shares=shares,
             is_delegated=is_delegated(model),
         )
@@ -234,6 +235,7 @@ class ChargeFold:
     def _use(self, event: ev.ModelUsed) -> RequestCharge | None:
         if event.purpose.startswith(SUB_AGENT):
             return None
+        usage = check_usage(event.usage)
         plugin = event.plugin
         # A request of a server (sampling) names the server in its purpose.
         if plugin == MCP and event.purpose.startswith(f"{MCP} "):
@@ -245,9 +247,9 @@ class ChargeFold:
             event.run,
             self._turns.get(event.agent, 0),
             model=event.model,
-            usage=event.usage,
+            usage=usage,
             seconds=request_seconds(event),
-            shares={origin: _whole(event.usage)},
+            shares={origin: _whole(usage)},
             is_own=True,
         )
 
@@ -260,7 +262,7 @@ class ChargeFold:
             self._turns.get(event.agent, 0),
             tool=result.name,
             plugin=self._started.pop((event.agent, result.call_id), ""),
-            seconds=event.seconds,
+            seconds=check_number(event.seconds),
             failed=bool(result.code),
         )
 
@@ -341,7 +343,7 @@ def _add_costs(
     """Add the cost of each part, in proportion to the prices of its tokens."""
     if usage.cost is None:
         return shares
-    known = price or USUAL_PRICE
+    known = price if price is not None and _is_right(price) else USUAL_PRICE
     weights = {origin: _weight(share, known) for origin, share in shares.items()}
     whole = sum(weights.values())
     if not whole:
@@ -359,3 +361,9 @@ def _weight(share: Share, price: Price) -> float:
     """Return what the tokens of a part cost at the given price."""
     usage = Usage(share.input, share.cached, share.cache_write, share.output)
     return price.cost(usage)
+
+
+def _is_right(price: Price) -> bool:
+    """Return whether all numbers of a price can be right."""
+    prices = (price.input, price.output, price.cached or 0.0, price.cache_write or 0.0)
+    return all(0 <= each <= MAX_NUMBER for each in prices)

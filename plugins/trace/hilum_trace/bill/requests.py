@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from hilum.events import Event, ModelFailed, ModelStarted, ModelUsed, RunEnded, RunsCutOff
+from hilum.messages import check_number
 
 # The purpose of the event that charges a sub-agent's usage to the agent that started it. The usage
 # was counted when the sub-agent's model answered.
@@ -27,7 +28,7 @@ def request_seconds(event: ModelUsed) -> float:
     The program of an agent makes its requests while hilum waits for its answer or for its next
     call, whose times contain those of the requests.
     """
-    return 0.0 if event.purpose == GUEST else event.seconds
+    return 0.0 if event.purpose == GUEST else check_number(event.seconds)
 
 
 def is_delegated(model: str) -> bool:
@@ -59,7 +60,7 @@ class Unanswered(NamedTuple):
     @property
     def estimate(self) -> int:
         """The estimated number of tokens in the request that the provider may charge for."""
-        return 0 if is_delegated(self.sent.model) else self.sent.estimate
+        return 0 if is_delegated(self.sent.model) else check_number(self.sent.estimate)
 
 
 class SentRequests:

@@ -10,10 +10,13 @@ import os
 import platform
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date, timedelta
+from math import inf
 from pathlib import Path
+
+from hilum import StoreError
 
 from hilum_trace.bill.budgets.amounts import Amount, Estimate
 
@@ -22,6 +25,10 @@ BUSY_TIMEOUT = 5.0
 
 # Rows of earlier days are deleted; a process in another time zone may still need yesterday's.
 KEPT_DAYS = 3
+DAMAGED_HINT = (
+    "Delete the file: hilum reads again from the logs what was spent today, except in sessions that"
+    " were deleted."
+)
 
 _REQUESTS = """
 CREATE TABLE IF NOT EXISTS requests (
@@ -85,6 +92,7 @@ class BudgetFile:
         Raises:
             OSError: The file cannot be written.
             sqlite3.Error: The file is damaged or locked.
+            StoreError: The file contains something that hilum does not write.
         """
         now = time.time()
         host = platform.node()
@@ -92,10 +100,12 @@ class BudgetFile:
         row = (now + lifetime, host, os.getpid(), least.dollars, least.tokens, *request.most)
         with self._transaction() as database:
             database.execute("DELETE FROM requests WHERE expires < ?", (now,))
-            _delete_lost(database, host)
+            self._delete_lost(database, host)
             found = database.execute(
                 "SELECT least_dollars, least_tokens, dollars, tokens, minutes FROM requests"
             ).fetchall()
+            for each in found:
+                self._check("requests", each)
             added = database.execute(
                 "INSERT INTO requests (expires, host, pid, least_dollars, least_tokens, dollars,"
                 " tokens, minutes) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -124,6 +134,7 @@ class BudgetFile:
         Raises:
             OSError: The file cannot be written.
             sqlite3.Error: The file is damaged or locked.
+            StoreError: The file contains something that hilum does not write.
         """
         oldest = date.fromisoformat(day) - timedelta(days=KEPT_DAYS)
         with self._transaction() as database:
@@ -131,11 +142,35 @@ class BudgetFile:
             rows = [(day, session, *amount) for session, amount in spent.items()]
             database.executemany(_RECORD, rows)
             found = database.execute(
-                "SELECT total(dollars), total(tokens), total(minutes) FROM spending WHERE day = ?",
-                (day,),
-            ).fetchone()
-        dollars, tokens, minutes = found
-        return Amount(dollars, round(tokens), minutes)
+                "SELECT dollars, tokens, minutes FROM spending WHERE day = ?", (day,)
+            ).fetchall()
+        total = Amount()
+        for row in found:
+            # A negative row would make the day's budget larger.
+            self._check("spending", row)
+            total = total.plus(Amount(*row))
+        return total
+
+    def _delete_lost(self, database: sqlite3.Connection, host: str) -> None:
+        """Delete the requests of processes on this machine that were killed."""
+        found = database.execute("SELECT DISTINCT pid FROM requests WHERE host = ?", (host,))
+        for row in found.fetchall():
+            self._check("requests", row)
+            if not _is_running(row[0]):
+                database.execute("DELETE FROM requests WHERE host = ? AND pid = ?", (host, *row))
+
+    def _check(self, table: str, row: Sequence[object]) -> None:
+        """Check the numbers of a row, which another program may have changed.
+
+        Raises:
+            StoreError: One is no number, negative or not finite.
+        """
+        for value in row:
+            if not isinstance(value, int | float) or not 0 <= value < inf:
+                raise StoreError(
+                    f"{self._path} is damaged: the table {table} contains {value!r}.",
+                    hint=DAMAGED_HINT,
+                )
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -157,22 +192,15 @@ class BudgetFile:
             database.close()
 
 
-def _delete_lost(database: sqlite3.Connection, host: str) -> None:
-    """Delete the requests of processes on this machine that were killed."""
-    found = database.execute("SELECT DISTINCT pid FROM requests WHERE host = ?", (host,))
-    for (pid,) in found.fetchall():
-        if not _is_running(pid):
-            database.execute("DELETE FROM requests WHERE host = ? AND pid = ?", (host, pid))
-
-
-def _is_running(pid: int) -> bool:
+def _is_running(pid: float) -> bool:
     """Return whether a process runs; true if that cannot be found out."""
     # On Windows, os.kill would end the process.
     if os.name != "posix":
         return True
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        os.kill(int(pid), 0)
+    # No process has a number that the system cannot represent.
+    except (ProcessLookupError, OverflowError):
         return False
     except OSError:
         return True

@@ -73,8 +73,10 @@ class DayBudget:
             if decision.exceeded is not None or decision.must_wait:
                 await self.release(number)
         except (OSError, sqlite3.Error, StoreError) as error:
-            message = f"The budget of the day cannot be checked: {error}"
-            raise ModelCallDenied(message, code="E_STORE", hint=REFUSED_HINT) from error
+            problem = error.message if isinstance(error, StoreError) else str(error)
+            hint = getattr(error, "hint", "") or REFUSED_HINT
+            message = f"The budget of the day cannot be checked: {problem}"
+            raise ModelCallDenied(message, code="E_STORE", hint=hint) from error
         return decision, number
 
     async def release(self, number: int) -> None:

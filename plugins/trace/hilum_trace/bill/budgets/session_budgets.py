@@ -25,7 +25,7 @@ from hilum import (
     UsageError,
     hookimpl,
 )
-from hilum.messages import Price, Usage
+from hilum.messages import MAX_NUMBER, Price, Usage
 from hilum_view.budgets import SPENT, BudgetView
 
 from hilum_trace.bill.budgets import budget_texts
@@ -314,9 +314,12 @@ class SessionBudgets:
         Raises:
             ModelCallDenied: A budget is in dollars, and the price is not known.
         """
-        longest_input = int(call.input * INPUT_MARGIN)
-        least = call.cost(call.input, 0)
-        most = call.cost(longest_input, call.max_output)
+        # Another program may claim any number, also one that SQLite cannot store.
+        input_tokens = min(call.input, MAX_NUMBER)
+        longest_input = int(input_tokens * INPUT_MARGIN)
+        longest_output = min(call.max_output, MAX_NUMBER)
+        least = call.cost(input_tokens, 0)
+        most = call.cost(longest_input, longest_output)
         if least is None or most is None:
             for name, limits in budgets.items():
                 if limits.dollars is not None and self._settings.unpriced == "refuse":
@@ -324,8 +327,8 @@ class SessionBudgets:
             least = most = 0.0
         minutes = max(self._fold.longest, FIRST_MINUTES)
         return Estimate(
-            Amount(least, call.input),
-            Amount(most, longest_input + call.max_output, minutes),
+            Amount(least, input_tokens),
+            Amount(most, longest_input + longest_output, minutes),
         )
 
     def _decide(self, budgets: dict[str, Limits], request: Estimate) -> tuple[Decision, str]:

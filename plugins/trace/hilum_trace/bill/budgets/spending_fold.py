@@ -8,7 +8,7 @@ from math import inf
 import msgspec
 from hilum import Usage
 from hilum import events as ev
-from hilum.messages import Price
+from hilum.messages import Price, check_number
 from hilum_view.budgets import SPENT, BudgetViews
 
 from hilum_trace.bill.budgets.amounts import UNITS, Amount, Unit
@@ -16,8 +16,6 @@ from hilum_trace.bill.requests import SUB_AGENT, SentRequests, Unanswered, reque
 
 CHANGED = "budgets.changed"
 """Name of the event with which the user changes a budget of a session."""
-MAX_NUMBER = 1e12
-"""The largest number of dollars, tokens or seconds that one event can have used."""
 WARNED = "budgets.warned"
 """Name of the event that warns the user of a budget that is nearly used up."""
 PriceFinder = Callable[[str], Price | None]
@@ -112,21 +110,13 @@ class SpendingFold(msgspec.Struct, eq=False):
 
 def amount_of(usage: Usage, seconds: float = 0.0) -> Amount:
     """Return the amount of the provider's counts and a time."""
-    tokens = _check(usage.input) + _check(usage.output)
-    return make_amount(usage.cost or 0.0, int(tokens), seconds)
+    tokens = check_number(usage.input) + check_number(usage.output)
+    return make_amount(usage.cost or 0.0, tokens, seconds)
 
 
 def make_amount(dollars: float = 0.0, tokens: int = 0, seconds: float = 0.0) -> Amount:
-    """Return an amount of numbers from a log, which may come from another machine.
-
-    A number that cannot be right counts as 0: a negative one would lower the sum, and one that is
-    not finite would switch the budget off or use all of it up.
-    """
-    return Amount(_check(dollars), int(_check(tokens)), _check(seconds) / 60)
-
-
-def _check(number: float) -> float:
-    return number if 0 <= number <= MAX_NUMBER else 0
+    """Return an amount of numbers from a log; each one that cannot be right is 0."""
+    return Amount(check_number(dollars), check_number(tokens), check_number(seconds) / 60)
 
 
 def _is_limit(limit: object) -> bool:
