@@ -23,7 +23,7 @@ from hilum.kernel import Kernel, open_kernel
 from hilum.session import Session, check_kind
 from hilum.settings import KernelSettings, load, use_environment
 from hilum.sharing import JoinedSession, join_session, share_session
-from hilum.store import Store, unspell_folder
+from hilum.store import Store, is_used, unspell_folder
 from hilum.tools import Tool
 from hilum.trust import explain_distrust
 from hilum.workspace import check_workspace
@@ -351,8 +351,7 @@ async def find_session(kernel: Kernel, wanted: str, workspace: str | os.PathLike
         return (await kernel.store.info(wanted)).id
     folder = await trio.to_thread.run_sync(_real, workspace)
     for info in await kernel.store.list(folder):
-        # Opening a session writes two events: ``SessionOpened`` and ``AgentStarted``.
-        if info.title or info.events > 2:
+        if await is_used(kernel.store, info):
             return info.id
     hint = "`hilum sessions list --all` lists the sessions of all folders. Resume one by its id."
     raise UsageError(f"There is no session in {folder} to resume.", code=E_UNKNOWN, hint=hint)

@@ -17,8 +17,12 @@ from msgspec.structs import replace
 
 from hilum.discovery import STANDARD, entry_points
 from hilum.errors import StoreError
-from hilum.events import AnyEvent, RunStarted, StateChanged
+from hilum.events import AnyEvent, PluginEvent, PromptQueued, RunStarted, StateChanged
 from hilum.messages import Count, Data, UnixTime
+from hilum.unread_outputs import ATTACHED
+
+MAX_OPENING = 50
+"""A session with more events than this is not one that was only opened."""
 
 
 def spell_folder(folder: str | os.PathLike[str]) -> str:
@@ -167,6 +171,24 @@ async def is_open(store: Store, session: str) -> bool:
         return error.code == "E_BUSY"
     await log.close()
     return False
+
+
+async def is_used(store: Store, info: SessionInfo) -> bool:
+    """Return whether a session has a prompt, or an output of the user's commands.
+
+    Opening a session writes a few events: its agent, and warnings of the kernel and of plugins.
+    """
+    if info.title or info.state != "idle" or info.events > MAX_OPENING:
+        return True
+    try:
+        events = await store.read(info.id, 0, MAX_OPENING)
+    except StoreError:
+        return True  # who names the session learns what is wrong with it
+    return any(
+        isinstance(event, PromptQueued)
+        or (isinstance(event, PluginEvent) and event.name == ATTACHED)
+        for event in events
+    )
 
 
 def describe(info: SessionInfo, events: Sequence[AnyEvent]) -> SessionInfo:

@@ -15,7 +15,7 @@ from hilum import HilumError, StoreError, UsageError
 from hilum.errors import E_BAD_ARGS, E_NOT_FOUND
 from hilum.events import AnyEvent
 from hilum.sharing import JoinedSession, is_shared
-from hilum.store import SessionInfo, is_open, spell_folder
+from hilum.store import SessionInfo, is_open, is_used, spell_folder
 from hilum_view import Answer, Outcome, Prompt, SessionView, first_line
 
 from hilum_terminal.chat_protocol import Chat, Choice
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 # Maximum number of sessions to list, and of the newest ones that get a preview.
 MAX_LISTED = 200
-# Opening a session writes this many events.
-EVENTS_OF_OPENING = 2
 MAX_PREVIEWED = 40
 # Number of a session's last events that are used for its preview.
 PREVIEW_EVENTS = 60
@@ -149,8 +147,7 @@ async def _list_sessions(chat: Chat) -> list[Choice]:
     session = chat.session
     store = session.kernel.store
     infos = await store.list(spell_folder(session.workspace.root))
-    # A session without a prompt has only the events of its opening.
-    others = [info for info in infos if info.id != session.id and info.events > EVENTS_OF_OPENING]
+    others = [info for info in infos if info.id != session.id and await is_used(store, info)]
     choices = []
     now = time.time()
     for number, info in enumerate(others[:MAX_LISTED]):

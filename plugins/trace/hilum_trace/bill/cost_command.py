@@ -19,6 +19,7 @@ from hilum.store import (
     MemoryStore,
     SessionInfo,
     Store,
+    is_used,
     storage_plugins,
     unspell_folder,
 )
@@ -212,12 +213,11 @@ async def _find_sessions(store: Store, options: Namespace) -> list[SessionInfo]:
         return [await store.info(options.session)]
     infos = [info for info in await store.list(folder) if info.updated >= options.after]
     if options.session == LAST:
-        # A session that was opened without a prompt has only the two events of its opening.
-        used = [info for info in infos if info.events > 2]
-        if not used:
-            hint = "`hilum sessions list --all` shows all sessions."
-            raise UsageError("There is no session in this folder.", hint=hint)
-        return used[:1]
+        for info in infos:
+            if await is_used(store, info):
+                return [info]
+        hint = "`hilum sessions list --all` shows all sessions."
+        raise UsageError("There is no session in this folder.", hint=hint)
     return sorted(infos, key=lambda info: info.created)
 
 
