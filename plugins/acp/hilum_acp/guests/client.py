@@ -49,6 +49,8 @@ MAX_SERVED = 10_000
 """Files of which hilum knows that the guest has read them; others are read again before a write."""
 MAX_WRITTEN_TEXT = 64_000_000
 """Characters that wait to be written to files."""
+MAX_INVALID = 1_000
+"""Lines of a guest's output that are no messages, such as warnings; more is a flood."""
 MAX_WAITING = 256
 """Requests of a guest that wait for their calls."""
 TERMINAL = "guest_terminal"
@@ -159,6 +161,7 @@ class GuestClient:
                 "terminal/release": self._release_terminal,
             },
             notifications={"session/update": self._apply_update},
+            max_invalid=MAX_INVALID,
         )
         return self._connection
 
@@ -191,11 +194,18 @@ class GuestClient:
         except RpcError as error:
             raise GuestFailed(f"It refused to start: {_one_line(error.message)}") from None
         except ConnectionLost:
-            raise GuestFailed("It ended before it was ready.") from None
+            reason = self.describe_flood() or "It ended before it was ready."
+            raise GuestFailed(reason) from None
         session = opened.get("sessionId")
         if not isinstance(session, str) or not session:
             raise GuestFailed("It opened no session.")
         self._session = session
+
+    def describe_flood(self) -> str:
+        """Return that the guest wrote too much else to its output; empty if it did not."""
+        if self._connection is None or not self._connection.has_flooded:
+            return ""
+        return f"It wrote more than {MAX_INVALID:,} lines that are no messages to its output."
 
     async def _open_session(self, methods: object) -> dict[str, Any]:
         params = {"cwd": self._root, "mcpServers": []}

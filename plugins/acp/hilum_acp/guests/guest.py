@@ -174,7 +174,7 @@ class Guest:
         await closed.wait()
         # The exit code, which follows, says more.
         await trio.sleep(EXIT_TIMEOUT)
-        self.client.fail("It closed the connection.")
+        self.client.fail(self.client.describe_flood() or "It closed the connection.")
         self._scope.cancel()
 
     async def _wait_for_end(self, running: Process) -> None:
