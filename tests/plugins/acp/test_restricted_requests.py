@@ -5,8 +5,12 @@ import re
 
 import msgspec
 import pytest
+from hilum.models import ModelInfo
+from hilum_acp.guests.model_proxy import ModelProxy
 from hilum_acp.guests.request_filter import Files, RequestRefused
 from hilum_acp.guests.request_formats import FORMATS, restrict_request
+from hilum_models.failures import Endpoint
+from hilum_models.gateway import HttpModel
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -486,3 +490,69 @@ def check_addresses(value):
             assert ADDRESS not in item
         if not (name in OWN_DATA or (name == "input" and value.get("type") == "tool_use")):
             check_addresses(item)
+
+
+# --- over HTTP ------------------------------------------------------------------------------------
+
+HOSTILE = """
+user = {"role": "user"}
+for more in (
+    {"messages": [{**user, "content": [{"type": "file", "file": {"file_data": "http://x/a.pdf"}}]}]},
+    {"messages": [{**user, "content": [{"type": "video_url", "video_url": "http://x/a.mp4"}]}]},
+    {"type": "tool_use", "input": [{"content": [{"image_url": "http://x"}]}]},
+    {"search_parameters": {"mode": "on"}},
+    {"fallbacks": ["other"]},
+    {"previous_response_id": "x"},
+    {"messages": "[" * 2_000},
+):
+    print(call_model("Hi", **more))
+body = b"[" * 100_000
+request = urllib.request.Request(
+    os.environ["GUEST_MODEL_URL"] + "/v1/chat/completions",
+    body,
+    {"authorization": "Bearer " + os.environ["OPENAI_API_KEY"]},
+)
+try:
+    urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request)
+except urllib.error.HTTPError as error:
+    print(error.code, error.read().decode())
+"""
+
+
+async def test_a_guest_learns_which_field_is_refused(open_guest):
+    async with open_guest("bypassing") as guest:
+        await guest.execute(f"import urllib.request, urllib.error\n{HOSTILE}")
+        assert guest.models.count == 0
+        lines = guest.said.splitlines()
+        assert all(line.startswith(("(400, ", "400 ")) for line in lines)
+        places = (
+            "file_data video_url type search_parameters fallbacks previous_response_id messages"
+        )
+        for place, line in zip(places.split(), lines, strict=False):
+            assert place in line
+        assert "nested too deeply" in lines[-1]
+
+
+async def test_what_an_agent_sends_reaches_the_provider(open_guest):
+    more = {name: value for name, value in QWEN_CODE.items() if name != "model"}
+    code = f"print(call_model('', **json.loads({json.dumps(more)!r}))[0])"
+    async with open_guest("bypassing") as guest:
+        await guest.execute(code)
+        assert guest.said == "200\n"
+        (body,) = map(json.loads, guest.models.bodies)
+        assert body["messages"] == QWEN_CODE["messages"]
+        assert body["model"] == "priced"
+        assert "metadata" not in body
+
+
+async def test_a_request_that_only_counts_tokens_has_no_limit():
+    endpoint = Endpoint("anthropic", "claude", "key")
+    info = ModelInfo("anthropic/claude")
+    url = "https://example.org/v1/messages"
+    model = HttpModel(info, None, url, {}, endpoint, None, None)
+    proxy = ModelProxy(None, model, None, lambda: None)
+    body = json.dumps({"messages": [], "system": "S", "max_tokens": 5}).encode()
+    counted, _ = proxy.prepare_body(body, counts_only=True)
+    assert json.loads(counted) == {"messages": [], "system": "S", "model": "claude"}
+    answered, size = proxy.prepare_body(body)
+    assert json.loads(answered)["max_tokens"] == size.output == 5

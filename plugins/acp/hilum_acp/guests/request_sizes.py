@@ -50,10 +50,11 @@ def limit_output(request: dict[str, Any], format_name: str, max_output: int, nam
     if not given:
         given = [name or known.limits[0]]
         place[given[0]] = max_output
-    answers = place.get(known.answers) or 1
+    answers: int = place.get(known.answers) or 1
     if answers > MAX_ANSWERS:
         raise refuse(known.answers, f"is more than {MAX_ANSWERS}")
-    return answers * max(place[each] for each in given)
+    longest: int = max(place[each] for each in given)
+    return answers * longest
 
 
 def measure_input(request: dict[str, Any], format_name: str) -> int:
