@@ -163,6 +163,8 @@ async def test_a_request_in_flight_when_a_run_is_stopped_is_counted(open_guest):
         await runs.wait(job)
         event = await guest.bench.wait_for(ModelUsed)
         assert event.usage.input > 300
+        # The user broke it off, and not the guest.
+        assert event.usage.output == 1
         assert event.run == guest.bench.of(RunEnded)[-1].run
         assert event.usage.cost > 0
 

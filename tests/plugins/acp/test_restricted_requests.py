@@ -33,8 +33,13 @@ def find_names(value):
     elif isinstance(value, dict):
         for name, item in value.items():
             yield name
-            if name not in OWN_DATA:
+            if not is_own_data(name, value):
                 yield from find_names(item)
+
+
+def is_own_data(name, place):
+    """Return whether a field contains data that only the program's own tools read."""
+    return name in OWN_DATA or (name == "input" and place.get("type") == "tool_use")
 
 
 # --- what coding agents send ----------------------------------------------------------------------
@@ -263,7 +268,6 @@ GEMINI_CLI = {
 REQUESTS = {CHAT: QWEN_CODE, RESPONSES: CODEX, MESSAGES: CLAUDE_CODE, GEMINI: GEMINI_CLI}
 # The fields that only the program or the model reads.
 OWN_DATA = ("input_schema", "parameters", "parametersJsonSchema", "schema", "args", "response")
-TEXTS = (*OWN_DATA, "text", "input", "content", "arguments", "thinking", "reasoning_content")
 ABOUT = ("model", "user", "metadata", "client_metadata", "service_tier", "context_management")
 
 
@@ -488,7 +492,7 @@ def check_addresses(value):
             assert item.startswith("data:")
         if name == "data" and isinstance(item, str) and value.get("type") == "base64":
             assert ADDRESS not in item
-        if not (name in OWN_DATA or (name == "input" and value.get("type") == "tool_use")):
+        if not is_own_data(name, value):
             check_addresses(item)
 
 

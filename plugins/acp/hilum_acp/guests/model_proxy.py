@@ -172,12 +172,15 @@ class ModelProxy:
         """Wait for the open requests, and end those that take too long, so that all are counted."""
         self._is_settling = True
         waiting = list(self._open.items())
-        with trio.move_on_after(SETTLE_TIMEOUT):
-            for _, ended in waiting:
+        try:
+            with trio.move_on_after(SETTLE_TIMEOUT):
+                for _, ended in waiting:
+                    await ended.wait()
+            for scope, ended in waiting:
+                scope.cancel()
                 await ended.wait()
-        for scope, ended in waiting:
-            scope.cancel()
-            await ended.wait()
+        finally:
+            self._is_settling = False
 
     def refuse(self, request: h11.Request) -> _Reply | None:
         """Return the proxy's own response to a request, from its head; ``None`` to forward it."""
@@ -331,7 +334,7 @@ class ModelProxy:
             raise
         except Exception:
             # The program has closed the connection, or does not read.
-            is_broken = not self._is_settling
+            is_broken = not (self._is_settling or self._budget.has_ended)
             raise
         finally:
             # The provider has counted a request that was broken off at any time, also before the
