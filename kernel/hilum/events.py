@@ -61,7 +61,8 @@ class SessionOpened(Event, frozen=True):
 
     ``forked`` is the id of the session that this one was forked from. ``plugins`` lists the plugins
     that work, each with the version of its distribution; ``mode``, ``model`` and ``approve`` are
-    the settings with which the session begins. Logs of earlier versions lack these four.
+    the settings with which the session begins. ``settings`` contains the other settings that are not
+    the defaults, by dotted key, except for texts and lists. Logs of earlier versions lack these five.
     """
 
     session: str
@@ -73,6 +74,7 @@ class SessionOpened(Event, frozen=True):
     mode: str = ""
     model: str = ""
     approve: str = ""
+    settings: dict[str, bool | int | float | str] = {}
 
 
 class SessionChanged(Event, frozen=True):

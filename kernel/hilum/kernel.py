@@ -17,6 +17,7 @@ import attrs
 import trio
 from msgspec.structs import replace
 
+from hilum.agents import Agent
 from hilum.copy_titles import name_copy
 from hilum.errors import PluginError, StoreError, UsageError
 from hilum.events import AnyEvent, PluginEvent, PromptQueued, RunEnded, RunStarted, SessionOpened
@@ -34,6 +35,8 @@ from hilum.store import Log, MemoryStore, SessionInfo, Store, spell_folder, unsp
 from hilum.tools import Call, Output, Tool
 
 T = TypeVar("T")
+Reminders = list[tuple[str, str]]
+"""Names of plugins, each with its reminder for the model."""
 MAX_FAULTS_KEPT = 200
 READ_AT_ONCE = 1000
 """Maximum number of events that are read at once while a session is copied."""
@@ -60,6 +63,9 @@ class Kernel:
         adapt_prompt: The function that returns the message with which a run begins, given the id of
             the run and the message with its gathered context. A replay sets one that returns the
             recorded context.
+        adapt_reminders: The function that returns the reminders after a round of calls, given the
+            agent and the plugins' reminders as pairs of plugin and text. A replay sets one that
+            returns the reminders of the user's rules, which it does not have.
     """
 
     host: Host
@@ -76,6 +82,7 @@ class Kernel:
     sessions: dict[str, Session] = attrs.field(factory=dict)
     run_tool: Callable[[Tool, Call], Awaitable[Output]] = Tool.run
     adapt_prompt: Callable[[str, UserMessage], UserMessage] = lambda _, message: message
+    adapt_reminders: Callable[[Agent, Reminders], Reminders] = lambda _, reminders: reminders
     _lifespans: Lifespans = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:

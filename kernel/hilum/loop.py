@@ -601,10 +601,12 @@ async def _round(agent: Agent) -> None:
     failures = agent.conversation.failures
     results = _results(agent)
     reminders = await agent.session.hooks.gather("remind", agent=agent, results=results)
-    notes = []
+    pairs = []
     for plugin, text in reminders:
         if text and not isinstance(text, PluginFailure):
-            notes.append(Note(text, plugin))
+            pairs.append((plugin, text))
+    pairs = agent.session.kernel.adapt_reminders(agent, pairs)
+    notes = [Note(text, plugin) for plugin, text in pairs]
     for failed in failures.reached():
         agent.emit(UserNeeded(code=failed.code, message=failed_note(failed)))
     # Notes about failures come after the plugins' reminders, because the last note has the most

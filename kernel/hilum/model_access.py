@@ -26,8 +26,8 @@ class ProviderStatus(msgspec.Struct, frozen=True):
         name: The part before the slash in ``provider/name``.
         state: ``ready`` (the provider responded), ``unchecked`` (nothing is missing, but the
             provider was not contacted), or what is missing.
-        found: A sentence about the result of the check.
-        fix: What the user can do about a problem; empty if nothing needs to be done.
+        message: A sentence about the result of the check.
+        hint: What the user can do about a problem; empty if nothing needs to be done.
         address: Scheme, host and port of the provider's server; empty if it has no server.
         local: Whether the server is on this machine.
         key: The location of the key: the name of an environment variable, the keyring, or a file;
@@ -39,8 +39,8 @@ class ProviderStatus(msgspec.Struct, frozen=True):
 
     name: str
     state: ProviderState
-    found: str
-    fix: str = ""
+    message: str
+    hint: str = ""
     address: str = ""
     local: bool = False
     key: str = ""
@@ -69,7 +69,7 @@ class ModelTest(msgspec.Struct, frozen=True):
 
 @runtime_checkable
 class ModelAccess(Protocol):
-    """A service that reports which models can be used, tests them, and keeps the user's keys."""
+    """A service that reports which models can be used, tests them, and stores the user's keys."""
 
     async def survey_models(
         self, kernel: Kernel, provider: str = "", *, known_only: bool = False
@@ -90,13 +90,13 @@ class ModelAccess(Protocol):
         """
         ...
 
-    async def try_model(self, kernel: Kernel, name: str, *, key: str = "") -> ModelTest:
+    async def test_model(self, kernel: Kernel, name: str, *, key: str = "") -> ModelTest:
         """Send one small request to a model, and wait until its response begins.
 
         Args:
             kernel: The kernel that has the providers.
             name: ``provider/name``.
-            key: A key to use instead of the configured one, without keeping it.
+            key: A key to use instead of the configured one; it is not stored.
 
         Raises:
             HilumError: The model cannot be used; the message states the cause and the hint the next
@@ -104,23 +104,23 @@ class ModelAccess(Protocol):
         """
         ...
 
-    async def keep_key(self, kernel: Kernel, provider: str, key: str) -> str:
-        """Keep a key for the user, in the system's keyring if there is one, or else in a file.
+    async def store_key(self, kernel: Kernel, provider: str, key: str) -> str:
+        """Store a key for the user, in the system's keyring if there is one, or else in a file.
 
         The provider then uses this key, unless an environment variable contains a key.
 
         Returns:
-            A description of where the key is kept.
+            A description of where the key is stored.
 
         Raises:
-            HilumError: The key cannot be kept.
+            HilumError: The key cannot be stored.
         """
         ...
 
     async def add_server(self, kernel: Kernel, address: str, *, key: str = "") -> ProviderStatus:
         """Check a server at an address that the user entered, and let this kernel use its models.
 
-        One request, for the list of models, is sent. Nothing is stored; see ``keep_server``.
+        One request, for the list of models, is sent. Nothing is stored; see ``store_server``.
 
         Args:
             kernel: The kernel that gets the provider.
@@ -137,10 +137,10 @@ class ModelAccess(Protocol):
         """
         ...
 
-    async def keep_server(self, kernel: Kernel, provider: str) -> str:
+    async def store_server(self, kernel: Kernel, provider: str) -> str:
         """Store the address of an added server, and its key, for the user.
 
-        The address is stored in the user's settings and the key as ``keep_key`` stores it, never in
+        The address is stored in the user's settings and the key as ``store_key`` stores it, never in
         a project.
 
         Args:
@@ -156,7 +156,7 @@ class ModelAccess(Protocol):
         ...
 
     async def forget_key(self, kernel: Kernel, provider: str) -> bool:
-        """Remove the key that is kept for a provider, and return whether there was one.
+        """Remove the key that is stored for a provider, and return whether there was one.
 
         Raises:
             HilumError: The key cannot be removed.

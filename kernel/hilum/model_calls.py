@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hilum.errors import GATE_FAILED, GATE_SHUT, HilumError
-from hilum.hooks import PluginFailure
+from hilum.hooks import PluginFailure, current_plugin, is_failure, running_plugin
 from hilum.messages import Price, Usage
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class ModelCall(msgspec.Struct, eq=False):
     was_sent: bool = False
     usage: Usage | None = None
     failed: str = ""
-    _callbacks: list[Callable[[ModelCall], None]] = []
+    _callbacks: list[tuple[str, Callable[[ModelCall], None]]] = []
 
     def cost(self, input: int, output: int) -> float | None:
         """Return the cost in US dollars of a number of input and output tokens.
@@ -69,16 +69,29 @@ class ModelCall(msgspec.Struct, eq=False):
     def on_end(self, callback: Callable[[ModelCall], None]) -> None:
         """Register a function to call once when the request has ended, in whatever way.
 
-        The events that report the result are then in the log. The function must not block.
+        The events that report the result are then in the log. The function must not block. If it
+        raises an exception, this is reported as a failure of the plugin that registered it.
         """
-        self._callbacks.append(callback)
+        self._callbacks.append((current_plugin(), callback))
 
-    def end(self) -> None:
-        """Call the registered functions."""
+    def end(self, report: Callable[[str, BaseException], None]) -> None:
+        """Call the registered functions.
+
+        Args:
+            report: A function that is called with the plugin and the exception if one fails. It
+                must not end the run, whose request was answered, or keep the others from being
+                called, such as one that releases a reserved amount.
+        """
         callbacks = self._callbacks
         self._callbacks = []
-        for callback in callbacks:
-            callback(self)
+        for plugin, callback in callbacks:
+            try:
+                with running_plugin(plugin):
+                    callback(self)
+            except BaseException as error:
+                if not is_failure(error):
+                    raise
+                report(plugin, error)
 
 
 @asynccontextmanager
@@ -95,7 +108,12 @@ async def admit_model_call(agent: Agent, call: ModelCall) -> AsyncIterator[None]
         yield
     finally:
         # Another plugin may have reserved an amount before one refused the request.
-        call.end()
+        call.end(lambda plugin, error: _report(agent, plugin, error))
+
+
+def _report(agent: Agent, plugin: str, error: BaseException) -> None:
+    """Report that a function that was called at the end of a request failed."""
+    agent.session.hooks.record_failure(plugin, HOOK, error)
 
 
 async def _judge(agent: Agent, call: ModelCall) -> None:

@@ -57,6 +57,10 @@ if TYPE_CHECKING:
     from hilum.kernel import Kernel
 
 T = TypeVar("T")
+REOPENED = "session.reopened"
+"""Name of the event that a resumed session begins with if its settings have changed or if runs were
+cut off. Its data: ``settings`` (see ``SessionOpened``) and ``interrupted``, the names of agents with
+unfinished runs or queued prompts."""
 POLICIES = ("ask_first", "auto", "readonly")
 # A command or an agent's name at the beginning of a prompt. Paths, decorators and comments do not
 # match.
@@ -803,6 +807,7 @@ class Session:
                 mode=self._mode,
                 model=self.model,
                 approve=self.approve,
+                settings=self._settings.recorded,
             )
             self.emit(opened)
         # The instances are opened before the replay, because they fold the plugins' events.
@@ -813,8 +818,27 @@ class Session:
             self._replay(event)
         if any(agent.conversation.run is not None for agent in self.agents.values()):
             self.emit(ev.RunsCutOff(last=events[-1].at))
+        if events:
+            self._note_reopening(events)
         if "main" not in self.agents:
             self.add_agent(Profile())
+
+    def _note_reopening(self, events: Sequence[ev.AnyEvent]) -> None:
+        """Note in the log of a resumed session which settings changed and which runs were cut off."""
+        known: Mapping[str, object] = {}
+        for event in events:
+            if isinstance(event, ev.SessionOpened):
+                known = event.settings
+            elif isinstance(event, ev.PluginEvent) and event.name == REOPENED:
+                known = event.data.get("settings", {})
+        settings = self._settings.recorded
+        interrupted = [
+            agent.name
+            for agent in self.agents.values()
+            if agent.conversation.phase != "idle" or agent.conversation.pending
+        ]
+        if interrupted or settings != known:
+            self.note(REOPENED, settings=settings, interrupted=interrupted)
 
     def _replay(self, event: ev.AnyEvent) -> None:
         if isinstance(event, ev.AgentStarted):

@@ -17,6 +17,7 @@ import trio
 from hilum.errors import E_BLOCKED, UNAPPROVABLE, HilumError, StoreError, ToolDenied
 from hilum.events import PluginEvent
 from hilum.hooks import PLUGIN_EXCEPTIONS
+from hilum.processes import CommandLost
 from hilum.services import BackgroundCommand, Confinement
 from hilum.session import Session
 from hilum.unread_outputs import ATTACHED, MAX_UNREAD
@@ -41,8 +42,9 @@ class ShellLine:
     Attributes:
         command: The command line.
         output: Output of the command so far, from standard output and standard error.
-        status: Exit status; None while the command is running or if it did not start.
-        error: Why the command did not start.
+        status: Exit status; None while the command is running and if there is an error.
+        error: Why the command did not start or ended unexpectedly.
+        lost: Whether the command ended unexpectedly, after it had started.
         stopped: Whether the user stopped the command.
         note: What the sandbox refused and what to do about it; empty if it refused nothing.
         began: Unix time at which the command began.
@@ -52,6 +54,7 @@ class ShellLine:
     output: str = ""
     status: int | None = None
     error: str = ""
+    lost: bool = False
     stopped: bool = False
     note: str = ""
     began: float = 0.0
@@ -59,7 +62,9 @@ class ShellLine:
     @property
     def attached(self) -> str:
         """The command and its output, in the form in which the agent reads them."""
-        if self.error:
+        if self.lost:
+            outcome = f"ended unexpectedly: {self.error}"
+        elif self.error:
             outcome = f"did not start: {self.error}"
         elif self.stopped:
             outcome = "was stopped by the user"
@@ -85,7 +90,8 @@ def attach_output(session: Session, identity: str, text: str) -> str:
         What the user must know about older outputs that the agent will not read; usually empty.
     """
     forgotten = session.unread_outputs.add(identity, text)
-    # If the log cannot be written, the output is lost only if the session is not repaired.
+    # If the log cannot be written, the output is still in memory: the agent reads it, unless the
+    # session is opened again before its next prompt.
     with suppress(StoreError):
         session.note(ATTACHED, identity=identity, text=text)
     if not forgotten:
@@ -109,7 +115,9 @@ def note_end(session: Session, line: ShellLine, user: str, place: str) -> int:
     Returns:
         The sequence number of the event; 0 if the log cannot be written, and the session thus ends.
     """
-    if line.error:
+    if line.lost:
+        outcome = "ended unexpectedly."
+    elif line.error:
         outcome = "did not start."
     elif line.stopped:
         outcome = "was stopped."
@@ -160,6 +168,7 @@ async def run_shell_line(session: Session, line: ShellLine, changed: Callable[[]
             line.note = _explain_refusal(session, line.output)
     except HilumError as error:
         line.error = str(error)
+        line.lost = isinstance(error, CommandLost)
     except trio.Cancelled:
         line.stopped = True
         raise

@@ -6,6 +6,7 @@ import signal
 import pytest
 import trio
 from acp_editor import EVERYTHING, Refused, open_editor
+from hilum.messages import AssistantMessage, ToolCall
 
 
 @pytest.fixture
@@ -235,6 +236,52 @@ async def test_an_unused_session_that_is_open_can_be_loaded(cli, editor):
         assert (await e.prompt(session, "More"))["stopReason"] == "end_turn"
 
 
+async def test_one_odd_call_does_not_end_the_session(cli, editor):
+    """Neither the running session, nor the one that shows its history after a reload."""
+    parts = [
+        ToolCall("c1", "read_file", '{"path": "~nosuchuser/x"}'),
+        ToolCall("c2", "write_file", '{"path": "~root/x", "content": ""}'),
+    ]
+    calls = AssistantMessage(tuple(parts), stop="calls")
+    async with cli.model(calls, "Done.", "More."):
+        async with editor() as e:
+            await e.initialize()
+            session = await open_session(e, cli)
+            assert (await e.prompt(session, "Go"))["stopReason"] == "end_turn"
+            assert e.text() == "Done."
+            [asked] = [params for method, params in e.requests if method.endswith("permission")]
+            shown = cli.workspace / "~root/x"
+            assert asked["toolCall"]["locations"] == [{"path": str(shown)}]
+            assert shown.read_text() == ""
+        async with editor() as e:
+            await e.initialize()
+            folder = str(cli.workspace)
+            await e.request("session/load", sessionId=session, cwd=folder, mcpServers=[])
+            assert e.text() == "Done."
+            assert (await e.prompt(session, "More"))["stopReason"] == "end_turn"
+
+
+async def test_requests_are_answered_after_the_end_of_standard_input(cli, editor):
+    async with cli.model("Hello."):
+        async with editor() as e:
+            await e.initialize()
+            session = await open_session(e, cli)
+            await e.prompt(session, "Hello")
+        async with editor() as e:
+            folder = str(cli.workspace)
+            numbers = [
+                await e.begin("initialize", protocolVersion=1, clientCapabilities={}),
+                await e.begin("session/list"),
+                await e.begin("authenticate", methodId="hilum-key"),
+                await e.begin("session/load", sessionId=session, cwd=folder, mcpServers=[]),
+            ]
+            await e.stdin.aclose()
+            answers = [await e.end(number) for number in numbers]
+            assert [each["sessionId"] for each in answers[1]["sessions"]] == [session]
+            assert e.text() == "Hello."
+            assert await e.process.wait() == 0
+
+
 # --- what an approval shows -----------------------------------------------------------------------
 
 
@@ -306,6 +353,44 @@ async def test_a_question_shows_the_further_arguments_of_a_command(cli, editor, 
     asked = await ask_about(cli, editor, call)
     assert asked["toolCall"]["title"] == "touch x (+1 line)"
     assert texts_of(asked)[1] == ("```text\ncommand:\n  touch x\n  touch y\ntimeout: 5\n```")
+
+
+async def test_a_dangerous_call_can_only_be_allowed_once(cli, editor, asks):
+    kinds = {}
+    for command in ("touch x", "git push --force"):
+        asked = await ask_about(cli, editor, asks("run_terminal_cmd", command=command))
+        kinds[command] = [option["kind"] for option in asked["options"]]
+    assert kinds["git push --force"] == ["allow_once", "reject_once", "reject_once"]
+    assert "allow_always" in kinds["touch x"]
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        {"outcome": "selected", "optionId": "allow"},
+        # It was not offered.
+        {"outcome": "selected", "optionId": "reject_reason"},
+        {"outcome": "selected"},
+        {"outcome": "accepted", "optionId": "allow_once"},
+        {"optionId": "allow_once"},
+        None,
+    ],
+)
+async def test_an_answer_outside_of_the_choices_rejects_the_call(cli, editor, asks, outcome):
+    async with cli.model(asks("write_file", path="new.txt", content="x"), "I see."), editor() as e:
+        await e.initialize()
+        session = await open_session(e, cli)
+        e.permit = lambda params: None
+        number = await begin_prompt(e, session)
+        await e.wait_for(lambda: e.requests)
+        [asked] = [message for message in e.raw if message.get("method", "").endswith("permission")]
+        answer = {"jsonrpc": "2.0", "id": asked["id"], "result": {"outcome": outcome}}
+        await e.send_raw(json.dumps(answer).encode() + b"\n")
+        assert (await e.end(number))["stopReason"] == "end_turn"
+        assert not (cli.workspace / "new.txt").exists()
+        [call] = e.calls()
+        assert call["status"] == "failed"
+        assert "not among the choices" in json.dumps(call["content"])
 
 
 async def test_dangers_are_no_markup(cli, editor, asks):

@@ -18,6 +18,7 @@ from hilum.events import (
     ModelFailed,
     ModelStarted,
     ModelUsed,
+    PluginFault,
     PromptFrozen,
     RoundEnded,
     RunStarted,
@@ -156,9 +157,31 @@ async def test_callbacks_are_called_once(bench):
     call = ModelCall("a/b", 10, 10)
     ended = []
     call.on_end(ended.append)
-    call.end()
-    call.end()
+    call.end(pytest.fail)
+    call.end(pytest.fail)
     assert ended == [call]
+
+
+async def test_a_callback_that_fails_is_a_failure_of_its_plugin(bench):
+    """The run and the callbacks of other plugins are not affected."""
+
+    async def fail(agent, call):
+        call.on_end(lambda call: 1 // 0)
+
+    judge = Judge()
+    kit = await bench(
+        plugin("broken", on_model_call=fail, gates=("on_model_call",)),
+        plugin("judge", open_session=lambda session: judge, gates=("on_model_call",)),
+        answers=["Done."],
+    )
+    kit.allow_faults()
+    judge.kit = kit
+    ended = await kit.run("x")
+    assert (ended.state, ended.text) == ("completed", "Done.")
+    assert len(judge.ended) == 1
+    (failed,) = kit.of(PluginFault)
+    assert (failed.plugin, failed.hook) == ("broken", "on_model_call")
+    assert "ZeroDivisionError" in failed.error
 
 
 def test_the_error_is_one_of_hilum():

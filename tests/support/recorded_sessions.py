@@ -25,6 +25,7 @@ from hilum.events import (
     RunEnded,
 )
 from hilum.models import Request
+from hilum.shell_lines import ShellLine, attach_output, note_end, run_shell_line
 from hilum.testing import Bench, ScriptedModel, open_bench, say, use
 from hilum_files import Changes
 from hilum_files.journal.content_store import ContentStore
@@ -507,6 +508,41 @@ def user_edit(rng: random.Random) -> Scene:
     )
 
 
+async def run_line(bench: Bench, identity: str, command: str) -> None:
+    """Run a command as the user does after ``!``."""
+    line = ShellLine(command)
+    await run_shell_line(bench.session, line, lambda: None)
+    attach_output(bench.session, identity, line.attached)
+    note_end(bench.session, line, "The user", "in the terminal")
+
+
+def shell_lines(rng: random.Random) -> Scene:
+    number = rng.randint(100, 999)
+
+    async def before(bench: Bench) -> None:
+        await run_line(bench, "line-1", "cat notes/todo.txt")
+        await run_line(bench, "line-2", f"echo {number} >> notes/todo.txt; false")
+
+    async def act(bench: Bench) -> None:
+        await bench.wait_for(CallStarted, after=_start(bench))
+        await run_line(bench, "line-3", f"echo {number} during the run")
+        await bench.wait_for(RunEnded, after=_start(bench))
+        run = await bench.start("And now?")
+        await run.wait()
+
+    return Scene(
+        "What did I run?",
+        [
+            use("run_terminal_cmd", command="sleep 0.3; cat notes/todo.txt"),
+            use("edit_file", path="notes/todo.txt", old_string=f"{number}\n", new_string="seen\n"),
+            "Two commands.",
+            "Another one.",
+        ],
+        act=act,
+        before=before,
+    )
+
+
 def undone(rng: random.Random) -> Scene:
     async def act(bench: Bench) -> None:
         await bench.wait_for(RunEnded, after=_start(bench))
@@ -593,6 +629,7 @@ SCENES: dict[str, Callable[[random.Random], Scene]] = {
     "repeated_failure": repeated_failure,
     "retried_model": retried_model,
     "service": service,
+    "shell_lines": shell_lines,
     "steering": steering,
     "steering_of_an_answer": steering_of_an_answer,
     "stopped": stopped,

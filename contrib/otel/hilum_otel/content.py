@@ -74,6 +74,10 @@ class ContentCollector:
         """Return and forget the content of a span."""
         return self._spans.pop(span.id, {})
 
+    def shorten(self, text: str) -> str:
+        """Return the beginning of a text, with no more characters than the limit."""
+        return text if len(text) <= self._limit else f"{text[: self._limit - 1]}…"
+
     def _end_run(self, event: ev.RunEnded, span: Span) -> None:
         if event.text:
             answer = self._text_message("assistant", event.text)
@@ -106,15 +110,15 @@ class ContentCollector:
                 {
                     "type": "function",
                     "name": tool.name,
-                    "description": self._shorten(tool.description),
-                    "parameters": tool.parameters,
+                    "description": self.shorten(tool.description),
+                    "parameters": self._shorten_texts(tool.parameters),
                 }
                 for tool in prompt.tools
             ]
             self._add(span, names.TOOL_DEFINITIONS, tools)
 
     def _add_result(self, event: ev.CallDone, span: Span) -> None:
-        text = self._shorten(event.result.text)
+        text = self.shorten(event.result.text)
         self._set(span, names.TOOL_RESULT, text)
         part = {"type": "tool_call_response", "id": event.result.call_id, "response": text}
         message = {"role": "tool", "parts": [part]}
@@ -126,7 +130,7 @@ class ContentCollector:
             if isinstance(part, Text):
                 parts.append(self._text_part(part.text))
             elif isinstance(part, Thinking) and part.text:
-                parts.append({"type": "reasoning", "content": self._shorten(part.text)})
+                parts.append({"type": "reasoning", "content": self.shorten(part.text)})
             elif isinstance(part, ToolCall):
                 parts.append(
                     {
@@ -142,23 +146,30 @@ class ContentCollector:
     def _parse(self, arguments: str) -> Any:
         """Return the arguments of a call as data; as text if they are long or invalid."""
         if len(arguments) > self._limit:
-            return self._shorten(arguments)
+            return self.shorten(arguments)
         try:
             return json.loads(arguments)
         except (ValueError, RecursionError):
             return arguments
 
+    def _shorten_texts(self, data: Any) -> Any:
+        """Return plain data with shortened texts; the names of its fields stay as they are."""
+        if isinstance(data, str):
+            return self.shorten(data)
+        if isinstance(data, dict):
+            return {name: self._shorten_texts(value) for name, value in data.items()}
+        if isinstance(data, list):
+            return [self._shorten_texts(value) for value in data]
+        return data
+
     def _text_part(self, text: str) -> dict[str, Any]:
-        return {"type": "text", "content": self._shorten(text)}
+        return {"type": "text", "content": self.shorten(text)}
 
     def _text_message(self, role: str, text: str) -> Message:
         return {"role": role, "parts": [self._text_part(text)]}
 
-    def _shorten(self, text: str) -> str:
-        return text if len(text) <= self._limit else f"{text[: self._limit - 1]}…"
-
     def _set(self, span: Span, name: str, text: str) -> None:
-        self._spans.setdefault(span.id, {})[name] = self._shorten(text)
+        self._spans.setdefault(span.id, {})[name] = self.shorten(text)
 
     def _add(self, span: Span, name: str, items: list[dict[str, Any]]) -> None:
         # The attributes of spans cannot be nested, so the conventions have JSON texts instead.

@@ -6,16 +6,17 @@ from hilum import events as ev
 from hilum.events import Event
 
 from hilum_otel import conventions as names
+from hilum_otel.content import ContentCollector
 from hilum_otel.records import Attributes, LogEntry
 
 
-def make_log_entry(event: Event, session: str, *, content: bool) -> LogEntry | None:
+def make_log_entry(event: Event, session: str, content: ContentCollector | None) -> LogEntry | None:
     """Return the log record of an event; ``None`` if the event is no error and no notice.
 
     Args:
         session: Id of the session.
-        content: Whether the record may contain the event's texts. Error texts can quote files,
-            prompts and responses.
+        content: Shortens the event's texts; ``None`` if the record must not contain them. Error
+            texts can quote files, prompts and responses.
     """
     entry = _make_entry(event, content)
     if entry is None:
@@ -29,7 +30,7 @@ def make_log_entry(event: Event, session: str, *, content: bool) -> LogEntry | N
     return entry
 
 
-def _make_entry(event: Event, content: bool) -> LogEntry | None:
+def _make_entry(event: Event, content: ContentCollector | None) -> LogEntry | None:
     entry = LogEntry("", "ERROR", "", event.at, {})
     attributes = entry.attributes
     text = ""
@@ -83,8 +84,8 @@ def _make_entry(event: Event, content: bool) -> LogEntry | None:
             _add_changes(event, attributes)
         case _:
             return None
-    if content and text:
-        entry.body = text
+    if content is not None and text:
+        entry.body = content.shorten(text)
     return entry
 
 

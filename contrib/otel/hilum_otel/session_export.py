@@ -108,9 +108,13 @@ class SessionExport:
         ended = [span for span in self._open.values() if span.end is not None]
         for span in ended:
             del self._open[span.id]
-            content = self._content.take(span) if self._content is not None else None
+            content: Attributes = {}
+            message = ""
+            if self._content is not None:
+                content = self._content.take(span)
+                message = self._content.shorten(span.message)
             if is_live:
-                self._export(span, content)
+                self._export(span, content, message)
             _forget_details(span)
         if is_live:
             self._export_log(event, owner)
@@ -123,10 +127,15 @@ class SessionExport:
             del self._runs[known.run]
         self._runs[run.run] = run
 
-    def _export(self, span: Span, content: Attributes | None) -> None:
+    def _export(self, span: Span, content: Attributes, message: str) -> None:
         assert self._pipeline is not None
         record = make_record(
-            self._fold.trace, span, self._runs, tools=self._session.tools, content=content
+            self._fold.trace,
+            span,
+            self._runs,
+            tools=self._session.tools,
+            content=content,
+            message=message,
         )
         answered_by = self._response_models.pop(span.id, "")
         if answered_by:
@@ -185,8 +194,7 @@ class SessionExport:
 
     def _export_log(self, event: Event, owner: Span) -> None:
         assert self._pipeline is not None
-        has_content = self._telemetry.settings.content
-        entry = make_log_entry(event, self._session.id, content=has_content)
+        entry = make_log_entry(event, self._session.id, self._content)
         if entry is None:
             return
         place = find_exported(self._fold.trace, owner)

@@ -58,14 +58,16 @@ def make_record(
     runs: Mapping[str, Span],
     *,
     tools: Container[str],
-    content: Attributes | None,
+    content: Attributes,
+    message: str,
 ) -> SpanRecord:
     """Return the record of an ended span.
 
     Args:
         runs: The runs so far, by id.
         tools: Names of the session's tools.
-        content: The content of the span; ``None`` if no content is exported.
+        content: The content of the span; empty if no content is exported.
+        message: The text of its error; empty if no content is exported.
     """
     around = _parent(trace, span)
     parent = None if around is None else find_exported(trace, around)
@@ -79,10 +81,9 @@ def make_record(
         parent=None if parent is None else make_key(trace, parent),
         is_client=span.kind in ("model", "plugin_model"),
         error=span.error,
+        message=message,
     )
-    if content is not None:
-        record.attributes.update(content)
-        record.message = span.message
+    record.attributes.update(content)
     for attempt in span.attempts:
         if attempt.error and attempt.end is not None:
             failed: Attributes = {

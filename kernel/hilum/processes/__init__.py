@@ -6,7 +6,15 @@ Names are imported at first use, so that the script ``hilum-warden``, which need
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilum.processes.client import GRACE, Command, CommandError, Completed, Process, Warden
+    from hilum.processes.client import (
+        GRACE,
+        Command,
+        CommandError,
+        CommandLost,
+        Completed,
+        Process,
+        Warden,
+    )
     from hilum.processes.processes import Processes
     from hilum.processes.warden import contained
 else:
@@ -25,6 +33,7 @@ __all__ = [
     "GRACE",
     "Command",
     "CommandError",
+    "CommandLost",
     "Completed",
     "Process",
     "Processes",

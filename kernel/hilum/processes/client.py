@@ -43,6 +43,10 @@ class CommandError(ToolError):
     code = "E_CMD_FAIL"
 
 
+class CommandLost(CommandError):
+    """A running command was ended, because its keeper was killed."""
+
+
 @attrs.frozen
 class Command:
     """The description of a child process to start.
@@ -344,7 +348,7 @@ class Process:
 
     def _code(self) -> int:
         if self._end[0] == "lost":
-            raise CommandError(_LOST, hint="Run the command again if it is safe to repeat.")
+            raise CommandLost(_LOST, hint="Run the command again if it is safe to repeat.")
         self.left = self._end[0] == "ended" and self._end[2] == "1"
         return int(self._end[1])
 

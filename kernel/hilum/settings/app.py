@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -28,7 +29,8 @@ T = TypeVar("T")
 class Explained(NamedTuple):
     """An effective value and its source: ``default``, a file, a variable, or ``command line``.
 
-    The value of a secret is ``set`` or ``not set``.
+    The value of a secret is ``set`` or ``not set``. If ``recorded`` is set, the log of a session
+    contains the value: a number, or a switch or choice that does not extend what the agent may do.
     """
 
     key: str
@@ -36,6 +38,7 @@ class Explained(NamedTuple):
     source: str
     help: str
     secret: bool
+    recorded: bool = False
 
 
 class Settings:
@@ -60,6 +63,12 @@ class Settings:
         self.ignored: tuple[str, ...] = tuple(ignored)
         self._sections = sections
         self._app = app
+
+    @property
+    def recorded(self) -> dict[str, Any]:
+        """The values that the log of a session contains: those of ``recorded`` that a source set."""
+        rows = [row for row in self.explained if row.recorded and row.source != "default"]
+        return {row.key: row.value for row in rows}
 
     def get(self, kind: type[T]) -> T:
         """Return a section by its class.
@@ -301,17 +310,32 @@ def _create_section(
 
     name = cls.__section__
     defaults = cls()
-    where = dict.fromkeys(source for key, source in origin.items() if key.startswith(f"{name}."))
-    text = texts.get(next(iter(where)), "") if len(where) == 1 else ""
-    reader = Reader(", ".join(where), problems, {}, whole=True, text=text)
+    names = dict.fromkeys(source for key, source in origin.items() if key.startswith(f"{name}."))
+    text = texts.get(next(iter(names)), "") if len(names) == 1 else ""
+    reader = Reader(", ".join(names), problems, {}, whole=True, text=text)
     section = reader.read((cls, Info()), _merge(attrs.asdict(defaults), given), name)
     rows = []
     for key, (value, info) in reader.leaves.items():
         shown = value
         if info.secret:
             shown = "set" if value else "not set"
-        rows.append(Explained(key, shown, origin.get(key, "default"), info.help, info.secret))
+        where = origin.get(key, "default")
+        recorded = _is_recorded(value, info)
+        rows.append(Explained(key, shown, where, info.help, info.secret, recorded))
     return defaults if section is attrs.NOTHING else section, rows
+
+
+def _is_recorded(value: object, info: Info) -> bool:
+    """Return whether the log of a session contains a value; see ``Explained``.
+
+    Texts and lists may contain keys, addresses and names, which a log must not contain.
+    """
+    if info.secret:
+        return False
+    if info.choice or isinstance(value, bool):
+        return info.project is not False
+    # JSON has no infinite numbers.
+    return isinstance(value, int | float) and isfinite(value)
 
 
 def _merge(low: Any, high: Any) -> Any:

@@ -28,7 +28,8 @@ _INFO = "hilum.settings"
 class Info(NamedTuple):
     """The properties of a setting other than its name, type and default.
 
-    The properties of a nested table apply to all settings in it.
+    The properties of a nested table apply to all settings in it. ``choice`` is set where the type
+    lists all possible texts.
     """
 
     help: str = ""
@@ -36,6 +37,7 @@ class Info(NamedTuple):
     secret: bool = False
     minimum: float | None = None
     names: str = ""
+    choice: bool = False
 
 
 Member = tuple[Any, Info]  # type and declaration of a setting

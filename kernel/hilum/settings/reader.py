@@ -143,6 +143,8 @@ class Reader(NamedTuple):
             return self._wrong(key, f"found {found}, expected {_expected(kind, info)}")
         if self.project and info.project is not True and not self._narrows(key, value, info):
             return attrs.NOTHING
+        if get_origin(kind) is Literal:
+            info = info._replace(choice=True)
         self.leaves[key] = value, info
         return float(value) if kind is float else value
 

@@ -6,6 +6,7 @@ understood rejects the call.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,6 +37,7 @@ from hilum_acp.tool_calls import (
     preview_change,
 )
 
+_logger = logging.getLogger("hilum.acp")
 Remember = Literal["once", "session", "always"]
 _COMMANDS = ("run_terminal_cmd", "guest_run", "guest_terminal")
 MAX_NAME = 120
@@ -102,15 +104,13 @@ async def ask_approval(
         session.approval_shown(approval.id)
     except UsageError:
         return  # it has ended meanwhile
-    params = {
-        "sessionId": session.id,
-        "toolCall": await _describe(session, approval, card, agent, facts, choices),
-        "options": [
-            {"optionId": choice.id, "name": _cut(choice.name), "kind": choice.kind}
-            for choice in choices
-        ],
-    }
+    options = [
+        {"optionId": choice.id, "name": _cut(choice.name), "kind": choice.kind}
+        for choice in choices
+    ]
     try:
+        shown = await _describe(session, approval, card, agent, facts, choices)
+        params = {"sessionId": session.id, "toolCall": shown, "options": options}
         result = await client.connection.request("session/request_permission", params)
         await _give_answer(client, session, approval, card, choices, result)
     except ConnectionLost:
@@ -119,6 +119,11 @@ async def ask_approval(
         return
     except RpcError as error:
         reason = f"The editor could not ask: {error.message}"
+        _answer(session, approval.id, accepted=False, reason=reason, by="headless")
+    except Exception as error:
+        # A call that cannot be shown must neither run nor end the session for the editor.
+        _logger.exception("The call %s could not be shown.", approval.call.name)
+        reason = f"The call could not be shown in the editor: {describe_error(error)}."
         _answer(session, approval.id, accepted=False, reason=reason, by="headless")
 
 

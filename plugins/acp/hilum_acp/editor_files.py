@@ -17,6 +17,8 @@ from hilum_acp.offered_servers import EditorServers
 READ_SECONDS = 10.0
 WRITE_SECONDS = 30.0
 """An editor may format a file before it saves it."""
+PATIENCE_SECONDS = 5.0
+"""How much of the time for a write remains if its call is stopped; a session waits longer for that."""
 
 
 class OpenEditor:
@@ -39,36 +41,45 @@ class OpenEditor:
     async def read_in_editor(self, path: Path) -> str | None:
         """Return the text of a file as the editor shows it; ``None`` if the editor has none."""
         params = {"sessionId": self._session, "path": str(path)}
-        result = await self._request("fs/read_text_file", params, READ_SECONDS)
+        try:
+            with trio.fail_after(READ_SECONDS):
+                result = await self._request("fs/read_text_file", params)
+        except trio.TooSlowError:
+            raise ToolError(
+                f"The editor did not return the text of the file within {READ_SECONDS:g} seconds.",
+                code=E_TIMEOUT,
+                hint="Try again.",
+            ) from None
         content = result.get("content") if isinstance(result, dict) else None
         return content if isinstance(content, str) else None
 
     async def write_in_editor(self, path: Path, text: str) -> bool:
         """Have the editor replace the text of a file and save it; return whether it did."""
         params = {"sessionId": self._session, "path": str(path), "content": text}
-        # A write that has begun is not abandoned, so that its outcome is known.
-        with trio.CancelScope(shield=True):
-            result = await self._request("fs/write_text_file", params, WRITE_SECONDS)
+        # A write that has begun is not abandoned at once, so that its outcome is known.
+        seconds = WRITE_SECONDS - PATIENCE_SECONDS
+        try:
+            with trio.fail_after(seconds):
+                result = await self._request("fs/write_text_file", params, PATIENCE_SECONDS)
+        except trio.TooSlowError:
+            raise ToolError(
+                f"The editor did not confirm within {WRITE_SECONDS:g} seconds that it wrote the"
+                " file; it may have changed the file, or still change it.",
+                code=E_TIMEOUT,
+                hint="Read the file before you continue.",
+            ) from None
         return result is not _REFUSED
 
-    async def _request(self, method: str, params: Mapping[str, Any], seconds: float) -> Any:
+    async def _request(self, method: str, params: Mapping[str, Any], patience: float = 0.0) -> Any:
         """Send a request; an error response, as for a file that does not exist, is no error.
 
         Raises:
-            ToolError: The editor does not respond.
+            ToolError: The editor has left.
         """
         try:
-            with trio.fail_after(seconds):
-                return await self._client.connection.request(method, params)
+            return await self._client.connection.request(method, params, patience=patience)
         except RpcError:
             return _REFUSED
-        except trio.TooSlowError:
-            raise ToolError(
-                f"The editor did not answer {method} within {seconds:g} seconds; nothing was"
-                " changed by hilum.",
-                code=E_TIMEOUT,
-                hint="Try again.",
-            ) from None
         except ConnectionLost:
             raise ToolError("The editor has closed the connection.", code=E_INTERRUPTED) from None
 

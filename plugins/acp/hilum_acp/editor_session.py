@@ -6,7 +6,9 @@ the prompt that they belong to.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import attrs
@@ -31,8 +33,9 @@ from hilum_acp.questions import ask_about_plan, ask_question
 from hilum_acp.rpc_errors import find_number, make_login_error, make_rpc_error, to_rpc_error
 from hilum_acp.slash_commands import find_unknown_command, list_slash_commands
 from hilum_acp.tool_calls import name_call
-from hilum_acp.updates import UpdateMaker, make_chunk
+from hilum_acp.updates import Update, UpdateMaker, make_chunk
 
+_logger = logging.getLogger("hilum.acp")
 CONTINUE = "continue"
 CANCELLED = {"stopReason": "cancelled"}
 _INTERRUPTED = f"[The run was interrupted. `/{CONTINUE}` continues it; another prompt ends it.]"
@@ -114,7 +117,7 @@ class EditorSession:
             self._end_prompts()
 
     def _end_prompts(self) -> None:
-        """End the prompts that wait, for example for updates that will not come any more."""
+        """End the prompts that wait, for example for updates that will never be sent."""
         self._has_ended = True
         for prompt in self._prompts:
             prompt.scope.cancel()
@@ -303,9 +306,7 @@ class EditorSession:
                     # Nothing may arrive before the response that names the session.
                     if not self._announced.is_set():
                         await self._announce_state()
-                for update in self._maker.make(item):
-                    if self._shows_history or not self._maker.is_replaying:
-                        await self._client.update(self.session.id, update)
+                await self._send_updates(partial(self._maker.make, item))
                 self._send_held_output(nursery)
                 if event is None:
                     continue
@@ -319,13 +320,30 @@ class EditorSession:
             pass
         nursery.cancel_scope.cancel()
 
+    async def _send_updates(self, make: Callable[[], Iterable[Update]]) -> None:
+        """Send updates, unless they are part of a history that the editor has.
+
+        Raises:
+            ConnectionLost: The editor has left.
+        """
+        try:
+            for update in make():
+                if self._shows_history or not self._maker.is_replaying:
+                    await self._client.update(self.session.id, update)
+        except ConnectionLost:
+            raise
+        except Exception:
+            # Models, commands and servers write what is shown. Without this, a call that cannot be
+            # shown would end the updates, questions and prompts of the session, now and after each
+            # reload.
+            _logger.exception("A part of the session could not be shown.")
+
     async def _end_history(self) -> None:
         """Send what the history does not show: that an earlier process ended during a run."""
         if not self._shows_history:
             self._maker.forget_sent()
             return
-        for update in list(self._maker.interrupt_calls()):
-            await self._client.update(self.session.id, update)
+        await self._send_updates(self._maker.interrupt_calls)
         if any(agent.conversation.pending for agent in self.session.agents.values()):
             message = f"interrupted-{self.session.began_at}"
             chunk = make_chunk("agent_message_chunk", f"\n{_INTERRUPTED}\n", message)
@@ -340,11 +358,10 @@ class EditorSession:
     async def _send_output(self) -> None:
         while (due := self._maker.find_next_output()) is not None:
             await trio.sleep_until(due)
-            for update in self._maker.take_output():
-                try:
-                    await self._client.update(self.session.id, update)
-                except ConnectionLost:
-                    return
+            try:
+                await self._send_updates(self._maker.take_output)
+            except ConnectionLost:
+                return
         self._sends_output = False
 
     async def _announce_state(self) -> None:

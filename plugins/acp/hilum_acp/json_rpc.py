@@ -48,11 +48,20 @@ NotificationHandler = Callable[[dict[str, Any]], Awaitable[None]]
 RequestId = int | str
 
 _logger = logging.getLogger("hilum.acp")
-# Where every known library writes the id of a message: after the version and perhaps the method.
-# Anchored at the beginning, so that no text inside a message is taken for its id.
+MAX_ENDS = 1024
+"""Number of bytes at either end of an oversized message in which its id is looked up."""
+# Where known libraries write the id of a message: after the version and perhaps the method, or
+# last. Anchored at either end, so that no text inside a message is taken for its id: in a text, the
+# quotes would be escaped.
 _ID_AT_START = re.compile(
     rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?(?P<method>"method"\s*:\s*"[^"\\]*"\s*,\s*)?'
     rb'"id"\s*:\s*(?P<id>-?\d{1,18}|"[^"\\]*")\s*,\s*(?P<next>"method")?'
+)
+_METHOD_AT_START = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"method"')
+_ID_AT_END = re.compile(
+    rb'(?P<method>,\s*"method"\s*:\s*"[^"\\]*"\s*)?(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?'
+    rb',\s*"id"\s*:\s*(?P<id>-?\d{1,18}|"[^"\\]*")\s*'
+    rb'(?P<next>,\s*"method"\s*:\s*"[^"\\]*"\s*)?(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z'
 )
 
 
@@ -107,6 +116,41 @@ class _PendingRequest:
         self.done.set()
 
 
+class _LargeLine:
+    """The two ends of a line that is too long to be kept.
+
+    Attributes:
+        start: Its first bytes.
+        end: Its last bytes.
+    """
+
+    def __init__(self) -> None:
+        self.start = b""
+        self.end = b""
+
+    def add(self, data: bytes) -> None:
+        """Add the next bytes of the line."""
+        self.start += data[: MAX_ENDS - len(self.start)]
+        self.end = (self.end + data[-MAX_ENDS:])[-MAX_ENDS:]
+
+    @property
+    def id(self) -> RequestId | None:
+        """The id of the message, if it is where known libraries write it."""
+        match = self._match()
+        return msgspec.json.decode(match["id"]) if match else None
+
+    @property
+    def has_method(self) -> bool:
+        """Whether the message is a request or a notification, as far as its ends show it."""
+        match = self._match()
+        if match is not None and (match["method"] or match["next"]):
+            return True
+        return _METHOD_AT_START.match(self.start) is not None
+
+    def _match(self) -> re.Match[bytes] | None:
+        return _ID_AT_START.match(self.start) or _ID_AT_END.search(self.end)
+
+
 class Connection:
     """A connection to another program that sends and answers requests.
 
@@ -126,7 +170,7 @@ class Connection:
             by default, it is not limited.
 
     Attributes:
-        closed: Set when the other side has left.
+        closed: Set when the other side has stopped writing, so that nothing will answer a request.
         invalid: Number of lines of the other side that are no messages.
     """
 
@@ -153,6 +197,8 @@ class Connection:
         self._last_id = 0
         self._outgoing, self._to_write = trio.open_memory_channel[bytes](QUEUED_MESSAGES)
         self._written = trio.Event()
+        # What was sent before a cancellation still reaches the other side.
+        self._writing = trio.CancelScope(shield=True)
 
     async def run(
         self, *, grace: float = 0.0, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -166,8 +212,8 @@ class Connection:
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._write_messages, nursery.cancel_scope)
-                task_status.started()
                 try:
+                    task_status.started()
                     async with trio.open_nursery() as handlers:
                         await self._read_messages(handlers)
                         self._fail_pending()
@@ -175,23 +221,32 @@ class Connection:
                 finally:
                     self._fail_pending()
                     self._outgoing.close()
-                    # Responses that were sent before a cancellation still reach the other side, but
-                    # one that does not read cannot hold up the end.
+                    # Another side that does not read cannot hold up the end.
                     with trio.move_on_after(FLUSH_SECONDS, shield=True):
                         await self._written.wait()
-                nursery.cancel_scope.cancel()
+                    self._writing.cancel()
         finally:
             self._fail_pending()
 
-    async def request(self, method: str, params: Mapping[str, Any]) -> Any:
+    async def request(
+        self, method: str, params: Mapping[str, Any], *, patience: float = 0.0
+    ) -> Any:
         """Send a request and return the result.
 
         If the caller is cancelled, the other side receives a ``$/cancel_request``.
+
+        Args:
+            method: The method.
+            params: The parameters.
+            patience: Seconds that a cancelled caller still waits for the response. If it arrives in
+                this time, it is returned, and the caller's next wait is cancelled.
 
         Raises:
             RpcError: The other side responded with an error.
             ConnectionLost: The other side has left.
         """
+        if self.closed.is_set():
+            raise ConnectionLost
         self._last_id += 1
         request_id = self._last_id
         pending = self._pending[request_id] = _PendingRequest()
@@ -201,8 +256,12 @@ class Connection:
             try:
                 await pending.done.wait()
             except trio.Cancelled:
-                self._put_if_possible(_notification(CANCEL_REQUEST, {"requestId": request_id}))
-                raise
+                if patience:
+                    with trio.move_on_after(patience, shield=True):
+                        await pending.done.wait()
+                if not patience or not pending.done.is_set():
+                    self._put_if_possible(_notification(CANCEL_REQUEST, {"requestId": request_id}))
+                    raise
         finally:
             self._pending.pop(request_id, None)
         if pending.error is not None:
@@ -220,8 +279,7 @@ class Connection:
     # Writing
 
     async def _put(self, message: Mapping[str, Any]) -> None:
-        if self.closed.is_set():
-            raise ConnectionLost
+        # The other side may still read after it has stopped writing.
         line = encode_line(message)
         try:
             await self._outgoing.send(line)
@@ -238,8 +296,9 @@ class Connection:
         # One task writes, so that the cancellation of a sender never cuts a line short.
         try:
             async with self._to_write:
-                async for line in self._to_write:
-                    await self._send.send_all(line)
+                with self._writing:
+                    async for line in self._to_write:
+                        await self._send.send_all(line)
         except (trio.BrokenResourceError, trio.ClosedResourceError, OSError):
             self._fail_pending()
             connection.cancel()
@@ -251,25 +310,26 @@ class Connection:
     async def _read_messages(self, handlers: trio.Nursery) -> None:
         buffer = bytearray()
         searched = 0
-        skipping = False
+        large: _LargeLine | None = None
         while not self.has_flooded and (data := await self._receive_some()):
             buffer += data
             while not self.has_flooded and (end := buffer.find(b"\n", searched)) >= 0:
                 line = bytes(memoryview(buffer)[:end])
                 del buffer[: end + 1]
                 searched = 0
-                if skipping:
-                    skipping = False
-                elif len(line) > self._max_message:
-                    await self._refuse_large(line)
+                if large is not None or len(line) > self._max_message:
+                    large = large or _LargeLine()
+                    large.add(line)
+                    text = f"The message has more than {self._max_message:,} bytes."
+                    await self._refuse_large(large, text)
+                    large = None
                 elif line.strip():
                     await self._handle_line(line, handlers)
             searched = len(buffer)
-            if skipping or len(buffer) > self._max_message:
+            if large is not None or len(buffer) > self._max_message:
                 # The rest of the line is dropped as it arrives.
-                if not skipping:
-                    await self._refuse_large(bytes(memoryview(buffer)[:1024]))
-                skipping = True
+                large = large or _LargeLine()
+                large.add(bytes(buffer))
                 buffer.clear()
                 searched = 0
 
@@ -284,29 +344,31 @@ class Connection:
         except (trio.BrokenResourceError, trio.ClosedResourceError, OSError):
             return b""
 
-    async def _refuse_large(self, start: bytes) -> None:
-        await self._refuse_message(start, f"The message has more than {self._max_message:,} bytes.")
-
-    async def _refuse_message(self, start: bytes, text: str) -> None:
-        """Refuse a message that is not decoded, from its beginning."""
+    async def _refuse_large(self, line: _LargeLine, text: str) -> None:
+        """Answer a request that is too large, or fail our request whose response is."""
         error = RpcError(INVALID_REQUEST, text)
-        match = _ID_AT_START.match(start)
-        request_id = msgspec.json.decode(match["id"]) if match else None
-        is_request = match is not None and (match["method"] or match["next"])
-        if match and not is_request and request_id in self._pending:
-            self._pending[request_id].end(error=error)
-        elif match is None:
+        if not line.has_method:
+            if line.id in self._pending:
+                self._pending[line.id].end(error=error)
+                return
+            if line.id is None:
+                # It may respond to any request, which would otherwise wait forever.
+                for pending in self._pending.values():
+                    pending.end(error=error)
+        if line.id is None:
             self._refuse_line(None, error)
         else:
-            await self._respond_error(request_id, error)
+            await self._respond_error(line.id, error)
 
     async def _handle_line(self, line: bytes, handlers: trio.Nursery) -> None:
         try:
             if len(line) <= MAX_DECODED_AT_ONCE:
                 message = msgspec.json.decode(line)
             elif await in_thread(has_more_values, line, MAX_VALUES, abandon_on_cancel=True):
+                large = _LargeLine()
+                large.add(line)
                 text = f"The message has more than {MAX_VALUES:,} values."
-                await self._refuse_message(line[:1024], text)
+                await self._refuse_large(large, text)
                 return
             else:
                 message = await in_thread(msgspec.json.decode, line, abandon_on_cancel=True)

@@ -169,4 +169,5 @@ async def _choose(
     if outcome.get("outcome") == "cancelled":
         session.stop()
         return ""
-    return str(outcome.get("optionId", ""))
+    # Any other outcome is unknown, and chooses nothing.
+    return str(outcome.get("optionId", "")) if outcome.get("outcome") == "selected" else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,6 +18,8 @@ MAX_TEXT = 20_000
 """Maximum number of characters of a result that an editor gets; the log has the rest."""
 MAX_TITLE = 200
 MAX_DIFF_HUNKS = 200
+MAX_LINE = 2**32 - 1
+"""Largest number of a line in the protocol."""
 
 _KINDS = {
     "ask_question": "other",
@@ -143,7 +146,7 @@ def find_locations(card: Card, root: Path) -> list[dict[str, Any]]:
         return _find_guest_locations(card, arguments, root)
     location: dict[str, Any] = {"path": make_absolute(path, root)}
     line = arguments.get("start_line") or arguments.get("offset") or find_first_line(card.diff)
-    if isinstance(line, int) and line > 0:
+    if isinstance(line, int) and 0 < line <= MAX_LINE:
         location["line"] = line
     return [location]
 
@@ -159,8 +162,12 @@ def _find_guest_locations(
 
 
 def make_absolute(path: str, root: Path) -> str:
-    """Return an absolute path; links are not resolved, because the editor knows the given name."""
-    return str(root / Path(path).expanduser())
+    """Return an absolute path; links are not resolved, because the editor knows the given name.
+
+    Only ``~/`` is expanded, as by ``Workspace.resolve``, so that the editor shows the file that the
+    tool uses: for a tool, ``~name`` is the name of a file.
+    """
+    return str(root / (os.path.expanduser(path) if path.startswith("~/") else path))
 
 
 def find_first_line(diff: str) -> int:

@@ -163,6 +163,13 @@ def make_parser() -> Parser:
         help="write a test that replays the session: a recording, and a pytest file that compares"
         " results and files",
     )
+    add(
+        "--without",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="with --test: files of the workspace to leave out, such as '*.log'",
+    )
     return parser
 
 
@@ -328,6 +335,10 @@ async def _export(kernel: Kernel, options: Namespace) -> None:
     if options.test:
         await _export_test(kernel, options, info)
         return
+    if options.without:
+        raise UsageError(
+            "--without leaves files out of a test.", code=E_BAD_ARGS, hint="Add --test NAME."
+        )
     data = _exported(info, await read_all(kernel, info.id), options.format)
     # An export may leave this machine. Logs that were written by earlier versions, or without the
     # plugin `guard`, may contain keys.
@@ -362,6 +373,7 @@ async def _export_test(kernel: Kernel, options: Namespace, info: SessionInfo) ->
         title=info.title,
         session=info.id,
         overwrite=options.force,
+        without=options.without,
     )
     options.out.say(escape_terminal(exported.describe()))
 

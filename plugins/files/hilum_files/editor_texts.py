@@ -186,7 +186,13 @@ def write_file(
     with open_place(workspace, real, make=True) as place:
         check_replaceable(place, real, before)
     with workspace.unlocked():
-        written = trio.from_thread.run(editor.write_in_editor, real, text)
+        try:
+            written = trio.from_thread.run(editor.write_in_editor, real, text)
+        except ToolError:
+            # The editor may have written the file without saying so; undo must know the change.
+            if _read_disk(workspace, real) != data:
+                raise
+            written = True
     if not written and unsaved is not None:
         raise ToolError(
             f"The editor did not write {name}, which has changes that are not saved.",

@@ -58,13 +58,13 @@ class Gateways:
 
         return await survey(kernel, provider, known_only=known_only)
 
-    async def try_model(self, kernel: Kernel, name: str, *, key: str = "") -> ModelTest:
+    async def test_model(self, kernel: Kernel, name: str, *, key: str = "") -> ModelTest:
         """Send one small request to a model, and wait until its response begins."""
-        from hilum_models.survey import try_model
+        from hilum_models.survey import send_test_request
 
-        return await try_model(kernel, name, key=key)
+        return await send_test_request(kernel, name, key=key)
 
-    async def keep_key(self, kernel: Kernel, provider: str, key: str) -> str:
+    async def store_key(self, kernel: Kernel, provider: str, key: str) -> str:
         """Store a key for the user, and return where it is stored."""
         import trio
 
@@ -116,7 +116,7 @@ class Gateways:
             models=tuple(server.info(name) for name in names),
         )
 
-    async def keep_server(self, kernel: Kernel, provider: str) -> str:
+    async def store_server(self, kernel: Kernel, provider: str) -> str:
         """Store an added server and its key for the user, and return where it is stored."""
         from hilum import StoreError, UsageError, config_folder
         from hilum.settings import FILE, ChangeError, change
@@ -127,7 +127,7 @@ class Gateways:
         if server is None:
             raise UsageError(f"No server with the name {provider} was added.")
         if server.key and server.key_place == ENTERED:
-            await self.keep_key(kernel, provider, server.key)
+            await self.store_key(kernel, provider, server.key)
         path = config_folder(kernel.environ) / FILE
         if not server.given:
             # The address of a known provider is known in later sessions, too.

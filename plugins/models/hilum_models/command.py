@@ -183,13 +183,13 @@ def _format(
         yield "Not available:"
         width = max(len(each.name) for each in missing)
         for each in missing:
-            fix = f" {each.fix}" if each.fix else ""
-            yield f"  {each.name:{width}}  {each.found}.{fix}"
+            hint = f" {each.hint}" if each.hint else ""
+            yield f"  {each.name:{width}}  {each.message}.{hint}"
     if default and not named:
         yield ""
         unusable = [each for each in missing if default.startswith(f"{each.name}/")]
         if unusable:
-            yield f"The default model {default} cannot be used: {unusable[0].found}."
+            yield f"The default model {default} cannot be used: {unusable[0].message}."
         elif chosen:
             yield f"* No model is set, so {default} is used. To choose another one: --model, or"
             yield '  model = "provider/name" in your settings.toml.'
@@ -211,8 +211,8 @@ def _table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
 
 def _describe_access(status: ProviderStatus) -> str:
     if status.state == "ready":
-        return status.found
-    return f"{status.found} (not contacted)" if status.address else status.found
+        return status.message
+    return f"{status.message} (not contacted)" if status.address else status.message
 
 
 def _format_window(tokens: int) -> str:
@@ -234,7 +234,7 @@ def _format_price(status: ProviderStatus, info: ModelInfo) -> str:
 async def _test(options: Namespace) -> int:
     async with open_kernel(workspace=options.workspace, store=MemoryStore()) as kernel:
         try:
-            done = await _find_gateways(kernel).try_model(kernel, options.name)
+            done = await _find_gateways(kernel).test_model(kernel, options.name)
         except HilumError as error:
             if not options.json:
                 raise
@@ -276,7 +276,7 @@ async def _key(options: Namespace) -> int:
             return 0
         # Check that the provider exists before the user types a key for it.
         (status,) = await gateways.survey_models(kernel, provider, known_only=True)
-        place = await gateways.keep_key(kernel, provider, _read_key(provider))
+        place = await gateways.store_key(kernel, provider, _read_key(provider))
     say(f"The key for {provider} is kept in {place}. hilum models {provider} checks it.")
     if status.key_env and os.environ.get(status.key_env):
         say(f"{status.key_env} is set and comes first.")

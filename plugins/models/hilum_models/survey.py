@@ -93,24 +93,24 @@ async def _examine(
     known = [*used, provider.default]
     report = partial(_report, provider, known)
     if not provider.usable:
-        found = provider.key_problem or "there is no key"
-        fix = f"Set {provider.key_env}, or run: hilum models key {provider.name}"
-        return report("no_key", found, fix)
+        message = provider.key_problem or "there is no key"
+        hint = f"Set {provider.key_env}, or run: hilum models key {provider.name}"
+        return report("no_key", message, hint)
     here = is_loopback(provider.base_url)
     key = _describe_key(provider)
     if quiet or not (here or named):
         return report("unchecked", key)
     address = format_origin(provider.base_url)
     if here and not await provider.is_listening():
-        fix = _START.get(provider.name, "Start the server, or correct its address.")
-        return report("no_server", f"nothing answers at {address}", fix)
+        hint = _START.get(provider.name, "Start the server, or correct its address.")
+        return report("no_server", f"nothing answers at {address}", hint)
     try:
         names = await provider.list_models(LIST_TIMEOUT if named else LOCAL_TIMEOUT)
     except ModelError as error:
         return report("failed", error.message.rstrip("."), error.hint)
     if not names and not any(known):
-        fix = _LOAD.get(provider.name, "Load a model, or choose another server.")
-        return report("no_models", f"the server at {address} has no model", fix)
+        hint = _LOAD.get(provider.name, "Load a model, or choose another server.")
+        return report("no_models", f"the server at {address} has no model", hint)
     listed = [name for name in dict.fromkeys((*known, *names)) if name in names]
     unlisted = [name for name in known if name and name not in names]
     # A server's list may omit aliases and deployments that work.
@@ -118,13 +118,13 @@ async def _examine(
 
 
 def _report(
-    provider: HttpProvider, names: Iterable[str], state: str, found: str, fix: str = ""
+    provider: HttpProvider, names: Iterable[str], state: str, message: str, hint: str = ""
 ) -> ProviderStatus:
     return ProviderStatus(
         provider.name,
         state,  # type: ignore[arg-type]
-        found,
-        fix,
+        message,
+        hint,
         format_origin(provider.base_url),
         is_loopback(provider.base_url),
         (provider.key_place or provider.key_env) if provider.key else "",
@@ -169,7 +169,7 @@ def _find_info(provider: Provider, name: str) -> ModelInfo | None:
 # --- one model ------------------------------------------------------------------------------------
 
 
-async def try_model(kernel: Kernel, name: str, *, key: str = "") -> ModelTest:
+async def send_test_request(kernel: Kernel, name: str, *, key: str = "") -> ModelTest:
     """Send one small request to a model; see ``hilum.ModelAccess``."""
     router = kernel.router
     name = router.resolve(name)

@@ -14,6 +14,7 @@ from hilum.settings import explain_invalid_toml
 
 from hilum_replay.cassette import Cassette, Exchange, Kind, Sent
 from hilum_replay.cassette_writer import FORMAT, dump_json
+from hilum_replay.read_limits import find_count_problem, read_regular_file
 
 _MARK = "[[exchange]]"
 # The kinds of rows that consist of text alone.
@@ -82,14 +83,15 @@ def load(path: str | PathLike[str]) -> Cassette:
     """Read a cassette from a file.
 
     Raises:
-        UsageError: The file does not exist or is not a cassette.
+        UsageError: The file does not exist, is not a regular file, is too large, or is not a
+            cassette.
     """
     try:
         # Line endings are not translated, so that carriage returns in texts are kept.
-        with open(path, encoding="utf-8", newline="") as file:
-            text = file.read()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        text = read_regular_file(path).decode()
+    except (OSError, ValueError) as error:
+        is_text = not isinstance(error, UnicodeDecodeError)
+        reason = getattr(error, "strerror", None) or error if is_text else "it is not UTF-8 text"
         raise UsageError(
             f"Cannot read the cassette {path}: {reason}.",
             code=E_FILE_NOT_FOUND,
@@ -112,13 +114,16 @@ def loads(text: str, name: str = "the cassette") -> Cassette:
     if not text.strip():
         message = f"{name} is empty: nothing was recorded."
         raise UsageError(message, code=E_STORE, hint="Record it again.")
-    data, torn = _parse(text, name)
+    problem = find_count_problem(text.encode(errors="surrogatepass"))
+    if problem:
+        raise _not_a_cassette_error(name, problem)
     try:
+        data, torn = _parse(text, name)
         file = msgspec.convert(data, _File)
+    except RecursionError:
+        raise _not_a_cassette_error(name, "it is nested too deeply") from None
     except msgspec.ValidationError as error:
-        hint = "See the README of hilum-replay."
-        message = f"{name} is not a cassette: {error}."
-        raise UsageError(message, code=E_STORE, hint=hint) from None
+        raise _not_a_cassette_error(name, str(error)) from None
     if file.format != FORMAT:
         message = f"{name} has cassette format {file.format}; this hilum-replay reads {FORMAT}."
         hint = "Update hilum-replay, or record the cassette again."
@@ -133,6 +138,11 @@ def loads(text: str, name: str = "the cassette") -> Cassette:
     for number, table in enumerate(tables, 1):
         exchanges.append(_read_exchange(table, f"exchange {number} of {name}", file.model))
     return Cassette(tuple(exchanges), file.model, file.hilum, file.title, torn)
+
+
+def _not_a_cassette_error(name: str, problem: str) -> UsageError:
+    hint = "See the README of hilum-replay."
+    return UsageError(f"{name} is not a cassette: {problem}.", code=E_STORE, hint=hint)
 
 
 def _parse(text: str, name: str) -> tuple[dict[str, Any], bool]:
@@ -205,7 +215,7 @@ def _read_part(row: _AnswerRow, place: str) -> Text | Thinking | ToolCall:
         arguments = row.arguments
         if not isinstance(arguments, str):
             arguments = dump_json(arguments, row.json)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise UsageError(
             f"A row of `answer` in {place} cannot be read: {error}.",
             code=E_STORE,

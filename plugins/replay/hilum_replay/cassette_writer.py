@@ -174,7 +174,7 @@ def _write_arguments(text: str) -> list[str]:
     """Write arguments as readable keys if that reproduces the same text."""
     try:
         data = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         data = None
     style = None
     if isinstance(data, dict) and _is_toml(data):

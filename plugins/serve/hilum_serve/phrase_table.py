@@ -531,12 +531,20 @@ PHRASES: tuple[tuple[str, str], ...] = (
     ("publishes_to_a_registry", "publishes to a registry ({names})"),
     ("raise_answer_timeout_or_choose_a_faster", "Raise answer_timeout, or choose a faster model."),
     ("raise_the_setting_timeout_to_give_it", "Raise the setting `timeout` to give it more time."),
+    (
+        "ran_on_the_page_ended_unexpectedly",
+        "{user} ran `{command}` on the page; it ended unexpectedly.",
+    ),
     ("ran_on_the_page_did_not_start", "{user} ran `{command}` on the page; it did not start."),
     (
         "ran_on_the_page_ended_with_status",
         "{user} ran `{command}` on the page; it ended with status {status}.",
     ),
     ("ran_on_the_page_was_stopped", "{user} ran `{command}` on the page; it was stopped."),
+    (
+        "ran_in_the_terminal_ended_unexpectedly",
+        "{user} ran `{command}` in the terminal; it ended unexpectedly.",
+    ),
     (
         "ran_in_the_terminal_did_not_start",
         "{user} ran `{command}` in the terminal; it did not start.",

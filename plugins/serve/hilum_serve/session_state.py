@@ -252,8 +252,9 @@ class ShellLineState(msgspec.Struct, frozen=True, kw_only=True):
         running: Whether it has not ended.
         output: The end of its output, from standard output and standard error.
         characters: Number of characters of the output that the server has.
-        status: Its exit status; null while it runs, and if it did not start or was stopped.
-        error: Why it did not start; empty if it did.
+        status: Its exit status; null while it runs, if it was stopped and if there is an error.
+        error: Why it did not start or ended unexpectedly; empty otherwise.
+        lost: Whether it ended unexpectedly, after it had started.
         stopped: Whether a user stopped it.
         note: What the sandbox refused, and what to do about it; empty if it refused nothing.
         began: Unix time at which it began.
@@ -268,6 +269,7 @@ class ShellLineState(msgspec.Struct, frozen=True, kw_only=True):
     characters: int
     status: int | None
     error: str
+    lost: bool
     stopped: bool
     note: str
     began: float
@@ -587,6 +589,7 @@ def describe_shell_line(hosted: HostedLine) -> ShellLineState:
         characters=len(line.output),
         status=line.status,
         error=line.error,
+        lost=line.lost,
         stopped=line.stopped,
         note=line.note,
         began=line.began,

@@ -205,14 +205,14 @@ class _SetUp:
 
     async def _test(self, name: str, key: str = "") -> None:
         self._asker.say(f"Sending one small request to {one_line(name)} …", style="dim")
-        done = await self._access.try_model(self._kernel, name, key=key)
+        done = await self._access.test_model(self._kernel, name, key=key)
         self._asker.say(f"{one_line(name)} responded in {done.seconds:.1f} s.", style="good")
 
     async def _choose_listed(self, provider: str) -> str:
         """Let the user choose from a provider's list of models."""
         (status,) = await self._access.survey_models(self._kernel, provider)
         if not status.models:
-            text = f"{status.name}: {status.found}. {status.fix}".strip()
+            text = f"{status.name}: {status.message}. {status.hint}".strip()
             self._asker.say(one_line(text), style="bad")
             return ""
         choices = [_choice(status, info) for info in status.models]
@@ -239,7 +239,7 @@ class _SetUp:
         if rejected is not None and not is_other_model:
             return ""
         try:
-            place = await self._access.keep_key(self._kernel, step.provider, key)
+            place = await self._access.store_key(self._kernel, step.provider, key)
         except HilumError as error:
             self._asker.show_error(error)
             return ""
@@ -299,7 +299,7 @@ def _choices(found: Sequence[ProviderStatus]) -> list[Choice]:
     hint = "its base URL, and a key if it requires one"
     choices.append(Choice(AddServer(), "A server at another address …", hint))
     starting = [status for status in found if status.state in ("no_server", "no_models")]
-    preview = "\n".join(f"{status.name}: {status.found}. {status.fix}" for status in starting)
+    preview = "\n".join(f"{status.name}: {status.message}. {status.hint}" for status in starting)
     choices.append(Choice(LookAgain(), "Look again, after starting a local server", "", preview))
     return choices
 

@@ -49,7 +49,7 @@ class ServerSetup:
         if not name or not await self._test(name):
             return ""
         try:
-            place = await self.access.keep_server(self._session.kernel, status.name)
+            place = await self.access.store_server(self._session.kernel, status.name)
         except HilumError as error:
             self.asker.show_error(error)
             return ""
@@ -99,7 +99,7 @@ class ServerSetup:
         while True:
             self.asker.say(f"Sending one small request to {one_line(name)} …", style="dim")
             try:
-                done = await self.access.try_model(kernel, name)
+                done = await self.access.test_model(kernel, name)
             except HilumError as error:
                 self.asker.show_error(error)
                 if not (isinstance(error, ModelError) and error.kind == "auth"):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 
 import msgspec
 from hilum import StoreError
-from hilum.events import Event, decode
-from hilum.store import RawReader, Store
+from hilum.events import AnyEvent, Event, decode
+from hilum.store import RawReader, SessionInfo, Store
 
 from hilum_trace.languages import ENGLISH, Language
 from hilum_trace.spans import Trace, UnreadableEvent
@@ -80,6 +80,42 @@ async def read_entries(
             return entries
         entries += decode_lines(lines, after)
         after = lines[-1][0]
+
+
+async def read_pages(
+    store: Store, info: SessionInfo, unread: Trace, after: int = 0
+) -> AsyncIterator[Sequence[AnyEvent]]:
+    """Yield the events of a session that can be read, in pages.
+
+    Args:
+        store: The store.
+        info: The session.
+        unread: A trace to which the entries that cannot be read are added.
+        after: Number of the last event that is already known.
+
+    Raises:
+        StoreError: The store has no raw access, and cannot read the log.
+    """
+    last = after
+    try:
+        while page := await store.read(info.id, last):
+            yield page
+            last = page[-1].seq
+    except StoreError:
+        if not isinstance(store, RawReader):
+            raise
+    if last >= info.events:
+        return
+    # The page contains something that this version cannot read, or the end is missing.
+    readable: list[AnyEvent] = []
+    for entry in await read_entries(store, info.id, last, info.events):
+        if not isinstance(entry, UnreadableEvent):
+            readable.append(entry)
+        elif entry.type:
+            unread.unknown[entry.type] = unread.unknown.get(entry.type, 0) + 1
+        else:
+            unread.damaged.append(entry.seq)
+    yield readable
 
 
 async def _find_readable(

@@ -13,7 +13,7 @@ from hilum import make_redactor
 
 from hilum_trace.spans import MARGIN, Span, Trace
 
-Change = Callable[[str], str]
+TextFilter = Callable[[str], str]
 
 
 class TextRedactor:
@@ -23,7 +23,7 @@ class TextRedactor:
         redact: The function that replaces secrets; by default, the one of the plugin ``guard``.
     """
 
-    def __init__(self, redact: Change | None = None) -> None:
+    def __init__(self, redact: TextFilter | None = None) -> None:
         self._redact = redact or _make_redact()
         self._known: dict[str, str] = {}
 
@@ -37,13 +37,13 @@ class TextRedactor:
         return known
 
 
-def _make_redact() -> Change:
+def _make_redact() -> TextFilter:
     redact: Callable[..., str] = make_redactor()
     # A guess would also replace ordinary words, and the reader cannot look up the original.
     return lambda text: redact(text, guess=False)
 
 
-def change_texts(trace: Trace, change: Change) -> None:
+def change_texts(trace: Trace, change: TextFilter) -> None:
     """Change all texts of a trace.
 
     Args:
@@ -57,7 +57,7 @@ def change_texts(trace: Trace, change: Change) -> None:
         _change_span(span, change)
 
 
-def _change_span(span: Span, change: Change) -> None:
+def _change_span(span: Span, change: TextFilter) -> None:
     span.name = change(span.name)
     span.agent = change(span.agent)
     span.message = change(span.message)
@@ -70,7 +70,7 @@ def _change_span(span: Span, change: Change) -> None:
         found.changed = {change(name): what for name, what in found.changed.items()}
 
 
-def _change_value(value: Any, change: Change) -> Any:
+def _change_value(value: Any, change: TextFilter) -> Any:
     """Return a fact, which is plain data, with changed texts."""
     if isinstance(value, str):
         return change(value)

@@ -12,6 +12,7 @@ import hilum_guard
 import hilum_models
 import hilum_shell
 import pytest
+import trio
 from hilum.events import ModelAnswered
 from hilum.messages import AssistantMessage, Text, Usage
 from hilum.testing import open_bench
@@ -58,6 +59,14 @@ class GuestBench:
         found = self.bench.session.plugin(Runs)
         definition, profile = await found.prepare(agent)
         return found.begin(profile, text, definition=definition, **options)
+
+
+async def wait_for_text(guest, text):
+    """Wait until a guest has said exactly a text."""
+    with trio.fail_after(20):
+        async for item in guest.bench.session.events(0, deltas=True):
+            if getattr(item, "text", "") == text:
+                return
 
 
 def write_agent(folder, command, front="", name="guest", model="openai/priced"):
@@ -114,4 +123,4 @@ def open_guest(tmp_path, monkeypatch):
     return make
 
 
-__all__ = ["PROGRAMS", "answer", "shlex", "write_agent"]
+__all__ = ["PROGRAMS", "answer", "shlex", "wait_for_text", "write_agent"]

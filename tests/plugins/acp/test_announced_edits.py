@@ -70,6 +70,23 @@ async def test_another_write_is_asked_about(open_guest, path, content):
         assert {name: (guest.bench.workspace / name).read_text() for name in files} == files
 
 
+@pytest.mark.parametrize(
+    ("announced", "written"),
+    [("link.txt", "link.txt"), ("link.txt", "a.txt"), ("folder/a.txt", "folder/a.txt")],
+)
+async def test_a_change_that_was_announced_through_a_link_is_asked_about(
+    open_guest, announced, written
+):
+    """The question shows the name of the link, and not the file that the write changes."""
+    async with open_guest("courteous", approve="ask_first", files={"a.txt": OLD}) as guest:
+        (guest.bench.workspace / "link.txt").symlink_to("a.txt")
+        (guest.bench.workspace / "folder").symlink_to(".")
+        steps = [["read", written], announce(path=announced), ["write", written, NEW]]
+        asked = await run_with_answers(guest, steps, [True, False])
+        assert asked == ["guest_edit", "write_file"]
+        assert (guest.bench.workspace / "a.txt").read_text() == OLD
+
+
 async def test_an_approval_covers_one_write(open_guest):
     async with open_guest("courteous", approve="ask_first", files={"a.txt": OLD}) as guest:
         steps = [
@@ -161,10 +178,3 @@ async def test_a_change_of_line_separators_is_shown(open_guest):
         assert "+run()" in json.loads(asked.call.arguments)["change"]
         guest.bench.session.answer(asked.id, False)
         await guest.bench.session.plugin(Runs).wait(job)
-
-
-async def test_a_change_through_a_link_is_asked_about_again(open_guest):
-    async with open_guest("courteous", approve="ask_first", files={"b.txt": OLD}) as guest:
-        (guest.bench.workspace / "a.txt").symlink_to("b.txt")
-        steps = [["read", "b.txt"], announce(), ["write", "b.txt", NEW]]
-        assert await run_with_answers(guest, steps, [True, False]) == ["guest_edit", "write_file"]

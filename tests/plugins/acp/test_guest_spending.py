@@ -12,7 +12,7 @@ from hilum_acp.guests.request_formats import FORMATS, restrict_request
 from hilum_acp.guests.request_sizes import limit_output, measure_input
 from hilum_agents.runs import Runs
 from hilum_trace.bill import budgets
-from hilum_trace.bill.bill import Bill, Place
+from hilum_trace.bill.bill import Bill, ChargedSession
 from hilum_trace.bill.budgets.spending_fold import SpendingFold
 from hilum_trace.bill.charges import fold_charges
 from hypothesis import given
@@ -80,7 +80,15 @@ async def test_the_time_of_a_guests_requests_counts_once(open_guest):
         elapsed = trio.current_time() - began
         fold = SpendingFold(lambda model: None)
         fold.apply(guest.bench.events)
-        assert 1 <= fold.total.minutes * 60 <= elapsed
+        seconds = fold.total.minutes * 60
+        assert 1 <= seconds <= elapsed
+
+        bill = Bill("model")
+        for charge in fold_charges(guest.bench.events):
+            bill.add(charge, ChargedSession("session", "/folder"))
+        assert bill.total.seconds == pytest.approx(seconds)
+        # The request that runs the guest goes to no provider, so it is not one without counts.
+        assert (bill.total.requests, bill.uncounted) == (1, 0)
 
 
 async def test_what_the_guest_said_before_a_budget_is_reached_is_kept(open_guest):
@@ -106,7 +114,7 @@ async def test_the_bill_charges_a_guests_requests_to_the_plugin(open_guest):
         await guest.execute("print(call_model('Hello')[0])")
         bill = Bill("plugin")
         for charge in fold_charges(guest.bench.events):
-            bill.add(charge, Place("session", "/folder"))
+            bill.add(charge, ChargedSession("session", "/folder"))
         rows = {row.name: row.amount for row in bill.rows()}
         assert rows["guests"].cost == pytest.approx(DOLLAR_CALL)
         assert "(not recorded)" not in rows

@@ -8,12 +8,21 @@ import hilum_plan
 import pytest
 import trio
 from hilum import FileHistory, UsageError, hookimpl
-from hilum.events import ApprovalAsked, CallDone, CallStarted, Compacted, ModelAnswered
+from hilum.events import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    CallDone,
+    CallStarted,
+    Compacted,
+    ModelAnswered,
+)
 from hilum.messages import Compaction, Thinking
 from hilum.testing import say, use
 from hilum.trust import TrustedFolders
 from hilum_agents.runs import Runs
 from hilum_view import Card, SessionView
+
+from tests.plugins.acp.conftest import wait_for_text
 
 
 def tools(guest):
@@ -143,6 +152,17 @@ async def test_a_new_process_receives_the_conversation_so_far(open_guest):
         assert result["text"] == "True\n"
 
 
+async def test_a_new_process_receives_the_end_of_a_long_conversation(open_guest, monkeypatch):
+    monkeypatch.setattr("hilum_acp.guests.guests.MAX_TRANSCRIPT", 100)
+    async with open_guest("bypassing") as guest:
+        await guest.prompt(f"My name is Ada. {'x' * 100}", keep=True)
+        await guest.prompt("My name is Grace.", keep=True)
+        # The code is a part of the prompt, too.
+        code = "print('A' + 'da' in prompt, 'Gra' + 'ce' in prompt)"
+        result = await guest.prompt(f"#begin\n{code}", keep=True)
+        assert result["text"] == "False True\n"
+
+
 async def test_what_the_user_sends_meanwhile_reaches_the_guest_after_its_work(open_guest):
     code = """#begin
 client.say("begun")
@@ -156,13 +176,6 @@ while not os.path.exists("go"):
         (guest.bench.workspace / "go").write_text("")
         await guest.bench.session.plugin(Runs).wait(job)
         assert guest.said.endswith("I was told: Stop there.")
-
-
-async def wait_for_text(guest, text):
-    with trio.fail_after(20):
-        async for item in guest.bench.session.events(0, deltas=True):
-            if getattr(item, "text", "") == text:
-                return
 
 
 class Editor:
@@ -352,6 +365,89 @@ async def test_a_permission_request_that_the_user_denies_is_rejected(open_guest)
         assert "+b" in json.loads(asked.call.arguments)["change"]
         result = await guest.bench.session.plugin(Runs).wait(job)
         assert result["text"] == "ask: rejected\n"
+
+
+async def test_a_write_that_the_guest_withdraws_does_not_happen(open_guest):
+    code = """#begin
+def write(number, path):
+    params = {"sessionId": client.session, "path": os.path.abspath(path), "content": "x"}
+    client.send({"id": number, "method": "fs/write_text_file", "params": params})
+
+write(901, "a.txt")
+while not os.path.exists("go"):
+    time.sleep(0.01)
+write(902, "b.txt")
+for number in (901, 902):
+    client.send({"method": "$/cancel_request", "params": {"requestId": number}})
+print(sorted((client.read()["id"], client.read()["id"])))
+write(903, "c.txt")
+client.read()
+"""
+    async with open_guest("bypassing", approve="ask_first") as guest:
+        job = await guest.start(code)
+        with trio.fail_after(30):
+            first = await guest.bench.wait_for(ApprovalAsked)
+            # The user is being asked about the first write, and the second one waits.
+            (guest.bench.workspace / "go").write_text("")
+            answered = await guest.bench.wait_for(ApprovalAnswered)
+            assert (answered.id, answered.accepted) == (first.id, False)
+            third = await guest.bench.wait_for(ApprovalAsked, lambda event: event.id != first.id)
+            guest.bench.session.answer(third.id, True)
+            await guest.bench.session.plugin(Runs).wait(job)
+        assert guest.said == "[901, 902]\n"
+        assert tools(guest) == ["write_file"]
+        assert [path.name for path in guest.bench.workspace.glob("*.txt")] == ["c.txt"]
+
+
+async def wait_for_file(guest, name):
+    with trio.fail_after(20):
+        while not (guest.bench.workspace / name).exists():  # noqa: ASYNC110 (the guest writes it)
+            await trio.sleep(0.01)
+
+
+async def test_the_call_of_a_withdrawn_write_that_waits_for_another_write_is_denied(open_guest):
+    code = """#begin
+def send(number, method, **params):
+    params["sessionId"] = client.session
+    client.send({"id": number, "method": method, "params": params})
+
+path = os.path.abspath("a.txt")
+client.request("fs/read_text_file", path=path)
+send(901, "fs/write_text_file", path=os.path.abspath("b.txt"), content="b")
+while not os.path.exists("asked"):
+    time.sleep(0.01)
+send(902, "fs/write_text_file", path=path, content="first")
+send(903, "fs/write_text_file", path=path, content="second")
+# The response shows that the requests before this one were read.
+client.request("terminal/output", terminalId="none")
+open("sent", "w").close()
+client.read()
+while not os.path.exists("go"):
+    time.sleep(0.01)
+client.send({"method": "$/cancel_request", "params": {"requestId": 903}})
+print(client.read()["error"]["code"])
+open("withdrawn", "w").close()
+client.read()
+"""
+    async with open_guest("bypassing", approve="ask_first", files={"a.txt": "old"}) as guest:
+        session = guest.bench.session
+        job = await guest.start(code)
+        other = await guest.bench.wait_for(ApprovalAsked)
+        (guest.bench.workspace / "asked").write_text("")
+        await wait_for_file(guest, "sent")
+        session.answer(other.id, True)
+        # Both writes are now calls; the second one waits for the first one.
+        write = await guest.bench.wait_for(ApprovalAsked, lambda event: event.id != other.id)
+        (guest.bench.workspace / "go").write_text("")
+        await wait_for_file(guest, "withdrawn")
+        session.answer(write.id, True)
+        with trio.fail_after(20):
+            await session.plugin(Runs).wait(job)
+        assert guest.said == "-32800\n"
+        assert [event.id for event in guest.bench.of(ApprovalAsked)] == [other.id, write.id]
+        results = [event.result for event in guest.bench.of(CallDone)]
+        assert [each.code for each in results if each.name == "write_file"] == ["", "", "E_DENIED"]
+        assert (guest.bench.workspace / "a.txt").read_text() == "first"
 
 
 # --- terminals ------------------------------------------------------------------------------------

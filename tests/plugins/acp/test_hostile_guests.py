@@ -8,9 +8,11 @@ import trio
 from hilum import Mode, ToolFilter
 from hilum.events import ModelAnswered, RunEnded
 from hilum_acp.guests.client import GuestClient
+from hilum_acp.guests.guest import Guest
+from hilum_acp.guests.guests import Guests
 from hilum_agents.runs import Runs
 
-from tests.plugins.acp.conftest import PROGRAMS
+from tests.plugins.acp.conftest import PROGRAMS, wait_for_text
 
 
 def bypassing(*more):
@@ -126,6 +128,54 @@ except OSError as error:
         assert guest.said == "OSError text\n"
 
 
+def add_reading_mode(guest):
+    guest.bench.session.modes["reading"] = Mode("reading", ToolFilter(allow=("read",)))
+
+
+@pytest.mark.parametrize("change", [{"approve": "readonly"}, {"mode": "reading"}])
+async def test_a_guest_that_can_write_ends_when_the_session_becomes_read_only(
+    open_guest, tmp_path, change
+):
+    mark = f"mark-{os.getpid()}-{tmp_path.name}"
+    async with open_guest(bypassing(mark)) as guest:
+        add_reading_mode(guest)
+        job = await guest.start("#begin\nclient.say('begun')\ntime.sleep(1000)")
+        await wait_for_text(guest, "begun")
+        guest.bench.session.set(**change)
+        with trio.fail_after(20):
+            result = await guest.bench.session.plugin(Runs).wait(job)
+        assert "The session has become read-only" in result["error"]["message"]
+        await wait_until_gone(mark)
+
+
+async def test_a_guest_ends_that_is_starting_when_the_session_becomes_read_only(open_guest):
+    code = "print('{}', flush=True); import time; time.sleep(1000)"
+    async with open_guest([sys.executable, "-c", code]) as guest:
+        job = await guest.start("Hello")
+        with trio.fail_after(20):
+            while not list_processes(code):  # noqa: ASYNC110 (hilum reports no start of a guest)
+                await trio.sleep(0.02)
+            guest.bench.session.set(approve="readonly")
+            result = await guest.bench.session.plugin(Runs).wait(job)
+        assert "The session has become read-only" in result["error"]["message"]
+
+
+async def test_a_guest_that_can_only_read_goes_on_when_the_session_becomes_read_only(open_guest):
+    code = """#begin
+client.say("begun")
+while not os.path.exists("go"):
+    time.sleep(0.01)
+print("done")
+"""
+    async with open_guest("bypassing", "tools: {allow: [read]}") as guest:
+        job = await guest.start(code)
+        await wait_for_text(guest, "begun")
+        guest.bench.session.set(approve="readonly")
+        (guest.bench.workspace / "go").write_text("")
+        result = await guest.bench.session.plugin(Runs).wait(job)
+        assert result["text"].endswith("done\n")
+
+
 # --- network --------------------------------------------------------------------------------------
 
 
@@ -178,6 +228,26 @@ print("left")
         await guest.execute(code)
         assert guest.said == "left\n"
         await wait_until_gone(mark)
+
+
+async def test_a_guest_whose_run_stops_as_soon_as_it_is_ready_ends(open_guest, monkeypatch):
+    """The request of the model is closed between the start of the process and the prompt."""
+    async with open_guest("bypassing") as guest:
+        await guest.start("#begin\nclient.say('begun')\ntime.sleep(1000)")
+        await wait_for_text(guest, "begun")
+        # The first sign of life comes when the guest is ready.
+        monkeypatch.setattr("hilum_acp.guests.guests.SIGN_SECONDS", 60)
+        guests = guest.bench.session.plugin(Guests)
+        (first,) = guests._running.values()
+        second = Guest(first.agent, first.definition)
+        signs = guests._start(second)
+        with trio.fail_after(20):
+            await anext(signs)
+            assert not second.ended.is_set()
+            await signs.aclose()
+            # A request that is sent again starts another one.
+            assert second not in guests._running.values()
+            await second.ended.wait()
 
 
 async def test_a_stop_ends_a_guest_that_does_not_listen(open_guest, tmp_path):
@@ -310,7 +380,7 @@ print("still here")
 async def test_the_ended_terminals_that_a_guest_does_not_release_are_dropped(
     open_guest, monkeypatch
 ):
-    monkeypatch.setattr("hilum_acp.guests.client.MAX_TERMINALS", 3)
+    monkeypatch.setattr("hilum_acp.guests.terminal_requests.MAX_TERMINALS", 3)
     code = """
 names = []
 for number in range(8):
@@ -329,7 +399,7 @@ async def test_a_terminal_that_was_refused_does_not_keep_a_hanging_guest_alive(
 ):
     monkeypatch.setattr("hilum_acp.guests.guests.QUIET_TIMEOUT", 0.05)
     monkeypatch.setattr("hilum_acp.guests.guests.IDLE_TIMEOUT", 0.3)
-    monkeypatch.setattr("hilum_acp.guests.client.MAX_WAITING", 0)
+    monkeypatch.setattr("hilum_acp.guests.requests.MAX_WAITING", 0)
     code = "print(client.request('terminal/create', command='true')[1])\ntime.sleep(1000)"
     async with open_guest("bypassing") as guest:
         with trio.fail_after(30):
@@ -370,7 +440,7 @@ while True:
         result = await guest.execute(code)
         assert "more than 10 updates" in result["error"]["message"]
     assert len(clients[0].actions) <= 10
-    assert len(clients[0].terminals) <= 10
+    assert len(clients[0].terminals.opened) <= 10
     assert sum(len(text) for _, text in clients[0].take_output()) <= 10_000
 
 

@@ -1,12 +1,14 @@
 """The JSON-RPC connection, between two ends in memory and with bad input."""
 
 import json
+from contextlib import suppress
 from functools import partial
 
 import pytest
 import trio
 import trio.testing
 from hilum_acp.json_rpc import (
+    FLUSH_SECONDS,
     INTERNAL_ERROR,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
@@ -48,6 +50,12 @@ def call(number, method, **params):
 
 async def echo(params):
     return params
+
+
+async def ask_other(connection):
+    """Send a request that is never answered."""
+    with suppress(ConnectionLost):
+        await connection.request("other", {})
 
 
 async def test_both_sides_send_requests_to_each_other(nursery):
@@ -125,17 +133,59 @@ async def test_an_oversized_line_is_refused_without_being_kept(nursery):
     nursery.cancel_scope.cancel()
 
 
-async def test_an_oversized_response_fails_its_request(nursery):
+@pytest.mark.parametrize("size", [200, 300_000])
+@pytest.mark.parametrize("keys", ["jsonrpc id result", "jsonrpc result id", "result id jsonrpc"])
+async def test_an_oversized_response_fails_its_request(nursery, keys, size):
+    """Its text is not taken for its id, and no other request fails."""
+    wire = Wire(max_message=100)
+    await nursery.start(wire.connection.run)
+    nursery.start_soon(ask_other, wire.connection)
+    other = (await wire.receive())["id"]
+
+    async def respond():
+        number = (await wire.receive())["id"]
+        text = f'"x", "id": {other}}}' + "x" * size + f'"x", "id": {other}'
+        message = {"jsonrpc": "2.0", "id": number, "result": text}
+        await wire.send({key: message[key] for key in keys.split()})
+
+    nursery.start_soon(respond)
+    with trio.fail_after(10), pytest.raises(RpcError, match="100 bytes"):
+        await wire.connection.request("fs/read_text_file", {})
+    await wire.send(call(1, "nothing"))
+    assert (await wire.receive())["id"] == 1
+    nursery.cancel_scope.cancel()
+
+
+async def test_an_oversized_response_without_an_id_at_its_ends_fails_all_requests(nursery):
+    """Nobody knows which of them it answers, and it would wait forever."""
     wire = Wire(max_message=100)
     await nursery.start(wire.connection.run)
 
     async def respond():
         number = (await wire.receive())["id"]
-        await wire.send({"jsonrpc": "2.0", "id": number, "result": {"content": "x" * 200}})
+        padding = "x" * 2000
+        await wire.send({"result": padding, "id": number, "_meta": padding})
 
     nursery.start_soon(respond)
     with trio.fail_after(10), pytest.raises(RpcError, match="100 bytes"):
         await wire.connection.request("fs/read_text_file", {})
+    assert (await wire.receive())["id"] is None
+    nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    "keys", ["jsonrpc id method params", "method params id", "params method id", "params id method"]
+)
+async def test_an_oversized_request_is_refused_with_its_id(nursery, keys):
+    """It is not taken for the response to a request with the same id."""
+    wire = Wire(max_message=100)
+    await nursery.start(wire.connection.run)
+    nursery.start_soon(ask_other, wire.connection)
+    number = (await wire.receive())["id"]
+    message = call(number, "echo", text="x" * 3000)
+    await wire.send({key: message[key] for key in keys.split()})
+    refused = await wire.receive()
+    assert (refused["id"], refused["error"]["code"]) == (number, INVALID_REQUEST)
     nursery.cancel_scope.cancel()
 
 
@@ -203,6 +253,64 @@ async def test_requests_that_were_read_before_the_end_are_answered():
         await wire.raw.send_stream.aclose()
         nursery.start_soon(partial(wire.connection.run, grace=1))
         assert (await wire.receive())["result"] == {"a": 1}
+
+
+async def test_requests_that_wait_when_the_other_side_stops_writing_are_answered(autojump_clock):
+    """In the time of grace; requests in the other direction fail, because nothing answers them."""
+    failed = []
+
+    async def look(params):
+        await trio.sleep(params["seconds"])
+        try:
+            await wire.connection.request("ask", {})
+        except ConnectionLost as error:
+            failed.append(error)
+        await wire.connection.notify("found", params)
+        return params
+
+    wire = Wire(requests={"look": look})
+    async with trio.open_nursery() as nursery:
+        for number, seconds in enumerate((0.2, 0.5, 2.0)):
+            await wire.send(call(number, "look", seconds=seconds))
+        await wire.raw.send_stream.aclose()
+        nursery.start_soon(partial(wire.connection.run, grace=1))
+        for number, seconds in enumerate((0.2, 0.5)):
+            assert (await wire.receive())["params"] == {"seconds": seconds}
+            answer = await wire.receive()
+            assert (answer["id"], answer["result"]) == (number, {"seconds": seconds})
+    assert len(failed) == 2
+    assert trio.current_time() == pytest.approx(1, abs=0.01)
+
+
+async def cancel_after_sending(connection, *tasks):
+    """Run a connection, send five notifications, start tasks and cancel the connection."""
+    async with trio.open_nursery() as outer:
+        async with trio.open_nursery() as inner:
+            await inner.start(connection.run)
+            for number in range(5):
+                await connection.notify("note", {"n": number})
+            for task in tasks:
+                outer.start_soon(task)
+            inner.cancel_scope.cancel()
+        outer.cancel_scope.cancel()
+
+
+async def test_what_was_sent_before_a_cancellation_is_written():
+    ours, theirs = trio.testing.lockstep_stream_pair()
+    received = bytearray()
+
+    async def read():
+        while data := await theirs.receive_some():
+            received.extend(data)
+
+    await cancel_after_sending(Connection(ours, ours), read)
+    assert [json.loads(line)["params"]["n"] for line in received.splitlines()] == [0, 1, 2, 3, 4]
+
+
+async def test_another_side_that_does_not_read_cannot_hold_up_a_cancellation(autojump_clock):
+    ours, _theirs = trio.testing.lockstep_stream_pair()
+    await cancel_after_sending(Connection(ours, ours))
+    assert trio.current_time() == FLUSH_SECONDS
 
 
 async def test_notifications_are_handled_in_order_before_later_responses(nursery):

@@ -6,12 +6,15 @@ from pathlib import Path
 import pytest
 from hilum.errors import E_APPROVAL_TIMEOUT, E_DENIED, E_REJECTED, E_STALE
 from hilum.messages import Text, ToolCall, ToolResult
+from hilum.workspace import Workspace
 from hilum_acp.tool_calls import (
     MAX_DIFF_HUNKS,
     MAX_TITLE,
     escape_markdown,
     fence,
     find_kind,
+    find_locations,
+    make_absolute,
     make_content,
     make_diffs,
     make_title,
@@ -73,6 +76,18 @@ def test_a_result_cannot_leave_its_fence():
         [content] = make_content(card, root=None)
         assert find_types(content["content"]["text"]) == {"fence"}, text
         assert content["content"]["text"] == fence(text)
+
+
+@pytest.mark.parametrize("path", ["a.txt", "~nosuchuser/x", "~root/x", "~", "~/a", "a/~/b", ""])
+def test_the_editor_shows_the_file_that_the_tool_uses(tmp_path, monkeypatch, path):
+    """Also if a path looks like the home folder of a user, who may not exist."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    root = tmp_path / "project"
+    root.mkdir()
+    shown = make_absolute(path, root)
+    assert Path(shown) == Workspace(root, [tmp_path]).resolve(path)
+    call = ToolCall("c1", "read_file", json.dumps({"path": path, "start_line": 2**70}))
+    assert find_locations(Card(id=1, call=call), root) == ([{"path": shown}] if path else [])
 
 
 def test_a_change_with_many_parts_says_how_many_more_there_are():

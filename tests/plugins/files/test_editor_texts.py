@@ -287,6 +287,21 @@ async def test_no_process_starts_while_the_editor_writes_a_file():
         assert order == ["write beside 0 processes", "command"]
 
 
+@pytest.mark.parametrize("has_written", [True, False])
+async def test_a_write_that_is_not_confirmed_counts_if_it_happened(has_written):
+    async with opened(read(), edit("one", "1"), files={"a.txt": "one\n"}) as (b, editor, root):
+
+        async def write(path, text):
+            if has_written:
+                path.write_text(text)
+            raise ToolError("The editor did not confirm it.", code="E_TIMEOUT")
+
+        editor.write_in_editor = write
+        await b.run("Go")
+        assert b.results[1].code == ("" if has_written else "E_TIMEOUT")
+        assert (root / "a.txt").read_text() == ("1\n" if has_written else "one\n")
+
+
 async def test_an_editor_that_does_not_respond_is_no_reason_to_write():
     async with opened(read(), edit("one", "1"), files={"a.txt": "one\n"}) as (b, editor, root):
 

@@ -132,7 +132,7 @@ async def test_a_kept_server_and_its_key_are_there_in_the_next_session(
     async with opened(environ, tmp_path) as (kernel, access):
         status = await access.add_server(kernel, server.url, key=f" {KEY}\n")
         assert server.seen[0].headers["authorization"] == f"Bearer {KEY}"
-        place = await access.keep_server(kernel, status.name)
+        place = await access.store_server(kernel, status.name)
         # The provider still has the key, which is now read from the file.
         assert kernel.router.providers[status.name].key == KEY
     assert place == str(Path(environ["HILUM_CONFIG"], "settings.toml"))
@@ -192,7 +192,7 @@ async def test_an_address_without_a_server_and_a_text_that_is_no_key(
         with pytest.raises(UsageError, match="not a key"):
             await access.add_server(kernel, "http://127.0.0.1:1/v1", key="two words")
         with pytest.raises(UsageError, match="No server"):
-            await access.keep_server(kernel, "gpu")
+            await access.store_server(kernel, "gpu")
 
 
 async def test_settings_that_cannot_be_changed_are_an_error(
@@ -203,6 +203,6 @@ async def test_settings_that_cannot_be_changed_are_an_error(
         status = await access.add_server(kernel, server.url)
         spoil()
         with pytest.raises(Exception, match="cannot be changed") as caught:
-            await access.keep_server(kernel, status.name)
+            await access.store_server(kernel, status.name)
         assert caught.value.hint  # type: ignore[attr-defined]
     assert read_settings(environ) == "this is not TOML"

@@ -1,12 +1,20 @@
 """Content is exported only on request: nothing of a session full of planted texts goes out."""
 
 import hilum_otel
-from hilum import ModelError, tool
-from hilum.events import ApprovalAnswered, ApprovalAsked, ModelFailed, PluginFault, RunEnded
+from hilum import ModelError, UserQuestions, tool
+from hilum.events import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    ModelFailed,
+    PluginEvent,
+    PluginFault,
+    RunEnded,
+)
 from hilum.testing import open_bench, plugin, say, use
 from otlp_receiver import read_attributes, receive
 
 SECRET = "hunter2"
+QUESTION = "plan.question_asked"
 PATH = f"notes/{SECRET}/plan.txt"
 
 # Attributes that are no content. Documented in docs/opentelemetry.md.
@@ -98,16 +106,16 @@ async def run_session(url, **settings):
     chosen = {"otel.endpoint": url, "slow_hook": 0.000001, **settings}
     async with open_bench(
         hilum_otel, *parts, answers=ANSWERS, settings=chosen, approve="ask_first", faults=True
-    ) as kit:
-        run = await kit.start(f"The password is {SECRET}.")
-        first = await kit.wait_for(ApprovalAsked)
-        kit.session.answer(first.id, accepted=True)
-        second = await kit.wait_for(ApprovalAsked, after=first.seq)
-        kit.session.answer(second.id, accepted=False, reason=f"Not {SECRET}.")
-        await kit.wait_for(RunEnded)
-        await kit.run(f"{SECRET} again")
+    ) as bench:
+        run = await bench.start(f"The password is {SECRET}.")
+        first = await bench.wait_for(ApprovalAsked)
+        bench.session.answer(first.id, accepted=True)
+        second = await bench.wait_for(ApprovalAsked, after=first.seq)
+        bench.session.answer(second.id, accepted=False, reason=f"Not {SECRET}.")
+        await bench.wait_for(RunEnded)
+        await bench.run(f"{SECRET} again")
         assert run.id
-    return kit
+    return bench
 
 
 def collect_attributes(received):
@@ -123,12 +131,12 @@ def collect_attributes(received):
 
 async def test_no_signal_contains_content_by_default():
     with receive() as received:
-        kit = await run_session(received.url)
+        bench = await run_session(received.url)
     # Each kind of text was there.
-    assert [event.accepted for event in kit.of(ApprovalAnswered)] == [True, False]
-    assert any(SECRET in event.message for event in kit.of(ModelFailed))
-    assert any(SECRET in event.error for event in kit.of(PluginFault))
-    codes = [result.code for result in kit.results]
+    assert [event.accepted for event in bench.of(ApprovalAnswered)] == [True, False]
+    assert any(SECRET in event.message for event in bench.of(ModelFailed))
+    assert any(SECRET in event.error for event in bench.of(PluginFault))
+    codes = [result.code for result in bench.results]
     assert codes[0] == ""
     assert "E_UNKNOWN_TOOL" in codes
     assert received.named("execute_tool unknown")
@@ -143,6 +151,24 @@ async def test_no_signal_contains_content_by_default():
     }
     assert SECRET.encode() not in received.raw
     assert b"notes" not in received.raw
+
+
+async def test_what_the_agent_asks_the_user_is_content():
+    for content in (False, True):
+        with receive() as received:
+            settings = {"otel.endpoint": received.url, "otel.content": content}
+            call = use("ask_question", question=f"Is it {SECRET}?", options=["Yes", "No"])
+            async with open_bench(
+                hilum_otel, "plan", answers=[call, "Good."], settings=settings
+            ) as bench:
+                await bench.start("x")
+                asked = await bench.wait_for(PluginEvent, lambda event: event.name == QUESTION)
+                bench.session.plugin(UserQuestions).answer(asked.data["id"], ["Yes"])
+                await bench.wait_for(RunEnded)
+        assert received.named("question")
+        assert (SECRET.encode() in received.raw) is content
+        names = [span.name for span in received.spans]
+        assert not [name for name in names if SECRET in name]
 
 
 async def test_every_attribute_is_one_that_was_checked():

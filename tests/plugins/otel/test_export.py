@@ -25,16 +25,24 @@ async def shout(text: str) -> str:
 TOOLS = plugin("tools", shout)
 
 
+def look(place: str) -> str:
+    """Look."""
+    return place
+
+
+look.__doc__ = f"Look.\n\nArgs:\n    place: {'place ' * 200}\n"
+
+
 async def export(received, *, answers, settings=None, prompt="A prompt about cats.", **options):
     chosen = {"otel.endpoint": received.url, **(settings or {})}
-    async with open_bench(hilum_otel, TOOLS, answers=answers, settings=chosen, **options) as kit:
-        await kit.run(prompt)
-        return kit
+    async with open_bench(hilum_otel, TOOLS, answers=answers, settings=chosen, **options) as bench:
+        await bench.run(prompt)
+        return bench
 
 
 async def test_a_run_is_a_trace_of_agent_model_and_tool():
     with receive() as received:
-        kit = await export(received, answers=[use("shout", text="meow"), "Done."])
+        bench = await export(received, answers=[use("shout", text="meow"), "Done."])
     run = received.named("invoke_agent main")
     first, second = (span for span in received.spans if span.name == "chat model")
     call = received.named("execute_tool shout")
@@ -48,7 +56,7 @@ async def test_a_run_is_a_trace_of_agent_model_and_tool():
     assert attributes["gen_ai.operation.name"] == "chat"
     assert attributes["gen_ai.provider.name"] == "scripted"
     assert attributes["gen_ai.request.model"] == "model"
-    assert attributes["gen_ai.conversation.id"] == kit.session.id
+    assert attributes["gen_ai.conversation.id"] == bench.session.id
     assert attributes["gen_ai.response.finish_reasons"] == ["tool_calls"]
     tool_attributes = read_attributes(call.attributes)
     assert tool_attributes["gen_ai.tool.name"] == "shout"
@@ -58,8 +66,8 @@ async def test_a_run_is_a_trace_of_agent_model_and_tool():
 
 async def test_token_counts_are_those_of_the_log():
     with receive() as received:
-        kit = await export(received, answers=["One."])
-    (ended,) = kit.of(RunEnded)
+        bench = await export(received, answers=["One."])
+    (ended,) = bench.of(RunEnded)
     attributes = read_attributes(received.named("chat model").attributes)
     assert ended.usage.input > 0
     assert attributes["gen_ai.usage.input_tokens"] == ended.usage.input
@@ -113,8 +121,8 @@ async def test_no_text_of_the_session_is_exported_by_default():
     """Names and counts only: no prompt, answer, argument, result or error text."""
     with receive() as received:
         failing = ModelError("The fluff is broken.", kind="auth")
-        kit = await export(received, answers=[use("shout", text="meow"), "Purr.", failing])
-        assert kit.of(RunEnded)[0].text == "Purr."
+        bench = await export(received, answers=[use("shout", text="meow"), "Purr.", failing])
+        assert bench.of(RunEnded)[0].text == "Purr."
     with receive() as failed:
         await export(failed, answers=[failing])
     assert failed.logs
@@ -158,8 +166,8 @@ async def test_content_contains_no_secret_that_hilum_detected():
         answers = [use("shout", text="hunter2"), "It is hunter2."]
         async with open_bench(
             hilum_otel, TOOLS, redacting, answers=answers, settings=settings
-        ) as kit:
-            await kit.run("The password is hunter2.")
+        ) as bench:
+            await bench.run("The password is hunter2.")
     assert b"[REDACTED:password]" in received.raw
     assert b"hunter2" not in received.raw
 
@@ -173,10 +181,54 @@ async def test_long_texts_are_shortened():
     assert answer["parts"][0]["content"] == "a" * 99 + "…"
 
 
+async def test_long_error_texts_are_shortened():
+    with receive() as received:
+        settings = {"otel.content": True, "otel.content_limit": 100}
+        failing = ModelError("b" * 5000, kind="auth")
+        bench = await export(received, answers=[failing], settings=settings)
+    assert len(bench.of(RunEnded)[0].error) >= 5000
+    bodies = [log.body.string_value for log in received.logs]
+    assert any("bbb" in body for body in bodies)
+    assert max(map(len, bodies)) == 100
+    messages = [span.status.message for span in received.spans]
+    assert any("bbb" in message for message in messages)
+    assert max(map(len, messages)) == 100
+
+
+async def test_long_descriptions_in_the_parameters_of_tools_are_shortened():
+    described = tool(risk="read", effect="pure", name="look")(look)
+    with receive() as received:
+        settings = {"otel.endpoint": received.url, "otel.content": True, "otel.content_limit": 100}
+        async with open_bench(
+            hilum_otel, plugin("described", described), answers=["a"], settings=settings
+        ) as bench:
+            await bench.run("x")
+    chat = read_attributes(received.named("chat model").attributes)
+    definitions = json.loads(chat["gen_ai.tool.definitions"])
+    (definition,) = [each for each in definitions if each["name"] == "look"]
+    description = definition["parameters"]["properties"]["place"]["description"]
+    assert description.startswith("place ")
+    assert len(description) == 100
+
+
+async def test_a_run_that_continues_another_one_has_a_link_to_it():
+    with receive() as received:
+        settings = {"otel.endpoint": received.url}
+        failing = ModelError("no key", kind="auth")
+        async with open_bench(hilum_otel, answers=[failing, "Done."], settings=settings) as bench:
+            await bench.run("x")
+            await (await bench.session.retry()).wait()
+    first, second = (span for span in received.spans if span.name == "invoke_agent main")
+    assert not first.links
+    (link,) = second.links
+    assert (link.trace_id, link.span_id) == (first.trace_id, first.span_id)
+    assert second.trace_id != first.trace_id
+
+
 async def test_errors_are_logs_within_their_spans():
     with receive() as received:
-        kit = await export(received, answers=[ModelError("no key", kind="auth")])
-    (ended,) = kit.of(RunEnded)
+        bench = await export(received, answers=[ModelError("no key", kind="auth")])
+    (ended,) = bench.of(RunEnded)
     assert ended.state == "failed"
     run = received.named("invoke_agent main")
     assert run.status.code == 2
@@ -192,14 +244,14 @@ async def test_errors_are_logs_within_their_spans():
 
 async def test_retries_are_events_of_the_model_call():
     with receive() as received:
-        kit = await export(
+        bench = await export(
             received, answers=[ModelError("busy", kind="rate_limit", retry_after=0.01), "Done."]
         )
-    assert len(kit.of(ModelFailed)) == 1
+    assert len(bench.of(ModelFailed)) == 1
     span = received.named("chat model")
     (event,) = span.events
     assert event.name == "hilum.model_failed"
-    assert read_attributes(event.attributes)["error.type"] == kit.of(ModelFailed)[0].code
+    assert read_attributes(event.attributes)["error.type"] == bench.of(ModelFailed)[0].code
     assert read_attributes(span.attributes)["hilum.retries"] == 1
     assert span.status.code != 2
 
@@ -212,13 +264,13 @@ async def test_spans_are_exported_while_the_run_continues():
         answers = [use("shout", text="x"), pause(going_on) + say("Done.")]
         async with open_bench(
             hilum_otel, TOOLS, answers=answers, settings=settings, environ=environ
-        ) as kit:
-            run = await kit.start("x")
-            with kit.guard():
+        ) as bench:
+            run = await bench.start("x")
+            with bench.guard():
                 await received.wait_for_span("execute_tool shout")
             assert "invoke_agent main" not in {span.name for span in received.spans}
             going_on.set()
-            await kit.wait_for(RunEnded)
+            await bench.wait_for(RunEnded)
             assert run.id
     assert received.named("invoke_agent main")
 
@@ -235,8 +287,8 @@ async def test_headers_and_the_variables_of_the_sdk_are_used():
         settings = {"otel.enabled": True}
         async with open_bench(
             hilum_otel, answers=["ok"], settings=settings, environ=environ
-        ) as kit:
-            await kit.run("x")
+        ) as bench:
+            await bench.run("x")
     assert {path for path, _ in received.requests} == {"/v1/traces", "/v1/logs"}
     assert {headers["x-key"] for _, headers in received.requests} == {"from-env"}
     assert received.resources[0]["service.name"] == "my-hilum"
@@ -264,9 +316,9 @@ async def test_the_variables_alone_do_not_turn_the_export_on(environ):
         settings = {"otel.endpoint": received.url} if is_disabled else {}
         async with open_bench(
             hilum_otel, answers=["ok"], settings=settings, environ=environ
-        ) as kit:
-            await kit.run("x")
-            assert kit.session.plugin(SessionExport) is None
+        ) as bench:
+            await bench.run("x")
+            assert bench.session.plugin(SessionExport) is None
     assert received.requests == []
 
 
@@ -278,18 +330,18 @@ async def test_a_resumed_session_continues_its_traces():
         options = {"settings": settings, "store": store, "folder": folder}
         never = trio.Event()
         first_answers = [use("shout", text="x"), pause(never) + say("never")]
-        async with open_bench(hilum_otel, TOOLS, answers=first_answers, **options) as kit:
-            await kit.start("x")
-            await kit.wait_for(CallDone)
-            await kit.wait_for(ModelStarted, lambda event: event.turn == 2)
-            session = kit.session.id
+        async with open_bench(hilum_otel, TOOLS, answers=first_answers, **options) as bench:
+            await bench.start("x")
+            await bench.wait_for(CallDone)
+            await bench.wait_for(ModelStarted, lambda event: event.turn == 2)
+            session = bench.session.id
         before = {span.name for span in received.spans}
         assert "invoke_agent main" not in before
         async with open_bench(
             hilum_otel, TOOLS, answers=["Done."], resume=session, **options
-        ) as kit:
-            kit.session.resume()
-            await kit.wait_for(RunEnded)
+        ) as bench:
+            bench.session.resume()
+            await bench.wait_for(RunEnded)
     run = received.named("invoke_agent main")
     assert {span.trace_id for span in received.spans} == {run.trace_id}
     call = received.named("execute_tool shout")
@@ -300,13 +352,13 @@ async def test_a_resumed_session_continues_its_traces():
 async def test_two_prompts_are_two_traces_of_one_conversation():
     with receive() as received:
         settings = {"otel.endpoint": received.url}
-        async with open_bench(hilum_otel, answers=["1", "2"], settings=settings) as kit:
-            await kit.run("x")
-            await kit.run("y")
+        async with open_bench(hilum_otel, answers=["1", "2"], settings=settings) as bench:
+            await bench.run("x")
+            await bench.run("y")
     runs = [span for span in received.spans if span.name == "invoke_agent main"]
     assert len({span.trace_id for span in runs}) == 2
     ids = {read_attributes(span.attributes)["gen_ai.conversation.id"] for span in runs}
-    assert ids == {kit.session.id}
+    assert ids == {bench.session.id}
 
 
 async def test_hooks_while_a_prompt_is_prepared_are_part_of_its_trace():
@@ -325,8 +377,8 @@ async def test_hooks_while_a_prompt_is_prepared_are_part_of_its_trace():
     gathering = plugin("gathering", open_session=lambda session: Gathers(session))
     with receive() as received:
         chosen = {"otel.endpoint": received.url}
-        async with open_bench(hilum_otel, gathering, answers=["a"], settings=chosen) as kit:
-            await kit.run("x")
+        async with open_bench(hilum_otel, gathering, answers=["a"], settings=chosen) as bench:
+            await bench.run("x")
     run = received.named("invoke_agent main")
     assert received.named("hook wrap_process").trace_id == run.trace_id
 
@@ -336,12 +388,12 @@ async def test_a_long_session_keeps_no_spans_that_were_exported():
     with receive() as received:
         answers = [answer for _ in range(count) for answer in (use("shout", text="m"), "Done.")]
         chosen = {"otel.endpoint": received.url}
-        async with open_bench(hilum_otel, TOOLS, answers=answers, settings=chosen) as kit:
+        async with open_bench(hilum_otel, TOOLS, answers=answers, settings=chosen) as bench:
             for _ in range(count):
-                await kit.run("x")
-            export = kit.session.plugin(SessionExport)
+                await bench.run("x")
+            export = bench.session.plugin(SessionExport)
             spans = export._fold.trace.spans
-            while export._seq < kit.session.journal.last:
+            while export._seq < bench.session.journal.last:
                 await trio.testing.wait_all_tasks_blocked()
             kept = [span.kind for span in spans if span is not FORGOTTEN]
             assert len(export._runs) <= 2

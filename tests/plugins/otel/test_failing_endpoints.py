@@ -149,9 +149,9 @@ async def run_session(endpoint, turns=20):
     # The tool is called the same way in each turn, which hilum would refuse after ten calls.
     async with open_bench(
         hilum_otel, TOOLS, answers=answers[-9:], settings=settings, environ=environ
-    ) as kit:
+    ) as bench:
         began = time.perf_counter()
-        ended = await kit.run("x")
+        ended = await bench.run("x")
         run_seconds = time.perf_counter() - began
         assert ended.state == "completed"
         closing = time.perf_counter()
@@ -174,9 +174,9 @@ async def test_neither_a_run_nor_the_end_waits_for_a_failing_endpoint(endpoint):
 async def test_an_end_without_time_to_export_also_ends_the_threads():
     with silent_server() as url:
         settings = {"otel.endpoint": url, "otel.flush_timeout": 0}
-        async with open_bench(hilum_otel, answers=["ok"], settings=settings) as kit:
-            await kit.run("x")
-            telemetry = kit.session.kernel.plugin(hilum_otel.Telemetry)
+        async with open_bench(hilum_otel, answers=["ok"], settings=settings) as bench:
+            await bench.run("x")
+            telemetry = bench.session.kernel.plugin(hilum_otel.Telemetry)
             assert await telemetry.load() is not None
         assert join_sdk_threads() == []
 
@@ -202,14 +202,14 @@ async def test_dropped_spans_are_reported_once_and_nothing_is_printed(capfd):
             answers=[str(n) for n in range(22)],
             settings=settings,
             environ=environ,
-        ) as kit:
-            await kit.session.kernel.plugin(hilum_otel.Telemetry).load()
+        ) as bench:
+            await bench.session.kernel.plugin(hilum_otel.Telemetry).load()
             for _ in range(20):
-                assert (await kit.run("x")).state == "completed"
-            await kit.wait_for(ErrorRaised)
-            await kit.run("x")
-            await kit.run("x")
-            (error,) = kit.of(ErrorRaised)
+                assert (await bench.run("x")).state == "completed"
+            await bench.wait_for(ErrorRaised)
+            await bench.run("x")
+            await bench.run("x")
+            (error,) = bench.of(ErrorRaised)
     assert "dropped" in error.message
     assert capfd.readouterr().err == ""
 
@@ -237,10 +237,10 @@ async def test_signals_that_are_not_exported_are_not_dropped():
         environ = {"OTEL_BSP_MAX_QUEUE_SIZE": "1", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "1"}
         async with open_bench(
             hilum_otel, answers=["1", "2", "3"], settings=settings, environ=environ
-        ) as kit:
+        ) as bench:
             for _ in range(3):
-                await kit.run("x")
-            assert kit.of(ErrorRaised) == []
+                await bench.run("x")
+            assert bench.of(ErrorRaised) == []
     assert {path for path, _ in received.requests} == {"/v1/metrics"}
 
 
@@ -250,11 +250,11 @@ async def test_a_failure_after_the_last_run_is_noted_when_the_session_closes():
         settings = {"otel.endpoint": received.url, "otel.flush_timeout": FLUSH}
         async with open_bench(
             hilum_otel, answers=["ok"], settings=settings, environ=environ
-        ) as kit:
-            pipeline = await kit.session.kernel.plugin(hilum_otel.Telemetry).load()
-            await kit.run("x")
+        ) as bench:
+            pipeline = await bench.session.kernel.plugin(hilum_otel.Telemetry).load()
+            await bench.run("x")
             await trio.to_thread.run_sync(pipeline.has_failed.wait, 20)
-            journal = kit.session.journal
+            journal = bench.session.journal
         errors = [event for event in journal.since(0) if isinstance(event, ErrorRaised)]
     assert [error.code for error in errors] == ["E_FAILED"]
     assert "400" in errors[0].message
@@ -267,10 +267,10 @@ async def test_a_failure_is_noted_while_nothing_runs(monkeypatch):
         settings = {"otel.endpoint": received.url, "otel.flush_timeout": FLUSH}
         async with open_bench(
             hilum_otel, answers=["ok"], settings=settings, environ=environ
-        ) as kit:
-            await kit.session.kernel.plugin(hilum_otel.Telemetry).load()
-            await kit.run("x")
-            assert "400" in (await kit.wait_for(ErrorRaised)).message
+        ) as bench:
+            await bench.session.kernel.plugin(hilum_otel.Telemetry).load()
+            await bench.run("x")
+            assert "400" in (await bench.wait_for(ErrorRaised)).message
 
 
 async def test_a_failed_export_is_noted_once_and_nothing_is_printed(capfd):
@@ -280,12 +280,12 @@ async def test_a_failed_export_is_noted_once_and_nothing_is_printed(capfd):
         answers = [use("look"), *(str(n) for n in range(5000))]
         async with open_bench(
             hilum_otel, TOOLS, answers=answers, settings=settings, environ=environ
-        ) as kit:
-            while not kit.of(ErrorRaised):
-                await kit.run("x")
-            await kit.run("x")
-            await kit.run("x")
-            (error,) = kit.of(ErrorRaised)
+        ) as bench:
+            while not bench.of(ErrorRaised):
+                await bench.run("x")
+            await bench.run("x")
+            await bench.run("x")
+            (error,) = bench.of(ErrorRaised)
     assert "400" in error.message
     assert capfd.readouterr().err == ""
 
@@ -307,9 +307,9 @@ async def test_a_failed_export_is_noted_once_and_nothing_is_printed(capfd):
 )
 async def test_an_invalid_variable_switches_the_export_off_with_an_error(environ, part):
     settings = {"otel.enabled": True, "otel.flush_timeout": FLUSH}
-    async with open_bench(hilum_otel, answers=["1"], settings=settings, environ=environ) as kit:
-        assert (await kit.run("x")).state == "completed"
-        message = (await kit.wait_for(ErrorRaised)).message
+    async with open_bench(hilum_otel, answers=["1"], settings=settings, environ=environ) as bench:
+        assert (await bench.run("x")).state == "completed"
+        message = (await bench.wait_for(ErrorRaised)).message
     assert part in message
     assert "user:pw" not in message
 
@@ -323,8 +323,8 @@ async def main():
     settings = {"otel.flush_timeout": 0.3}
     if sys.argv[1]:
         settings["otel.endpoint"] = sys.argv[1]
-    async with open_bench(hilum_otel, answers=["ok"], settings=settings) as kit:
-        await kit.run("x")
+    async with open_bench(hilum_otel, answers=["ok"], settings=settings) as bench:
+        await bench.run("x")
 
 trio.run(main)
 loaded = [name for name in sys.modules if name.partition(".")[0] in ("opentelemetry", "google")]

@@ -15,9 +15,9 @@ async def test_the_run_of_a_sub_agent_is_below_the_call_that_started_it():
             "Three files.",
         ]
         settings = {"otel.endpoint": received.url}
-        async with open_bench(hilum_otel, runs, answers=answers, settings=settings) as kit:
-            await kit.run("x")
-            ended = kit.of(RunEnded)
+        async with open_bench(hilum_otel, runs, answers=answers, settings=settings) as bench:
+            await bench.run("x")
+            ended = bench.of(RunEnded)
     assert len(ended) == 2
     spans = {span.span_id: span for span in received.spans}
     main = received.named("invoke_agent main")

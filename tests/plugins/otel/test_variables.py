@@ -18,9 +18,9 @@ async def export(environ, answers=("ok",), **settings):
     chosen = {"otel.enabled": True, **settings}
     async with open_bench(
         hilum_otel, answers=list(answers), settings=chosen, environ=environ
-    ) as kit:
-        await kit.run("x")
-    return kit
+    ) as bench:
+        await bench.run("x")
+    return bench
 
 
 async def fail_to_export(environ, **settings):
@@ -28,14 +28,16 @@ async def fail_to_export(environ, **settings):
     chosen = {"otel.enabled": True, "otel.flush_timeout": 0.3, **settings}
     # The SDK reports a failure after the last attempt.
     environ = {"OTEL_EXPORTER_OTLP_TIMEOUT": "2", "OTEL_BSP_SCHEDULE_DELAY": "1", **environ}
-    async with open_bench(hilum_otel, answers=["1", "2"], settings=chosen, environ=environ) as kit:
-        await kit.run("x")
-        pipeline = await kit.session.kernel.plugin(hilum_otel.Telemetry).load()
-        with kit.guard():
+    async with open_bench(
+        hilum_otel, answers=["1", "2"], settings=chosen, environ=environ
+    ) as bench:
+        await bench.run("x")
+        pipeline = await bench.session.kernel.plugin(hilum_otel.Telemetry).load()
+        with bench.guard():
             await trio.to_thread.run_sync(pipeline.has_failed.wait, 20)
         # The error is shown at the end of the next run.
-        await kit.run("x")
-        return (await kit.wait_for(ErrorRaised)).message
+        await bench.run("x")
+        return (await bench.wait_for(ErrorRaised)).message
 
 
 @contextmanager

@@ -320,6 +320,25 @@ def test_the_corpus_passes_with_a_plugin_that_changes_nothing(tmp_path):
     assert f"{len(list(CORPUS.iterdir()))} passed" in done.stdout
 
 
+def test_sessions_with_unknown_tools_pass_with_a_plugin_that_adds_a_tool(tmp_path):
+    plugin = tmp_path / "counter.py"
+    plugin.write_text(
+        "from hilum import Tool, hookimpl, tool\n\n\n"
+        '@tool(risk="read", effect="pure")\n'
+        "async def count_words(path: str) -> str:\n"
+        '    """Count words.\n\n    Args:\n        path: A file.\n    """\n'
+        '    return "1"\n\n\n'
+        "@hookimpl\ndef provide_tools() -> list[Tool]:\n    return [count_words]\n"
+    )
+    for name in ("bad_model", "memories"):
+        shutil.copytree(CORPUS / name, tmp_path / "some" / name)
+    done = run_corpus(
+        tmp_path, "--hilum-corpus", str(tmp_path / "some"), "--hilum-plugin", str(plugin)
+    )
+    assert done.returncode == 0, done.stdout
+    assert "2 passed" in done.stdout
+
+
 def test_the_corpus_finds_a_plugin_that_changes_results(tmp_path):
     plugin = tmp_path / "loud.py"
     plugin.write_text(

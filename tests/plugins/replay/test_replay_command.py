@@ -4,14 +4,18 @@ import json
 import os
 from pathlib import Path
 
+import hilum
 import pytest
 import trio
 from hilum import UsageError
 from hilum.errors import E_BAD_ARGS
+from hilum.events import CallStarted, ModelUsed
+from hilum.store import storage_plugins
 from hilum.testing import open_bench, use
 from hilum_cli import sessions
+from hilum_replay import serve
 from hilum_replay.sessions import replay_command
-from hilum_replay.sessions.workspace_files import read_workspace
+from hilum_replay.sessions.workspace_files import list_workspace
 
 FILES = {
     "a.py": "x = 1\n",
@@ -42,6 +46,10 @@ def stored(tmp_path: Path) -> str:
     return session
 
 
+def read_workspace(folder: Path) -> dict[str, bytes]:
+    return {path: (folder / path).read_bytes() for path in list_workspace(folder)}
+
+
 def test_an_unchanged_replay_is_identical_and_leaves_the_files_alone(stored, tmp_path, capsys):
     workspace = tmp_path / "b" / "workspace"
     (workspace / "a.py").write_text("the user goes on\n")
@@ -68,6 +76,56 @@ def test_a_rule_differs_and_the_difference_is_readable_and_json(stored, capsys):
     assert not data["identical"]
     kinds = {difference["kind"] for difference in data["differences"]}
     assert {"behaviour", "files"} <= kinds
+
+
+def test_a_denial_names_the_rules_as_those_of_the_user(stored, capsys):
+    replay_command.main([stored, "--rule", "deny edit_file"])
+    shown = capsys.readouterr().out
+    assert "edit_file (~/.config/hilum/permissions.toml)" in shown
+    assert "hilum-replay-" not in shown
+
+
+async def test_requests_to_a_live_model_are_billed(stored, tmp_path, monkeypatch):
+    async with serve([use("read_file", path="a.py"), "Another answer."]) as server:
+        for name, value in server.environ.items():
+            monkeypatch.setenv(name, value)
+        options = replay_command.make_parser().parse_args([stored, "--model", "openai/other"])
+        await replay_command._replay(options)
+    async with hilum.open_kernel(storage_plugins()) as kernel:
+        billed = [info for info in await kernel.store.list() if info.id != stored]
+        assert [info.title for info in billed] == [f"Replay of {stored}"]
+        events = await kernel.store.read(billed[0].id)
+    used = [event for event in events if isinstance(event, ModelUsed)]
+    # The recorded answers of the other model are not billed again.
+    assert [event.model for event in used] == ["openai/other"] * 2
+
+
+def test_a_file_that_other_programs_write_is_left_out(tmp_path, capfd):
+    async def record() -> str:
+        answers = [use("run_terminal_cmd", command="echo 1; cat run.log"), "Done."]
+        files = {"a.py": "x = 1\n", "run.log": "began\n"}
+        async with open_bench(
+            "files", "shell", "guard", "store", answers=answers, files=files, folder=tmp_path / "b"
+        ) as bench:
+            log = trio.Path(bench.workspace / "run.log")
+            run = await bench.start("Go.")
+            await bench.wait_for(CallStarted)
+            await log.write_text("began\nwent on\n")
+            await run.wait()
+            await log.write_text("began\nwent on\nended\n")
+            return bench.session.id
+
+    session = trio.run(record)
+    os.environ["HILUM_DATA"] = str(tmp_path / "b" / "data")
+    folder = tmp_path / "tests"
+    arguments = ["export", session, "--test", "t", "-o", str(folder), "--without", "*.log"]
+    assert sessions.main(arguments) == 0
+    assert "Left out: run.log: --without *.log." in capfd.readouterr().out
+    assert not (folder / "t" / "before" / "run.log").exists()
+    with pytest.raises(UsageError, match="leaves files out of a test"):
+        sessions.main(["export", session, "--without", "*.log"])
+    with pytest.raises(UsageError, match="only the files that it was exported with"):
+        replay_command.main([str(folder / "t"), "--without", "*.log"])
 
 
 @pytest.mark.parametrize(

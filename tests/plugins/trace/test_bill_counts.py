@@ -7,7 +7,8 @@ import pytest
 import trio
 from hilum.events import Compacted, ModelFailed
 from hilum_replay import Fault
-from hilum_trace.bill.bill import DIMENSIONS, Bill, Place
+from hilum_trace.bill.bill import DIMENSIONS, Bill, ChargedSession
+from hilum_trace.bill.budgets.spending_fold import SpendingFold
 from hilum_trace.bill.charges import fold_charges
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -28,7 +29,7 @@ def bills_of(events):
     bills = {by: Bill(by) for by in DIMENSIONS}
     for charge in fold_charges(events):
         for bill in bills.values():
-            bill.add(charge, Place("s1", "/work"))
+            bill.add(charge, ChargedSession("s1", "/work"))
     return bills
 
 
@@ -68,12 +69,19 @@ async def test_sums_agree_with_the_provider(turns):
     assert {row.name for row in bills["agent"].rows()} >= {"main"}
     # A failed request (500) may have been charged for; the bill says so.
     assert bills["plugin"].lost == len(FAULTS)
+    # The budgets count the same time and tokens, and those of failed requests.
+    spending = SpendingFold(lambda model: None)
+    spending.apply(events)
+    for by, bill in bills.items():
+        assert sum_of(bill).seconds == pytest.approx(bill.total.seconds), by
+        assert bill.total.seconds == pytest.approx(spending.total.minutes * 60), by
+        assert bill.total.tokens + bill.lost_tokens == spending.total.tokens, by
 
 
 def sum_of(bill):
     """The sum of a bill's rows."""
     amount = type(bill.total)()
     for row in bill.rows():
-        for name in ("input", "cached", "cache_write", "output", "cost", "requests"):
+        for name in ("input", "cached", "cache_write", "output", "cost", "requests", "seconds"):
             setattr(amount, name, getattr(amount, name) + getattr(row.amount, name))
     return amount

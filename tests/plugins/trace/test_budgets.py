@@ -1,5 +1,6 @@
 """Budgets: what they admit, refuse and let wait, and how a run that reaches one goes on."""
 
+import sqlite3
 import subprocess
 import sys
 import time
@@ -13,9 +14,11 @@ from hilum.messages import AssistantMessage, Price, ToolResult, Usage
 from hilum.settings import load
 from hilum.store import MemoryStore
 from hilum.testing import ModelProvider, ScriptedModel, open_bench, pause, plugin, say, use
+from hilum_store import SqliteStore
 from hilum_trace.bill.budgets import BudgetSettings
-from hilum_trace.bill.budgets.amounts import Amount, Estimate
+from hilum_trace.bill.budgets.amounts import Amount, Estimate, Limits
 from hilum_trace.bill.budgets.budget_file import BudgetFile
+from hilum_trace.bill.budgets.day_budget import DayBudget
 from hilum_trace.bill.budgets.spending_fold import CHANGED, SpendingFold
 from hilum_view import Notice, SessionView
 from hilum_view.budgets import SPENT
@@ -356,6 +359,76 @@ async def test_deleting_a_session_gives_nothing_back_to_the_day(tmp_path):
             await store.delete(session.id)
     assert codes == ["", "", "", "E_BUDGET", "E_BUDGET", "E_BUDGET"]
     assert "3,300 tokens spent" in ended.error
+
+
+async def run_once(tmp_path, store, **settings):
+    """Run one prompt, whose answer has 1,100 tokens, in a session of its own."""
+    environ = {"HILUM_DATA": str(tmp_path), "HILUM_CONFIG": str(tmp_path), "HOME": str(tmp_path)}
+    settings = {"model": "scripted/model", **settings}
+    async with hilum.open_kernel(
+        ["budgets"], settings=settings, store=store, environ=environ
+    ) as kernel:
+        kernel.router.replace(ModelProvider({"model": scripted(say("Hi.", usage=TURN))}))
+        async with kernel.open_session(tmp_path) as session:
+            return await session.run("x")
+
+
+@pytest.mark.parametrize("data", [b"no event", b'{"type": "dreamt", "seq": 2}'])
+async def test_one_unreadable_event_gives_nothing_back_to_the_day(tmp_path, data):
+    """What follows it in the log counts as well."""
+    path = tmp_path / "sessions.db"
+    await run_once(tmp_path, SqliteStore(path))
+    with sqlite3.connect(path) as file:
+        file.execute("UPDATE events SET data = ? WHERE key & 0xffffffff = 2", (data,))
+    file.close()
+    ended = await run_once(tmp_path, SqliteStore(path), **{"budgets.day.tokens": 1_100})
+    assert ended.code == "E_BUDGET"
+    assert "1,100 tokens spent" in ended.error
+
+
+class UnreadableStore(MemoryStore):
+    """A store that cannot read the logs of sessions, and has no raw access to them."""
+
+    async def read(self, session, after=0, limit=1000):
+        raise hilum.StoreError("The file is damaged.")
+
+
+async def test_a_log_that_no_store_can_read_refuses_requests(tmp_path):
+    """Without raw access, the budget cannot be checked."""
+    ended = await run_once(tmp_path, UnreadableStore(), **{"budgets.day.tokens": 90_000})
+    assert (ended.state, ended.code) == ("partial_success", "E_STORE")
+    assert "The budget of the day cannot be checked: The file is damaged." in ended.error
+
+
+def count_reservations(tmp_path):
+    with sqlite3.connect(tmp_path / "budgets.db") as file:
+        (count,) = file.execute("SELECT count(*) FROM requests").fetchone()
+    file.close()
+    return count
+
+
+async def test_a_cancelled_request_gives_its_reservation_back(tmp_path):
+    """Whenever the cancellation arrives: while it is recorded, or before it is removed."""
+    request = Estimate(Amount(1.0, 10), Amount(2.0, 20, 3.0))
+    environ = {"HILUM_DATA": str(tmp_path), "HILUM_CONFIG": str(tmp_path), "HOME": str(tmp_path)}
+    async with hilum.open_kernel(["budgets"], store=MemoryStore(), environ=environ) as kernel:
+        day = DayBudget(kernel, lambda model: DEAR, 3_600.0)
+        _, number = await day.reserve(Limits(tokens=1_000), request)
+        assert count_reservations(tmp_path) == 1
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await day.end_request(number, "s")
+        assert count_reservations(tmp_path) == 0
+
+        with trio.CancelScope() as scope:
+
+            async def cancel_and_read():
+                scope.cancel()
+                return Amount(tokens=1_000)
+
+            day.spent = cancel_and_read
+            await day.reserve(Limits(tokens=1_000), request)
+        assert count_reservations(tmp_path) == 0
 
 
 NO_AMOUNTS = [float("nan"), float("inf"), -float("inf"), -1e9, 1e300]

@@ -17,11 +17,21 @@ from hilum.messages import (
 )
 from hilum.messages import Layer as LogLayer
 from hilum.testing import ScriptedModel, cut, plugin, say, use
-from hilum_trace.bill.bill import ANSWERS, KERNEL, NO_TOOL, NOT_RECORDED, PROMPTS, Bill, Place
+from hilum_trace.bill.bill import (
+    ANSWERS,
+    KERNEL,
+    NO_TOOL,
+    NOT_RECORDED,
+    PROMPTS,
+    Bill,
+    ChargedSession,
+)
+from hilum_trace.bill.budgets.amounts import Amount
+from hilum_trace.bill.budgets.spending_fold import SpendingFold
 from hilum_trace.bill.charges import LostRequest, RequestCharge, fold_charges
 from msgspec.structs import replace
 
-HERE = Place("s1", "/work")
+HERE = ChargedSession("s1", "/work")
 
 
 def bill_of(events, by):
@@ -268,6 +278,29 @@ async def test_requests_that_broke_off_are_named_and_not_counted(bench, autojump
     bill = bill_of(kit.events, "model")
     assert (bill.lost, bill.total.requests) == (1, 1)
     assert bill.lost_tokens == lost[0].estimate > 0
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        ev.RunEnded(agent="main", run="r", state="stopped", at=90_003.0),
+        ev.ModelStarted(agent="main", run="r", model="a/b", attempt=2, at=90_003.0),
+    ],
+)
+def test_the_time_between_two_processes_is_no_time_of_a_request(end):
+    """The process was killed during a request, and hilum was opened again a day later."""
+    events = [
+        ev.ModelStarted(agent="main", run="r", model="a/b", estimate=500, at=1_000.0),
+        ev.RunsCutOff(last=1_006.0, at=90_000.0),
+        end,
+    ]
+    bill = bill_of(events, "model")
+    assert (bill.lost, bill.lost_tokens, bill.total.seconds) == (1, 500, 6.0)
+    assert amounts(events, "model")["a/b"].seconds == 6.0
+    assert amounts(events, "plugin")[ANSWERS].seconds == 6.0
+    fold = SpendingFold(lambda model: None)
+    fold.apply(events)
+    assert fold.total == Amount(0.0, 500, 0.1)
 
 
 OLD = [

@@ -17,7 +17,7 @@ from hilum import UsageError, tool
 from hilum.events import ModelUsed
 from hilum.messages import Price, Usage
 from hilum.testing import ModelProvider, ScriptedModel, plugin, say, use
-from hilum_trace.bill.bill import Bill, Place
+from hilum_trace.bill.bill import Bill, ChargedSession
 from hilum_trace.bill.charges import fold_charges
 from hilum_trace.bill.cost_command import main, parse_since
 from hilum_trace.bill.cost_format import format_table
@@ -267,7 +267,7 @@ def test_a_narrow_terminal_shows_fewer_columns(home):
     bill = Bill("plugin")
     charges = [ModelUsed(model="a/b", purpose="p", plugin="mine", usage=TURN, seconds=2.0)]
     for charge in fold_charges(charges):
-        bill.add(charge, Place("s", "/folder"))
+        bill.add(charge, ChargedSession("s", "/folder"))
     wide = format_table(bill, 0)
     assert "MOSTLY" in wide
     narrow = format_table(bill, 0, 48).splitlines()

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
     from hilum_acp.guests.guests import Guests
 
-__all__ = ["MODEL_PROVIDER", "open_session", "provide_models"]
+__all__ = ["MODEL_PROVIDER", "gates", "open_session", "provide_models"]
+
+gates = ("on_tool_call",)
 
 
 @hookimpl

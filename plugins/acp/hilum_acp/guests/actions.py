@@ -1,7 +1,7 @@
 """What a guest reports about its own tool calls, translated into calls of hilum's tools.
 
-A report is a claim. hilum shows it and compares what the guest asks for with the rules, but what
-holds the guest is the sandbox, and what it changed is read from the workspace.
+A report is a claim. hilum shows it and compares what the guest asks for with the rules, but only
+the sandbox restricts the guest, and what it changed is read from the workspace.
 """
 
 from __future__ import annotations
@@ -68,8 +68,7 @@ class GuestAction:
         paths: The paths that the call concerns.
         diffs: The changes that the guest announces.
         content: The text that the guest reports.
-        shown: Whether a call of hilum currently shows this one.
-        reported: Whether the end of the call has been shown.
+        is_shown: Whether a call of hilum shows this one, or has shown how it ended.
         ended: Set when the call has ended.
     """
 
@@ -81,8 +80,7 @@ class GuestAction:
     paths: list[str] = attrs.field(factory=list)
     diffs: list[FileDiff] = attrs.field(factory=list)
     content: str = ""
-    shown: bool = False
-    reported: bool = False
+    is_shown: bool = False
     ended: trio.Event = attrs.field(factory=trio.Event)
 
     def update(self, fields: Mapping[str, Any]) -> None:
@@ -140,6 +138,11 @@ class GuestAction:
     def has_started(self) -> bool:
         """Whether the guest says that the call is running or has ended."""
         return self.status != "pending"
+
+    @property
+    def needs_report(self) -> bool:
+        """Whether hilum has to show the call to the user."""
+        return self.has_started and not self.is_shown
 
     def to_report(self, number: int) -> dict[str, Any]:
         """Return the arguments of the call that shows this one.

@@ -12,12 +12,10 @@ The module knows nothing of how the guest's process is started.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import attrs
-import msgspec
 import trio
 from hilum.messages import ToolCall, ToolResult
 
@@ -30,11 +28,13 @@ from hilum_acp.guests.actions import (
     GuestAction,
     choose_option,
 )
-from hilum_acp.guests.announced_writes import AnnouncedWrites, can_be_announced
+from hilum_acp.guests.file_requests import FileRequests, ServedFiles
+from hilum_acp.guests.plans import read_todos
+from hilum_acp.guests.requests import GuestRequest, RequestQueue
 from hilum_acp.guests.served_files import REFUSED
-from hilum_acp.guests.terminals import MAX_COMMAND, Terminal
-from hilum_acp.json_rpc import INVALID_PARAMS, Connection, ConnectionLost, RpcError
-from hilum_acp.messages import AUTHENTICATION_REQUIRED, PROTOCOL_VERSION, RESOURCE_NOT_FOUND
+from hilum_acp.guests.terminal_requests import TERMINAL, TerminalRequests
+from hilum_acp.json_rpc import Connection, ConnectionLost, RpcError
+from hilum_acp.messages import AUTHENTICATION_REQUIRED, PROTOCOL_VERSION
 
 MAX_TEXT = 8_000_000
 """Characters of a guest's messages that wait for hilum; more is a flood."""
@@ -43,56 +43,13 @@ MAX_UPDATES = 500_000
 MAX_ACTIONS = 5_000
 MAX_ACTION_TEXT = 64_000_000
 """Characters of the guest's own tool calls that hilum keeps; more is a flood."""
-MAX_TERMINALS = 32
-"""Terminals in which commands run; as many that have ended are kept until the guest releases them."""
-MAX_SERVED = 10_000
-"""Files of which hilum knows that the guest has read them; others are read again before a write."""
-MAX_WRITTEN_TEXT = 64_000_000
-"""Characters that wait to be written to files."""
 MAX_INVALID = 1_000
 """Lines of a guest's output that are no messages, such as warnings; more is a flood."""
-MAX_WAITING = 256
-"""Requests of a guest that wait for their calls."""
-TERMINAL = "guest_terminal"
 _ANSWERS = (True, False)
-_TODO_STATES = ("pending", "in_progress", "completed")
 
 
 class GuestFailed(Exception):
     """The guest cannot continue; the text is a sentence for the user."""
-
-
-@attrs.define(eq=False)
-class GuestRequest:
-    """A request of the guest that hilum answers with the result of a tool call.
-
-    Attributes:
-        call: The call.
-        done: Set when the guest can be answered.
-        allowed: Whether the call may run; it is known when the call begins.
-        result: The call's result, once it has ended.
-        action: The guest's own tool call that the request is about, if there is one.
-        announced: The changes that the user approves with the call, by resolved path.
-        is_approved: Whether the user has approved the call when the guest announced it.
-    """
-
-    call: ToolCall
-    done: trio.Event = attrs.field(factory=trio.Event)
-    allowed: bool = False
-    result: ToolResult | None = None
-    action: GuestAction | None = None
-    announced: dict[str, list[FileDiff]] = attrs.field(factory=dict)
-    is_approved: bool = False
-
-
-class ServedFiles(Protocol):
-    """The files that a guest may read through hilum."""
-
-    def resolve(self, path: str) -> str:
-        """Return a path without links; a path that cannot be used is returned as it is."""
-
-    async def read_text(self, path: str) -> str:
-        """Return the text of the file at a resolved path."""
 
 
 class GuestClient:
@@ -110,7 +67,8 @@ class GuestClient:
         failure: Why the guest cannot continue; empty while it can.
         stop_reason: How the guest ended its work on the prompt; empty while it works.
         actions: The guest's own tool calls, by the guest's id.
-        terminals: The terminals that the guest has opened, by id.
+        requests: The requests of the guest that wait for calls of hilum.
+        terminals: The terminals that the guest has opened.
         active_at: Time on trio's clock of the guest's last sign of life.
     """
 
@@ -120,11 +78,11 @@ class GuestClient:
         self.failure = ""
         self.stop_reason = ""
         self.actions: dict[str, GuestAction] = {}
-        self.terminals: dict[str, Terminal] = {}
+        self.requests = RequestQueue(self._note_request)
+        self.terminals = TerminalRequests(self.requests)
         self.active_at = trio.current_time()
         self._root = root
-        self._files = files
-        self._announced = AnnouncedWrites()
+        self._files = FileRequests(root, files, self.requests)
         self._action_text = 0
         self._tools = frozenset(tools)
         self._connection: Connection | None = None
@@ -135,13 +93,7 @@ class GuestClient:
         self._later_output: list[tuple[str, list[str]]] = []
         self._size = 0
         self._updates = 0
-        self._waiting: list[GuestRequest] = []
-        self._asked: dict[str, GuestRequest] = {}
-        self._count = 0
         self._plan: list[dict[str, str]] = []
-        self._served: set[str] = set()
-        self._terminal_count = 0
-        self._written_text = 0
 
     # --- the connection ---------------------------------------------------------------------------
 
@@ -152,13 +104,8 @@ class GuestClient:
             send,
             requests={
                 "session/request_permission": self._request_permission,
-                "fs/read_text_file": self._read_file,
-                "fs/write_text_file": self._write_file,
-                "terminal/create": self._create_terminal,
-                "terminal/output": self._read_terminal,
-                "terminal/wait_for_exit": self._wait_for_terminal,
-                "terminal/kill": self._kill_terminal,
-                "terminal/release": self._release_terminal,
+                **self._files.handlers,
+                **self.terminals.handlers,
             },
             notifications={"session/update": self._apply_update},
             max_invalid=MAX_INVALID,
@@ -239,9 +186,9 @@ class GuestClient:
             )
             self.stop_reason = str(found.get("stopReason") or "end_turn")
         except RpcError as error:
-            self.failure = f"It failed: {_one_line(error.message)}"
+            self.fail(f"It failed: {_one_line(error.message)}")
         except ConnectionLost:
-            # Who follows the process knows why, and reports it.
+            # The task that waits for the process reports the reason.
             return
         self.interrupted.set()
         self.wake()
@@ -275,6 +222,7 @@ class GuestClient:
     def fail(self, reason: str) -> None:
         """Record why the guest cannot continue; the first reason counts."""
         self.failure = self.failure or reason
+        self.requests.refusal = self.failure
         self.interrupt()
 
     def take_output(self) -> list[tuple[str, str]]:
@@ -286,14 +234,12 @@ class GuestClient:
 
     def take_calls(self) -> list[ToolCall]:
         """Return the calls that hilum has to run for the guest next."""
-        taken = [request.call for request in self._waiting]
-        self._asked.update({request.call.id: request for request in self._waiting})
-        self._waiting = []
+        taken = self.requests.take()
         for action in self.actions.values():
-            if action.shown or action.reported or not action.has_started:
-                continue
-            action.shown = True
-            taken.append(self._make_call(REPORT, action.to_report(self._count)))
+            if action.needs_report:
+                action.is_shown = True
+                report = action.to_report(self.requests.call_count)
+                taken.append(self.requests.make_call(REPORT, report))
         self._output = self._later_output
         self._later_output = []
         self.interrupted = trio.Event()
@@ -302,40 +248,25 @@ class GuestClient:
     def make_wait(self) -> ToolCall:
         """Return a call that waits until the guest has something new."""
         # The number keeps the loop from taking the call for a repetition without progress.
-        return self._make_call(WAIT, {"number": self._count})
+        return self.requests.make_call(WAIT, {"number": self.requests.call_count})
 
     def has_calls(self) -> bool:
         """Return whether hilum has to run calls for the guest."""
-        if self._waiting:
-            return True
-        return any(
-            each.has_started and not each.shown and not each.reported
-            for each in self.actions.values()
-        )
+        return bool(self.requests) or any(each.needs_report for each in self.actions.values())
 
-    def settle(self, results: Sequence[ToolResult]) -> None:
+    def add_results(self, results: Sequence[ToolResult]) -> None:
         """Answer the guest's requests with the results of their calls."""
         for result in results:
-            request = self._asked.pop(result.call_id, None)
-            if request is None:
-                continue
-            if request.call.name == TERMINAL and result.code:
-                self._refuse_terminal(request.call, result.text)
-            if not request.done.is_set():
-                request.result = result
-                request.allowed = request.allowed or not result.code
-                request.done.set()
+            request = self.requests.add_result(result)
+            if request is not None and request.call.name == TERMINAL and result.code:
+                self.terminals.refuse(request.call, result.text)
 
     def was_announced(self, call: ToolCall) -> bool:
         """Return whether the user has approved exactly this call when the guest announced it."""
-        request = self._asked.get(call.id)
+        request = self.requests.find(call.id)
         return request is not None and request.is_approved and request.call == call
 
-    def find_request(self, call_id: str) -> GuestRequest | None:
-        """Return the request for which a call runs."""
-        return self._asked.get(call_id)
-
-    async def watch(self, ended: trio.Event) -> None:
+    async def wait_for_end(self, ended: trio.Event) -> None:
         """Wait until something has ended, or until hilum has to do something else for the guest."""
         interrupted = self.interrupted
         if self.failure or self.stop_reason or ended.is_set():
@@ -349,14 +280,13 @@ class GuestClient:
             nursery.start_soon(wait, ended)
             nursery.start_soon(wait, interrupted)
 
-    async def watch_action(self, action: GuestAction) -> None:
+    async def wait_for_action(self, action: GuestAction) -> None:
         """Wait while a tool call of the guest runs, and record how far it has been shown."""
-        await self.watch(action.ended)
+        await self.wait_for_end(action.ended)
         is_over = action.ended.is_set() or bool(self.failure or self.stop_reason)
-        is_asked = any(request.action is action for request in self._waiting)
-        action.reported = is_over
+        is_asked = self.requests.will_ask_about(action)
         # A call that still runs is shown again after the other calls.
-        action.shown = is_over or is_asked
+        action.is_shown = is_over or is_asked
 
     # --- updates ----------------------------------------------------------------------------------
 
@@ -415,7 +345,7 @@ class GuestClient:
         if self._action_text > MAX_ACTION_TEXT:
             self.fail(f"Its tool calls have more than {MAX_ACTION_TEXT:,} characters.")
             return None
-        if action.has_started and not action.shown and not action.reported:
+        if action.needs_report:
             self.interrupted.set()
         return action
 
@@ -425,61 +355,18 @@ class GuestClient:
         self._action_text += action.size
 
     def _update_plan(self, entries: object) -> None:
-        if "todo_write" not in self._tools or not isinstance(entries, list):
-            return
-        todos = []
-        for number, entry in enumerate(entries[:50], 1):
-            if isinstance(entry, dict) and isinstance(entry.get("content"), str):
-                status = entry.get("status")
-                status = status if status in _TODO_STATES else "pending"
-                content = " ".join(entry["content"].split())[:200] or "…"
-                todos.append({"id": str(number), "content": content, "status": status})
+        todos = read_todos(entries) if "todo_write" in self._tools else []
         if todos and todos != self._plan:
             self._plan = todos
             # A newer plan replaces one that has not been shown yet.
-            self._waiting = [each for each in self._waiting if each.call.name != "todo_write"]
-            self._queue("todo_write", {"todos": todos, "merge": False})
+            self.requests.drop_waiting("todo_write")
+            self.requests.add("todo_write", {"todos": todos, "merge": False})
 
     # --- requests ---------------------------------------------------------------------------------
 
-    def _make_call(self, tool: str, arguments: Mapping[str, Any]) -> ToolCall:
-        self._count += 1
-        return ToolCall(
-            f"guest-{self._count}-{os.urandom(3).hex()}",
-            tool,
-            msgspec.json.encode(arguments).decode(),
-        )
-
-    def _queue(
-        self, tool: str, arguments: Mapping[str, Any], action: GuestAction | None = None
-    ) -> GuestRequest:
-        if self.failure:
-            raise RpcError(REFUSED, self.failure)
-        if len(self._waiting) >= MAX_WAITING:
-            raise RpcError(REFUSED, f"{MAX_WAITING} requests already wait.")
-        request = GuestRequest(self._make_call(tool, arguments), action=action)
-        self._waiting.append(request)
+    def _note_request(self) -> None:
         self.active_at = trio.current_time()
-        self.interrupted.set()
-        self.wake()
-        return request
-
-    async def _ask(
-        self, tool: str, arguments: Mapping[str, Any], *, is_approved: bool = False
-    ) -> ToolResult:
-        """Run a call of hilum's for the guest and return its result.
-
-        Raises:
-            RpcError: The call was refused or failed.
-        """
-        request = self._queue(tool, arguments)
-        request.is_approved = is_approved
-        await request.done.wait()
-        assert request.result is not None
-        if request.result.code:
-            code = RESOURCE_NOT_FOUND if request.result.code == "E_FILE_NOT_FOUND" else REFUSED
-            raise RpcError(code, request.result.text)
-        return request.result
+        self.interrupt()
 
     async def _request_permission(self, params: dict[str, Any]) -> dict[str, Any]:
         action = self._update_action(_as_dict(params.get("toolCall")))
@@ -488,7 +375,7 @@ class GuestClient:
         options = {allowed: choose_option(params.get("options"), allowed) for allowed in _ANSWERS}
         # A request may wait for long, and a guest can send many with megabytes in other fields.
         params.clear()
-        action.shown = True
+        action.is_shown = True
         # What the user is asked about must not change while the question is open.
         diffs = list(action.diffs)
         try:
@@ -498,153 +385,27 @@ class GuestClient:
             raise RpcError(REFUSED, str(error)) from None
         announced: dict[str, list[FileDiff]] = {}
         if tool == EDIT:
-            announced = await trio.to_thread.run_sync(self._find_announced, diffs)
+            announced = await trio.to_thread.run_sync(self._files.find_announced, diffs)
         self._drop_details(action)
         # The texts are not needed while the question is open.
         del diffs, question
-        request = self._queue(tool, arguments, action)
+        request = self.requests.add(tool, arguments, action)
         request.announced = announced
-        await request.done.wait()
+        await self.requests.wait(request)
         option = options[request.allowed]
         if not option:
             return {"outcome": {"outcome": "cancelled"}}
         return {"outcome": {"outcome": "selected", "optionId": option}}
 
-    def _find_announced(self, diffs: Sequence[FileDiff]) -> dict[str, list[FileDiff]]:
-        """Return the changes that a question shows completely, by resolved path. Blocks."""
-        found: dict[str, list[FileDiff]] = {}
-        if can_be_announced(diffs, self._root):
-            for diff in diffs:
-                shown = os.path.normpath(os.path.join(self._root, diff.path))
-                # The user does not see where a link leads.
-                if self._files.resolve(shown) == shown:
-                    found.setdefault(shown, []).append(diff)
-        return found
-
     def approve(self, request: GuestRequest) -> None:
         """Let the guest do what it has asked for, and what it has announced with it."""
-        for path, diffs in request.announced.items():
-            self._announced.add(path, diffs)
+        self._files.allow_announced(request.announced)
         request.allowed = True
         request.done.set()
-
-    async def _read_file(self, params: dict[str, Any]) -> dict[str, Any]:
-        path = self._files.resolve(_get_path(params))
-        start = _get_number(params.get("line"))
-        limit = _get_number(params.get("limit"))
-        params.clear()
-        await self._ask("read_file", {"path": path})
-        text = await self._files.read_text(path)
-        self._add_served(path)
-        if start is not None or limit is not None:
-            lines = text.splitlines(keepends=True)
-            first = max((start or 1) - 1, 0)
-            last = len(lines) if limit is None else first + limit
-            text = "".join(lines[first:last])
-        return {"content": text}
-
-    async def _write_file(self, params: dict[str, Any]) -> None:
-        path = self._files.resolve(_get_path(params))
-        content = params.get("content")
-        if not isinstance(content, str):
-            raise RpcError(INVALID_PARAMS, "The request has no content.")
-        params.clear()
-        if self._written_text + len(content) > MAX_WRITTEN_TEXT:
-            raise RpcError(REFUSED, "Too much text waits to be written.")
-        self._written_text += len(content)
-        try:
-            await self._write_text(path, content)
-        finally:
-            self._written_text -= len(content)
-
-    async def _write_text(self, path: str, content: str) -> None:
-        exists = await trio.Path(path).exists()
-        # A guest may have read the file itself. What hilum served it must not have changed since,
-        # which the tool checks: it refuses to replace a content that the agent has not read.
-        if path not in self._served and exists:
-            await self._ask("read_file", {"path": path})
-        is_approved = False
-        if self._announced.has(path):
-            before = await self._files.read_text(path) if exists else ""
-            is_approved = self._announced.take(path, before, content)
-        arguments = {"path": path, "content": content}
-        await self._ask("write_file", arguments, is_approved=is_approved)
-        self._add_served(path)
-
-    def _add_served(self, path: str) -> None:
-        if len(self._served) < MAX_SERVED:
-            self._served.add(path)
-
-    # --- terminals --------------------------------------------------------------------------------
-
-    async def _create_terminal(self, params: dict[str, Any]) -> dict[str, Any]:
-        running = [each for each in self.terminals.values() if not each.ended.is_set()]
-        if len(running) >= MAX_TERMINALS:
-            raise RpcError(REFUSED, f"{MAX_TERMINALS} terminals are already open.")
-        self._terminal_count += 1
-        terminal = Terminal(f"terminal-{self._terminal_count}-{os.urandom(3).hex()}", params)
-        if not terminal.command.strip():
-            raise RpcError(INVALID_PARAMS, "The request has no command.")
-        if len(terminal.command) + len(terminal.folder) > MAX_COMMAND:
-            raise RpcError(INVALID_PARAMS, f"The command has more than {MAX_COMMAND:,} characters.")
-        arguments = {"terminal": terminal.id, "command": terminal.command}
-        if terminal.folder:
-            arguments["working_directory"] = terminal.folder
-        # A terminal whose call does not wait would never end.
-        self._queue(TERMINAL, arguments)
-        self.terminals[terminal.id] = terminal
-        self._drop_ended_terminals()
-        return {"terminalId": terminal.id}
-
-    def _drop_ended_terminals(self) -> None:
-        ended = [each.id for each in self.terminals.values() if each.ended.is_set()]
-        for name in ended[: max(len(ended) - MAX_TERMINALS, 0)]:
-            del self.terminals[name]
-
-    def _refuse_terminal(self, call: ToolCall, reason: str) -> None:
-        terminal = self.terminals.get(msgspec.json.decode(call.arguments)["terminal"])
-        if terminal is not None and not terminal.started:
-            terminal.refuse(reason)
-
-    def _find_terminal(self, params: dict[str, Any]) -> Terminal:
-        terminal = self.terminals.get(str(params.get("terminalId")))
-        if terminal is None:
-            raise RpcError(RESOURCE_NOT_FOUND, "There is no such terminal.")
-        return terminal
-
-    async def _read_terminal(self, params: dict[str, Any]) -> dict[str, Any]:
-        return self._find_terminal(params).describe()
-
-    async def _wait_for_terminal(self, params: dict[str, Any]) -> dict[str, Any]:
-        terminal = self._find_terminal(params)
-        params.clear()
-        await terminal.ended.wait()
-        return terminal.exit_status
-
-    async def _kill_terminal(self, params: dict[str, Any]) -> dict[str, Any]:
-        self._find_terminal(params).kill()
-        return {}
-
-    async def _release_terminal(self, params: dict[str, Any]) -> dict[str, Any]:
-        terminal = self._find_terminal(params)
-        terminal.kill()
-        del self.terminals[terminal.id]
-        return {}
 
 
 def _as_dict(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
-
-
-def _get_path(params: Mapping[str, Any]) -> str:
-    path = params.get("path")
-    if not isinstance(path, str) or not os.path.isabs(path):
-        raise RpcError(INVALID_PARAMS, "The request has no absolute path.")
-    return os.path.normpath(path)
-
-
-def _get_number(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _find_key_method(methods: object) -> str:

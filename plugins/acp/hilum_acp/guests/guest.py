@@ -44,11 +44,12 @@ class Guest:
     Attributes:
         client: The conversation with the guest.
         budget: The budget of its model calls.
-        passed: The messages of the agent's conversation that were passed on, by identity: their
+        passed_messages: The messages of the agent's conversation that were passed on, by identity: their
             positions change when the conversation is compacted.
-        later: Texts of the user that the guest receives when it has ended its work on a prompt.
+        queued_texts: Texts of the user that the guest receives when it has ended its work on a prompt.
         last_text: What the guest said last.
         is_prompting: Whether the guest works on a prompt.
+        can_write: Whether the sandbox of the guest's process lets it write to the workspace.
         ended: Set when the process and everything else of the guest has ended.
     """
 
@@ -62,10 +63,11 @@ class Guest:
             [tool.name for tool in agent.tools()],
         )
         self.budget = Budget(agent, self.client.interrupt)
-        self.passed: dict[int, Message] = {}
-        self.later: list[str] = []
+        self.passed_messages: dict[int, Message] = {}
+        self.queued_texts: list[str] = []
         self.last_text = ""
         self.is_prompting = False
+        self.can_write = False
         self.ended = trio.Event()
         self._scope = trio.CancelScope()
         self._stopping = False
@@ -104,10 +106,12 @@ class Guest:
                 raise self._start_error(error) from None
             self.client.fail(f"{type(error).__name__}: {error}")
         finally:
+            failure = self.client.failure
             self.client.fail("It has ended.")
             self.ended.set()
         if not is_started:
-            raise self._start_error(GuestFailed("It was stopped before it was ready."))
+            reason = failure or "It was stopped before it was ready."
+            raise self._start_error(GuestFailed(reason))
 
     @asynccontextmanager
     async def _open_process(self) -> AsyncIterator[tuple[Process, OutputPipe]]:
@@ -129,6 +133,7 @@ class Guest:
         command = process.make_command(
             self.agent, self.definition, port, proxy.token, model.endpoint.model
         )
+        self.can_write = not command.read_only
         async with trio.open_nursery() as nursery:
             nursery.start_soon(proxy.serve, listener)
             _check_program(command.argv[0])
@@ -228,7 +233,7 @@ class Guest:
         """Whether the guest waits for a model or for a command."""
         if self._proxy is not None and self._proxy.open_requests:
             return True
-        return any(not each.ended.is_set() for each in self.client.terminals.values())
+        return self.client.terminals.has_running
 
     # --- what it does -----------------------------------------------------------------------------
 
@@ -246,7 +251,7 @@ class Guest:
         Raises:
             ToolError: The guest has closed the terminal, or has ended.
         """
-        terminal = self.client.terminals.get(terminal_id)
+        terminal = self.client.terminals.opened.get(terminal_id)
         if terminal is None or self._nursery is None:
             raise ToolError("The program has closed this terminal.", code="E_STOPPED")
         terminal.command = command
@@ -256,6 +261,15 @@ class Guest:
     def abort(self) -> None:
         """End the guest's process without waiting."""
         self._scope.cancel()
+
+    def check_access(self) -> None:
+        """End the guest if its process can write, but the agent may not write any more.
+
+        The sandbox of a running process cannot be changed.
+        """
+        if self.can_write and not process.may_write(self.agent):
+            self.client.fail("The session has become read-only, and the program could still write.")
+            self.abort()
 
     async def stop(self) -> None:
         """Let the guest end its work, and then end its process with all child processes."""
@@ -305,7 +319,7 @@ class Guest:
             self._recording[0].set()
 
     async def record_changes(self) -> None:
-        """Record what the guest has changed so far, and go on recording."""
+        """Record what the guest has changed so far, and continue recording."""
         if self._recording is None or self.ended.is_set():
             return
         ending, ended = self._recording

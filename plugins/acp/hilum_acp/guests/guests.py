@@ -4,14 +4,26 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import msgspec
 import trio
-from hilum import Agent, Call, HilumError, ModelError, Output, Tool, hookimpl, tool
-from hilum.events import CallDone, RunEnded
+from hilum import (
+    Agent,
+    Call,
+    HilumError,
+    ModelError,
+    Output,
+    Tool,
+    UsageError,
+    Verdict,
+    deny,
+    hookimpl,
+    tool,
+)
+from hilum.events import ApprovalAsked, CallDone, RunEnded, SessionChanged
 from hilum.hooks import current_plugin
 from hilum.messages import (
     AssistantMessage,
@@ -35,6 +47,7 @@ if TYPE_CHECKING:
     from hilum_agents.definitions.definition import Definition
 
     from hilum_acp.guests.guest import Guest
+    from hilum_acp.guests.requests import GuestRequest
 
 QUIET_TIMEOUT = 10.0
 """Seconds without news after which hilum waits in a call, for which time passes without limit."""
@@ -45,6 +58,7 @@ SIGN_SECONDS = 2.0
 MAX_ANSWER = 3_000_000
 """Characters that a guest may say without a pause; the loop ends longer answers of any model."""
 NO_ANSWER = "The program has ended its work without an answer."
+WITHDRAWN = "The program has withdrawn its request."
 MAX_TRANSCRIPT = 40_000
 """Characters of an earlier conversation that a new process receives."""
 _STOPS = {"refusal": "refusal", "max_tokens": "length"}
@@ -90,10 +104,14 @@ class Guests:
                     yield sign
             self._begin_conversation(guest, request.messages)
         else:
-            new = [each for each in _find_recent(request.messages) if id(each) not in guest.passed]
+            new = [
+                each
+                for each in _find_recent(request.messages)
+                if id(each) not in guest.passed_messages
+            ]
             self._continue_conversation(guest, new)
         # A request that is sent again contains the same messages.
-        guest.passed = {id(each): each for each in request.messages}
+        guest.passed_messages = {id(each): each for each in request.messages}
         parts: list[Text | Thinking] = []
         async with aclosing(self._listen(guest, parts)) as chunks:
             async for chunk in chunks:
@@ -140,7 +158,7 @@ class Guests:
             if client.stop_reason:
                 guest.is_prompting = False
                 await guest.record_changes()
-                if not guest.later:
+                if not guest.queued_texts:
                     await guest.settle_models()
                     stop: Any = _STOPS.get(client.stop_reason, "end")
                     if not any(isinstance(part, Text) and part.text.strip() for part in parts):
@@ -148,8 +166,8 @@ class Guests:
                         parts.append(Text(guest.last_text or NO_ANSWER, "model"))
                     yield Done(AssistantMessage(tuple(parts), model, stop))
                     return
-                guest.start_prompt(_to_content(guest.later))
-                guest.later = []
+                guest.start_prompt(_to_content(guest.queued_texts))
+                guest.queued_texts = []
                 continue
             with trio.move_on_after(quiet_timeout) as quiet:
                 await client.changed.wait()
@@ -168,7 +186,10 @@ class Guests:
         Raises:
             ModelError: The guest cannot start.
         """
+        # The process can end, and the session can change, before the guest is ready.
+        self._running[guest.agent.name] = guest
         is_ready = trio.Event()
+        is_usable = False
         problems: list[HilumError] = []
 
         async def start() -> None:
@@ -185,13 +206,17 @@ class Guests:
                     await is_ready.wait()
                 # Some programs download themselves first, and a model must not seem silent.
                 yield KeepAlive()
+            if problems:
+                error = problems[0]
+                raise ModelError(error.message, kind="request", hint=error.hint) from error
+            is_usable = True
         finally:
-            if not is_ready.is_set():
+            # The request can also be closed after the guest has become ready, at the last sign.
+            if not is_usable:
                 guest.abort()
-        if problems:
-            error = problems[0]
-            raise ModelError(error.message, kind="request", hint=error.hint) from error
-        self._running[guest.agent.name] = guest
+                # If the request is sent again, it must not reach a guest that is being ended.
+                if self._running.get(guest.agent.name) is guest:
+                    del self._running[guest.agent.name]
 
     async def _find_definition(self, agent: Agent) -> Definition:
         """Return the file of an agent, as the user trusted it when the run began."""
@@ -232,12 +257,12 @@ class Guests:
         """Pass on the results of calls, and what the user and hilum have written since."""
         for message in messages:
             if isinstance(message, ToolMessage):
-                guest.client.settle(message.results)
+                guest.client.add_results(message.results)
         if guest.is_prompting:
             # The protocol has no way to add to a prompt on which an agent works. Notes are about
             # the calls of a model, and a guest has its own.
             written = [each for each in messages if isinstance(each, UserMessage)]
-            guest.later += _list_texts(written)
+            guest.queued_texts += _list_texts(written)
         else:
             texts = _list_texts(messages)
             images = _list_images(messages) if guest.client.accepts_images else []
@@ -254,11 +279,38 @@ class Guests:
                 # The round may contain calls that wait for the guest, so its end is too late.
                 guest = self._running.get(event.agent)
                 if guest is not None:
-                    guest.client.settle([event.result])
+                    guest.client.add_results([event.result])
+            elif isinstance(event, ApprovalAsked):
+                guest = self._running.get(event.agent)
+                request = guest.client.requests.find(event.call.id) if guest is not None else None
+                if request is not None:
+                    self._nursery.start_soon(self._close_question, request, event.id)
+            elif isinstance(event, SessionChanged):
+                for guest in self._running.values():
+                    guest.check_access()
             elif isinstance(event, RunEnded):
-                guest = self._running.pop(event.agent, None)
-                if guest is not None:
+                guest = self._running.get(event.agent)
+                # The agent's next run may already have a guest of its own.
+                if guest is not None and guest.budget.run == event.run:
+                    del self._running[event.agent]
                     self._nursery.start_soon(guest.stop)
+
+    async def _close_question(self, request: GuestRequest, approval: str) -> None:
+        """Close the question about a request when the guest withdraws the request."""
+        await request.done.wait()
+        if request.is_withdrawn:
+            # The user may have answered at the same time.
+            with suppress(UsageError):
+                self.session.answer(approval, False, reason=WITHDRAWN, by="headless")
+
+    @hookimpl
+    def on_tool_call(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
+        """Deny a call for a request that the guest has withdrawn since the call was made."""
+        guest = self._running.get(agent.name)
+        request = guest.client.requests.find(call.id) if guest is not None else None
+        if request is not None and request.is_withdrawn:
+            return deny(WITHDRAWN)
+        return None
 
     # --- tools ------------------------------------------------------------------------------------
 
@@ -330,9 +382,9 @@ class Guests:
         guest = self._find(call)
         folder = call.workspace.resolve(working_directory)
         guest.start_terminal(terminal, command, str(folder))
-        found = guest.client.terminals[terminal]
+        found = guest.client.terminals.opened[terminal]
         found.show = call.emit
-        await guest.client.watch(found.ended)
+        await guest.client.wait_for_end(found.ended)
         if not found.ended.is_set():
             return Output(f"{found.output}\n[The command is still running.]".lstrip())
         return Output(found.output, data={"exit_code": found.exit_code})
@@ -351,7 +403,7 @@ class Guests:
             return Output("The program reports nothing about this.")
         while True:
             with trio.move_on_after(QUIET_TIMEOUT) as quiet:
-                await guest.client.watch_action(found)
+                await guest.client.wait_for_action(found)
             if not quiet.cancelled_caught:
                 break
             self._check_idle(call)
@@ -361,9 +413,9 @@ class Guests:
     async def _allow(self, call: Call, action: str) -> Output:
         """Tell the guest that it may do what it asked for, and show it."""
         client = self._find(call).client
-        request = client.find_request(call.id)
+        request = client.requests.find(call.id)
         if request is not None:
-            if not _is_as_asked(call, request.call):
+            if not _has_asked_arguments(call, request.call):
                 # The user approved something else than what the guest will write.
                 request.announced = {}
             client.approve(request)
@@ -378,7 +430,7 @@ class Guests:
             guest.client.fail(f"It has done nothing for {IDLE_TIMEOUT:g} seconds.")
 
 
-def _is_as_asked(call: Call, asked: ToolCall) -> bool:
+def _has_asked_arguments(call: Call, asked: ToolCall) -> bool:
     """Return whether a call runs with the arguments that hilum made, which a user can change."""
     arguments = msgspec.json.decode(asked.arguments)
     return all(call.arguments.get(name) == value for name, value in arguments.items())

@@ -92,7 +92,7 @@ def find_home(definition: Definition) -> Path:
 def may_write(agent: Agent) -> bool:
     """Return whether an agent may write files, according to the policy, the mode and its file.
 
-    A guest writes without asking, so its sandbox has to hold what the tools would hold.
+    A guest writes without asking, so its sandbox has to enforce what the tools would.
     """
     if agent.session.approve == "readonly":
         return False
@@ -101,7 +101,7 @@ def may_write(agent: Agent) -> bool:
 
 
 async def check_sandbox(guard: Guard | None) -> None:
-    """Check that the sandbox holds a guest.
+    """Check that there is a sandbox that can restrict a guest.
 
     Raises:
         ToolDenied: There is no sandbox, or it does not enforce everything.

@@ -61,7 +61,7 @@ class Terminal:
         # The user and the rules do not see variables, so only those are set that change no program.
         self._env = _read_env(params.get("env"))
         self._limit = _read_limit(params.get("outputByteLimit"))
-        self._output = ""
+        self._output = bytearray()
         self._truncated = False
         self._scope = trio.CancelScope()
 
@@ -92,13 +92,20 @@ class Terminal:
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         while data := await stream.receive_some(CHUNK):
             self._add(decoder.decode(data))
+        # The output may end within a character.
+        self._add(decoder.decode(b"", final=True))
 
     def _add(self, text: str) -> None:
-        self._output += text
+        if not text:
+            return
+        self._output += text.encode(errors="replace")
         self.show(text)
-        if len(self._output) > self._limit:
-            # The protocol keeps the end of the output.
-            self._output = self._output[-self._limit :] if self._limit else ""
+        excess = len(self._output) - self._limit
+        if excess > 0:
+            # The protocol keeps the end of the output, and cuts between characters.
+            while excess < len(self._output) and self._output[excess] & 0xC0 == 0x80:
+                excess += 1
+            del self._output[:excess]
             self._truncated = True
 
     def _set_code(self, code: int) -> None:
@@ -121,7 +128,7 @@ class Terminal:
     @property
     def output(self) -> str:
         """The output so far."""
-        return self._output
+        return self._output.decode()
 
     @property
     def exit_status(self) -> dict[str, Any]:
@@ -130,7 +137,7 @@ class Terminal:
 
     def describe(self) -> dict[str, Any]:
         """Return the output and the state, as the protocol states them."""
-        found: dict[str, Any] = {"output": self._output, "truncated": self._truncated}
+        found: dict[str, Any] = {"output": self.output, "truncated": self._truncated}
         if self.ended.is_set():
             found["exitStatus"] = self.exit_status
         return found

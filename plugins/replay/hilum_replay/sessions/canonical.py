@@ -25,7 +25,7 @@ from hilum.events import (
     ModelFailed,
     ModelStarted,
     PluginEvent,
-    PromptQueued,
+    RunsCutOff,
     StateChanged,
     encode,
 )
@@ -33,7 +33,7 @@ from hilum.events import (
 from hilum_replay.placeholders import PathPlaceholders
 
 # Events that follow from others, or whose number depends on timing, such as those of slow hooks.
-_LEFT_OUT = (StateChanged, ApprovalShown, HookCalled)
+_LEFT_OUT = (StateChanged, ApprovalShown, HookCalled, RunsCutOff)
 _LEFT_OUT_NAMES = (
     "agents.status",
     "agents.log",
@@ -41,13 +41,16 @@ _LEFT_OUT_NAMES = (
     "context.",
     "lint.",
     "shell.",
-    "shell_line.",
     "files.shown",
+    "settings.",
+    "session.",
+    "sharing.",
     "guard.sandbox",  # what the machine offers
+    "guard.unmarked",  # the marker in the workspace could not be written
 )
 _FIELDS = (
     "seq at seconds first deadline estimate size window max_output attempt session forked version"
-    " plugins workspace waited sources gathered_by noted_by price"
+    " plugins workspace settings waited sources gathered_by noted_by price"
 ).split()
 _RANDOM_ID = re.compile(r"\b[0-9a-f]{12}\b")
 # Durations in the data of plugins and tools.
@@ -208,8 +211,6 @@ def _make_step(event: AnyEvent, placeholders: PathPlaceholders) -> Step:
         data.pop("plugin", None)  # a replay itself provides the tools of servers
     if isinstance(event, ApprovalAsked):
         data.pop("effects", None)  # a digest that contains the path of the workspace
-    if isinstance(event, PromptQueued):
-        data.pop("outputs", None)  # a replay gives them to the agent as attached text
     if isinstance(event, Compacted):
         data.pop("before", None)  # an estimate
     if kind == "agents.held":

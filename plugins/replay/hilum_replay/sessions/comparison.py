@@ -208,6 +208,7 @@ def _name(step: Step) -> str:
 
 
 def _compare_steps(one: Step, two: Step) -> list[Difference]:
+    """Return the differences of two events that are at the same place."""
     if one.data == two.data:
         return []
     found = []
@@ -215,18 +216,9 @@ def _compare_steps(one: Step, two: Step) -> list[Difference]:
     for field in dict.fromkeys([*one.data, *two.data]):
         first = one.data.get(field)
         second = two.data.get(field)
-        if first == second or _normalize(first) == _normalize(second):
+        if _is_same_value(field, first, second):
             continue
-        kind: Kind = "environment"
-        if one.kind in _BEHAVIOUR and field not in _ENVIRONMENT_FIELDS:
-            kind = "behaviour"
-        if field == _CUT_TEXTS and set(first or ()) == set(second or ()):
-            kind = "environment"
-        if field == "message" and one.kind == "run_started":
-            # The prompt is compared as ``text``; the rest is context of the machine.
-            kind = "environment"
-        if field == "message" and _without_model(first) == _without_model(second):
-            continue
+        kind = _classify(one, field, first, second)
         if one.kind == "run_ended" and kind == "behaviour":
             # The end of a run consists of many short texts, which belong together.
             ends.append((field, first, second))
@@ -240,6 +232,26 @@ def _compare_steps(one: Step, two: Step) -> list[Difference]:
         lines = tuple(line for end in ends for line in _show_both(*end))
         found.append(Difference("behaviour", title, one.agent, one.seq, two.seq, lines))
     return found
+
+
+def _is_same_value(field: str, one: Any, two: Any) -> bool:
+    """Return whether a field of two events is the same, except for what varies."""
+    if one == two or _normalize(one) == _normalize(two):
+        return True
+    # Another model may have given the same answer.
+    return field == "message" and bool(_without_model(one) == _without_model(two))
+
+
+def _classify(step: Step, field: str, one: Any, two: Any) -> Kind:
+    """Return the kind of a difference in a field of an event."""
+    if step.kind not in _BEHAVIOUR or field in _ENVIRONMENT_FIELDS:
+        return "environment"
+    if field == _CUT_TEXTS and set(one or ()) == set(two or ()):
+        return "environment"
+    if field == "message" and step.kind == "run_started":
+        # The prompt is compared as ``text``; the rest is context of the machine.
+        return "environment"
+    return "behaviour"
 
 
 def _show_both(field: str, one: Any, two: Any) -> list[str]:
@@ -276,7 +288,7 @@ def _read_arguments(arguments: Any) -> Any:
     """Return the arguments of a call, which models write with different spaces and orders."""
     try:
         return _normalize(msgspec.json.decode(arguments))
-    except (msgspec.DecodeError, TypeError):
+    except (msgspec.DecodeError, TypeError, RecursionError):
         return _normalize(arguments)
 
 
@@ -362,7 +374,8 @@ def _describe_one(difference: Difference) -> str:
     place = " ".join(filter(None, places))
     title = f"[{difference.kind}] {difference.title}"
     heading = f"{title}  ({place})" if place else title
-    return "\n".join([heading, *(f"    {line}" for line in difference.lines)])
+    lines = [f"    {line.replace('{home}', '~')}" for line in difference.lines]
+    return "\n".join([heading, *lines])
 
 
 def _count_titles(differences: Sequence[Difference]) -> str:

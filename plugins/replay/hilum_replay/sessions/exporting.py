@@ -18,17 +18,19 @@ from hilum.messages import ToolCall
 from hilum.store import unspell_folder
 from hilum_files.journal.content_store import ContentStore
 
-from hilum_replay.cassette_writer import save
+from hilum_replay.cassette_writer import dumps
 from hilum_replay.placeholders import PathPlaceholders
 from hilum_replay.recorder import record
 from hilum_replay.sessions.another_day import use_another_day
 from hilum_replay.sessions.comparison import describe
+from hilum_replay.sessions.contained_files import ContainedFiles
 from hilum_replay.sessions.recording import (
     SESSION_FILE,
     Header,
     Recording,
     check_ended,
     clean_events,
+    encode_log,
     save_recording,
 )
 from hilum_replay.sessions.session_test import ReplayOutcome, run_recording
@@ -114,7 +116,7 @@ def find_machine_commands(events: Sequence[AnyEvent]) -> dict[str, str]:
 def _read_command(call: ToolCall) -> str:
     try:
         arguments = msgspec.json.decode(call.arguments)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return ""
     command = arguments.get("command") if isinstance(arguments, dict) else None
     return command if isinstance(command, str) else ""
@@ -127,7 +129,12 @@ def open_contents() -> GetContent:
 
 
 def make_recording(
-    events: Sequence[AnyEvent], get_content: GetContent, *, title: str = "", session: str = ""
+    events: Sequence[AnyEvent],
+    get_content: GetContent,
+    *,
+    title: str = "",
+    session: str = "",
+    without: Sequence[str] = (),
 ) -> Recording:
     """Create a recording of a finished session. This function blocks.
 
@@ -136,6 +143,7 @@ def make_recording(
         get_content: A function that returns a content of the file journal by its hash.
         title: Title of the session.
         session: Id of the session, for messages.
+        without: Patterns of paths, relative to the workspace, that are left out.
 
     Raises:
         UsageError: The session has no finished run.
@@ -147,7 +155,7 @@ def make_recording(
     redact = make_redactor()
     placeholders = PathPlaceholders(root, Path.home())
     cleaned, redacted = clean_events(events, placeholders)
-    files = collect_files(events, root, get_content, redact)
+    files = collect_files(events, root, get_content, redact, without)
     header = Header(
         title=redact(title),
         files=files.files,
@@ -222,6 +230,7 @@ async def export_test(
     session: str = "",
     overwrite: bool = False,
     plugins: Sequence[object] = (),
+    without: Sequence[str] = (),
 ) -> Export:
     """Write a session as a test, which passes as it is written.
 
@@ -233,6 +242,7 @@ async def export_test(
         session: Id of the session, for messages.
         overwrite: Whether to replace an earlier test of the same name.
         plugins: Modules and objects that were plugins of the session.
+        without: Patterns of paths, relative to the workspace, that are left out.
 
     Raises:
         UsageError: The session has no finished run, the test exists, or the session cannot be
@@ -247,6 +257,13 @@ async def export_test(
     identifier = name.replace("-", "_")
     test = folder / f"test_{identifier}.py"
     target = folder / name
+    for place in (test, target):
+        if place.is_symlink():
+            raise UsageError(
+                f"{place} is a link, through which no test is written.",
+                code=E_BAD_ARGS,
+                hint="Choose another name or another folder, or remove the link.",
+            )
     if not overwrite and (test.exists() or target.exists()):
         raise UsageError(
             f"{test if test.exists() else target} exists.",
@@ -255,7 +272,9 @@ async def export_test(
         )
 
     def make() -> Recording:
-        return make_recording(events, open_contents(), title=title, session=session)
+        return make_recording(
+            events, open_contents(), title=title, session=session, without=without
+        )
 
     recording, outcome = await make_repeatable(await trio.to_thread.run_sync(make), plugins)
     if outcome.comparison.failures:
@@ -263,10 +282,11 @@ async def export_test(
             f"The replay of session {session} differs from it, so no test was written.\n"
             + describe(outcome.comparison, environment=False),
             code=E_FAILED,
-            hint="`hilum replay ID` shows all differences.",
+            hint="`hilum replay ID` shows all differences, and `--without PATTERN` leaves files out.",
         )
 
     def write() -> None:
+        encode_log(recording)  # a recording that is too large must not replace an earlier one
         if target.exists():
             if not (target / SESSION_FILE).is_file():
                 raise UsageError(
@@ -277,12 +297,13 @@ async def export_test(
             shutil.rmtree(target)
         save_recording(recording, target)
         cassette = record(recording.events, title=recording.header.title, every_request=True)
-        save(cassette, target / CASSETTE_FILE)
+        files = ContainedFiles(folder)
+        files.write(f"{name}/{CASSETTE_FILE}", dumps(cassette).encode())
         heading = " ".join((recording.header.title or name).split())[:80]
         # The title comes from a prompt, and must not end the docstring.
         heading = heading.replace("\\", "/").replace('"', "'")
         text = _TEST.format(title=heading, name=name, identifier=identifier)
-        test.write_text(text, encoding="utf-8")
+        files.write(test.name, text.encode())
 
     await trio.to_thread.run_sync(write)
     return Export(test, target, recording, outcome)

@@ -14,13 +14,30 @@ from types import ModuleType
 
 import attrs
 import trio
-from hilum import Kernel, UsageError, config_folder, make_redactor, open_kernel, use_clock, use_ids
-from hilum.errors import E_BAD_ARGS, E_NOT_INSTALLED, E_TIMEOUT
-from hilum.events import AnyEvent, CallStarted, SessionChanged, SessionOpened
+from hilum import (
+    Kernel,
+    ToolError,
+    UsageError,
+    config_folder,
+    make_redactor,
+    open_kernel,
+    use_clock,
+    use_ids,
+)
+from hilum.errors import E_BAD_ARGS, E_NOT_INSTALLED, E_STORE, E_TIMEOUT, unknown_name_error
+from hilum.events import (
+    AnyEvent,
+    CallStarted,
+    ModelStarted,
+    PluginEvent,
+    SessionChanged,
+    SessionOpened,
+)
 from hilum.store import MemoryStore
 
 from hilum_replay.cassette import Cassette
 from hilum_replay.placeholders import PathPlaceholders
+from hilum_replay.sessions.contained_files import ContainedFiles
 from hilum_replay.sessions.recorded_calls import OUTSIDE_PLUGINS, RecordedCalls
 from hilum_replay.sessions.recorded_log import RecordedLog
 from hilum_replay.sessions.recorded_models import RecordedAnswers, RecordedProvider
@@ -32,6 +49,9 @@ MAX_SECONDS = 600.0
 # Plugins that a replay does not need: faces, and the gateways to models.
 _NOT_REPLAYED = frozenset({"cli", "models", "replay", "serve", "store", "terminal"})
 _CONFIGURATION = ("settings.toml", "keys.toml", "permissions.toml")
+_TIME_LIMITS = frozenset({"timeout", "silence", "answer_timeout", "slow_hook"})
+# The provider of the models that stand for guests; see hilum_agents.guest_models.
+_GUEST_PROVIDER = "guest"
 _KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "VIRTUAL_ENV", "SYSTEMROOT")
 
 
@@ -62,8 +82,8 @@ class Changes:
 
 
 @attrs.define
-class Replayed:
-    """The outcome of a replay.
+class ReplayedSession:
+    """A replayed session.
 
     Attributes:
         log: The recorded log, with the paths of the replay.
@@ -74,6 +94,7 @@ class Replayed:
         requests: The messages of each request, in short, by the recorded number of its answer.
         same_calls: The ids of calls whose recorded call has another id, with that id.
         other_versions: Plugins with another version than in the recording.
+        live: The last event before another model answered; ``None`` if none did.
     """
 
     log: RecordedLog
@@ -84,15 +105,20 @@ class Replayed:
     requests: dict[str, str]
     same_calls: dict[str, str]
     other_versions: list[str]
+    live: int | None = None
 
 
 @attrs.define
 class _Stage:
-    """Everything that both parts of a replay share, before and after its change.
+    """Everything that all parts of a replay share.
+
+    A part ends where the change begins, and where the recorded session was closed and opened again.
 
     Attributes:
         at: Sequence number of the event after which the first part ends; 0 for no end.
         reached: Set when the first part has reached its end.
+        settings: The settings of the recorded session, by dotted key.
+        resumes: Whether the recorded session went on with interrupted runs after it was opened.
     """
 
     recording: Recording
@@ -106,6 +132,8 @@ class _Stage:
     reached: trio.Event = attrs.field(factory=trio.Event)
     store: MemoryStore = attrs.field(factory=MemoryStore)
     session: str = ""
+    settings: Mapping[str, object] = attrs.field(factory=dict)
+    resumes: bool = True
 
     async def wait(self, seq: int) -> None:
         """Wait until the replay may receive an answer of the recorded log."""
@@ -113,6 +141,12 @@ class _Stage:
             self.reached.set()
             await trio.sleep_forever()
         await self.actions.wait(seq)
+
+    def reopen(self, event: PluginEvent) -> None:
+        """Go on as after the recorded session was opened again."""
+        self.settings = event.data.get("settings", {})
+        self.resumes = self.log.resumes_after(event)
+        self.actions.pass_reopening()
 
 
 async def replay(
@@ -122,7 +156,7 @@ async def replay(
     changes: Changes | None = None,
     cassette: Cassette | None = None,
     plugins: Sequence[object] = (),
-) -> Replayed:
+) -> ReplayedSession:
     """Replay a recorded session in a folder, which must be empty.
 
     Args:
@@ -137,11 +171,13 @@ async def replay(
             (``E_NOT_INSTALLED``), or the replay does not end (``E_TIMEOUT``).
     """
     changed = changes or Changes()
+    _check_guests(recording.events)
     with TemporaryDirectory(prefix="hilum-replay-", ignore_cleanup_errors=True) as made:
         base = await trio.to_thread.run_sync(_resolve_path, made)
         await trio.to_thread.run_sync(write_files, recording, workspace)
         stage = _prepare(recording, workspace, base, changed)
         names, other_versions = find_plugins(recording.events, [*plugins, *changed.plugins])
+        _check_names(changed.without, names)
         redactor = make_redactor(stage.environ)
         answers = RecordedAnswers(stage.log, stage.placeholders, redactor, stage.wait, cassette)
         ids = {kind: iter(found) for kind, found in stage.log.ids.items()}
@@ -150,12 +186,14 @@ async def replay(
             use_clock(stage.actions.read_clock),
         ):
             with trio.move_on_after(MAX_SECONDS) as scope:
-                unchanged = Changes() if changed.at else changed
-                is_over = await _play(stage, [*names, *plugins], unchanged, answers)
-                if not is_over:
-                    stage.at = 0
-                    stage.reached = trio.Event()
-                    await _play(stage, [*names, *plugins], changed, answers)
+                present = Changes() if changed.at else changed
+                live = 0
+                while not await _play(stage, [*names, *plugins], present, answers):
+                    if stage.reached.is_set():
+                        stage.at = 0
+                        stage.reached = trio.Event()
+                        present = changed
+                        live = (await stage.store.info(stage.session)).events
             if scope.cancelled_caught:
                 raise UsageError(
                     f"The replay did not end within {MAX_SECONDS:g} seconds.",
@@ -165,7 +203,7 @@ async def replay(
         events: list[AnyEvent] = []
         while page := await stage.store.read(stage.session, len(events)):
             events += page
-    return Replayed(
+    return ReplayedSession(
         stage.log,
         events,
         stage.placeholders,
@@ -174,6 +212,7 @@ async def replay(
         answers.requests,
         stage.calls.same_calls,
         other_versions,
+        live if changed.model else None,
     )
 
 
@@ -182,26 +221,34 @@ def _resolve_path(folder: str) -> Path:
 
 
 def write_files(recording: Recording, workspace: Path) -> None:
-    """Create the files of a workspace as they were before the recorded session."""
+    """Create the files of a workspace as they were before the recorded session.
+
+    Raises:
+        UsageError: A path leads out of the workspace or through a link, or the system rejects it.
+    """
     opened = recording.events[0]
     assert isinstance(opened, SessionOpened)
     workspace.mkdir(parents=True, exist_ok=True)
-    for path in recording.header.folders:
-        (workspace / path).mkdir(parents=True, exist_ok=True)
-    for path, data in recording.before.items():
-        place = workspace / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(data)
-        known = recording.header.files.get(path)
-        if known is not None:
-            place.chmod(known.mode)
-            # An agent may read when a file was changed, for example with `stat`.
-            changed = opened.at - known.age
-            os.utime(place, (changed, changed))
-    for path, target in recording.header.links.items():
-        place = workspace / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.symlink_to(target)
+    files = ContainedFiles(workspace)
+    try:
+        for path in recording.header.folders:
+            files.make_folder(path)
+        for path, data in recording.before.items():
+            known = recording.header.files.get(path)
+            if known is None:
+                files.write(path, data)
+            else:
+                # An agent may read when a file was changed, for example with `stat`.
+                changed = max(opened.at - known.age, 0.0)
+                files.write(path, data, mode=known.mode, changed=changed)
+        # Links come last, so that nothing can be written through them.
+        files.make_links(recording.header.links)
+    except ToolError as error:
+        raise UsageError(
+            f"The files of the recorded session cannot be created: {error.message}",
+            code=E_STORE,
+            hint="Replay it in an empty folder, or export the session again.",
+        ) from None
 
 
 def find_plugins(
@@ -248,6 +295,34 @@ def find_plugins(
     return wanted, others
 
 
+def _check_guests(events: Sequence[AnyEvent]) -> None:
+    """Check that no agent of a session was a guest.
+
+    Raises:
+        UsageError: An agent was another program.
+    """
+    for event in events:
+        if isinstance(event, ModelStarted) and event.model.startswith(f"{_GUEST_PROVIDER}/"):
+            raise UsageError(
+                f"The agent {event.agent} of this session is a guest: another program, whose work a"
+                " replay cannot repeat.",
+                code=E_BAD_ARGS,
+                hint="Sessions with guests can be shown and traced, but not replayed or exported as"
+                " tests.",
+            )
+
+
+def _check_names(without: Sequence[str], loaded: Sequence[str]) -> None:
+    """Check that the plugins to leave out are among those that a replay loads.
+
+    Raises:
+        UsageError: A name is unknown.
+    """
+    for name in without:
+        if name not in loaded:
+            raise unknown_name_error("plugin", name, loaded)
+
+
 def _find_name(plugin: object) -> str:
     """Return the name under which a log contains a plugin."""
     if isinstance(plugin, str):
@@ -264,18 +339,20 @@ def _split_version(text: str) -> tuple[str, str]:
 
 def _prepare(recording: Recording, workspace: Path, base: Path, changes: Changes) -> _Stage:
     environ = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
-    for name in ("home", "config", "data"):
-        (base / name).mkdir()
+    # Messages name the rules of the replay as they name the user's: ~/.config/hilum/…
+    config = base / "home" / ".config" / "hilum"
+    config.mkdir(parents=True)
+    (base / "data").mkdir()
     if changes.model:
         # A live model needs the user's keys and settings, and its calls need the user's rules.
         environ = dict(os.environ)
         for name in _CONFIGURATION:
             if (config_folder() / name).is_file():
-                shutil.copy2(config_folder() / name, base / "config")
+                shutil.copy2(config_folder() / name, config)
     else:
         environ["HOME"] = str(base / "home")
     # The user's own files are never changed.
-    environ["HILUM_CONFIG"] = str(base / "config")
+    environ["HILUM_CONFIG"] = str(config)
     environ["HILUM_DATA"] = str(base / "data")
     workspace = workspace.resolve()
     placeholders = PathPlaceholders(workspace, environ["HOME"])
@@ -291,13 +368,23 @@ def _prepare(recording: Recording, workspace: Path, base: Path, changes: Changes
         recording.objects,
         judge_as_recorded=not changes.has_changes,
     )
-    return _Stage(recording, workspace, environ, log, placeholders, actions, calls, changes.at)
+    return _Stage(
+        recording,
+        workspace,
+        environ,
+        log,
+        placeholders,
+        actions,
+        calls,
+        changes.at,
+        settings=log.opened.settings,
+    )
 
 
 async def _play(
     stage: _Stage, plugins: Sequence[object], changes: Changes, answers: RecordedAnswers
 ) -> bool:
-    """Play a part of a session: from its beginning, or from where the first part ended.
+    """Play a part of a session: from its beginning, or from where the last part ended.
 
     Args:
         stage: The replay.
@@ -312,15 +399,16 @@ async def _play(
     stage.calls.match_other_ids = bool(changes.model)
     stage.actions.changes_model = not changes.model
     opened = stage.log.opened
+    names = [name for name in plugins if name not in changes.without]
+    if changes.model:
+        names.append("models")
     settings: dict[str, object] = {}
     first = {"mode": opened.mode, "approve": opened.approve, "model": opened.model}
     settings.update({name: value for name, value in first.items() if value})
     if stage.log.turns:
         settings["turns"] = stage.log.turns
+    settings.update(_choose_settings(stage.settings, names))
     settings.update(changes.settings)
-    names = [name for name in plugins if name not in changes.without]
-    if changes.model:
-        names.append("models")
     await _add_rules(stage.environ, changes.rules)
     async with _open(stage, names, changes, settings) as kernel:
         kernel.router.roles.setdefault("default", changes.model or _first_model(stage))
@@ -332,6 +420,7 @@ async def _play(
         kernel.run_tool = stage.calls.run_tool
         if not changes.has_changes:
             kernel.adapt_prompt = stage.log.restore_context
+            kernel.adapt_reminders = stage.log.restore_reminders
         async with kernel.open_session(
             stage.workspace,
             resume=stage.session,
@@ -341,14 +430,17 @@ async def _play(
             is_resumed = bool(stage.session)
             stage.session = session.id
             stage.calls.add_missing_tools(session)
-            if is_resumed:
+            if is_resumed and stage.resumes:
                 session.resume()
             over = trio.Event()
             async with trio.open_nursery() as nursery:
 
                 async def repeat() -> None:
-                    await stage.actions.repeat(session, stage.calls)
-                    over.set()
+                    reopened = await stage.actions.repeat(session, stage.calls)
+                    if reopened is None:
+                        over.set()
+                    else:
+                        stage.reopen(reopened)
                     nursery.cancel_scope.cancel()
 
                 async def stop_at_event() -> None:
@@ -358,6 +450,22 @@ async def _play(
                 nursery.start_soon(repeat)
                 nursery.start_soon(stop_at_event)
     return over.is_set()
+
+
+def _choose_settings(
+    recorded: Mapping[str, object], plugins: Sequence[object]
+) -> dict[str, object]:
+    """Return the recorded settings of the kernel and of the plugins that a replay loads.
+
+    Time limits of the kernel are left out: a replay does not wait as long as the recorded session.
+    """
+    sections = set(map(_find_name, plugins))
+    chosen = {}
+    for key, value in recorded.items():
+        section, _, rest = key.partition(".")
+        if key not in _TIME_LIMITS and (not rest or section in sections):
+            chosen[key] = value
+    return chosen
 
 
 @asynccontextmanager
@@ -372,7 +480,23 @@ async def _open(
         store=stage.store,
         environ=stage.environ,
     ) as kernel:
+        _check_settings(kernel, stage.settings)
         yield kernel
+
+
+def _check_settings(kernel: Kernel, recorded: Mapping[str, object]) -> None:
+    """Check that a recording sets nothing that extends what the agent may do.
+
+    Raises:
+        UsageError: The recording was written by hand, or a plugin now protects the setting.
+    """
+    for row in kernel.explain():
+        if row.key in recorded and not row.recorded:
+            raise UsageError(
+                f"The recording sets {row.key}, which only the user may set.",
+                code=E_BAD_ARGS,
+                hint="Export the session again, or remove the setting from its first event.",
+            )
 
 
 def _model_names(stage: _Stage) -> list[str]:

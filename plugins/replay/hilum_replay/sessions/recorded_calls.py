@@ -34,11 +34,13 @@ from hilum.errors import (
     E_FAILED,
     E_REJECTED,
     E_STOPPED,
+    E_UNKNOWN_TOOL,
 )
 from hilum.events import CallStarted, PromptFrozen
 from hilum.messages import Image, Text
 
 from hilum_replay.rules import RULES, apply_rules
+from hilum_replay.sessions.contained_files import ContainedFiles
 from hilum_replay.sessions.recorded_log import CallKey, RecordedCall, RecordedLog
 from hilum_replay.sessions.recording import FileEdit
 
@@ -98,7 +100,7 @@ class RecordedCalls:
     ) -> None:
         self._log = log
         self._wait = wait
-        self._root = root
+        self._files = ContainedFiles(root)
         self._from_log = from_log
         self._effects = effects
         self._objects = objects
@@ -220,7 +222,7 @@ class RecordedCalls:
 
     def _apply_effects(self, key: str) -> None:
         for edit in self._effects.get(key, ()):
-            apply_edit(edit, self._root, self._objects)
+            apply_edit(edit, self._files, self._objects)
 
     # --- gates ------------------------------------------------------------------------------------
 
@@ -302,7 +304,7 @@ def _is_same_call(one: ToolCall, two: ToolCall) -> bool:
         return True
     try:
         return bool(msgspec.json.decode(one.arguments) == msgspec.json.decode(two.arguments))
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return False
 
 
@@ -310,6 +312,8 @@ def is_same_result(one: ToolResult, two: ToolResult) -> bool:
     """Return whether two results are the same, except for what varies between sessions."""
     if (one.code, one.name) != (two.code, two.name):
         return False
+    if one.code == E_UNKNOWN_TOOL:
+        return True  # the text lists the tools of all plugins
     if [type(part) for part in one.parts] != [type(part) for part in two.parts]:
         return False
     for first, second in zip(one.parts, two.parts, strict=True):
@@ -344,27 +348,19 @@ def normalize(text: str) -> str:
     return apply_rules(text, RULES)
 
 
-def apply_edit(edit: FileEdit, root: Path, objects: Mapping[str, bytes]) -> None:
+def apply_edit(edit: FileEdit, files: ContainedFiles, objects: Mapping[str, bytes]) -> None:
     """Change a file of the workspace as somebody else did in the recorded session.
 
     A command that runs again may have made a link to another folder; nothing is changed through it.
     A change that is not possible, because the replay has other files, is left out: the comparison
     of the files shows the difference.
     """
-    path = root / edit.path
-    if edit.missing or path.is_symlink():
+    if edit.missing:
         return
-    with suppress(OSError):
-        if not path.parent.resolve().is_relative_to(root.resolve()):
-            return
+    with suppress(ToolError):
         if edit.folder:
-            path.mkdir(parents=True, exist_ok=True)
+            files.make_folder(edit.path)
         elif edit.content:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(objects[edit.content])
-            if edit.mode:
-                path.chmod(edit.mode)
-        elif path.is_dir():
-            path.rmdir()
+            files.write(edit.path, objects[edit.content], mode=edit.mode or None)
         else:
-            path.unlink(missing_ok=True)
+            files.remove(edit.path)

@@ -8,6 +8,7 @@ from typing import Literal
 
 import attrs
 import msgspec
+from hilum import Agent
 from hilum.events import (
     AgentStarted,
     AnyEvent,
@@ -36,7 +37,8 @@ from hilum.events import (
     StopAsked,
     UserNeeded,
 )
-from hilum.messages import Text, ToolCall, UserMessage
+from hilum.messages import Price, Text, ToolCall, UserMessage
+from hilum.shell_lines import ENDED
 
 from hilum_replay.sessions.recording import FileEdit
 
@@ -44,6 +46,9 @@ QUESTION_ASKED = "plan.question_asked"
 QUESTION_ANSWERED = "plan.question_answered"
 PLAN_DECIDED = ("plan.accepted", "plan.rejected")
 AUTOMATIC_PROMPT = "agents.prompted"
+REOPENED = "session.reopened"
+# The output of a command that the user ran, which the agent reads with the next prompt.
+OUTPUT_ATTACHED = "shell_line.attached"
 # The events that show how far a session has come.
 _MILESTONES = (RunStarted, ModelStarted, CallStarted, ApprovalAsked, CallDone, Compacted, RunEnded)
 # The events that record an action of the user.
@@ -65,7 +70,11 @@ _ID_EVENTS = {
 }
 # The kernel's note before the last turn.
 _LAST_TURN = re.compile("One turn is left")
+# The plugin that reminds of the user's rules, which a replay does not have.
+_RULES = "rules"
 CallKey = tuple[str, str]
+# What a prompt decides about a plan.
+Decision = Literal["", "accepted", "rejected", "edited"]
 
 
 @attrs.define
@@ -132,7 +141,7 @@ class UserAction:
     seq: int
     event: AnyEvent | FileEdit
     after: Milestone | None
-    decides: Literal["", "accepted", "rejected", "edited"] = ""
+    decides: Decision = ""
     reason: str = ""
 
 
@@ -150,8 +159,11 @@ class RecordedLog:
         actions: The actions of the user, in order.
         models: The names of all models.
         ids: The ids of each kind, in order.
+        outputs: The outputs of the user's commands, by id.
         prompts: The messages with which runs began, by the id of the run.
-        turns: The limit of turns, which comes from the user's settings; 0 if no run came near it.
+        prices: The prices of models, as far as they are known.
+        turns: The limit of turns, if a run came near it; otherwise 0. Logs of earlier versions lack
+            the settings.
     """
 
     def __init__(self, events: Sequence[AnyEvent], edits: Sequence[FileEdit] = ()) -> None:
@@ -163,10 +175,13 @@ class RecordedLog:
         self.outcomes: dict[str, list[RequestOutcome]] = {}
         self.actions: list[UserAction] = []
         self.models: dict[str, ModelStarted] = {}
+        self.outputs: dict[str, str] = {}
         self.ids: dict[str, list[str]] = {}
         self.prompts: dict[str, UserMessage] = {}
+        self.prices: dict[str, Price] = {}
         self.turns = 0
         self._turns: dict[str, int] = {}
+        self._rounds: dict[tuple[str, int], list[tuple[str, str]]] = {}
         self._questions: dict[str, RecordedCall] = {}
         self._problems: dict[str, UserNeeded] = {}
         self._parents: dict[str, str] = {}
@@ -206,18 +221,72 @@ class RecordedLog:
         own = [part for part in message.parts if not _is_context(part)]
         return UserMessage((*own, *filter(_is_context, recorded.parts)))
 
+    def restore_reminders(
+        self, agent: Agent, reminders: list[tuple[str, str]]
+    ) -> list[tuple[str, str]]:
+        """Return the reminders of a round with those that the user's rules gave in the recording.
+
+        Args:
+            agent: The agent of the replay.
+            reminders: The plugins of the replay, each with its reminder.
+        """
+        recorded = self._rounds.get((agent.run.id, agent.run.turn))
+        if recorded is None:
+            return reminders
+        left = [pair for pair in reminders if pair[0] != _RULES]
+        restored = []
+        for plugin, text in recorded:
+            if plugin == _RULES:
+                restored.append((plugin, text))
+                continue
+            restored += [pair for pair in left if pair[0] == plugin]
+            left = [pair for pair in left if pair[0] != plugin]
+        return restored + left
+
+    def resumes_after(self, reopened: PluginEvent) -> bool:
+        """Return whether interrupted runs went on after the session was opened again.
+
+        Otherwise the next prompt ended them.
+        """
+        ends = [
+            event
+            for event in self.events
+            if isinstance(event, RunEnded) and event.seq > reopened.seq
+        ]
+        return not ends or ends[0].code != "E_INTERRUPTED"
+
     def _read(self, event: AnyEvent) -> None:
+        match event:
+            case AgentStarted() | RunStarted() | RunEnded() | RoundEnded():
+                self._read_run_event(event)
+            case ModelStarted() | ModelAnswered() | ModelFailed():
+                self._read_request_event(event)
+            case ApprovalAsked() | ApprovalAnswered() | CallStarted() | CallDone() | UserNeeded():
+                self._read_call_event(event)
+            case PromptQueued():
+                self._read_prompt(event)
+            case PluginEvent():
+                self._read_plugin_event(event)
+            case _ if isinstance(event, _ACTIONS):
+                self._read_action(event)
+        if is_milestone(event):
+            key = (event.agent, type(event))
+            self._counts[key] = self._counts.get(key, 0) + 1
+            self._last = Milestone(*key, self._counts[key])
+
+    def _read_run_event(self, event: AgentStarted | RunStarted | RunEnded | RoundEnded) -> None:
         match event:
             case AgentStarted():
                 self._parents[event.agent] = event.parent
-            case PromptQueued() | SessionChanged():
-                self._read_action(event)
             case RunStarted():
                 self.prompts[event.run] = event.message
-            case RoundEnded(agent="main") if any(map(_LAST_TURN.match, event.notes)):
-                self.turns = self._turns.get(event.run, 0) + 1
             case RunEnded(agent="main", code="E_TURN_LIMIT"):
                 self.turns = event.turns
+            case RoundEnded():
+                self._read_round(event)
+
+    def _read_request_event(self, event: ModelStarted | ModelAnswered | ModelFailed) -> None:
+        match event:
             case ModelStarted():
                 self.models.setdefault(event.model, event)
             case ModelAnswered():
@@ -226,6 +295,11 @@ class RecordedLog:
                 self._outcome(event, event)
             case ModelFailed(action="retry") if self._may_repeat(event):
                 self._outcome(event, event)
+
+    def _read_call_event(
+        self, event: ApprovalAsked | ApprovalAnswered | CallStarted | CallDone | UserNeeded
+    ) -> None:
+        match event:
             case ApprovalAsked():
                 self._id("approval", event.id)
                 call = self._open_call(event.agent, event.call.id)
@@ -246,19 +320,6 @@ class RecordedLog:
                     self._read_problem(call, event)
             case UserNeeded():
                 self._problems[event.agent] = event
-            case PluginEvent(name="files.changing") if event.data.get("tool") == "undo":
-                self._read_action(event)
-                self._id("undo", str(event.data.get("id", "")))
-            case PluginEvent():
-                self._read_plugin_event(event)
-            case _ if isinstance(event, _ACTIONS):
-                self._read_action(event)
-        if isinstance(event, RunRetried):
-            self._id("run", event.run)
-        if is_milestone(event):
-            key = (event.agent, type(event))
-            self._counts[key] = self._counts.get(key, 0) + 1
-            self._last = Milestone(*key, self._counts[key])
 
     def _all_calls(self) -> list[RecordedCall]:
         return [call for calls in self.calls.values() for call in calls]
@@ -273,12 +334,28 @@ class RecordedLog:
     def _id(self, kind: str, identity: str) -> None:
         self.ids.setdefault(kind, []).append(identity)
 
+    def _add_call(self, agent: str, call: ToolCall) -> None:
+        recorded = RecordedCall(agent, call, find_tool_name(call))
+        self.calls.setdefault((agent, call.id), []).append(recorded)
+
     def _read_answer(self, event: ModelAnswered) -> None:
         self._turns[event.run] = self._turns.get(event.run, 0) + 1
+        if event.price is not None:
+            self.prices[event.message.model] = event.price
         self._outcome(event)
         for call in event.message.calls:
-            made = RecordedCall(event.agent, call, find_tool_name(call))
-            self.calls.setdefault((event.agent, call.id), []).append(made)
+            self._add_call(event.agent, call)
+
+    def _read_round(self, event: RoundEnded) -> None:
+        turn = self._turns.get(event.run, 0)
+        if event.agent == "main" and any(map(_LAST_TURN.match, event.notes)):
+            self.turns = turn + 1
+        restated = [layer.text for layer in event.layers if layer.text]
+        notes = []
+        for text, plugin in zip(event.notes, event.noted_by, strict=False):
+            if plugin and not any(layer in text for layer in restated):
+                notes.append((plugin, text))
+        self._rounds[event.run, turn] = notes
 
     def _may_repeat(self, event: ModelFailed) -> bool:
         """Return whether a replay repeats a failure without a wait: all but long rate limits."""
@@ -298,6 +375,16 @@ class RecordedLog:
             call.problem = problem
 
     def _read_plugin_event(self, event: PluginEvent) -> None:
+        if event.name == "files.changing" and event.data.get("tool") == "undo":
+            self._id("undo", str(event.data.get("id", "")))
+            self._read_action(event)
+        elif event.name in (REOPENED, ENDED) or _is_output(event):
+            self._read_action(event)
+        else:
+            self._read_service_event(event)
+
+    def _read_service_event(self, event: PluginEvent) -> None:
+        """Read an event of a plugin that is no action of the user."""
         if event.name in _ID_EVENTS:
             kind, field = _ID_EVENTS[event.name]
             self._id(kind, str(event.data.get(field, "")))
@@ -312,38 +399,72 @@ class RecordedLog:
         elif event.name == AUTOMATIC_PROMPT:
             self._automatic.append((str(event.data.get("to")), str(event.data.get("text"))))
 
-    def _read_action(self, event: AnyEvent) -> None:
-        decides: Literal["", "accepted", "rejected", "edited"] = ""
+    def waits_for_reopening(self, prompt: PromptQueued) -> bool:
+        """Return whether the run of a prompt began only after the session was opened again."""
+        is_closed = False
+        for event in self.events[prompt.seq :]:
+            if isinstance(event, PluginEvent) and event.name == REOPENED:
+                is_closed = True
+            elif isinstance(event, RunStarted) and event.run == prompt.run:
+                return is_closed
+        return False
+
+    def find_attached(self, prompt: PromptQueued) -> tuple[str, bool]:
+        """Return what came with a prompt besides the outputs of the user's commands.
+
+        Returns:
+            The text, and whether the recorded outputs were found at its beginning. Otherwise, the
+            text contains them.
+        """
+        outputs = "\n\n".join(self.outputs.get(each, "") for each in prompt.outputs)
+        if prompt.attached.startswith(outputs):
+            return prompt.attached.removeprefix(outputs).removeprefix("\n\n"), True
+        return prompt.attached, False
+
+    def _read_prompt(self, event: PromptQueued) -> None:
+        self._id("run", event.run)
+        if event.repeats is not None:
+            self._id("call", event.repeats.call.id)
+            self._add_call(event.agent, event.repeats.call)
+        if self._parents.get(event.agent):
+            return  # another agent prompted it
+        if (event.agent, event.text) in self._automatic:
+            self._automatic.remove((event.agent, event.text))
+            return
+        decides: Decision = ""
         reason = ""
-        if isinstance(event, PromptQueued):
-            self._id("run", event.run)
-            if event.repeats is not None:
-                self._id("call", event.repeats.call.id)
-                made = RecordedCall(
-                    event.agent, event.repeats.call, find_tool_name(event.repeats.call)
-                )
-                self.calls.setdefault((event.agent, event.repeats.call.id), []).append(made)
-            if self._parents.get(event.agent):
-                return  # another agent prompted it
-            if (event.agent, event.text) in self._automatic:
-                self._automatic.remove((event.agent, event.text))
-                return
-            decision = self._decisions.get(event.run)
-            if decision is not None and decision.name == "plan.accepted":
-                decides = "edited" if decision.data.get("edited") else "accepted"
-                self._drop_mode_change()
-            elif decision is not None:
-                decides = "rejected"
-                reason = str(decision.data.get("reason", ""))
-        elif isinstance(event, SteeringQueued):
-            self._id("steering", event.id)
+        decision = self._decisions.get(event.run)
+        if decision is not None and decision.name == "plan.accepted":
+            decides = "edited" if decision.data.get("edited") else "accepted"
+            self._drop_mode_change()
+        elif decision is not None:
+            decides = "rejected"
+            reason = str(decision.data.get("reason", ""))
         self.actions.append(UserAction(event.seq, event, self._last, decides, reason))
+
+    def _read_action(self, event: AnyEvent) -> None:
+        """Read an action of the user that is no prompt."""
+        if isinstance(event, SteeringQueued):
+            self._id("steering", event.id)
+        elif isinstance(event, RunRetried):
+            self._id("run", event.run)
+        elif isinstance(event, PluginEvent) and event.name == OUTPUT_ATTACHED:
+            self.outputs[event.data["identity"]] = event.data["text"]
+        self.actions.append(UserAction(event.seq, event, self._last))
 
     def _drop_mode_change(self) -> None:
         """Drop the change of the mode that belongs to the acceptance of a plan."""
         last = self.actions[-1].event if self.actions else None
         if isinstance(last, SessionChanged) and last.mode is not None and last.model is None:
             self.actions.pop()
+
+
+def _is_output(event: PluginEvent) -> bool:
+    """Return whether an event has the output of a command of the user; any plugin may write one."""
+    if event.name != OUTPUT_ATTACHED:
+        return False
+    data = event.data
+    return isinstance(data.get("identity"), str) and isinstance(data.get("text"), str)
 
 
 def _is_context(part: object) -> bool:
@@ -369,6 +490,6 @@ def find_tool_name(call: ToolCall) -> str:
         return call.name
     try:
         name = msgspec.json.decode(call.arguments).get("name")
-    except (msgspec.DecodeError, AttributeError):
+    except (msgspec.DecodeError, AttributeError, RecursionError):
         return call.name
     return name if isinstance(name, str) else call.name

@@ -90,7 +90,14 @@ class RecordedAnswers:
         started = self._log.models.get(name)
         window = started.window if started is not None else 0
         max_output = started.max_output if started is not None else 0
-        return ModelInfo(name, window or _WINDOW, max_output or _MAX_OUTPUT, images=True)
+        return ModelInfo(
+            name,
+            window or _WINDOW,
+            max_output or _MAX_OUTPUT,
+            # Budgets in dollars apply again.
+            self._log.prices.get(name),
+            images=True,
+        )
 
     async def answer(self, request: Request) -> PacedChunks:
         """Return the recorded answer to a request.

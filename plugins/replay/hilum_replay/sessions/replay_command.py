@@ -14,12 +14,12 @@ import trio
 from hilum import Kernel, UsageError
 from hilum.command import Parser, check_text, escape_terminal, say, say_json
 from hilum.errors import E_BAD_ARGS
-from hilum.events import AnyEvent
+from hilum.events import AnyEvent, ModelAnswered, ModelUsed
 from hilum.store import storage_plugins
 
 from hilum_replay.sessions.comparison import describe
 from hilum_replay.sessions.exporting import make_recording, make_repeatable, open_contents
-from hilum_replay.sessions.player import Changes
+from hilum_replay.sessions.player import Changes, ReplayedSession
 from hilum_replay.sessions.recording import SESSION_FILE, Recording, load_recording
 from hilum_replay.sessions.session_test import ReplayOutcome, run_recording
 
@@ -81,6 +81,13 @@ def make_parser() -> Parser:
         metavar="RULE",
         help="a permission rule that begins with allow, ask or deny",
     )
+    add(
+        "--without",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="files of the workspace to leave out, such as '*.log'",
+    )
     add("--set", action="append", default=[], metavar="KEY=VALUE", help="another setting")
     add("--keep", action="store_true", help="keep the folder of the replay, and print its path")
     add("--json", action="store_true", help="print the differences as JSON")
@@ -122,7 +129,7 @@ def read_changes(options: Namespace) -> Changes:
 
 async def _replay(options: Namespace) -> int:
     changes = read_changes(options)
-    recording = await _find_recording(options.session)
+    recording = await _find_recording(options.session, options.without)
     last = recording.events[-1].seq
     if changes.at >= last:
         raise UsageError(
@@ -138,20 +145,34 @@ async def _replay(options: Namespace) -> int:
     finally:
         if not options.keep:
             await trio.to_thread.run_sync(lambda: shutil.rmtree(folder, ignore_errors=True))
+    if changes.model:
+        await bill_requests(outcome.replayed, options.session)
     _show(options, recording, outcome, folder)
     return EXIT_DIFFERENT if outcome.comparison.failures else EXIT_SAME
 
 
-async def _find_recording(session: str) -> Recording:
-    """Return the recording in a folder, or of a session in the user's store."""
+async def _find_recording(session: str, without: Sequence[str] = ()) -> Recording:
+    """Return the recording in a folder, or of a session in the user's store.
+
+    Raises:
+        UsageError: There is no such recording, or it cannot be replayed.
+    """
     folder = Path(session)
     if await trio.Path(folder / SESSION_FILE).exists():
+        if without:
+            raise UsageError(
+                "A recording contains only the files that it was exported with.",
+                code=E_BAD_ARGS,
+                hint="Leave out --without, or export the session again with it.",
+            )
         return await trio.to_thread.run_sync(load_recording, folder)
     async with hilum.open_kernel(storage_plugins()) as kernel:
         info = await kernel.store.info(session)
         events = await read_all(kernel, info.id)
     return await trio.to_thread.run_sync(
-        lambda: make_recording(events, open_contents(), title=info.title, session=info.id)
+        lambda: make_recording(
+            events, open_contents(), title=info.title, session=info.id, without=without
+        )
     )
 
 
@@ -161,6 +182,37 @@ async def read_all(kernel: Kernel, session: str) -> Sequence[AnyEvent]:
     while page := await kernel.store.read(session, events[-1].seq if events else 0):
         events += page
     return events
+
+
+async def bill_requests(replayed: ReplayedSession, session: str) -> None:
+    """Write what a live model cost to a session of the user's store, so that bills contain it.
+
+    Args:
+        replayed: A replay in which a live model answered.
+        session: The name of the replayed session.
+    """
+    used = [
+        ModelUsed(
+            model=event.message.model if isinstance(event, ModelAnswered) else event.model,
+            purpose="replay",
+            usage=event.usage,
+            seconds=event.seconds,
+            plugin="replay",
+            price=event.price,
+        )
+        for event in replayed.events
+        if event.seq > (replayed.live or 0) and isinstance(event, ModelAnswered | ModelUsed)
+    ]
+    if not used:
+        return
+    async with (
+        # Without a title, the session would be called after its first prompt, which it lacks.
+        hilum.open_kernel(storage_plugins()) as kernel,
+        kernel.open_session(kind="headless") as bill,
+    ):
+        for event in used:
+            bill.emit(event)
+        await kernel.store.rename(bill.id, f"Replay of {session}"[:200])
 
 
 def _show(options: Namespace, recording: Recording, outcome: ReplayOutcome, folder: Path) -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import attrs
 import trio
+from hilum import UsageError
+from hilum.errors import E_STORE
 from hilum.events import AnyEvent
 from hilum.store import unspell_folder
 
@@ -18,7 +20,7 @@ from hilum_replay.sessions.comparison import (
     compare_sessions,
     describe,
 )
-from hilum_replay.sessions.player import Changes, Replayed, replay
+from hilum_replay.sessions.player import Changes, ReplayedSession, replay
 from hilum_replay.sessions.recording import Recording, load_recording
 from hilum_replay.sessions.workspace_files import compare_files
 
@@ -27,7 +29,7 @@ from hilum_replay.sessions.workspace_files import compare_files
 class ReplayOutcome:
     """The outcome of a replay: its session, and how it compares with the recorded one."""
 
-    replayed: Replayed
+    replayed: ReplayedSession
     comparison: Comparison
 
 
@@ -51,7 +53,9 @@ async def run_recording(
     Raises:
         UsageError: See ``replay``.
     """
-    answers = load(cassette) if cassette is not None else None
+    answers = None
+    if cassette is not None:
+        answers = await trio.to_thread.run_sync(load, cassette)
     replayed = await replay(
         recording, workspace, changes=changes, plugins=plugins, cassette=answers
     )
@@ -91,6 +95,12 @@ def check_session(
     """
     recording = load_recording(folder)
     file = folder / "cassette.toml"
+    if file.is_symlink():
+        raise UsageError(
+            f"The cassette {file} is a link, which may lead out of the recording.",
+            code=E_STORE,
+            hint="Replace the link with the file.",
+        )
 
     async def check() -> ReplayOutcome:
         return await run_recording(

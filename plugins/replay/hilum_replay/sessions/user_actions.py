@@ -9,7 +9,7 @@ from pathlib import Path
 
 import trio
 import trio.testing
-from hilum import FileHistory, Plans, Session, ToolError, UsageError, UserQuestions
+from hilum import FileHistory, Plans, Session, ToolError, UsageError, UserQuestions, make_id
 from hilum.events import (
     AnyEvent,
     ApprovalAsked,
@@ -25,10 +25,14 @@ from hilum.events import (
     SteeringWithdrawn,
     StopAsked,
 )
+from hilum.shell_lines import ENDED, attach_output
 
+from hilum_replay.sessions.contained_files import ContainedFiles
 from hilum_replay.sessions.recorded_calls import RecordedCalls, apply_edit
 from hilum_replay.sessions.recorded_log import (
+    OUTPUT_ATTACHED,
     QUESTION_ASKED,
+    REOPENED,
     Milestone,
     RecordedCall,
     RecordedLog,
@@ -59,7 +63,7 @@ class UserActions:
 
     def __init__(self, log: RecordedLog, root: Path, objects: Mapping[str, bytes]) -> None:
         self._log = log
-        self._root = root
+        self._files = ContainedFiles(root)
         self._objects = objects
         self._left = list(log.actions)
         self._counts: dict[tuple[str, type[Event]], int] = {}
@@ -88,14 +92,25 @@ class UserActions:
         self._progress.set()
         self._progress = trio.Event()
 
-    async def repeat(self, session: Session, calls: RecordedCalls) -> None:
-        """Repeat all actions, and wait until all runs have ended."""
+    async def repeat(self, session: Session, calls: RecordedCalls) -> PluginEvent | None:
+        """Repeat all actions, and wait until all runs have ended.
+
+        Returns:
+            The event with which the recorded session was opened again; ``None`` if all actions have
+            been repeated. The remaining ones are repeated in the next call.
+        """
         self._calls = calls
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._watch, session, nursery)
             while self._left:
                 action = self._left[0]
                 await self._reach(session, action.after)
+                event = action.event
+                if isinstance(event, PluginEvent) and event.name == REOPENED:
+                    if not event.data.get("interrupted"):
+                        await self._idle(session)
+                    nursery.cancel_scope.cancel()
+                    return event
                 # An action that is not possible any more is a consequence of an earlier
                 # difference, which the comparison of both logs shows.
                 with suppress(UsageError, ToolError):
@@ -104,6 +119,12 @@ class UserActions:
                 self._wake()
             await self._idle(session)
             nursery.cancel_scope.cancel()
+        return None
+
+    def pass_reopening(self) -> None:
+        """Go on with the actions after the session was opened again."""
+        self._set_clock(self._left.pop(0).event.at)  # type: ignore[union-attr]
+        self._wake()
 
     async def _reach(self, session: Session, milestone: Milestone | None) -> None:
         """Wait until the replay has come as far as the recording, or does nothing any more."""
@@ -127,11 +148,15 @@ class UserActions:
 
     async def _watch(self, session: Session, nursery: trio.Nursery) -> None:
         """Count the events of the replay, and answer its questions."""
+        self._counts.clear()
         async for event in session.events():
             if isinstance(event, Event) and is_milestone(event):
                 key = (event.agent, type(event))
                 self._counts[key] = self._counts.get(key, 0) + 1
-            if isinstance(event, ApprovalAsked):
+            is_new = isinstance(event, Event) and event.seq > session.began_at
+            if not is_new:
+                pass  # it was answered before the session was opened again
+            elif isinstance(event, ApprovalAsked):
                 nursery.start_soon(self._answer_approval, session, event)
             elif isinstance(event, PluginEvent) and event.name == QUESTION_ASKED:
                 nursery.start_soon(self._answer_question, session, event)
@@ -142,44 +167,74 @@ class UserActions:
             return None
         return self._calls.find(session.agents[agent], call)
 
+    def _is_cut_off_after(self, event: Event | None) -> bool:
+        """Return whether runs are still to be interrupted, after an event of the recorded log."""
+        if event is None:
+            return False
+        return any(
+            isinstance(action.event, PluginEvent)
+            and action.event.name == REOPENED
+            and bool(action.event.data.get("interrupted"))
+            and action.seq > event.seq
+            for action in self._left
+        )
+
     async def _answer_approval(self, session: Session, event: ApprovalAsked) -> None:
         recorded = self._find(session, event.agent, event.call.id)
         answer = recorded.answer if recorded is not None else None
-        if answer is not None:
-            await self.wait(answer.seq)
+        if answer is None:
+            self._answer_new_approval(session, event, recorded)
+            return
+        await self.wait(answer.seq)
+        if answer.by == "stop":
+            return  # the user's stop is repeated
         with suppress(UsageError):  # nobody is present, or the run was stopped
-            if answer is None:
-                ran = recorded is not None and recorded.started is not None
-                reason = "" if ran else "The recorded session has no answer to this."
-                session.answer(event.id, ran, reason=reason)
-            elif answer.by != "stop":
-                session.answer(
-                    event.id,
-                    answer.accepted,
-                    reason=answer.reason,
-                    remember=answer.remember,
-                    by=answer.by,
-                    arguments=answer.arguments,
-                    user=answer.user,
-                )
+            session.answer(
+                event.id,
+                answer.accepted,
+                reason=answer.reason,
+                remember=answer.remember,
+                by=answer.by,
+                arguments=answer.arguments,
+                user=answer.user,
+            )
+
+    def _answer_new_approval(
+        self, session: Session, event: ApprovalAsked, recorded: RecordedCall | None
+    ) -> None:
+        """Answer a request for which the recording has no answer."""
+        if recorded is not None and self._is_cut_off_after(recorded.asked):
+            return  # nobody had answered when hilum ended
+        ran = recorded is not None and recorded.started is not None
+        reason = "" if ran else "The recorded session has no answer to this."
+        with suppress(UsageError):
+            session.answer(event.id, ran, reason=reason)
 
     async def _answer_question(self, session: Session, event: PluginEvent) -> None:
         recorded = self._find(session, event.agent, str(event.data.get("call", "")))
         service = session.plugin(UserQuestions)
-        if recorded is None or not recorded.questions or service is None:
+        if service is None:
             return
-        answer = recorded.questions.pop(0)
-        await self.wait(answer.seq)
-        if answer.data.get("by") == "user":
-            with suppress(UsageError):
-                service.answer(str(event.data["id"]), tuple(answer.data.get("answers", ())))
+        answers: tuple[str, ...] = ()
+        by = "headless"
+        if recorded is not None and recorded.questions:
+            answer = recorded.questions.pop(0)
+            await self.wait(answer.seq)
+            answers = tuple(answer.data.get("answers", ()))
+            by = str(answer.data.get("by", "user"))
+        elif recorded is not None and self._is_cut_off_after(recorded.started):
+            return
+        if by == "stop":
+            return
+        with suppress(UsageError):
+            service.answer(str(event.data["id"]), answers, by=by)
 
     async def _carry_out(self, session: Session, action: UserAction) -> None:
         event = action.event
         if not isinstance(event, FileEdit):
             self._set_clock(event.at)
         if isinstance(event, FileEdit):
-            await trio.to_thread.run_sync(apply_edit, event, self._root, self._objects)
+            await trio.to_thread.run_sync(apply_edit, event, self._files, self._objects)
         elif isinstance(event, PromptQueued):
             await self._prompt(session, action, event)
         else:
@@ -190,6 +245,11 @@ class UserActions:
             run = await session.repeat_call(event.repeats.previous)
             self._runs[event.run] = run.id
             return
+        if self._log.waits_for_reopening(event):
+            # The session was closed with this prompt in the queue.
+            self._runs[event.run] = make_id("run")
+            session.emit(event, session.agents[event.agent], self._runs[event.run])
+            return
         plans = session.plugin(Plans)
         if action.decides in ("accepted", "rejected") and plans is not None:
             if action.decides == "accepted":
@@ -199,11 +259,14 @@ class UserActions:
             return
         if action.decides == "edited":
             session.set(mode="agent")
+        attached, has_outputs = self._log.find_attached(event)
+        if not has_outputs:
+            session.unread_outputs.remove(event.outputs)
         run = await session.prompt(
             event.typed or event.text,
             agent=event.agent,
             piped=event.piped,
-            attached=event.attached,
+            attached=attached,
             images=event.images,
         )
         self._runs[event.run] = run.id
@@ -228,6 +291,10 @@ class UserActions:
                 session.compact(event.agent, focus=event.focus)
             case GrantRevoked():
                 session.revoke(event.scope)
+            case PluginEvent() if event.name == OUTPUT_ATTACHED:
+                attach_output(session, event.data["identity"], event.data["text"])
+            case PluginEvent() if event.name == ENDED:
+                session.emit(PluginEvent(name=event.name, data=event.data))
             case PluginEvent():
                 await self._undo(session, event)
             case SessionChanged():

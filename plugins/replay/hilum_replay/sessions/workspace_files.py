@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import os
 import stat
-import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from hashlib import sha256
 from pathlib import Path
 
 import attrs
-from hilum import Redactor
+import msgspec
+from hilum import Redactor, ToolError, find_content_policy
 from hilum.events import AnyEvent, CallStarted, PluginEvent, PromptQueued, SessionOpened
+from hilum.messages import ToolCall
 from hilum_files.journal.records import CHANGED, Change, Record, read_record, unspell_path
 from hilum_files.journal.tree import HILUM_FOLDER, LEFT_OUT, Node
 
 from hilum_replay.sessions.comparison import Difference
+from hilum_replay.sessions.contained_files import (
+    ContainedFiles,
+    find_link_above,
+    find_link_problem,
+    find_path_problem,
+)
+from hilum_replay.sessions.git_files import IGNORE_FILE, GitFiles
 from hilum_replay.sessions.recording import FileEdit, RecordedFile
 from hilum_replay.text_diff import diff_texts
 
@@ -27,11 +36,17 @@ MAX_LISTED = 20
 NOT_KEPT = "the journal does not have its content"
 NOT_UNICODE = "its name is not valid Unicode"
 OUTSIDE = "a link leads out of the workspace"
+NO_GIT = "git, which knows the ignored files in it, does not run"
+IN_THE_WAY = "it is a link and something else"
 # What plugins read when a session is opened: rules, skills, agents and settings.
 _INSTRUCTIONS = (
     "AGENTS.md CLAUDE.md GEMINI.md README.md pyproject.toml setup.cfg package.json .hilum .agents"
     " .claude .cursor .github/copilot-instructions.md"
 ).split()
+# Parameters with paths of tools that do not declare which paths they read.
+_PATH_PARAMETERS = (
+    "path paths file files file_path file_paths filename folder folders directory".split()
+)
 GetContent = Callable[[str], bytes | None]
 
 
@@ -79,11 +94,18 @@ class FileCollector:
         root: The workspace.
         get_content: A function that returns a content of the journal by its hash.
         redact: A function that removes secrets from a text.
+        without: Patterns of paths, relative to the workspace, that are left out.
     """
 
     def __init__(
-        self, events: Sequence[AnyEvent], root: Path, get_content: GetContent, redact: Redactor
+        self,
+        events: Sequence[AnyEvent],
+        root: Path,
+        get_content: GetContent,
+        redact: Redactor,
+        without: Sequence[str] = (),
     ) -> None:
+        self._without = tuple(without)
         self._events = events
         self._root = root
         self._get_content = get_content
@@ -91,8 +113,11 @@ class FileCollector:
         self._files_limit = _SizeLimit(TOTAL_LIMIT)
         # Most calls run again, so that their contents are not needed in the end.
         self._objects_limit = _SizeLimit(TOTAL_LIMIT)
+        self._policy = find_content_policy()
         self._found = WorkspaceFiles()
         self._made: set[str] = set()
+        # What is at the paths that the session changed, after its last change.
+        self._states: dict[str, Node | None] = {}
         self._last_runs: dict[str, str] = {}
         self._prompts = {
             event.run: event.seq for event in events if isinstance(event, PromptQueued)
@@ -102,11 +127,11 @@ class FileCollector:
         self._began = opened.at
         self._ended = events[-1].at
         self._records = _read_records(events)
-        self._git = _GitHistory(root, opened.at)
+        self._git = GitFiles(root, opened.at)
 
     def collect(self) -> WorkspaceFiles:
         """Collect the files."""
-        states: dict[str, Node | None] = {}
+        states = self._states
         for record in self._records:
             for change in record.changes:
                 self._follow(record, change, states)
@@ -114,16 +139,31 @@ class FileCollector:
             self._keep_end(path, node)
             self._keep_folders(path)
         for path in self._find_read_paths():
-            if path not in states:
-                self._keep_unchanged(path)
+            self._keep_unchanged(path)
         self._found.edits.sort(key=lambda edit: edit.seq)
+        self._leave_out_links()
         return self._found
+
+    def _leave_out_links(self) -> None:
+        """Leave out the links that a replay would refuse."""
+        links = self._found.links
+        existing = {*self._found.before, *self._found.folders}
+        for path in (*existing, *links):
+            is_both = path in existing and path in links
+            link = path if is_both else find_link_above(path, links)
+            if link:
+                self._leave_out(link, IN_THE_WAY)
+                del links[link]
+        # Without one link, the path of another one may lead elsewhere.
+        while leading_out := [path for path in links if find_link_problem(path, links)]:
+            for path in leading_out:
+                self._leave_out(path, OUTSIDE)
+                del links[path]
 
     def _follow(self, record: Record, change: Change, states: dict[str, Node | None]) -> None:
         """Keep the state before a change, and its effect."""
         path = unspell_path(change.path)
-        if not _is_unicode(path):
-            self._leave_out(path, NOT_UNICODE)
+        if self._has_path_problem(path) or self._is_left_out(path):
             return
         if path not in states:
             self._keep_beginning(path, change.before)
@@ -186,6 +226,21 @@ class FileCollector:
         self._found.redacted.add(path)
         return clean.encode(errors="surrogateescape")
 
+    def _has_path_problem(self, path: str) -> bool:
+        """Return whether a recording cannot contain a path, and leave it out."""
+        problem = NOT_UNICODE if not _is_unicode(path) else find_path_problem(path)
+        if problem:
+            self._leave_out(path, problem)
+        return bool(problem)
+
+    def _is_left_out(self, path: str) -> bool:
+        """Return whether the user leaves a file out."""
+        for pattern in self._without:
+            if fnmatchcase(path, pattern) or fnmatchcase(path, f"{pattern.rstrip('/')}/*"):
+                self._leave_out(path, f"--without {pattern}")
+                return True
+        return False
+
     def _leave_out(self, path: str, why: str) -> None:
         self._found.left_out[os.fsencode(path).decode(errors="replace")] = why
 
@@ -215,47 +270,72 @@ class FileCollector:
     def _keep_unchanged(self, path: str) -> None:
         """Keep a file that the session did not change."""
         place = self._root / path
-        if not _is_unicode(path):
-            self._leave_out(path, NOT_UNICODE)
+        if path in self._states or path in self._found.before:
             return
-        if not place.parent.resolve().is_relative_to(self._root.resolve()):
+        if self._has_path_problem(path) or self._is_left_out(path):
+            return
+        root = _resolve(self._root)
+        real = _resolve(place.parent) / place.name
+        if not real.is_relative_to(root):
             self._leave_out(path, OUTSIDE)
+            return
+        if real != root / path:
+            self._keep_behind_link(path, real.relative_to(root).as_posix())
             return
         try:
             status = place.lstat()
             if stat.S_ISLNK(status.st_mode):
                 self._keep_link(path, place.readlink())
-                return
-            if not stat.S_ISREG(status.st_mode):
-                return
-            data = place.read_bytes() if status.st_size <= FILE_LIMIT else b""
+            elif stat.S_ISREG(status.st_mode):
+                self._keep_unchanged_file(path, status)
         except (FileNotFoundError, NotADirectoryError):
             return  # the call failed in the recorded session, and fails again
         except OSError as error:
             self._leave_out(path, error.strerror or "it cannot be read")
-            return
+        except ToolError as error:
+            self._leave_out(path, error.message.rstrip("."))
+
+    def _keep_unchanged_file(self, path: str, status: os.stat_result) -> None:
+        """Keep a regular file.
+
+        Raises:
+            ToolError: The file cannot be read.
+        """
         if status.st_size > FILE_LIMIT:
             self._leave_out(path, _describe_size(status.st_size))
             return
+        data: bytes | None = ContainedFiles(_resolve(self._root)).read(path, FILE_LIMIT)
         if status.st_mtime > self._ended:
             # The content has changed since; git may know the one that the session read.
-            known = self._git.read(path)
-            if known is None:
-                self._leave_out(path, "it was changed after the session")
-                return
-            data = known
+            data = self._git.read(path)
+        if data is None:
+            self._leave_out(path, "it was changed after the session")
+            return
         clean = self._clean_if_it_fits(path, data)
         if clean is not None:
             self._add(path, clean, status.st_mode, self._began - status.st_mtime)
 
+    def _keep_behind_link(self, path: str, real: str) -> None:
+        """Keep a file whose path leads through a link, and the link.
+
+        A recording contains each file only once, at its real path.
+        """
+        for folder in reversed(Path(path).parents):
+            if (self._root / folder).is_symlink():
+                self._keep_unchanged(folder.as_posix())
+                break
+        self._keep_unchanged(real)
+
     def _keep_link(self, path: str, target: Path) -> None:
         """Keep a link inside of the workspace, and the file to which it leads."""
-        inside = os.path.normpath(Path(path).parent / target)
-        if target.is_absolute() or inside.startswith("..") or not _is_unicode(str(target)):
+        root = self._root.resolve()
+        real = Path(os.path.realpath(root / Path(path).parent / target))
+        if target.is_absolute() or not real.is_relative_to(root) or not _is_unicode(str(target)):
             self._leave_out(path, OUTSIDE)
             return
         self._found.links[path] = str(target)
-        if inside not in self._found.before and (self._root / inside).is_file():
+        inside = real.relative_to(root).as_posix()
+        if real.is_file():
             self._keep_unchanged(inside)
 
     def _add(self, path: str, data: bytes, mode: int, age: float) -> None:
@@ -268,17 +348,27 @@ class FileCollector:
         """Return the files that calls read, and those in folders that calls searched."""
         files: dict[str, None] = {}
         for event in self._events:
-            if not isinstance(event, CallStarted):
-                continue
-            paths = event.paths
-            if event.risk == "execute" or not paths:
-                paths = (".",) if event.risk in ("execute", "read") else ()
-            for path in paths:
-                files.update(dict.fromkeys(self._expand(path)))
+            if isinstance(event, CallStarted):
+                for path in self._find_paths_of(event):
+                    files.update(dict.fromkeys(self._expand(path)))
         # The agent reads the project's rules and settings as part of its instructions.
         for name in _INSTRUCTIONS:
             files.update(dict.fromkeys(self._expand(name)))
         return list(files)
+
+    def _find_paths_of(self, event: CallStarted) -> Sequence[str]:
+        """Return the files and folders that a call may have read."""
+        if event.risk == "execute":
+            return (".",)
+        if event.paths or event.risk != "read":
+            return event.paths
+        # Most tools without declared paths read no files, such as `todo_write`.
+        named = _find_named_paths(event.call)
+        return [path for path in named if os.path.lexists(self._root / path)]
+
+    def _is_inside(self, place: Path) -> bool:
+        """Return whether a path is in the workspace, wherever links lead."""
+        return _resolve(place).is_relative_to(_resolve(self._root))
 
     def _expand(self, path: str) -> Iterable[str]:
         """Yield the files at a path, relative to the workspace; none if it is outside."""
@@ -287,70 +377,79 @@ class FileCollector:
             if path != "/":
                 return
             place = self._root
-        if not place.resolve().is_relative_to(self._root.resolve()):
+        if not self._is_inside(place):
             self._leave_out(path, OUTSIDE)
             return
-        if not place.is_dir():
+        if not os.path.isdir(place):
             yield place.relative_to(self._root).as_posix()
             return
-        tracked = self._git.list_files()
+        yield from self._expand_folder(path, place)
+
+    def _expand_folder(self, path: str, place: Path) -> Iterable[str]:
+        """Yield the files in a folder, except for ignored files and files with secrets."""
+        visible = self._git.list_files()
+        if visible is None and self._has_ignore_file(place):
+            self._leave_out(path, NO_GIT)
+            return
         count = 0
+        for relative in self._walk(place):
+            if visible is not None and relative not in visible:
+                continue
+            why = self._explain_withheld(relative)
+            if why:
+                self._leave_out(relative, why)
+                continue
+            count += 1
+            if count > MAX_FILES:
+                reason = f"the session may have read more than {MAX_FILES:,} files in it"
+                self._leave_out(path, reason)
+                return
+            yield relative
+
+    def _walk(self, place: Path) -> Iterable[str]:
+        """Yield the files and links in a folder, relative to the workspace."""
         for folder, names, found in os.walk(place):
             names[:] = sorted(name for name in names if name not in LEFT_OUT)
             linked = [name for name in names if (Path(folder) / name).is_symlink()]
             for name in sorted([*found, *linked]):
-                relative = (Path(folder) / name).relative_to(self._root).as_posix()
-                if tracked is not None and relative not in tracked:
-                    continue
-                count += 1
-                if count > MAX_FILES:
-                    reason = f"the session may have read more than {MAX_FILES:,} files in it"
-                    self._leave_out(path, reason)
-                    return
-                yield relative
+                yield (Path(folder) / name).relative_to(self._root).as_posix()
+
+    def _has_ignore_file(self, place: Path) -> bool:
+        """Return whether an ignore file excludes files of a folder."""
+        above = [folder for folder in place.parents if folder.is_relative_to(self._root)]
+        if any(os.path.lexists(folder / IGNORE_FILE) for folder in above):
+            return True
+        return any(os.path.basename(path) == IGNORE_FILE for path in self._walk(place))
+
+    def _explain_withheld(self, path: str) -> str:
+        """Return why neither searches nor commands read a file; empty if they may."""
+        if self._policy is None:
+            return ""
+        place = _resolve(self._root / path)
+        root = _resolve(self._root)
+        inside = place.relative_to(root).as_posix() if place.is_relative_to(root) else path
+        return self._policy.explain_withheld_file(place, inside)
 
 
-class _GitHistory:
-    """The history of the workspace, if it is in a git repository.
+def _resolve(place: Path) -> Path:
+    # Unlike `Path.resolve`, this accepts links that lead to themselves.
+    return Path(os.path.realpath(place))
 
-    Args:
-        root: The workspace.
-        at: Unix time of the beginning of the session.
-    """
 
-    def __init__(self, root: Path, at: float) -> None:
-        self._root = root
-        self._at = at
-        self._tracked: set[str] | None = None
-        self._has_listed = False
-
-    def read(self, path: str) -> bytes | None:
-        """Return the content of a file in the last commit before the session."""
-        commit = self._run("rev-list", "-1", f"--before={int(self._at)}", "HEAD")
-        if not commit:
-            return None
-        return self._run("show", f"{commit.decode().strip()}:./{path}")
-
-    def list_files(self) -> set[str] | None:
-        """Return the files that git does not ignore; ``None`` outside of a repository."""
-        if not self._has_listed:
-            self._has_listed = True
-            listed = self._run("ls-files", "-z", "--cached", "--others", "--exclude-standard")
-            if listed is not None:
-                self._tracked = {os.fsdecode(name) for name in listed.split(b"\0") if name}
-        return self._tracked
-
-    def _run(self, *arguments: str) -> bytes | None:
-        command = ["git", "-C", str(self._root), "-c", "core.fsmonitor=false", *arguments]
-        # A configuration of the project must not make git fetch missing objects with a program.
-        environ = {**os.environ, "GIT_NO_LAZY_FETCH": "1", "GIT_SSH_COMMAND": "false"}
-        try:
-            done = subprocess.run(
-                command, capture_output=True, timeout=30, check=False, env=environ
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            return None
-        return done.stdout if done.returncode == 0 else None
+def _find_named_paths(call: ToolCall) -> list[str]:
+    """Return the paths in the arguments of a call whose tool does not declare what it reads."""
+    try:
+        arguments = msgspec.json.decode(call.arguments)
+    except msgspec.DecodeError:
+        return []
+    if not isinstance(arguments, dict):
+        return []
+    found = []
+    for parameter in _PATH_PARAMETERS:
+        given = arguments.get(parameter)
+        values = given if isinstance(given, list) else [given]
+        found += [value for value in values if isinstance(value, str) and value]
+    return found
 
 
 def _read_records(events: Sequence[AnyEvent]) -> list[Record]:
@@ -380,21 +479,25 @@ def _is_file(*nodes: Node | None) -> bool:
 
 
 def collect_files(
-    events: Sequence[AnyEvent], root: Path, get_content: GetContent, redact: Redactor
+    events: Sequence[AnyEvent],
+    root: Path,
+    get_content: GetContent,
+    redact: Redactor,
+    without: Sequence[str] = (),
 ) -> WorkspaceFiles:
     """Collect the files of a session; see ``FileCollector``."""
-    return FileCollector(events, root, get_content, redact).collect()
+    return FileCollector(events, root, get_content, redact, without).collect()
 
 
-def read_workspace(root: Path) -> dict[str, bytes]:
-    """Return the contents of all files of a workspace that a session may have changed."""
-    found = {}
+def list_workspace(root: Path) -> set[str]:
+    """Return the paths of all files of a workspace that a session may have changed."""
+    found = set()
     for folder, names, files in os.walk(root):
         names[:] = [name for name in names if name not in (*LEFT_OUT, HILUM_FOLDER)]
         for name in files:
             place = Path(folder) / name
             if _is_unicode(name) and not place.is_symlink() and place.is_file():
-                found[place.relative_to(root).as_posix()] = place.read_bytes()
+                found.add(place.relative_to(root).as_posix())
     return found
 
 
@@ -417,7 +520,8 @@ def compare_files(
     expected = {**before, **after}
     for path in deleted:
         expected.pop(path, None)
-    found = read_workspace(root)
+    found = list_workspace(root)
+    files = ContainedFiles(root)
     skipped = set(unknown)
     differences = []
     for path in sorted({*expected, *found} - skipped):
@@ -427,12 +531,21 @@ def compare_files(
             differences.append(Difference("files", f"{path} is missing after the replay"))
         elif path not in expected:
             differences.append(Difference("files", f"{path} was created only in the replay"))
-        elif expected[path] != found[path]:
-            lines = diff_texts(
-                expected[path].decode(errors="replace"),
-                found[path].decode(errors="replace"),
-                str,
-            )
-            title = f"{path} has another content"
-            differences.append(Difference("files", title, lines=tuple(lines)))
-    return differences[:MAX_LISTED]
+        else:
+            differences += _compare_file(path, expected[path], files)
+        if len(differences) == MAX_LISTED:
+            break
+    return differences
+
+
+def _compare_file(path: str, expected: bytes, files: ContainedFiles) -> list[Difference]:
+    """Compare a file of a replay with its expected content."""
+    try:
+        # A command may have made a file larger than the memory.
+        found = files.read(path, max(FILE_LIMIT, 2 * len(expected)))
+    except ToolError as error:
+        return [Difference("files", f"{path} cannot be compared", lines=(f"+ {error.message}",))]
+    if found == expected:
+        return []
+    lines = diff_texts(expected.decode(errors="replace"), found.decode(errors="replace"), str)
+    return [Difference("files", f"{path} has another content", lines=tuple(lines))]

@@ -179,7 +179,7 @@ async def list_models(call: Call[None, None]) -> ModelList:
                     input=price.input if price is not None else None,
                     output=price.output if price is not None else None,
                     usable=status.usable,
-                    problem="" if status.usable else status.found,
+                    problem="" if status.usable else status.message,
                     current=info.name == current,
                 )
     if current and current not in found:

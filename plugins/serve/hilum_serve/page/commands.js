@@ -26,7 +26,7 @@ function outcomeOf(line) {
     return t('state_running');
   }
   if (line.error) {
-    return t('command_not_started');
+    return t(line.lost ? 'command_lost' : 'command_not_started');
   }
   return line.stopped ? t('state_stopped') : t('exit_code', { n: line.status ?? 0 });
 }

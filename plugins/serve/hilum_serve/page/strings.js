@@ -61,6 +61,7 @@ export const TEXTS = [
   ['command_has_ended', 'It has ended, or cannot be read.', '它已结束，或无法读取。'],
   ['command_is_read', 'The agent reads these commands with your next prompt.', '代理会在你的下一条消息中读到这些命令。'],
   ['command_mark', 'Command: runs in the sandbox', '命令：在沙箱中运行'],
+  ['command_lost', 'ended unexpectedly', '意外结束'],
   ['command_not_started', 'did not start', '未能启动'],
   ['compact', 'Compact the conversation', '压缩对话'],
   ['comparing', 'Comparing…', '正在比较…'],

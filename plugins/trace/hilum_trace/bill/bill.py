@@ -17,6 +17,7 @@ from hilum_trace.bill.charges import (
     Share,
 )
 from hilum_trace.bill.parts import Origin
+from hilum_trace.bill.requests import is_delegated
 
 Dimension = Literal["plugin", "agent", "model", "tool", "turn", "day", "project", "session"]
 DIMENSIONS: tuple[str, ...] = get_args(Dimension)
@@ -33,15 +34,15 @@ MAX_TITLE = 40
 _KERNEL_ROWS = {"prompt": PROMPTS, "answer": ANSWERS}
 
 
-class Place(NamedTuple):
-    """Where a charge comes from: the session's id and its folder, and the titles of sub-agents."""
+class ChargedSession(NamedTuple):
+    """The session that a charge comes from: its id and folder, and the titles of its sub-agents."""
 
-    session: str
+    id: str
     project: str
     titles: Mapping[str, str] = {}
 
 
-class Amount(msgspec.Struct):
+class BilledAmount(msgspec.Struct):
     """Tokens, cost and time that were added up.
 
     Attributes:
@@ -89,10 +90,11 @@ class Amount(msgspec.Struct):
         else:
             self.cost += share.cost
 
-    def add_request(self, seconds: float) -> None:
+    def add_request(self, charge: RequestCharge) -> None:
         """Add an answered request and the time that it took."""
-        self.requests += 1
-        self.seconds += seconds
+        # A request to a program goes to no provider; the program's own requests are counted.
+        self.requests += not charge.is_delegated
+        self.seconds += charge.seconds
 
     def add_call(self, charge: CallCharge) -> None:
         """Add a tool call and the time that it took."""
@@ -105,7 +107,7 @@ class Row(NamedTuple):
     """A line of the bill."""
 
     name: str
-    amount: Amount
+    amount: BilledAmount
 
 
 class Bill:
@@ -124,12 +126,12 @@ class Bill:
 
     def __init__(self, by: Dimension) -> None:
         self.by: Dimension = by
-        self.total = Amount()
+        self.total = BilledAmount()
         self.uncounted = 0
         self.lost = 0
         self.lost_tokens = 0
         self.unreadable: list[str] = []
-        self._amounts: dict[str, Amount] = {}
+        self._amounts: dict[str, BilledAmount] = {}
         self._runs: dict[tuple[str, str], dict[str, int]] = {}
 
     @property
@@ -137,26 +139,25 @@ class Bill:
         """Whether the bill needs requests that are divided among their parts."""
         return self.by in ("plugin", "tool")
 
-    def add(self, charge: AnyCharge, place: Place) -> None:
+    def add(self, charge: AnyCharge, session: ChargedSession) -> None:
         """Add a charge."""
         if isinstance(charge, LostRequest):
-            self.lost += 1
-            self.lost_tokens += charge.estimate
+            self._add_lost(charge, session)
             return
         if isinstance(charge, CallCharge):
             self.total.add_call(charge)
-            self._amount(self._name(charge, place)).add_call(charge)
+            self._amount(self._name(charge, session)).add_call(charge)
             return
-        if not charge.usage.total:
+        if not charge.usage.total and not charge.is_delegated:
             self.uncounted += 1
-        self.total.add_request(charge.seconds)
+        self.total.add_request(charge)
         for origin, share in charge.shares.items():
             self.total.add_share(origin, share)
         if self.is_divided:
             self._add_by_origin(charge)
             return
-        amount = self._amount(self._name(charge, place))
-        amount.add_request(charge.seconds)
+        amount = self._amount(self._name(charge, session))
+        amount.add_request(charge)
         for origin, share in charge.shares.items():
             amount.add_share(origin, share)
 
@@ -171,36 +172,47 @@ class Bill:
 
         return sorted(rows, key=weight, reverse=True)
 
+    def _add_lost(self, charge: LostRequest, session: ChargedSession) -> None:
+        """Add a request without an answer: its time, and that it is missing in the sums."""
+        # A request to a program that was stopped is missing nothing but time.
+        if not is_delegated(charge.model):
+            self.lost += 1
+            self.lost_tokens += charge.estimate
+        self.total.seconds += charge.seconds
+        self._amount(self._name(charge, session)).seconds += charge.seconds
+
     def _add_by_origin(self, charge: RequestCharge) -> None:
         """Add the parts of a request to the rows of their plugins or tools."""
         for origin, share in charge.shares.items():
             name = plugin_row(origin) if self.by == "plugin" else origin.tool or NO_TOOL
             self._amount(name).add_share(origin, share)
         if self.by == "tool":
-            self._amount(NO_TOOL).add_request(charge.seconds)
+            self._amount(NO_TOOL).add_request(charge)
         elif charge.is_own:
             for origin in charge.shares:
-                self._amount(plugin_row(origin)).add_request(charge.seconds)
+                self._amount(plugin_row(origin)).add_request(charge)
         else:
-            self._amount(ANSWERS).add_request(charge.seconds)
+            self._amount(ANSWERS).add_request(charge)
 
-    def _name(self, charge: RequestCharge | CallCharge, place: Place) -> str:
+    def _name(self, charge: AnyCharge, session: ChargedSession) -> str:
         """Return the name of the row that a charge belongs to."""
         match self.by:
             case "agent":
-                title = " ".join(place.titles.get(charge.agent, "").split())
+                title = " ".join(session.titles.get(charge.agent, "").split())
                 if len(title) > MAX_TITLE:
                     title = f"{title[: MAX_TITLE - 1]}…"
                 return f"{charge.agent}: {title}" if title else charge.agent
             case "day":
                 return time.strftime("%Y-%m-%d", time.localtime(charge.at))
             case "project":
-                return place.project
+                return session.project
             case "session":
-                return place.session
+                return session.id
             case "turn":
-                return self._turn_name(charge, place)
-        if isinstance(charge, RequestCharge):
+                return self._turn_name(charge, session)
+        if isinstance(charge, LostRequest) and self.is_divided:
+            return ANSWERS if self.by == "plugin" else NO_TOOL
+        if not isinstance(charge, CallCharge):
             return charge.model or NOT_RECORDED
         if self.by == "model":
             return TOOLS
@@ -208,14 +220,14 @@ class Bill:
             return charge.tool
         return charge.plugin or KERNEL
 
-    def _turn_name(self, charge: RequestCharge | CallCharge, place: Place) -> str:
-        runs = self._runs.setdefault((place.session, charge.agent), {})
+    def _turn_name(self, charge: AnyCharge, session: ChargedSession) -> str:
+        runs = self._runs.setdefault((session.id, charge.agent), {})
         prompt = runs.setdefault(charge.run, len(runs) + 1)
-        return f"{place.session} {charge.agent}, prompt {prompt}, turn {charge.turn}"
+        return f"{session.id} {charge.agent}, prompt {prompt}, turn {charge.turn}"
 
-    def _amount(self, name: str) -> Amount:
+    def _amount(self, name: str) -> BilledAmount:
         if name not in self._amounts:
-            self._amounts[name] = Amount()
+            self._amounts[name] = BilledAmount()
         return self._amounts[name]
 
 
@@ -228,7 +240,7 @@ def plugin_row(origin: Origin) -> str:
     return _KERNEL_ROWS.get(origin.kind, KERNEL)
 
 
-def largest_kinds(amount: Amount, limit: int = 2) -> Iterator[tuple[str, float]]:
+def largest_kinds(amount: BilledAmount, limit: int = 2) -> Iterator[tuple[str, float]]:
     """Yield the kinds of parts that most of the tokens belong to, each with its share."""
     for kind, tokens in amount.kinds.most_common(limit):
         if amount.tokens and tokens:

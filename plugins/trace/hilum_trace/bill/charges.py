@@ -24,7 +24,13 @@ from hilum_trace.bill.parts import (
     answer_parts,
     name_provider,
 )
-from hilum_trace.bill.requests import MAYBE_CHARGED, SUB_AGENT
+from hilum_trace.bill.requests import (
+    SUB_AGENT,
+    SentRequests,
+    Unanswered,
+    is_delegated,
+    request_seconds,
+)
 
 # Relative prices of tokens, by which a known cost is divided if the prices are not known.
 USUAL_PRICE = Price(input=1.0, output=5.0, cached=0.1, cache_write=1.25)
@@ -66,9 +72,10 @@ class RequestCharge(Charge, frozen=True, kw_only=True):
     Attributes:
         model: The name of the model.
         usage: The provider's counts.
-        seconds: Seconds until the end of the response.
+        seconds: Seconds until the end of the response (see ``request_seconds``).
         shares: The division of the usage by origin.
         is_own: Whether a plugin made the request, which is no turn of the agent.
+        is_delegated: Whether the model is the program of an agent, whose own requests count.
     """
 
     model: str
@@ -76,6 +83,7 @@ class RequestCharge(Charge, frozen=True, kw_only=True):
     seconds: float
     shares: dict[Origin, Share]
     is_own: bool = False
+    is_delegated: bool = False
 
 
 class CallCharge(Charge, frozen=True, kw_only=True):
@@ -100,11 +108,13 @@ class LostRequest(Charge, frozen=True, kw_only=True):
     Attributes:
         model: The name of the model.
         estimate: The estimated number of tokens in the request.
+        seconds: Seconds until it ended.
         reason: The kind of failure (see ``ModelError``), or ``stopped``.
     """
 
     model: str
     estimate: int
+    seconds: float
     reason: str
 
 
@@ -127,7 +137,7 @@ class ChargeFold:
         self._divided = divided
         self._plugins = ToolPlugins()
         self._conversations: dict[str, Conversation] = {}
-        self._sent: dict[str, ev.ModelStarted] = {}
+        self._requests = SentRequests()
         self._turns: dict[str, int] = {}
         self._started: dict[tuple[str, str], str] = {}
 
@@ -136,10 +146,6 @@ class ChargeFold:
         if self._divided:
             self._change(event, self._conversation(event.agent))
         match event:
-            case ev.ModelStarted():
-                return self._start_request(event)
-            case ev.ModelFailed():
-                return self._fail(event)
             case ev.ModelAnswered():
                 return self._answer(event)
             case ev.ModelUsed():
@@ -155,9 +161,8 @@ class ChargeFold:
                     self.titles[str(data.get("actor", ""))] = title
             case ev.RunStarted() | ev.RunRetried():
                 self._turns[event.agent] = 0
-            case ev.RunEnded():
-                return self._lose(self._sent.pop(event.agent, None), event.at, "stopped")
-        return None
+        unanswered = self._requests.apply(event)
+        return self._lose(unanswered, event) if unanswered is not None else None
 
     def _change(self, event: ev.Event, talk: Conversation) -> None:
         """Fold what an event changes in a conversation, except for a response."""
@@ -188,31 +193,21 @@ class ChargeFold:
             self._conversations[agent] = Conversation(self._plugins)
         return self._conversations[agent]
 
-    def _start_request(self, event: ev.ModelStarted) -> LostRequest | None:
-        # A process that was killed left an earlier request without an answer.
-        lost = self._lose(self._sent.get(event.agent), event.at, "stopped")
-        self._sent[event.agent] = event
-        return lost
-
-    def _fail(self, event: ev.ModelFailed) -> LostRequest | None:
-        sent = self._sent.pop(event.agent, None)
-        return self._lose(sent, event.at, event.kind) if event.kind in MAYBE_CHARGED else None
-
-    def _lose(self, sent: ev.ModelStarted | None, at: float, reason: str) -> LostRequest | None:
-        if sent is None:
-            return None
+    def _lose(self, unanswered: Unanswered, event: ev.Event) -> LostRequest:
+        sent = unanswered.sent
         return LostRequest(
-            at,
+            event.at,
             sent.agent,
             sent.run,
-            sent.turn,
+            self._turns.get(sent.agent, 0) + 1,
             model=sent.model,
-            estimate=sent.estimate,
-            reason=reason,
+            estimate=unanswered.estimate,
+            seconds=unanswered.seconds,
+            reason=unanswered.reason,
         )
 
     def _answer(self, event: ev.ModelAnswered) -> RequestCharge:
-        sent = self._sent.pop(event.agent, None)
+        sent = self._requests.answer(event.agent)
         turn = self._turns.get(event.agent, 0) + 1
         self._turns[event.agent] = turn
         if self._divided:
@@ -233,6 +228,7 @@ class ChargeFold:
             usage=event.usage,
             seconds=event.seconds,
             shares=shares,
+            is_delegated=is_delegated(model),
         )
 
     def _use(self, event: ev.ModelUsed) -> RequestCharge | None:
@@ -250,7 +246,7 @@ class ChargeFold:
             self._turns.get(event.agent, 0),
             model=event.model,
             usage=event.usage,
-            seconds=event.seconds,
+            seconds=request_seconds(event),
             shares={origin: _whole(event.usage)},
             is_own=True,
         )

@@ -8,17 +8,15 @@ import shutil
 import sys
 import time
 from argparse import Namespace
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import hilum
 import trio
 from hilum import StoreError, UsageError
 from hilum.command import Parser, check_folder, check_text, say, say_json
 from hilum.errors import E_BAD_ARGS
-from hilum.events import AnyEvent
 from hilum.store import (
     MemoryStore,
-    RawReader,
     SessionInfo,
     Store,
     storage_plugins,
@@ -26,11 +24,11 @@ from hilum.store import (
 )
 from hilum_cli.terminal import is_terminal
 
-from hilum_trace.bill.bill import DIMENSIONS, Bill, Place
+from hilum_trace.bill.bill import DIMENSIONS, Bill, ChargedSession
 from hilum_trace.bill.charges import ChargeFold
 from hilum_trace.bill.cost_format import as_data, describe_unknown, format_csv, format_table
-from hilum_trace.reading import read_entries
-from hilum_trace.spans import Trace, UnreadableEvent
+from hilum_trace.reading import read_pages
+from hilum_trace.spans import Trace
 from hilum_trace.tree import describe_unread
 
 DESCRIPTION = """\
@@ -256,7 +254,7 @@ async def _add_session(
         StoreError: The log cannot be read at all.
     """
     fold = ChargeFold(divided=bill.is_divided)
-    place = Place(info.id, unspell_folder(info.workspace), fold.titles)
+    source = ChargedSession(info.id, unspell_folder(info.workspace), fold.titles)
     unread = Trace()
     async for events in read_pages(store, info, unread):
         for event in events:
@@ -268,32 +266,6 @@ async def _add_session(
             if key in billed:
                 continue
             billed.add(key)
-            bill.add(charge, place)
+            bill.add(charge, source)
     for problem in describe_unread(unread):
         bill.unreadable.append(f"session {info.id}: {problem}")
-
-
-async def read_pages(
-    store: Store, info: SessionInfo, unread: Trace
-) -> AsyncIterator[Sequence[AnyEvent]]:
-    """Yield the events of a session in pages, and add what cannot be read to ``unread``."""
-    last = 0
-    try:
-        while page := await store.read(info.id, last):
-            yield page
-            last = page[-1].seq
-    except StoreError:
-        if not isinstance(store, RawReader):
-            raise
-    if last >= info.events:
-        return
-    # The page contains something that this version cannot read, or the end is missing.
-    readable: list[AnyEvent] = []
-    for entry in await read_entries(store, info.id, last, info.events):
-        if not isinstance(entry, UnreadableEvent):
-            readable.append(entry)
-        elif entry.type:
-            unread.unknown[entry.type] = unread.unknown.get(entry.type, 0) + 1
-        else:
-            unread.damaged.append(entry.seq)
-    yield readable

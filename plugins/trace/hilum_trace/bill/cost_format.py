@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from hilum_view import format_duration, format_money
 
-from hilum_trace.bill.bill import Amount, Bill, Row, largest_kinds
+from hilum_trace.bill.bill import Bill, BilledAmount, Row, largest_kinds
 
 # The columns that a narrow terminal does not show, in the order in which they are left out.
 _LEAST_IMPORTANT = ("MOSTLY", "CALLS", "TIME", "CACHED", "REQUESTS", "OUTPUT", "INPUT", "SHARE")
@@ -57,7 +57,7 @@ def _header(by: str, by_part: bool) -> list[str]:
     return [*header, "MOSTLY"] if by_part else header
 
 
-def _cells(row: Row, total: Amount, by_part: bool) -> list[str]:
+def _cells(row: Row, total: BilledAmount, by_part: bool) -> list[str]:
     amount = row.amount
     name = row.name
     if len(name) > MAX_NAME:
@@ -79,7 +79,7 @@ def _cells(row: Row, total: Amount, by_part: bool) -> list[str]:
     return cells
 
 
-def _format_cost(amount: Amount) -> str:
+def _format_cost(amount: BilledAmount) -> str:
     """Return a cost as text; a question mark stands for tokens without a known price."""
     if not amount.tokens and not amount.cost:
         return ""
@@ -88,7 +88,7 @@ def _format_cost(amount: Amount) -> str:
     return f"{format_money(amount.cost)} + ?" if amount.cost else "?"
 
 
-def _format_part(amount: Amount, total: Amount) -> str:
+def _format_part(amount: BilledAmount, total: BilledAmount) -> str:
     """Return the share of a row: of the cost or, if no cost is known, of the tokens.
 
     A row whose cost is not known has no known share of the cost.
@@ -182,14 +182,14 @@ def as_data(bill: Bill) -> dict[str, object]:
     }
 
 
-def _data_of(amount: Amount, bill: Bill) -> dict[str, object]:
+def _data_of(amount: BilledAmount, bill: Bill) -> dict[str, object]:
     data = _amount_data(amount)
     if bill.is_divided:
         data["kinds"] = dict(amount.kinds.most_common())
     return data
 
 
-def _amount_data(amount: Amount) -> dict[str, object]:
+def _amount_data(amount: BilledAmount) -> dict[str, object]:
     data: dict[str, object] = {name: getattr(amount, name) for name in _CSV_FIELDS}
     # Sums of decimal fractions have digits that mean nothing.
     data["cost"] = round(amount.cost, 9)

@@ -20,7 +20,7 @@ _NAMED = ("agent", "plugin")
 _TIME_UNITS = {"seconds": 1 / 60, "hours": 60.0}
 
 
-class Change(NamedTuple):
+class BudgetChange(NamedTuple):
     """A change of a budget; without a unit, all of its limits are removed."""
 
     budget: str
@@ -36,7 +36,7 @@ class BudgetStatus(NamedTuple):
     spent: Amount
 
 
-def parse_change(words: Sequence[str]) -> Change:
+def parse_change(words: Sequence[str]) -> BudgetChange:
     """Return the change that the words after ``/budget`` describe.
 
     Raises:
@@ -53,13 +53,13 @@ def parse_change(words: Sequence[str]) -> Change:
     else:
         raise _usage_error(f"There is no budget {kind!r}.")
     if [word.lower() for word in rest] == ["off"]:
-        return Change(name, None, None)
+        return BudgetChange(name, None, None)
     if len(rest) == 1 and rest[0].startswith("$"):
         rest = [rest[0][1:], "dollars"]
     if len(rest) != 2:
         raise _usage_error("A budget is an amount with a unit.")
     unit, factor = _parse_unit(rest[1])
-    return Change(name, unit, _parse_number(rest[0]) * factor)
+    return BudgetChange(name, unit, _parse_number(rest[0]) * factor)
 
 
 def _parse_number(text: str) -> float:

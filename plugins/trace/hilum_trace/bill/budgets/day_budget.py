@@ -13,12 +13,15 @@ from functools import partial
 
 import trio
 from hilum import Kernel, ModelCallDenied, StoreError
+from hilum.errors import E_UNKNOWN
 from hilum.settings import data_folder
 from hilum.store import SessionInfo
 
 from hilum_trace.bill.budgets.amounts import Amount, Decision, Estimate, Limits, decide
 from hilum_trace.bill.budgets.budget_file import BudgetFile
 from hilum_trace.bill.budgets.spending_fold import PriceFinder, SpendingFold
+from hilum_trace.reading import read_pages
+from hilum_trace.spans import Trace
 
 FILE = "budgets.db"
 REFUSED_HINT = "Repair it, or remove the setting budgets.day to continue without this budget."
@@ -65,8 +68,7 @@ class DayBudget:
                 spent = await self.spent()
                 decision = decide(limits, spent, in_flight, request)
             except BaseException:
-                with trio.CancelScope(shield=True):
-                    await self.release(number)
+                await self.release(number)
                 raise
             if decision.exceeded is not None or decision.must_wait:
                 await self.release(number)
@@ -82,22 +84,27 @@ class DayBudget:
             OSError: The file cannot be written.
             sqlite3.Error: The file is damaged or locked.
         """
-        await trio.to_thread.run_sync(self._file.remove, number)
+        # A reservation that stays would lower the budget of all sessions until it expires. The
+        # file is written within seconds (BUSY_TIMEOUT).
+        with trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(self._file.remove, number)
 
-    async def settle(self, number: int, session: str) -> None:
+    async def end_request(self, number: int, session: str) -> None:
         """Record what a session has spent, and remove the reservation of a request that has ended.
 
         Args:
             number: The number of the reservation. If it cannot be removed, it expires.
             session: The id of the session.
         """
-        with suppress(OSError, sqlite3.Error, StoreError):
-            async with self._reading:
-                info = await self._kernel.store.info(session)
-                await self._read_log(info, self._begin_day())
-                await self._record()
-        with suppress(OSError, sqlite3.Error):
-            await self.release(number)
+        try:
+            with suppress(OSError, sqlite3.Error, StoreError):
+                async with self._reading:
+                    info = await self._kernel.store.info(session)
+                    await self._read_log(info, self._begin_day())
+                    await self._record()
+        finally:
+            with suppress(OSError, sqlite3.Error):
+                await self.release(number)
 
     async def spent(self) -> Amount:
         """Return what all sessions have spent since midnight, also those that were deleted.
@@ -124,17 +131,27 @@ class DayBudget:
         return midnight
 
     async def _read_log(self, info: SessionInfo, midnight: float) -> None:
-        """Fold the events of a session that were written since the last time."""
+        """Fold the events of a session that were written since the last time.
+
+        What cannot be read of a damaged log is left out; what follows it counts. Such a log must
+        not stop all work.
+
+        Raises:
+            StoreError: The store cannot read the log, and has no raw access to its entries.
+        """
         fold = self._folds.get(info.id)
         if fold is None:
             # A copy of a session begins with events that the original has paid for.
             start = max(midnight, info.created) if info.forked else midnight
             fold = SpendingFold(self._find_price, start)
             self._folds[info.id] = fold
-        # One damaged log must not stop all work; what can be read of it counts.
-        with suppress(StoreError):
-            while events := await self._kernel.store.read(info.id, fold.last):
+        try:
+            async for events in read_pages(self._kernel.store, info, Trace(), fold.last):
                 fold.apply(events)
+        except StoreError as error:
+            # A session that was deleted meanwhile has no log; the file contains what it had spent.
+            if error.code != E_UNKNOWN:
+                raise
 
     async def _record(self) -> Amount:
         """Record what the sessions have spent, and return the sum of the day."""

@@ -12,7 +12,7 @@ from hilum.messages import Price
 from hilum_view.budgets import SPENT, BudgetViews
 
 from hilum_trace.bill.budgets.amounts import UNITS, Amount, Unit
-from hilum_trace.bill.requests import MAYBE_CHARGED, SUB_AGENT
+from hilum_trace.bill.requests import SUB_AGENT, SentRequests, Unanswered, request_seconds
 
 CHANGED = "budgets.changed"
 """Name of the event with which the user changes a budget of a session."""
@@ -21,8 +21,6 @@ MAX_NUMBER = 1e12
 WARNED = "budgets.warned"
 """Name of the event that warns the user of a budget that is nearly used up."""
 PriceFinder = Callable[[str], Price | None]
-GUEST = "guest"
-"""The purpose of the requests of another program that works as an agent."""
 
 
 class SpendingFold(msgspec.Struct, eq=False):
@@ -53,7 +51,7 @@ class SpendingFold(msgspec.Struct, eq=False):
     changes: dict[str, dict[Unit, float | None]] = {}
     shown: BudgetViews = msgspec.field(default_factory=BudgetViews)
     warned: dict[tuple[str, str], float] = {}
-    _sent: dict[str, ev.ModelStarted] = {}
+    _requests: SentRequests = msgspec.field(default_factory=SentRequests)
 
     def apply(self, events: Iterable[ev.Event]) -> None:
         """Add events, in order."""
@@ -62,24 +60,18 @@ class SpendingFold(msgspec.Struct, eq=False):
             self._apply(event)
 
     def _apply(self, event: ev.Event) -> None:
+        unanswered = self._requests.apply(event)
+        if unanswered is not None:
+            self._lose(unanswered)
         match event:
-            case ev.ModelStarted():
-                # A process that was killed left an earlier request without an answer.
-                self._lose(self._sent.pop(event.agent, None), event.at)
-                self._sent[event.agent] = event
             case ev.ModelAnswered():
-                self._sent.pop(event.agent, None)
+                self._requests.answer(event.agent)
                 self._add(event, amount_of(event.usage, event.seconds))
                 self.longest = max(self.longest, make_amount(seconds=event.seconds).minutes)
             case ev.ModelUsed() if not event.purpose.startswith(SUB_AGENT):
-                self._add(event, amount_of(event.usage, event.seconds), event.plugin)
+                amount = amount_of(event.usage, request_seconds(event))
+                self._add(event, amount, event.plugin)
                 self.longest = max(self.longest, make_amount(seconds=event.seconds).minutes)
-            case ev.ModelFailed():
-                sent = self._sent.pop(event.agent, None)
-                if event.kind in MAYBE_CHARGED:
-                    self._lose(sent, event.at)
-            case ev.RunEnded():
-                self._lose(self._sent.pop(event.agent, None), event.at)
             case ev.CallDone():
                 self._add(event, make_amount(seconds=event.seconds))
             case ev.PluginEvent(name=name) if name == CHANGED:
@@ -92,9 +84,6 @@ class SpendingFold(msgspec.Struct, eq=False):
                     self.warned[str(data.get("budget")), str(data.get("unit"))] = limit
 
     def _add(self, event: ev.Event, amount: Amount, plugin: str = "") -> None:
-        if isinstance(event, ev.ModelUsed) and event.purpose == GUEST:
-            # The time of another program's requests is part of its agent's answers and calls.
-            amount = amount._replace(minutes=0.0)
         if event.at >= self.after:
             self.charge(amount, event.agent, plugin)
 
@@ -105,14 +94,13 @@ class SpendingFold(msgspec.Struct, eq=False):
         if plugin:
             self.plugins[plugin] = self.plugins.get(plugin, Amount()).plus(amount)
 
-    def _lose(self, sent: ev.ModelStarted | None, at: float) -> None:
+    def _lose(self, request: Unanswered) -> None:
         """Add a request without an answer, for which the provider may charge its input."""
-        if sent is None:
-            return
-        usage = Usage(input=sent.estimate)
+        sent = request.sent
+        usage = Usage(input=request.estimate)
         price = self.find_price(sent.model)
         dollars = price.cost(usage) if price is not None else 0.0
-        self._add(sent, make_amount(dollars, usage.total, at - sent.at))
+        self._add(sent, make_amount(dollars, usage.total, request.seconds))
 
     def _change(self, event: ev.PluginEvent) -> None:
         budget = event.data.get("budget")
