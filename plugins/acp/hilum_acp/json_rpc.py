@@ -15,9 +15,16 @@ import msgspec
 import trio
 from hilum import HilumError
 from hilum.messages import replace_surrogates
+from trio.to_thread import run_sync as in_thread
+
+from hilum_acp.json_sizes import has_more_values
 
 MAX_MESSAGE = 32_000_000
 """Maximum number of bytes in a message; images arrive as base64."""
+MAX_VALUES = 250_000
+"""Maximum number of values in a message, which may take a hundred times its size in memory."""
+MAX_DECODED_AT_ONCE = 1 << 20
+"""Maximum number of bytes in a message that is decoded in the event loop; larger ones take time."""
 MAX_REQUESTS = 256
 """Maximum number of requests of the other side that run at once."""
 QUEUED_MESSAGES = 64
@@ -101,6 +108,9 @@ class _PendingRequest:
         self.error: Exception | None = None
 
     def end(self, result: Any = None, error: Exception | None = None) -> None:
+        """Set the response; only the first one counts."""
+        if self.done.is_set():
+            return
         self.result = result
         self.error = error
         self.done.set()
@@ -156,6 +166,12 @@ class Connection:
         requests: The handlers of requests by method.
         notifications: The handlers of notifications by method. Unknown notifications are ignored.
         max_message: Maximum number of bytes in a message of the other side.
+        max_invalid: Number of lines that are no messages after which the other side counts as gone;
+            by default, it is not limited.
+
+    Attributes:
+        closed: Set when the other side has stopped writing, so that nothing will answer a request.
+        invalid: Number of lines of the other side that are no messages.
     """
 
     def __init__(
@@ -166,14 +182,16 @@ class Connection:
         requests: Mapping[str, RequestHandler] | None = None,
         notifications: Mapping[str, NotificationHandler] | None = None,
         max_message: int = MAX_MESSAGE,
+        max_invalid: int | None = None,
     ) -> None:
         self.requests = dict(requests or {})
         self.notifications = dict(notifications or {})
         self.closed = trio.Event()
-        """Set when the other side has stopped writing, so that nothing will answer a request."""
+        self.invalid = 0
         self._receive = receive
         self._send = send
         self._max_message = max_message
+        self._max_invalid = max_invalid
         self._pending: dict[RequestId, _PendingRequest] = {}
         self._running: dict[RequestId, trio.CancelScope] = {}
         self._last_id = 0
@@ -293,16 +311,17 @@ class Connection:
         buffer = bytearray()
         searched = 0
         large: _LargeLine | None = None
-        while data := await self._receive_some():
+        while not self.has_flooded and (data := await self._receive_some()):
             buffer += data
-            while (end := buffer.find(b"\n", searched)) >= 0:
+            while not self.has_flooded and (end := buffer.find(b"\n", searched)) >= 0:
                 line = bytes(memoryview(buffer)[:end])
                 del buffer[: end + 1]
                 searched = 0
                 if large is not None or len(line) > self._max_message:
                     large = large or _LargeLine()
                     large.add(line)
-                    await self._refuse_large(large)
+                    text = f"The message has more than {self._max_message:,} bytes."
+                    await self._refuse_large(large, text)
                     large = None
                 elif line.strip():
                     await self._handle_line(line, handlers)
@@ -314,15 +333,19 @@ class Connection:
                 buffer.clear()
                 searched = 0
 
+    @property
+    def has_flooded(self) -> bool:
+        """Whether the other side has sent too many lines that are no messages."""
+        return self._max_invalid is not None and self.invalid > self._max_invalid
+
     async def _receive_some(self) -> bytes:
         try:
             return bytes(await self._receive.receive_some(CHUNK))
         except (trio.BrokenResourceError, trio.ClosedResourceError, OSError):
             return b""
 
-    async def _refuse_large(self, line: _LargeLine) -> None:
+    async def _refuse_large(self, line: _LargeLine, text: str) -> None:
         """Answer a request that is too large, or fail our request whose response is."""
-        text = f"The message has more than {self._max_message:,} bytes."
         error = RpcError(INVALID_REQUEST, text)
         if not line.has_method:
             if line.id in self._pending:
@@ -331,22 +354,33 @@ class Connection:
             if line.id is None:
                 # It may respond to any request, which would otherwise wait forever.
                 for pending in self._pending.values():
-                    if not pending.done.is_set():
-                        pending.end(error=error)
-        await self._respond_error(line.id, error)
+                    pending.end(error=error)
+        if line.id is None:
+            self._refuse_line(None, error)
+        else:
+            await self._respond_error(line.id, error)
 
     async def _handle_line(self, line: bytes, handlers: trio.Nursery) -> None:
         try:
-            message = msgspec.json.decode(line)
+            if len(line) <= MAX_DECODED_AT_ONCE:
+                message = msgspec.json.decode(line)
+            elif await in_thread(has_more_values, line, MAX_VALUES, abandon_on_cancel=True):
+                large = _LargeLine()
+                large.add(line)
+                text = f"The message has more than {MAX_VALUES:,} values."
+                await self._refuse_large(large, text)
+                return
+            else:
+                message = await in_thread(msgspec.json.decode, line, abandon_on_cancel=True)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            await self._respond_error(None, RpcError(PARSE_ERROR, "The line is not JSON."))
+            self._refuse_line(None, RpcError(PARSE_ERROR, "The line is not JSON."))
             return
         problem = _find_problem(message)
         if problem:
             request_id = message.get("id") if isinstance(message, dict) else None
             if not _is_id(request_id):
                 request_id = None
-            await self._respond_error(request_id, RpcError(INVALID_REQUEST, problem))
+            self._refuse_line(request_id, RpcError(INVALID_REQUEST, problem))
             return
         params = message.get("params") or {}
         if "method" not in message:
@@ -355,6 +389,11 @@ class Connection:
             await self._start_request(message["id"], message["method"], params, handlers)
         else:
             await self._receive_notification(message["method"], params)
+
+    def _refuse_line(self, request_id: RequestId | None, error: RpcError) -> None:
+        """Report a line that is no message, without waiting for a side that does not read."""
+        self.invalid += 1
+        self._put_if_possible(_error_response(request_id, error))
 
     def _receive_response(self, message: Mapping[str, Any]) -> None:
         pending = self._pending.get(message["id"]) if _is_id(message["id"]) else None
@@ -443,19 +482,15 @@ class Connection:
 
     async def _respond_error(self, request_id: RequestId | None, error: RpcError | None) -> None:
         assert error is not None
-        body: dict[str, Any] = {"code": error.code, "message": error.message}
-        if error.data is not None:
-            body["data"] = error.data
         try:
-            await self._put({"jsonrpc": "2.0", "id": request_id, "error": body})
+            await self._put(_error_response(request_id, error))
         except ConnectionLost:
             pass
 
     def _fail_pending(self) -> None:
         self.closed.set()
         for pending in self._pending.values():
-            if not pending.done.is_set():
-                pending.end(error=ConnectionLost("The other side has left."))
+            pending.end(error=ConnectionLost("The other side has left."))
 
 
 def encode_line(message: Mapping[str, Any]) -> bytes:
@@ -478,6 +513,13 @@ def _replace_all_surrogates(value: Any) -> Any:
 
 def _notification(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "method": method, "params": params}
+
+
+def _error_response(request_id: RequestId | None, error: RpcError) -> dict[str, Any]:
+    body: dict[str, Any] = {"code": error.code, "message": error.message}
+    if error.data is not None:
+        body["data"] = error.data
+    return {"jsonrpc": "2.0", "id": request_id, "error": body}
 
 
 def _is_id(value: object) -> TypeGuard[RequestId]:

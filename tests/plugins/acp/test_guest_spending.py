@@ -1,15 +1,22 @@
 """What a guest's requests to its model use: reserved before, counted after, in every budget."""
 
+import json
+import resource
+
 import pytest
 import trio
 from hilum.events import ModelUsed, RunEnded
 from hilum_acp.guests import model_proxy
-from hilum_acp.guests.request_sizes import RequestSize, measure_request
+from hilum_acp.guests.request_filter import Files, RequestRefused
+from hilum_acp.guests.request_formats import FORMATS, restrict_request
+from hilum_acp.guests.request_sizes import limit_output, measure_input
 from hilum_agents.runs import Runs
 from hilum_trace.bill import budgets
 from hilum_trace.bill.bill import Bill, ChargedSession
 from hilum_trace.bill.budgets.spending_fold import SpendingFold
 from hilum_trace.bill.charges import fold_charges
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.plugins.acp.conftest import answer
 
@@ -114,6 +121,23 @@ async def test_the_bill_charges_a_guests_requests_to_the_plugin(open_guest):
         assert used_events(guest)[0].price.input == 1.0
 
 
+FALSE_LIMITS = """
+for more in {"max_output_tokens": 1}, {"n": "50"}, {"n": 50.0}, {"max_tokens": 2**63, "n": 10**9}:
+    print(call_model("Hello", **more)[0])
+print(call_model("Hello", max_tokens=2**63)[0], call_model("Hello")[0])
+"""
+
+
+async def test_a_false_limit_reserves_nothing_and_is_not_sent(open_guest):
+    settings = {"budgets.day.tokens": 1_000_000}
+    async with open_guest("bypassing", plugins=(budgets,), settings=settings) as guest:
+        await guest.execute(FALSE_LIMITS)
+        assert guest.said == "400\n400\n400\n400\n200 200\n"
+        given_limit, added_limit = map(json.loads, guest.models.bodies)
+        assert given_limit["max_tokens"] == 4_096
+        assert added_limit["max_completion_tokens"] == 4_096
+
+
 # --- requests that break off ----------------------------------------------------------------------
 
 
@@ -147,6 +171,8 @@ async def test_a_request_in_flight_when_a_run_is_stopped_is_counted(open_guest):
         await runs.wait(job)
         event = await guest.bench.wait_for(ModelUsed)
         assert event.usage.input > 300
+        # The user broke it off, and not the guest.
+        assert event.usage.output == 1
         assert event.run == guest.bench.of(RunEnded)[-1].run
         assert event.usage.cost > 0
 
@@ -183,6 +209,7 @@ while not os.path.exists("go"):
 # The connection is reset, so that the head of the response cannot be written.
 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\\1\\0\\0\\0\\0\\0\\0\\0")
 connection.close()
+open("closed", "w").close()
 while not os.path.exists("end"):
     time.sleep(0.01)
 """
@@ -192,14 +219,15 @@ while not os.path.exists("end"):
             await model.arrived.wait()
         (guest.bench.workspace / "go").write_text("")
         with trio.fail_after(20):
-            while True:
-                model.may_answer.set()
-                if used_events(guest):
-                    break
+            while not (guest.bench.workspace / "closed").exists():  # noqa: ASYNC110 (of the guest)
                 await trio.sleep(0.01)
+            model.may_answer.set()
+            await guest.bench.wait_for(ModelUsed)
         (guest.bench.workspace / "end").write_text("")
         result = await guest.bench.session.plugin(Runs).wait(job)
-        assert result["usage"]["total"] >= 100
+        # The whole answer counts: the provider may have written it, and the guest could repeat it.
+        assert used_events(guest)[0].usage.output == 4_096
+        assert result["usage"]["total"] >= 4_096
 
 
 async def test_a_request_after_the_end_of_the_run_is_refused(open_guest):
@@ -230,33 +258,83 @@ open("result", "w").write(str(call_model("Hello")))
 # --- sizes ----------------------------------------------------------------------------------------
 
 
+CHAT, RESPONSES, MESSAGES, GEMINI = FORMATS
+REQUESTS = {CHAT: {"messages": []}, RESPONSES: {"input": "Hi"}, MESSAGES: {}, GEMINI: {}}
+
+
+def reserve(name, fields, max_output=1_000):
+    """Return the tokens that are reserved for an answer, and the request that is sent."""
+    request = restrict_request({**REQUESTS[name], **fields}, name, Files())
+    return limit_output(request, name, max_output), request
+
+
 @pytest.mark.parametrize(
-    ("fields", "output"),
+    ("name", "fields", "output", "sent"),
     [
-        ({}, 1_000),
-        ({"max_tokens": 50}, 50),
-        ({"max_tokens": 50, "n": 4}, 200),
-        ({"n": 3}, 3_000),
-        ({"max_tokens": 50, "max_completion_tokens": 70}, 70),
-        ({"max_tokens": True, "n": "5"}, 1_000),
-        ({"generationConfig": {"maxOutputTokens": 60, "candidateCount": 2}}, 120),
-        ({"generation_config": {"max_output_tokens": 60}}, 60),
+        (CHAT, {}, 1_000, {"max_tokens": 1_000}),
+        (CHAT, {"max_tokens": 50}, 50, {"max_tokens": 50}),
+        (CHAT, {"max_tokens": 50, "n": 4}, 200, {"max_tokens": 50, "n": 4}),
+        (CHAT, {"n": 3}, 3_000, {"max_tokens": 1_000, "n": 3}),
+        (CHAT, {"max_completion_tokens": 2**63}, 1_000, {"max_completion_tokens": 1_000}),
+        (
+            CHAT,
+            {"max_tokens": 50, "max_completion_tokens": 70},
+            70,
+            {"max_tokens": 50, "max_completion_tokens": 70},
+        ),
+        (RESPONSES, {}, 1_000, {"max_output_tokens": 1_000}),
+        (RESPONSES, {"max_output_tokens": 9}, 9, {"max_output_tokens": 9}),
+        (MESSAGES, {}, 1_000, {"max_tokens": 1_000}),
+        (MESSAGES, {"max_tokens": None}, 1_000, {"max_tokens": 1_000}),
+        (GEMINI, {}, 1_000, {"generationConfig": {"maxOutputTokens": 1_000}}),
+        (
+            GEMINI,
+            {"generation_config": {"max_output_tokens": 60, "candidate_count": 2}},
+            120,
+            {"generationConfig": {"maxOutputTokens": 60, "candidateCount": 2}},
+        ),
     ],
 )
-def test_the_longest_answer_is_read_from_every_format(fields, output):
-    assert measure_request(fields, 1_000).output == output
+def test_the_reserved_answer_is_the_longest_that_the_request_allows(name, fields, output, sent):
+    reserved, request = reserve(name, fields)
+    assert reserved == output
+    assert {field: request[field] for field in sent} == sent
+
+
+LIMITS = st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["1", [], {}])
+LIMIT_NAMES = "max_tokens max_completion_tokens max_output_tokens maxOutputTokens n".split()
+LIMIT_NAMES += ["max_new_tokens", "candidateCount", "candidate_count", "best_of", "num_ctx"]
+
+
+@given(st.sampled_from(list(FORMATS)), st.dictionaries(st.sampled_from(LIMIT_NAMES), LIMITS))
+def test_no_request_is_sent_that_allows_more_than_is_reserved(name, fields):
+    given_fields = {"generationConfig": fields} if name == GEMINI else fields
+    try:
+        reserved, request = reserve(name, given_fields)
+    except RequestRefused:
+        return
+    sent = request["generationConfig"] if name == GEMINI else request
+    limits = [sent[each] for each in LIMIT_NAMES if "okens" in each and sent.get(each) is not None]
+    assert limits
+    assert all(type(limit) is int and 1 <= limit <= 1_000 for limit in limits)
+    answers = sent.get("n") or sent.get("candidateCount") or 1
+    assert reserved >= max(limits) * answers
+
+
+def test_too_many_answers_are_refused():
+    with pytest.raises(RequestRefused, match="more than"):
+        reserve(CHAT, {"n": 10**9})
 
 
 def test_a_file_is_not_counted_as_text_but_the_arguments_of_a_tool_are():
-    data = "QUJD" * 100_000
-    url = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}}
-    inline = {"inlineData": {"mimeType": "image/png", "data": data}}
-    for part in (url, inline):
-        size = measure_request({"messages": [{"content": [part]}]}, 10)
-        assert 1_200 < size.input < 1_400
-    text = {"functionCall": {"name": "f", "args": {"data": data}}}
-    assert measure_request({"contents": [{"parts": [text]}]}, 10).input > 100_000
-    assert RequestSize(1, 2) == (1, 2)
+    content = "QUJD" * 100_000
+    url = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{content}"}}
+    chat = {"messages": [{"role": "user", "content": [url]}]}
+    inline = {"inlineData": {"mimeType": "image/png", "data": content}}
+    for name, request in ((CHAT, chat), (GEMINI, {"contents": [{"parts": [inline]}]})):
+        assert 1_200 < measure_input(request, name) < 1_400
+    text = {"functionCall": {"name": "f", "args": {"data": content}}}
+    assert measure_input({"contents": [{"parts": [text]}]}, GEMINI) > 100_000
 
 
 # --- memory ---------------------------------------------------------------------------------------
@@ -304,3 +382,24 @@ print(call_model("Hello")[0])
         await guest.execute(code)
         assert guest.said.startswith("HTTP/1.1 413")
         assert guest.said.endswith("200\n")
+
+
+async def test_a_request_that_would_take_much_memory_is_refused_before_it_is_decoded(open_guest):
+    code = """
+unit = '{"":0},'
+for place in "messages", "x":
+    connection = http.client.HTTPConnection(os.environ["GUEST_MODEL_URL"].rpartition("/")[2])
+    body = '{"%s":[%s0]}' % (place, unit * (20_000_000 // len(unit)))
+    key = {"authorization": "Bearer " + os.environ["OPENAI_API_KEY"]}
+    connection.request("POST", "/v1/chat/completions", body, key)
+    print(connection.getresponse().read().decode())
+print(call_model("{[,]}" * 500_000)[0])
+"""
+    async with open_guest("bypassing") as guest:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        await guest.execute(f"import http.client\n{code}")
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        assert guest.said.count("more than 1,000,000 values") == 2
+        assert guest.said.endswith("200\n")
+        # Decoded, each of the two takes about 700 MB.
+        assert grown < 300_000

@@ -442,3 +442,47 @@ while True:
     assert len(clients[0].actions) <= 10
     assert len(clients[0].terminals.opened) <= 10
     assert sum(len(text) for _, text in clients[0].take_output()) <= 10_000
+
+
+# --- output ---------------------------------------------------------------------------------------
+
+CLOSED = "os.close(1)\ntime.sleep(1000)"
+JUNK = "os.write(1, b'Warning\\n' * 200_000)\ntime.sleep(1000)"
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [(CLOSED, "It closed the connection."), (JUNK, "1,000 lines that are no messages")],
+    ids=["closed", "junk"],
+)
+async def test_a_guest_without_a_connection_is_ended(open_guest, code, reason):
+    async with open_guest("bypassing") as guest:
+        began = trio.current_time()
+        with trio.fail_after(30):
+            result = await guest.execute(code)
+        assert trio.current_time() - began < 10
+        assert reason in result["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("start", "reason"),
+    [
+        ("os.close(1)\ntime.sleep(1000)", "It ended before it was ready."),
+        ("os.write(1, b'Warning\\n' * 200_000)\ntime.sleep(1000)", "lines that are no messages"),
+        ("raise SystemExit('old version')", "old version"),
+    ],
+    ids=["closed", "junk", "ended"],
+)
+async def test_a_guest_that_does_not_connect_is_ended(open_guest, start, reason):
+    command = [sys.executable, "-c", f"import os, time\n{start}"]
+    async with open_guest(command) as guest:
+        with trio.fail_after(20):
+            result = await guest.execute("print(1)")
+        assert reason in result["error"]["message"]
+
+
+async def test_no_pipe_is_left_in_the_home_of_a_guest(open_guest):
+    async with open_guest("bypassing") as guest:
+        await guest.execute("print(os.listdir(os.path.expanduser('~')))")
+        await guest.execute("print(os.listdir(os.path.expanduser('~')))")
+        assert guest.said.count(".output-") == 2

@@ -382,3 +382,74 @@ async def test_senders_wait_while_the_other_side_does_not_read(autojump_clock):
             * 1000
         )
         nursery.cancel_scope.cancel()
+
+
+# --- floods ---------------------------------------------------------------------------------------
+
+
+async def test_only_the_first_response_to_a_request_counts(nursery):
+    wire = Wire()
+    await nursery.start(wire.connection.run)
+    results = []
+
+    async def ask():
+        results.append(await wire.connection.request("ask", {}))
+
+    nursery.start_soon(ask)
+    request = await wire.receive()
+    answers = [{"jsonrpc": "2.0", "id": request["id"], "result": each} for each in ("no", "yes")]
+    # In one write, so that the request cannot go on between the two.
+    await wire.send(b"\n".join(map(encode_line, answers)))
+    with trio.fail_after(10):
+        while not results:
+            await trio.lowlevel.checkpoint()
+    assert results == ["no"]
+
+
+@pytest.mark.parametrize("late", ["result", "error"])
+async def test_an_error_is_not_replaced_by_a_later_response(nursery, late):
+    wire = Wire()
+    await nursery.start(wire.connection.run)
+    errors = []
+
+    async def ask():
+        try:
+            await wire.connection.request("ask", {})
+        except RpcError as error:
+            errors.append(error.message)
+
+    nursery.start_soon(ask)
+    request = await wire.receive()
+    first = {"jsonrpc": "2.0", "id": request["id"], "error": {"code": 1, "message": "first"}}
+    second = {"jsonrpc": "2.0", "id": request["id"], late: {"code": 1, "message": "second"}}
+    await wire.send(b"\n".join(map(encode_line, (first, second))))
+    with trio.fail_after(10):
+        while not errors:
+            await trio.lowlevel.checkpoint()
+    assert errors == ["first"]
+
+
+async def test_a_message_with_many_values_is_refused_before_it_is_built(nursery):
+    wire = Wire(requests={"echo": echo})
+    await nursery.start(wire.connection.run)
+    many = b'{"":0},' * 3_000_000 + b"0"
+    await wire.send(
+        b'{"jsonrpc":"2.0","id":7,"method":"echo","params":{"x":[' + many + b"]}}",
+        call(8, "echo", text="{[,]}" * 500_000),
+    )
+    refused = await wire.receive()
+    assert (refused["id"], refused["error"]["code"]) == (7, INVALID_REQUEST)
+    assert "250,000 values" in refused["error"]["message"]
+    assert (await wire.receive())["result"]["text"] == "{[,]}" * 500_000
+
+
+async def test_lines_that_are_no_messages_end_a_connection_that_limits_them(nursery):
+    wire = Wire(requests={"echo": echo}, max_invalid=100)
+    await nursery.start(wire.connection.run)
+    # Nobody reads the responses.
+    await wire.send(*[b"Warning: old version"] * 100, call(1, "echo"))
+    assert not wire.connection.closed.is_set()
+    await wire.send(b"Warning: old version")
+    with trio.fail_after(10):
+        await wire.connection.closed.wait()
+    assert wire.connection.has_flooded

@@ -83,10 +83,15 @@ class Budget:
             return True
         return token_limit is not None and self._used().total + self._reserved >= token_limit
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the run has ended; a program may go on while it is being ended."""
+        run = self._agent.conversation.run
+        return run is None or run.id != self.run
+
     def _check(self) -> None:
         run = self._agent.conversation.run
-        if run is None or run.id != self.run:
-            # A program may go on while it is being ended.
+        if run is None or self.has_ended:
             raise BudgetExhausted("The run has ended.")
         if self.denied is not None:
             raise BudgetExhausted(self.denied.message)

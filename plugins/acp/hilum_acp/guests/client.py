@@ -43,6 +43,8 @@ MAX_UPDATES = 500_000
 MAX_ACTIONS = 5_000
 MAX_ACTION_TEXT = 64_000_000
 """Characters of the guest's own tool calls that hilum keeps; more is a flood."""
+MAX_INVALID = 1_000
+"""Lines of a guest's output that are no messages, such as warnings; more is a flood."""
 _ANSWERS = (True, False)
 
 
@@ -106,6 +108,7 @@ class GuestClient:
                 **self.terminals.handlers,
             },
             notifications={"session/update": self._apply_update},
+            max_invalid=MAX_INVALID,
         )
         return self._connection
 
@@ -138,11 +141,18 @@ class GuestClient:
         except RpcError as error:
             raise GuestFailed(f"It refused to start: {_one_line(error.message)}") from None
         except ConnectionLost:
-            raise GuestFailed("It ended before it was ready.") from None
+            reason = self.describe_flood() or "It ended before it was ready."
+            raise GuestFailed(reason) from None
         session = opened.get("sessionId")
         if not isinstance(session, str) or not session:
             raise GuestFailed("It opened no session.")
         self._session = session
+
+    def describe_flood(self) -> str:
+        """Return that the guest wrote too much else to its output; empty if it did not."""
+        if self._connection is None or not self._connection.has_flooded:
+            return ""
+        return f"It wrote more than {MAX_INVALID:,} lines that are no messages to its output."
 
     async def _open_session(self, methods: object) -> dict[str, Any]:
         params = {"cwd": self._root, "mcpServers": []}

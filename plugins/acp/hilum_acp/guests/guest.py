@@ -17,6 +17,7 @@ from hilum_acp.guests.actions import OWN_CALLS
 from hilum_acp.guests.budget import Budget
 from hilum_acp.guests.client import GuestClient, GuestFailed
 from hilum_acp.guests.model_proxy import ModelProxy, find_http_model
+from hilum_acp.guests.output_pipe import OutputPipe, create_pipe
 from hilum_acp.guests.served_files import FileServer
 
 if TYPE_CHECKING:
@@ -90,11 +91,11 @@ class Guest:
                     recorder = await stack.enter_async_context(trio.open_nursery())
                     await self._start_recording(recorder)
                     stack.callback(self._end_recording)
-                    running = await stack.enter_async_context(self._open_process())
+                    running, output = await stack.enter_async_context(self._open_process())
                     nursery = await stack.enter_async_context(trio.open_nursery())
                     stack.callback(nursery.cancel_scope.cancel)
                     self._nursery = nursery
-                    await self._connect(running, nursery)
+                    await self._connect(running, output, nursery)
                     is_started = True
                     task_status.started()
                     await self._wait_for_end(running)
@@ -113,7 +114,7 @@ class Guest:
             raise self._start_error(GuestFailed(reason))
 
     @asynccontextmanager
-    async def _open_process(self) -> AsyncIterator[Process]:
+    async def _open_process(self) -> AsyncIterator[tuple[Process, OutputPipe]]:
         """Start the proxy and the process; on exit, end the whole process tree."""
         session = self.agent.session
         guard = session.plugin(hilum_guard.Guard)
@@ -143,21 +144,24 @@ class Guest:
                 read_only=command.read_only,
             )
             async with AsyncExitStack() as stack:
+                output = stack.enter_context(create_pipe(command.home))
+                stack.push_async_callback(output.aclose)
+                argv = output.wrap_command(command.argv)
                 # The sandbox is wider only while this command starts.
-                with guard.widen(command.argv, extra):
+                with guard.widen(argv, extra):
                     opened = await stack.enter_async_context(
                         session.processes.open(
-                            command.argv,
+                            argv,
                             env=command.env,
                             stdin=True,
                             grace=TERM_TIMEOUT,
                             purpose="service",
                         )
                     )
-                yield opened
+                yield opened, output
             nursery.cancel_scope.cancel()
 
-    async def _connect(self, running: Process, nursery: trio.Nursery) -> None:
+    async def _connect(self, running: Process, output: OutputPipe, nursery: trio.Nursery) -> None:
         """Open a session of the guest.
 
         Raises:
@@ -165,7 +169,10 @@ class Guest:
         """
         assert running.stdin is not None
         assert running.stderr is not None
-        connection = self.client.connect(running.stdout, running.stdin)
+        connection = self.client.connect(output, running.stdin)
+        nursery.start_soon(self._end_output, running, output)
+        # What the sandbox itself writes belongs to no message.
+        nursery.start_soon(self._read_errors, running.stdout)
         nursery.start_soon(self._read_errors, running.stderr)
         await nursery.start(connection.run)
         nursery.start_soon(self._follow_connection, connection.closed)
@@ -174,12 +181,17 @@ class Guest:
         if limit.cancelled_caught:
             raise GuestFailed(f"It was not ready within {START_TIMEOUT:g} seconds.")
 
+    async def _end_output(self, running: Process, output: OutputPipe) -> None:
+        """End the output of a guest that has ended, perhaps before it wrote anything."""
+        await running.wait_exit()
+        output.close_writer()
+
     async def _follow_connection(self, closed: trio.Event) -> None:
         """End a guest that has closed its pipes, but does not exit."""
         await closed.wait()
         # The exit code, which follows, says more.
         await trio.sleep(EXIT_TIMEOUT)
-        self.client.fail("It closed the connection.")
+        self.client.fail(self.client.describe_flood() or "It closed the connection.")
         self._scope.cancel()
 
     async def _wait_for_end(self, running: Process) -> None:

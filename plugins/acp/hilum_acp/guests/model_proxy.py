@@ -18,6 +18,7 @@ import secrets
 import socket
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -33,7 +34,10 @@ from hilum_models.gateway import HttpModel
 from hilum_models.sse import SseDecoder
 
 from hilum_acp.guests.budget import Budget, BudgetExhausted, estimate_usage
-from hilum_acp.guests.request_sizes import RequestSize, measure_request
+from hilum_acp.guests.request_filter import Files, RequestRefused
+from hilum_acp.guests.request_formats import FORMATS, GEMINI_STREAM, restrict_request
+from hilum_acp.guests.request_sizes import RequestSize, limit_output, measure_input
+from hilum_acp.json_sizes import has_more_values
 
 if TYPE_CHECKING:
     from hilum import Agent
@@ -41,8 +45,9 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("hilum.acp")
 MAX_CONNECTIONS = 32
-MAX_BODY = 64 << 20  # bytes; requests contain images and whole conversations
-MAX_BODIES = 128 << 20  # bytes of all requests of a program that are in memory at the same time
+MAX_BODY = 32 << 20  # bytes; providers accept no larger requests with images
+MAX_BODIES = 64 << 20  # bytes of all requests of a program that are in memory at the same time
+MAX_VALUES = 1_000_000  # values in a request; a window of a million tokens has fewer
 MAX_REFUSED = 1 << 20  # bytes to read of a request that is refused, so that the reason arrives
 REFUSED_TIMEOUT = 2.0  # seconds to read them
 SETTLE_TIMEOUT = 2.0  # seconds that requests have to end when a program has ended its work
@@ -55,24 +60,13 @@ IDLE_TIMEOUT = 300.0  # seconds until the next request of a connection
 WRITE_TIMEOUT = 60.0
 PURPOSE = "guest"
 """The purpose of a program's calls in the log."""
-GEMINI_STREAM = ":streamGenerateContent"
 GEMINI_DOCUMENT = ":generateContent"
 COUNT_TOKENS = "/count_tokens"
-# The ends of the paths to which a format's requests are sent.
-FORMATS = ("/chat/completions", "/responses", "/messages", GEMINI_STREAM)
 # Headers of the program's requests that select a part of the provider's format. Those for features
 # that are being tested could have the provider contact servers on behalf of the program.
 _PASSED_HEADERS = ("anthropic-version",)
-# Fields that choose another model or price, or have the provider contact servers.
-_DROPPED_FIELDS = frozenset(
-    "models route provider plugins service_tier background mcp_servers container"
-    " web_search_options prompt".split()
-)
-# The types of tools that the program itself carries out; Anthropic's have none, or this one.
-_OWN_TOOLS = ("function", "custom")
 # The kinds of failures in which the provider has not received a request.
 _NEVER_SENT = ("connect", "request")
-_ADDRESS_FIELDS = frozenset({"url", "image_url", "file_url", "file_uri", "fileUri", "server_url"})
 
 
 @attrs.frozen
@@ -110,6 +104,8 @@ class ModelProxy:
         self.body_space = MAX_BODIES
         # The requests that wait for a model, each with an event for its end.
         self._open: dict[trio.CancelScope, trio.Event] = {}
+        self._decoding = trio.Lock()
+        self._is_settling = False
         self._plugin = plugin
         self._agent = agent
         self._model = model
@@ -174,13 +170,17 @@ class ModelProxy:
 
     async def settle(self) -> None:
         """Wait for the open requests, and end those that take too long, so that all are counted."""
+        self._is_settling = True
         waiting = list(self._open.items())
-        with trio.move_on_after(SETTLE_TIMEOUT):
-            for _, ended in waiting:
+        try:
+            with trio.move_on_after(SETTLE_TIMEOUT):
+                for _, ended in waiting:
+                    await ended.wait()
+            for scope, ended in waiting:
+                scope.cancel()
                 await ended.wait()
-        for scope, ended in waiting:
-            scope.cancel()
-            await ended.wait()
+        finally:
+            self._is_settling = False
 
     def refuse(self, request: h11.Request) -> _Reply | None:
         """Return the proxy's own response to a request, from its head; ``None`` to forward it."""
@@ -195,27 +195,45 @@ class ModelProxy:
             return _error(404, text, "not_found_error")
         return None
 
-    def prepare_body(self, body: bytes) -> tuple[bytes, RequestSize]:
+    def prepare_body(self, body: bytes, *, counts_only: bool = False) -> tuple[bytes, RequestSize]:
         """Return a request body for the agent's model, and the tokens that it is expected to use.
 
         Blocks, because a body may have many megabytes.
 
+        Args:
+            body: The body that the program sent.
+            counts_only: Whether the provider only counts the tokens of the request.
+
         Raises:
-            ValueError: The body is not a JSON object, or has the provider fetch something.
+            RequestRefused: The body is not a JSON object, or contains something not to pass on.
+            RecursionError: The body is nested too deeply.
         """
-        fields = msgspec.json.decode(body)
-        if not isinstance(fields, dict):
-            raise ValueError("the body is not an object")
-        fields = restrict_fields(fields)
+        if has_more_values(body, MAX_VALUES):
+            raise RequestRefused(f"The request has more than {MAX_VALUES:,} values.")
+        try:
+            given = msgspec.json.decode(body)
+        except ValueError:
+            raise RequestRefused("The request is not JSON.") from None
+        request = restrict_request(given, self.format, Files())
+        del given
+        size = RequestSize(measure_input(request, self.format), 0)
+        provider = self._model.endpoint.provider
+        if counts_only:
+            for name in ("stream", *FORMATS[self.format].limits):
+                request.pop(name, None)
+        else:
+            # OpenAI has renamed the limit; compatible servers know the older name.
+            is_openai = self.format == "/chat/completions" and provider == "openai"
+            name = "max_completion_tokens" if is_openai else ""
+            output = limit_output(request, self.format, self._model.info.max_output, name)
+            size = size._replace(output=output)
         if self.format != GEMINI_STREAM:
-            fields["model"] = self._model.endpoint.model
-        if self.format == "/chat/completions" and fields.get("stream"):
+            request["model"] = self._model.endpoint.model
+        if self.format == "/chat/completions" and request.get("stream"):
             # Without this option, a stream does not report its tokens.
-            options = fields.get("stream_options")
-            options = options if isinstance(options, dict) else {}
-            fields["stream_options"] = {**options, "include_usage": True}
-        size = measure_request(fields, self._model.info.max_output)
-        return msgspec.json.encode(fields), size
+            options = request.get("stream_options") or {}
+            request["stream_options"] = {**options, "include_usage": True}
+        return msgspec.json.encode(request), size
 
     async def forward(self, request: h11.Request, body: bytes, reply: _Connection) -> None:
         """Send a request to the provider, pass the response on, and count its tokens.
@@ -224,11 +242,16 @@ class ModelProxy:
             ModelError: The provider cannot be reached.
             BudgetExhausted: The budget of the run does not allow another call.
             ModelCallDenied: A plugin refuses the call, for example because of its budget.
-            ValueError: The body is not a JSON object.
+            RequestRefused: The body contains something that is not passed on.
             trio.ClosedResourceError: The request was ended.
         """
         url = self.find_url(urlsplit(request.target.decode("latin-1")).path)
-        prepared, size = await trio.to_thread.run_sync(self.prepare_body, body)
+        counts_only = url.endswith(COUNT_TOKENS)
+        # A decoded request is many times as large, so that there is one of each program at a time.
+        async with self._decoding:
+            prepared, size = await trio.to_thread.run_sync(
+                partial(self.prepare_body, body, counts_only=counts_only)
+            )
         given = {name.decode().lower(): value.decode() for name, value in request.headers}
         passed = {name: given[name] for name in _PASSED_HEADERS if name in given}
         headers = {**self._model.headers, **passed}
@@ -236,7 +259,7 @@ class ModelProxy:
         ended = self._open[scope] = trio.Event()
         try:
             with scope:
-                if url.endswith(COUNT_TOKENS):
+                if counts_only:
                     # Counting uses no tokens.
                     await self._send(url, headers, prepared, reply)
                 else:
@@ -287,6 +310,7 @@ class ModelProxy:
         meter = _Meter(self._model, body)
         status = 0
         failed = ""
+        is_broken = False
         try:
             async with self._model.transport.send(
                 "POST", url, headers, self._model.endpoint, body
@@ -308,12 +332,21 @@ class ModelProxy:
         except ModelError as error:
             failed = error.kind
             raise
+        except Exception:
+            # The program has closed the connection, or does not read.
+            is_broken = not (self._is_settling or self._budget.has_ended)
+            raise
         finally:
             # The provider has counted a request that was broken off at any time, also before the
             # response began.
             is_counted = status == 200 or (not status and failed not in _NEVER_SENT)
             if call is not None and is_counted:
-                call.usage = self._record(meter.usage(), trio.current_time() - began)
+                usage = meter.usage()
+                if is_broken and not meter.is_reported:
+                    # The provider may go on with the answer. A program that could have answers for
+                    # the price of their first bytes would evade its budgets.
+                    usage = Usage(input=max(usage.input, call.input), output=call.max_output)
+                call.usage = self._record(usage, trio.current_time() - began)
             elif call is not None:
                 call.failed = failed or ("server" if status >= 500 else "request")
 
@@ -346,6 +379,9 @@ class _Meter:
     Args:
         model: The model.
         body: The request.
+
+    Attributes:
+        is_reported: Whether the returned usage is the one that the provider reported.
     """
 
     def __init__(self, model: HttpModel, body: bytes) -> None:
@@ -354,6 +390,7 @@ class _Meter:
         self._document: bytearray | None = None
         self._sent = len(body)
         self._received = 0
+        self.is_reported = False
 
     def feed(self, chunk: bytes) -> None:
         """Read a part of the response."""
@@ -386,6 +423,7 @@ class _Meter:
                         pass
                 used = self._reader.finish().usage
                 if used.total:
+                    self.is_reported = True
                     return used
         return estimate_usage(self._sent, self._received)
 
@@ -492,8 +530,10 @@ class _Connection:
             # With this status, programs do not try again.
             reason = error.message if isinstance(error, ModelCallDenied) else str(error)
             return _error(402, f"{reason} Stop, and report what is done.", "insufficient_quota")
-        except (ValueError, RecursionError):
-            return _error(400, "The request is not a JSON object.", "invalid_request_error")
+        except RequestRefused as error:
+            return _error(400, str(error), "invalid_request_error")
+        except RecursionError:
+            return _error(400, "The request is nested too deeply.", "invalid_request_error")
         except ModelError as error:
             if self._http.our_state is not h11.SEND_RESPONSE:
                 raise trio.ClosedResourceError from error  # the response has begun
@@ -552,53 +592,3 @@ async def find_http_model(agent: Agent, name: str) -> HttpModel:
             hint="Name a model of a provider in the agent's file.",
         )
     return model
-
-
-def restrict_fields(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a request that let the provider only answer the program.
-
-    A program without network must not reach servers through the provider, and it must not choose
-    another model or price.
-
-    Raises:
-        ValueError: The request refers to a file on another server.
-    """
-    kept = {name: value for name, value in fields.items() if name not in _DROPPED_FIELDS}
-    if "tools" in kept:
-        kept["tools"] = _keep_own_tools(kept["tools"])
-    if _has_address(kept):
-        raise ValueError("the body refers to a file on another server")
-    return kept
-
-
-def _keep_own_tools(tools: object) -> list[Any]:
-    """Return the tools that the program carries out, without those that the provider runs."""
-    kept: list[Any] = []
-    for tool in tools if isinstance(tools, list) else ():
-        if not isinstance(tool, dict):
-            continue
-        declarations = tool.get("functionDeclarations") or tool.get("function_declarations")
-        if declarations:
-            kept.append({"functionDeclarations": declarations})
-        elif tool.get("type", "custom") in _OWN_TOOLS and ("name" in tool or "function" in tool):
-            kept.append(tool)
-    return kept
-
-
-def _has_address(value: object) -> bool:
-    """Return whether a message or its parts refer to a file on another server."""
-    waiting = [value]
-    while waiting:
-        found = waiting.pop()
-        if isinstance(found, list):
-            waiting += found
-        elif isinstance(found, dict):
-            for name, each in found.items():
-                is_address = name in _ADDRESS_FIELDS and isinstance(each, str)
-                if is_address and not each.startswith("data:"):
-                    return True
-                # The arguments and results of the program's own tools are only data.
-                is_data = name in ("tools", "args", "functionResponse", "function_response")
-                if not is_data and not (name == "input" and found.get("type") == "tool_use"):
-                    waiting.append(each)
-    return False

@@ -1,0 +1,234 @@
+"""Rules that state which parts of a request may pass, from which the formats are composed.
+
+A rule is a function of a value and its place; it returns what may pass, and raises `RequestRefused`
+for everything that it does not know. Nothing passes because nobody has thought of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+
+MAX_SHOWN = 200  # characters of a place in an error
+FETCHES = "refers to a file on another server or in an account; hilum passes on only inline data"
+_DATA_ADDRESS = re.compile(r"data:[\w.+-]+/[\w.+-]+(?:;[\w=.+-]+)*;base64,")
+# Neither the address of a server nor that of a file can be written without these.
+_NOT_BASE64 = (":", ".", "\\", "%")
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+
+
+class RequestRefused(ValueError):
+    """A request contains something that is not passed on; the text names it."""
+
+
+@attrs.define
+class Files:
+    """What happens to the inline files of a request.
+
+    Attributes:
+        are_kept: Whether they stay; they are left out where only the text is measured.
+        count: Number of files found.
+    """
+
+    are_kept: bool = True
+    count: int = 0
+
+    def take(self, content: str) -> str:
+        """Count a file, and return what stays of it."""
+        self.count += 1
+        return content if self.are_kept else ""
+
+
+Rule = Callable[[Any, str, Files], Any]
+"""Returns the part of a value at a place that may pass."""
+
+
+def refuse(place: str, reason: str) -> RequestRefused:
+    """Return the error for a part of a request."""
+    shown = place if len(place) <= MAX_SHOWN else f"{place[:MAX_SHOWN]}…"
+    return RequestRefused(f"`{shown}` {reason}.")
+
+
+# --- single values --------------------------------------------------------------------------------
+
+
+def scalar(value: Any, place: str, files: Files) -> Any:
+    """Pass a text, a number, a truth value or nothing."""
+    if isinstance(value, dict | list):
+        raise refuse(place, "must be a single value")
+    return value
+
+
+def text(value: Any, place: str, files: Files) -> Any:
+    """Pass a text or nothing."""
+    if not isinstance(value, str | None):
+        raise refuse(place, "must be a text")
+    return value
+
+
+def flag(value: Any, place: str, files: Files) -> Any:
+    """Pass a truth value or nothing."""
+    if not isinstance(value, bool | None):
+        raise refuse(place, "must be true or false")
+    return value
+
+
+def data(value: Any, place: str, files: Files) -> Any:
+    """Pass anything: the arguments and results of the program's own tools, which only are text."""
+    return value
+
+
+def count(value: Any, place: str, files: Files) -> Any:
+    """Pass a positive whole number or nothing."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise refuse(place, "must be a positive whole number")
+    return value
+
+
+def schema(value: Any, place: str, files: Files) -> Any:
+    """Pass a JSON schema that refers only to itself."""
+    waiting = [value]
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, dict):
+            for name in _REFERENCES:
+                target = found.get(name)
+                if isinstance(target, str) and not target.startswith("#"):
+                    raise refuse(f"{place}…{name}", "refers to another schema")
+            waiting += found.values()
+        elif isinstance(found, list):
+            waiting += found
+    return value
+
+
+def base64(value: Any, place: str, files: Files) -> Any:
+    """Pass a file in base64."""
+    if not isinstance(value, str):
+        raise refuse(place, "must be a text")
+    if any(sign in value for sign in _NOT_BASE64):
+        raise refuse(place, FETCHES)
+    return files.take(value)
+
+
+def data_address(value: Any, place: str, files: Files) -> Any:
+    """Pass a ``data:`` address, which contains the file."""
+    if not isinstance(value, str):
+        raise refuse(place, "must be a text")
+    start = _DATA_ADDRESS.match(value)
+    if start is None:
+        raise refuse(place, FETCHES)
+    return start[0] + base64(value[start.end() :], place, files)
+
+
+# --- compositions ---------------------------------------------------------------------------------
+
+
+def one_of(*values: str) -> Rule:
+    """Return a rule that passes only some texts."""
+
+    def check(value: Any, place: str, files: Files) -> Any:
+        if not isinstance(value, str) or value not in values:
+            raise refuse(place, f"must be {' or '.join(values)}")
+        return value
+
+    return check
+
+
+def items(rule: Rule) -> Rule:
+    """Return a rule for lists."""
+
+    def check(value: Any, place: str, files: Files) -> Any:
+        if value is None:
+            return None
+        if not isinstance(value, list):
+            raise refuse(place, "must be a list")
+        return [rule(item, f"{place}[{number}]", files) for number, item in enumerate(value)]
+
+    return check
+
+
+def text_or(rule: Rule) -> Rule:
+    """Return a rule for values that may also be a text."""
+
+    def check(value: Any, place: str, files: Files) -> Any:
+        return value if isinstance(value, str | None) else rule(value, place, files)
+
+    return check
+
+
+def fields(
+    allowed: Mapping[str, Rule], dropped: str = "", rename: Callable[[str], str] | None = None
+) -> Rule:
+    """Return a rule for objects.
+
+    Args:
+        allowed: The rules of the fields.
+        dropped: Names of fields that are left out, because they change nothing for the program.
+        rename: Returns the name of a field in ``allowed``, for formats that know several.
+    """
+    names = frozenset(dropped.split())
+
+    def check(value: Any, place: str, files: Files) -> Any:
+        if value is None:
+            return None
+        if not isinstance(value, dict):
+            raise refuse(place, "must be an object")
+        kept: dict[str, Any] = {}
+        for given, item in value.items():
+            name = rename(given) if rename is not None else given
+            inner = f"{place}.{given}" if place else given
+            if name in kept:
+                raise refuse(inner, "is given twice")
+            if name in allowed:
+                kept[name] = allowed[name](item, inner, files)
+            # Many libraries send the fields that they do not use, without a value.
+            elif item and name not in names:
+                raise refuse(inner, "is not among the fields that hilum passes on to a model")
+        return kept
+
+    return check
+
+
+def by_type(cases: Mapping[str, Rule], default: str = "", name: str = "type") -> Rule:
+    """Return a rule for objects that a field distinguishes.
+
+    Args:
+        cases: The rules by the value of the field.
+        default: The value that is meant if the field is missing.
+        name: Name of the field.
+    """
+
+    def check(value: Any, place: str, files: Files) -> Any:
+        if not isinstance(value, dict):
+            raise refuse(place, "must be an object")
+        kind = value.get(name, default)
+        rule = cases.get(kind) if isinstance(kind, str) else None
+        if rule is None:
+            shown = f"{kind!r}"[:50]
+            raise refuse(f"{place}.{name}", f"is {shown}, which hilum does not pass on to a model")
+        return rule(value, place, files)
+
+    return check
+
+
+def own_tools(rule: Callable[[dict[str, Any]], Rule | None]) -> Rule:
+    """Return a rule for the list of tools, which leaves out those that the provider runs.
+
+    Args:
+        rule: Returns the rule of a tool that the program itself carries out.
+    """
+
+    def check(value: Any, place: str, files: Files) -> Any:
+        kept: list[Any] = []
+        for number, tool in enumerate(value if isinstance(value, list) else ()):
+            found = rule(tool) if isinstance(tool, dict) else None
+            if found is not None:
+                kept.append(found(tool, f"{place}[{number}]", files))
+        return kept
+
+    return check
