@@ -127,7 +127,7 @@ async def test_servers_are_examined_at_the_same_time(offline):
         _, found = await read_list(offline, **dict.fromkeys(PORTS, url))
         nursery.cancel_scope.cancel()
     assert found["vllm"]["state"] == "failed"
-    assert "did not respond within 2 s" in found["vllm"]["found"]
+    assert "did not respond within 2 s" in found["vllm"]["message"]
     assert most == 4
 
 
@@ -215,7 +215,7 @@ async def test_a_file_of_keys_that_others_can_read_is_not_used(offline):
     os.chmod(file, 0o644)
     _, found = await read_list(offline)
     assert found["openai"]["state"] == "no_key"
-    assert f"chmod 600 {file}" in found["openai"]["found"]
+    assert f"chmod 600 {file}" in found["openai"]["message"]
     async with offline.model("Done."):
         assert (await offline("run", "hi", "--no-plugin", "web")).code == 0
 

@@ -953,6 +953,13 @@ PHRASES: tuple[tuple[str, str], ...] = (
     ("when_a_session_starts_as_mcp_servers_2", "when a session starts, as MCP servers and hooks"),
     ("when_a_task_starts", "when a task starts"),
     ("when_a_task_starts_and_at_its", "when a task starts, and at its hooks"),
+    ("as_services", "as services"),
+    ("as_services_if_this_is_a_home_folder", "as services, if this is a home folder"),
+    ("when_the_user_logs_in", "when the user logs in"),
+    (
+        "when_the_user_logs_in_if_this_is_a_home",
+        "when the user logs in, if this is a home folder",
+    ),
     ("when_it_connects", "when it connects"),
     ("when_it_connects_and_when_somebody_logs", "when it connects, and when somebody logs in"),
     ("when_it_ends_in_a_home_folder", "when it ends in a home folder"),

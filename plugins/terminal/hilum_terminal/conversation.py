@@ -248,7 +248,8 @@ class Conversation:
                 _tune_collector()
                 await self._work(session, start)
                 last = session.journal.last
-        self._show_late_errors(session, last)
+            # Not reached if the user left before the session opened.
+            self._show_late_errors(session, last)
 
     def _show_late_errors(self, session: Session, last: int) -> None:
         """Show errors that were written while the session closed, which nobody has read."""

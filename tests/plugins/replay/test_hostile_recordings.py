@@ -577,7 +577,7 @@ def test_a_time_that_no_clock_shows_is_refused(copy, at):
     lines[2], count = re.subn(r'"at":[\d.]+', f'"at":{at}', lines[2])
     assert count == 1
     file.write_text("\n".join(lines))
-    check_refused(copy, "damaged at line 3: .* is not a time")
+    check_refused(copy, "damaged at line 3: ")
 
 
 def test_a_log_whose_first_event_is_another_one_is_refused(copy):
