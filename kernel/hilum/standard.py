@@ -16,19 +16,18 @@ from typing import Any, NamedTuple
 import trio
 
 from hilum.discovery import all_entry_points, normal
-from hilum.errors import E_BUSY, E_NO_MODEL, E_UNKNOWN, StoreError, UsageError
+from hilum.errors import E_BUSY, E_NO_MODEL, StoreError, UsageError
 from hilum.events import PluginFault
 from hilum.extras import unused_files
 from hilum.kernel import Kernel, open_kernel
 from hilum.session import Session, check_kind
 from hilum.settings import KernelSettings, load, use_environment
 from hilum.sharing import JoinedSession, join_session, share_session
-from hilum.store import Store, is_used, unspell_folder
+from hilum.store import LAST, Store, find_session, unspell_folder
 from hilum.tools import Tool
 from hilum.trust import explain_distrust
 from hilum.workspace import check_workspace
 
-LAST = "last"
 JOIN_SECONDS = 5.0
 """Seconds to wait for a session that another process is opening or closing."""
 GUARD = "hilum-guard"
@@ -136,7 +135,7 @@ async def open_standard_session(
     ) as kernel:
         if prepare is not None:
             prepare(kernel)
-        identity = await find_session(kernel, resume, workspace) if resume else ""
+        identity = await find_session(kernel.store, resume, workspace) if resume else ""
         has_key = await _choose_model(
             kernel, model, needed=needs_model and not resume, must_work=needs_model
         )
@@ -337,24 +336,6 @@ async def _kind(kernel: Kernel, wanted: str, resume: str, attended: bool) -> tup
     if kind == "main" and not attended:
         kind = "headless"
     return kind, attended and kind != "headless"
-
-
-async def find_session(kernel: Kernel, wanted: str, workspace: str | os.PathLike[str]) -> str:
-    """Return the id of a named session, or of a folder's last session.
-
-    A session without a prompt does not count as the last session.
-
-    Raises:
-        UsageError: The session does not exist.
-    """
-    if wanted != LAST:
-        return (await kernel.store.info(wanted)).id
-    folder = await trio.to_thread.run_sync(_real, workspace)
-    for info in await kernel.store.list(folder):
-        if await is_used(kernel.store, info):
-            return info.id
-    hint = "`hilum sessions list --all` lists the sessions of all folders. Resume one by its id."
-    raise UsageError(f"There is no session in {folder} to resume.", code=E_UNKNOWN, hint=hint)
 
 
 def _real(folder: str | os.PathLike[str]) -> str:

@@ -13,14 +13,17 @@ from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
+import trio
 from msgspec.structs import replace
 
 from hilum.discovery import STANDARD, entry_points
-from hilum.errors import StoreError
+from hilum.errors import E_UNKNOWN, StoreError
 from hilum.events import AnyEvent, PluginEvent, PromptQueued, RunStarted, StateChanged
 from hilum.messages import Count, Data, UnixTime
 from hilum.unread_outputs import ATTACHED
 
+LAST = "last"
+"""Names the session of a folder that was used last, where an id is expected."""
 MAX_OPENING = 50
 """A session with more events than this is not one that was only opened."""
 
@@ -189,6 +192,29 @@ async def is_used(store: Store, info: SessionInfo) -> bool:
         or (isinstance(event, PluginEvent) and event.name == ATTACHED)
         for event in events
     )
+
+
+async def find_session(store: Store, wanted: str, workspace: str | os.PathLike[str]) -> str:
+    """Return the id of a named session, or of a folder's last session.
+
+    A session that was only opened does not count as the last session.
+
+    Args:
+        store: The store.
+        wanted: An id, an unambiguous beginning of one, or ``last``.
+        workspace: The folder whose last session is looked for.
+
+    Raises:
+        StoreError: The session does not exist (``"E_UNKNOWN"``).
+    """
+    if wanted != LAST:
+        return (await store.info(wanted)).id
+    folder = await trio.to_thread.run_sync(lambda: os.path.realpath(os.path.expanduser(workspace)))
+    for info in await store.list(folder):
+        if await is_used(store, info):
+            return info.id
+    hint = "`hilum sessions list --all` lists the sessions of all folders. Name one by its id."
+    raise StoreError(f"There is no session in {folder}.", code=E_UNKNOWN, hint=hint)
 
 
 def describe(info: SessionInfo, events: Sequence[AnyEvent]) -> SessionInfo:

@@ -18,7 +18,7 @@ from hilum import StoreError, UsageError, make_redactor
 from hilum.command import Parser, check_folder, check_text
 from hilum.errors import E_BAD_ARGS
 from hilum.events import FINAL, encode
-from hilum.store import MemoryStore, is_open, storage_plugins
+from hilum.store import MemoryStore, find_session, is_open, storage_plugins
 from hilum_view import Totals, format_cost, total
 
 from hilum_cli import exits, run
@@ -106,7 +106,7 @@ def make_parser() -> Parser:
         made.set_defaults(action=action)
         if named:
             made.add_argument(
-                "session", metavar="ID", help="the session's id or the beginning of its id"
+                "session", metavar="ID", help="the session's id, the beginning of its id, or `last`"
             )
         return made
 
@@ -282,7 +282,8 @@ def _row(info: SessionInfo, used: Totals, folder: bool) -> tuple[str, ...]:
 
 
 async def _show(kernel: Kernel, options: Namespace) -> None:
-    info = await _settled(kernel, await kernel.store.info(options.session))
+    session = await find_session(kernel.store, options.session, ".")
+    info = await _settled(kernel, await kernel.store.info(session))
     events = await read_all(kernel, info.id)
     if options.events:
         options.out.put(b"".join(encode(event) + b"\n" for event in events))
@@ -297,7 +298,8 @@ async def _fork(kernel: Kernel, options: Namespace) -> None:
             code=E_BAD_ARGS,
             hint="`hilum sessions show ID --events` shows the numbers of the events.",
         )
-    options.out.say(await kernel.fork(options.session, options.upto))
+    session = await find_session(kernel.store, options.session, ".")
+    options.out.say(await kernel.fork(session, options.upto))
 
 
 async def _rename(kernel: Kernel, options: Namespace) -> None:
@@ -331,7 +333,7 @@ async def _delete(kernel: Kernel, options: Namespace) -> int:
 
 
 async def _export(kernel: Kernel, options: Namespace) -> None:
-    info = await kernel.store.info(options.session)
+    info = await kernel.store.info(await find_session(kernel.store, options.session, "."))
     if options.test:
         await _export_test(kernel, options, info)
         return

@@ -15,7 +15,7 @@ import trio
 from hilum import StoreError, UsageError
 from hilum.command import Parser, check_folder, check_text
 from hilum.errors import E_BAD_ARGS, E_UNKNOWN
-from hilum.store import MemoryStore, SessionInfo, Store, is_open, storage_plugins
+from hilum.store import MemoryStore, SessionInfo, Store, find_session, is_open, storage_plugins
 from hilum_cli.terminal import Out, escape_terminal, is_terminal
 
 from hilum_trace.exports import make_json, make_speedscope
@@ -52,7 +52,7 @@ def make_parser() -> Parser:
     """Declare the options."""
     parser = Parser("hilum trace", "Show what happened in a session and how long it took.", EPILOG)
     add = parser.add_argument
-    add("session", nargs="?", default="", metavar="SESSION", help="the session's id")
+    add("session", nargs="?", default="", metavar="SESSION", help="the session's id, or `last`")
     add(
         "--workspace",
         "-C",
@@ -155,7 +155,7 @@ def _show_trace(trace: Trace, options: Namespace, painter: Painter, out: Out) ->
 
 async def _find_session(store: Store, options: Namespace) -> SessionInfo:
     if options.session:
-        return await store.info(options.session)
+        return await store.info(await find_session(store, options.session, options.workspace))
     folder = check_folder(options.workspace)
     found = await store.list(folder)
     if not found:

@@ -303,6 +303,19 @@ def test_the_time_between_two_processes_is_no_time_of_a_request(end):
     assert fold.total == Amount(0.0, 500, 0.1)
 
 
+def test_the_time_of_a_sub_agent_counts_once():
+    """The call that waits for it contains the time of its requests and calls."""
+    events = [
+        ev.ModelAnswered(agent="task-1", run="s", message=AssistantMessage(()), seconds=6.0),
+        ev.CallDone(agent="task-1", run="s", result=ToolResult("c2", "look", ()), seconds=12.0),
+        ev.CallDone(agent="main", run="r", result=ToolResult("c1", "task", ()), seconds=20.0),
+    ]
+    assert bill_of(events, "agent").total.seconds == 18.0
+    fold = SpendingFold(lambda model: None)
+    fold.apply(events)
+    assert fold.total.minutes == pytest.approx(0.3)
+
+
 OLD = [
     ev.PromptFrozen(
         agent="main",

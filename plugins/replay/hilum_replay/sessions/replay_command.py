@@ -15,7 +15,7 @@ from hilum import Kernel, UsageError
 from hilum.command import Parser, check_text, escape_terminal, say, say_json
 from hilum.errors import E_BAD_ARGS
 from hilum.events import AnyEvent, ModelAnswered, ModelUsed
-from hilum.store import storage_plugins
+from hilum.store import find_session, storage_plugins
 
 from hilum_replay.sessions.comparison import describe
 from hilum_replay.sessions.exporting import make_recording, make_repeatable, open_contents
@@ -57,7 +57,7 @@ def make_parser() -> Parser:
         EPILOG,
     )
     add = parser.add_argument
-    add("session", metavar="SESSION", help="id of a session, or folder of a recording")
+    add("session", metavar="SESSION", help="id of a session, `last`, or folder of a recording")
     add("--at", type=int, default=0, metavar="SEQ", help="change nothing up to this event")
     add("--model", default="", metavar="NAME", help="a model that answers instead of the recorded")
     add(
@@ -167,7 +167,7 @@ async def _find_recording(session: str, without: Sequence[str] = ()) -> Recordin
             )
         return await trio.to_thread.run_sync(load_recording, folder)
     async with hilum.open_kernel(storage_plugins()) as kernel:
-        info = await kernel.store.info(session)
+        info = await kernel.store.info(await find_session(kernel.store, session, "."))
         events = await read_all(kernel, info.id)
     return await trio.to_thread.run_sync(
         lambda: make_recording(

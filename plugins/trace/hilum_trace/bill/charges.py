@@ -28,6 +28,7 @@ from hilum_trace.bill.requests import (
     SUB_AGENT,
     SentRequests,
     Unanswered,
+    call_seconds,
     is_delegated,
     request_seconds,
 )
@@ -262,7 +263,7 @@ class ChargeFold:
             self._turns.get(event.agent, 0),
             tool=result.name,
             plugin=self._started.pop((event.agent, result.call_id), ""),
-            seconds=check_number(event.seconds),
+            seconds=call_seconds(event),
             failed=bool(result.code),
         )
 

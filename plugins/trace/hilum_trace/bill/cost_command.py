@@ -19,7 +19,7 @@ from hilum.store import (
     MemoryStore,
     SessionInfo,
     Store,
-    is_used,
+    find_session,
     storage_plugins,
     unspell_folder,
 )
@@ -50,7 +50,6 @@ Budgets limit the cost in advance: hilum config budgets, and /budget in a conver
 """
 SHOWN = 40
 """Default number of rows."""
-LAST = "last"
 # Time, number, agent and run of an event, which are the same in all copies of a session.
 _ChargeKey = tuple[float, int, str, str]
 _UNITS = {"m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
@@ -209,15 +208,10 @@ def _describe_nothing(options: Namespace, count: int) -> str:
 async def _find_sessions(store: Store, options: Namespace) -> list[SessionInfo]:
     """Return the sessions that the options select, oldest first."""
     folder = "" if options.all else check_folder(options.workspace)
-    if options.session and options.session != LAST:
-        return [await store.info(options.session)]
+    if options.session:
+        session = await find_session(store, options.session, options.workspace)
+        return [await store.info(session)]
     infos = [info for info in await store.list(folder) if info.updated >= options.after]
-    if options.session == LAST:
-        for info in infos:
-            if await is_used(store, info):
-                return [info]
-        hint = "`hilum sessions list --all` shows all sessions."
-        raise UsageError("There is no session in this folder.", hint=hint)
     return sorted(infos, key=lambda info: info.created)
 
 

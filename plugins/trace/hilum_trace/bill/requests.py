@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from hilum.events import Event, ModelFailed, ModelStarted, ModelUsed, RunEnded, RunsCutOff
+from hilum.events import CallDone, Event, ModelFailed, ModelStarted, ModelUsed, RunEnded, RunsCutOff
 from hilum.messages import check_number
 
 # The purpose of the event that charges a sub-agent's usage to the agent that started it. The usage
@@ -15,6 +15,9 @@ from hilum.messages import check_number
 SUB_AGENT = "agent "
 # Failures after which the provider may have charged for the request, although it sent no counts.
 MAYBE_CHARGED = frozenset(("server", "broken", "timeout", "too_slow", "runaway"))
+
+# Tools of hilum-agents whose calls last until a sub-agent has answered.
+WAITING_TOOLS = frozenset(("task",))
 
 # The purpose of the requests of another program that works as an agent (see `hilum_acp.guests`).
 GUEST = "guest"
@@ -29,6 +32,15 @@ def request_seconds(event: ModelUsed) -> float:
     call, whose times contain those of the requests.
     """
     return 0.0 if event.purpose == GUEST else check_number(event.seconds)
+
+
+def call_seconds(event: CallDone) -> float:
+    """Return the seconds that a call adds to the time of a session.
+
+    A call that waits for a sub-agent adds nothing, because the sub-agent's own requests and calls
+    count.
+    """
+    return 0.0 if event.result.name in WAITING_TOOLS else check_number(event.seconds)
 
 
 def is_delegated(model: str) -> bool:

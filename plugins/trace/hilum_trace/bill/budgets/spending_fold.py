@@ -12,7 +12,13 @@ from hilum.messages import Price, check_number
 from hilum_view.budgets import SPENT, BudgetViews
 
 from hilum_trace.bill.budgets.amounts import UNITS, Amount, Unit
-from hilum_trace.bill.requests import SUB_AGENT, SentRequests, Unanswered, request_seconds
+from hilum_trace.bill.requests import (
+    SUB_AGENT,
+    SentRequests,
+    Unanswered,
+    call_seconds,
+    request_seconds,
+)
 
 CHANGED = "budgets.changed"
 """Name of the event with which the user changes a budget of a session."""
@@ -71,7 +77,7 @@ class SpendingFold(msgspec.Struct, eq=False):
                 self._add(event, amount, event.plugin)
                 self.longest = max(self.longest, make_amount(seconds=event.seconds).minutes)
             case ev.CallDone():
-                self._add(event, make_amount(seconds=event.seconds))
+                self._add(event, make_amount(seconds=call_seconds(event)))
             case ev.PluginEvent(name=name) if name == CHANGED:
                 self._change(event)
             case ev.PluginEvent(name=name) if name == SPENT:
