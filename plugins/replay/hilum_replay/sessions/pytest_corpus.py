@@ -1,14 +1,24 @@
-"""The option ``--hilum-corpus`` of pytest, which replays recorded sessions with a plugin loaded."""
+"""The option ``--hilum-corpus`` of pytest, which replays recorded sessions with a plugin loaded.
+
+In every run, with the option or without, pytest ignores the files of recordings.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 from hilum import HilumError
 
 from hilum_replay.sessions.recording import SESSION_FILE
+from hilum_replay.sessions.uncollected_files import (
+    check_start,
+    describe_module,
+    find_module,
+    find_recording,
+    is_recording,
+)
 
 STANDARD = "standard"
 """The name of the corpus in this package."""
@@ -49,9 +59,31 @@ def find_corpus(name: str) -> Path:
     return folder
 
 
+# A wrapper runs before all other implementations: those of pytest change the import path and load
+# conftest files, and those of other plugins import modules that settings name.
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None, None, None]:
+    """Check where pytest starts before it loads the first conftest file."""
+    check_start(early_config)
+    return (yield)
+
+
+# The first answer counts, and a conftest file may implement this hook.
+@pytest.hookimpl(tryfirst=True)
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """Ignore the files of recorded sessions, which may contain the tests of the recorded project."""
-    return True if (collection_path / SESSION_FILE).is_file() else None
+    """Ignore the files of recorded sessions, which may contain the tests of the recorded project.
+
+    Raises:
+        pytest.Collector.CollectError: A recording contains a module that a test file beside it could
+            import.
+    """
+    if is_recording(collection_path):
+        module = find_module(collection_path)
+        if module is not None:
+            raise pytest.Collector.CollectError(describe_module(module))
+        return True
+    is_link_into_recording = collection_path.is_symlink() and find_recording(collection_path)
+    return True if is_link_into_recording else None
 
 
 def pytest_collection(session: pytest.Session) -> None:
