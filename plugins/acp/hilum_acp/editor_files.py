@@ -79,11 +79,15 @@ class OpenEditor:
         try:
             return await self._client.connection.request(method, params, patience=patience)
         except UnreadableResponse as error:
-            # The editor may have unsaved text, which the file on the disk must not stand in for.
+            # The editor may have unsaved text, which the file on the disk must not stand in for, or
+            # it may have written the file.
+            hint = "Tell the user to save the file and to close it in the editor."
+            if method == "fs/write_text_file":
+                hint = "Read the file before you continue."
             raise ToolError(
                 f"The response of the editor cannot be read. {error.message}",
                 code=E_FAILED,
-                hint="Tell the user to save the file and close it in the editor.",
+                hint=hint,
             ) from None
         except RpcError:
             return _REFUSED
