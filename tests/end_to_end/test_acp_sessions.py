@@ -233,7 +233,8 @@ async def test_a_session_that_is_loaded_while_it_is_open_begins_again(cli, edito
             message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
             data += json.dumps(message).encode() + b"\n"
         await e.send_raw(data)
-        assert (await e.end(90))["stopReason"] == "cancelled"
+        # The model may have answered before the session began again.
+        assert (await e.end(90))["stopReason"] in ("cancelled", "end_turn")
         assert await e.end(91)
         assert (await e.end(92))["stopReason"] == "cancelled"
         assert (await e.prompt(session, "More"))["stopReason"] == "end_turn"

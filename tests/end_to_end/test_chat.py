@@ -134,7 +134,9 @@ async def test_a_stop_gives_everything_back(cli):
         await screen.wait_for("stopped")
         await screen.wait_gone("esc stops")
         for text in ("steer one", "queued two", "a draft"):
-            assert any(text in row for row in screen.rows), text
+            await screen.wait_until(
+                lambda text=text: any(text in row for row in screen.rows), f"{text} came back"
+            )
         assert len(server.requests) <= 1
 
 

@@ -23,7 +23,7 @@ from hilum import (
     open_kernel,
     open_standard_session,
 )
-from hilum.errors import E_BUSY, E_UNKNOWN
+from hilum.errors import E_BAD_ARGS, E_BUSY, E_UNKNOWN
 from hilum.settings import KernelSettings, load
 from hilum.store import SessionInfo, Store, storage_plugins, unspell_folder
 from hilum.workspace import check_workspace
@@ -46,7 +46,7 @@ from hilum_acp.messages import (
     read_abilities,
 )
 from hilum_acp.offered_servers import EditorServers, can_use_servers, read_servers
-from hilum_acp.rpc_errors import make_login_error, to_rpc_error
+from hilum_acp.rpc_errors import make_login_error, make_rpc_error, to_rpc_error
 
 PAGE = 100
 """Number of sessions in one response of ``session/list``."""
@@ -409,8 +409,11 @@ class Agent:
         """
         info = await self._find_info(session)
         if Path(unspell_folder(info.workspace)) != folder:
-            raise RpcError(
-                INVALID_PARAMS, f"The session belongs to {info.workspace}, not to {folder}."
+            raise make_rpc_error(
+                INVALID_PARAMS,
+                E_BAD_ARGS,
+                f"The session belongs to {info.workspace}, not to {folder}.",
+                "Open that folder to continue the session.",
             )
 
     async def _find_info(self, session: str) -> SessionInfo:

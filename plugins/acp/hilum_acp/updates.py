@@ -117,6 +117,8 @@ class UpdateMaker:
         # The runs of other agents that the user has called by name, as in `@explore …`. Their
         # answers are for the user; those of agents that other agents start are not.
         self._called_runs: set[str] = set()
+        # The tokens of the conversation with the main agent, and its window; None if not known.
+        self._context: tuple[int, int] | None = None
         self._root = root
         self._abilities = abilities
         self._clock = clock
@@ -340,10 +342,13 @@ class UpdateMaker:
     def _usage(self, event: ev.ModelAnswered) -> Iterator[Update]:
         actor = self.view.actors[event.agent]
         size = self._find_window(actor.model or event.message.model)
-        # Some servers count no tokens.
-        if not size or not event.usage.total:
+        # Some servers count no tokens. The context of an agent that the user calls is another one.
+        if event.agent == self.view.lead and size and event.usage.total:
+            self._context = (event.usage.total, size)
+        if self._context is None:
             return
-        usage: Update = {"sessionUpdate": "usage_update", "used": event.usage.total, "size": size}
+        used, size = self._context
+        usage: Update = {"sessionUpdate": "usage_update", "used": used, "size": size}
         cost = self.view.totals.usage.cost
         if cost is not None:
             usage["cost"] = {"amount": cost, "currency": "USD"}

@@ -177,4 +177,25 @@ def test_the_answers_of_agents_that_agents_start_are_not_part_of_the_conversatio
             updates += maker.make(placed)
         chunks = [each["content"]["text"] for each in updates if "content" in each]
         assert chunks == texts
-        assert ("usage_update" in [each["sessionUpdate"] for each in updates]) == bool(texts)
+        assert "usage_update" not in [each["sessionUpdate"] for each in updates]
+
+
+def test_an_agent_that_the_user_calls_does_not_change_the_context_of_the_conversation():
+    """The cost of its requests is shown, but the tokens are those of another conversation."""
+    maker = UpdateMaker(Path("/w"), ClientAbilities(), Clock(), lambda model: 1_000)
+    found = []
+    for agent, typed, tokens in (("main", "", 700), ("explore", "@explore find", 7)):
+        usage = Usage(input=tokens, cost=0.5)
+        events = (
+            ev.PromptQueued(text="find", typed=typed),
+            ev.RunStarted(text="find", message=UserMessage((Text("find", "user"),)), model="m"),
+            ev.ModelStarted(model="m"),
+            ev.ModelAnswered(
+                message=AssistantMessage((Text("Found.", "model"),), "m"), usage=usage
+            ),
+        )
+        for event in events:
+            placed = msgspec.structs.replace(event, seq=len(found) + 1, agent=agent, run=agent)
+            found += maker.make(placed)
+    updates = [each for each in found if each["sessionUpdate"] == "usage_update"]
+    assert [(each["used"], each["cost"]["amount"]) for each in updates] == [(700, 0.5), (700, 1.0)]

@@ -187,7 +187,7 @@ def test_other_times_are_refused(text):
         (["--limit", "-1"], "--limit must not be negative"),
         (["--json", "--csv"], "not allowed with"),
         (["--session", "20200101"], "no session"),
-        (["--session", "last"], "no session in this folder"),
+        (["--session", "last"], "no session in .*project"),
         (["--sinc", "7d"], "[Uu]nrecognized"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import textwrap
 from collections.abc import Iterator, Sequence
 
 from hilum_view import format_duration, format_money
@@ -49,7 +50,14 @@ def format_table(bill: Bill, limit: int, width: int = 0) -> str:
         text.append(f"Without room here: {', '.join(left_out)}. --csv and --json have all columns.")
     if len(shown) < len(rows):
         text.append(f"… and {len(rows) - len(shown):,} more rows: --limit 0 shows all.")
-    return "\n".join([*text, *describe_unknown(bill)])
+    sentences = [*text[1:], *describe_unknown(bill)]
+    if width:
+        # A long word, such as the name of a setting, is not cut.
+        sentences = [
+            textwrap.fill(each, width, break_long_words=False, break_on_hyphens=False)
+            for each in sentences
+        ]
+    return "\n".join([text[0], *sentences])
 
 
 def _header(by: str, by_part: bool) -> list[str]:
