@@ -8,10 +8,10 @@ from typing import Any
 
 import trio
 from hilum import EditorFiles, Kernel, Session, ToolError, hookimpl
-from hilum.errors import E_INTERRUPTED, E_TIMEOUT
+from hilum.errors import E_FAILED, E_INTERRUPTED, E_TIMEOUT
 
 from hilum_acp.client import Client
-from hilum_acp.json_rpc import ConnectionLost, RpcError
+from hilum_acp.json_rpc import ConnectionLost, RpcError, UnreadableResponse
 from hilum_acp.offered_servers import EditorServers
 
 READ_SECONDS = 10.0
@@ -74,10 +74,21 @@ class OpenEditor:
         """Send a request; an error response, as for a file that does not exist, is no error.
 
         Raises:
-            ToolError: The editor has left.
+            ToolError: The editor has left, or its response cannot be read.
         """
         try:
             return await self._client.connection.request(method, params, patience=patience)
+        except UnreadableResponse as error:
+            # The editor may have unsaved text, which the file on the disk must not stand in for, or
+            # it may have written the file.
+            hint = "Tell the user to save the file and to close it in the editor."
+            if method == "fs/write_text_file":
+                hint = "Read the file before you continue."
+            raise ToolError(
+                f"The response of the editor cannot be read. {error.message}",
+                code=E_FAILED,
+                hint=hint,
+            ) from None
         except RpcError:
             return _REFUSED
         except ConnectionLost:

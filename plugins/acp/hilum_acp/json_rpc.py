@@ -81,6 +81,10 @@ class RpcError(Exception):
         self.data = data
 
 
+class UnreadableResponse(RpcError):
+    """The other side has responded, but with something that is too large or no message."""
+
+
 class ConnectionLost(Exception):
     """The other side has left before it responded."""
 
@@ -116,8 +120,8 @@ class _PendingRequest:
         self.done.set()
 
 
-class _LargeLine:
-    """The two ends of a line that is too long to be kept.
+class _LineEnds:
+    """The two ends of a line that is too long to be kept, or that cannot be decoded.
 
     Attributes:
         start: Its first bytes.
@@ -137,7 +141,13 @@ class _LargeLine:
     def id(self) -> RequestId | None:
         """The id of the message, if it is where known libraries write it."""
         match = self._match()
-        return msgspec.json.decode(match["id"]) if match else None
+        if match is None:
+            return None
+        try:
+            found: RequestId = msgspec.json.decode(match["id"])
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return None
+        return found
 
     @property
     def has_method(self) -> bool:
@@ -310,7 +320,7 @@ class Connection:
     async def _read_messages(self, handlers: trio.Nursery) -> None:
         buffer = bytearray()
         searched = 0
-        large: _LargeLine | None = None
+        large: _LineEnds | None = None
         while not self.has_flooded and (data := await self._receive_some()):
             buffer += data
             while not self.has_flooded and (end := buffer.find(b"\n", searched)) >= 0:
@@ -318,7 +328,7 @@ class Connection:
                 del buffer[: end + 1]
                 searched = 0
                 if large is not None or len(line) > self._max_message:
-                    large = large or _LargeLine()
+                    large = large or _LineEnds()
                     large.add(line)
                     text = f"The message has more than {self._max_message:,} bytes."
                     await self._refuse_large(large, text)
@@ -328,7 +338,7 @@ class Connection:
             searched = len(buffer)
             if large is not None or len(buffer) > self._max_message:
                 # The rest of the line is dropped as it arrives.
-                large = large or _LargeLine()
+                large = large or _LineEnds()
                 large.add(bytes(buffer))
                 buffer.clear()
                 searched = 0
@@ -344,9 +354,9 @@ class Connection:
         except (trio.BrokenResourceError, trio.ClosedResourceError, OSError):
             return b""
 
-    async def _refuse_large(self, line: _LargeLine, text: str) -> None:
+    async def _refuse_large(self, line: _LineEnds, text: str) -> None:
         """Answer a request that is too large, or fail our request whose response is."""
-        error = RpcError(INVALID_REQUEST, text)
+        error = UnreadableResponse(INVALID_REQUEST, text)
         if not line.has_method:
             if line.id in self._pending:
                 self._pending[line.id].end(error=error)
@@ -365,7 +375,7 @@ class Connection:
             if len(line) <= MAX_DECODED_AT_ONCE:
                 message = msgspec.json.decode(line)
             elif await in_thread(has_more_values, line, MAX_VALUES, abandon_on_cancel=True):
-                large = _LargeLine()
+                large = _LineEnds()
                 large.add(line)
                 text = f"The message has more than {MAX_VALUES:,} values."
                 await self._refuse_large(large, text)
@@ -373,14 +383,24 @@ class Connection:
             else:
                 message = await in_thread(msgspec.json.decode, line, abandon_on_cancel=True)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            self._refuse_line(None, RpcError(PARSE_ERROR, "The line is not JSON."))
+            ends = _LineEnds()
+            ends.add(line)
+            error = UnreadableResponse(PARSE_ERROR, "The line is not JSON.")
+            if ends.has_method:
+                self._refuse_line(ends.id, error)
+            else:
+                self._refuse_response(ends.id, error)
             return
         problem = _find_problem(message)
         if problem:
             request_id = message.get("id") if isinstance(message, dict) else None
             if not _is_id(request_id):
                 request_id = None
-            self._refuse_line(request_id, RpcError(INVALID_REQUEST, problem))
+            error = UnreadableResponse(INVALID_REQUEST, problem)
+            if isinstance(message, dict) and "method" in message:
+                self._refuse_line(request_id, error)
+            else:
+                self._refuse_response(request_id, error)
             return
         params = message.get("params") or {}
         if "method" not in message:
@@ -394,6 +414,14 @@ class Connection:
         """Report a line that is no message, without waiting for a side that does not read."""
         self.invalid += 1
         self._put_if_possible(_error_response(request_id, error))
+
+    def _refuse_response(self, request_id: RequestId | None, error: RpcError) -> None:
+        """Fail our request whose response is no message, or report a line that is none."""
+        pending = self._pending.get(request_id) if request_id is not None else None
+        if pending is None:
+            self._refuse_line(request_id, error)
+        else:
+            pending.end(error=error)
 
     def _receive_response(self, message: Mapping[str, Any]) -> None:
         pending = self._pending.get(message["id"]) if _is_id(message["id"]) else None

@@ -44,6 +44,7 @@ def create_wire(
     images: bool = True,
     effort: str = "",
     options: Mapping[str, Any] | None = None,
+    host: str = "",
 ) -> Wire:
     """Create the wire that encodes requests for a model.
 
@@ -55,11 +56,12 @@ def create_wire(
         images: Whether images are sent.
         effort: Reasoning effort, in the vendor's terms.
         options: Additional fields for the request.
+        host: Host of the server, which decides on names of fields; by default, that of the vendor.
 
     Raises:
         UsageError: There is no such format.
     """
-    target = Target(model, max_output, images, effort, dict(options or {}))
+    target = Target(model, max_output, images, effort, dict(options or {}), host)
     wire = load_api(api).create_wire(target)
     if tool_protocol == "text":
         return TextToolsWire(wire)

@@ -40,6 +40,7 @@ class Target(msgspec.Struct, frozen=True):
         images: Whether images are sent. If not, a line of text replaces each image.
         effort: Reasoning effort, in the vendor's terms.
         options: Additional fields for the request.
+        host: Host of the server; empty if it is not known.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Target(msgspec.Struct, frozen=True):
     images: bool = True
     effort: str = ""
     options: dict[str, Any] = msgspec.field(default_factory=dict)
+    host: str = ""
 
     @property
     def provider(self) -> str:

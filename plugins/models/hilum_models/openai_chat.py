@@ -65,6 +65,24 @@ _TOOL = b'{"role":"tool"'
 _USER = b'{"role":"user"'
 # The fields in which servers send reasoning. Reasoning is sent back under the same name.
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
+# OpenAI, also in its regions, and Azure.
+_OPENAI_HOST = re.compile(
+    r"(?:[\w-]+\.)?api\.openai\.com|[\w.-]+\.(?:openai|cognitiveservices)\.azure\.com"
+)
+
+
+def find_limit_name(provider: str, host: str) -> str:
+    """Return the name of the field that limits the length of an answer.
+
+    OpenAI has renamed ``max_tokens``, and its newer models refuse the older name. Many compatible
+    servers know only the older name and ignore the other, so the server's address decides.
+
+    Args:
+        provider: The provider's name, which decides if the host is not known.
+        host: Host of the server.
+    """
+    is_openai = bool(_OPENAI_HOST.fullmatch(host)) if host else provider == "openai"
+    return "max_completion_tokens" if is_openai else "max_tokens"
 
 
 class ChatWire(VendorWire, frozen=True):
@@ -92,10 +110,7 @@ class ChatWire(VendorWire, frozen=True):
         if target.name.startswith("openrouter/anthropic/"):
             fields["cache_control"] = {"type": "ephemeral"}
         if target.max_output:
-            # OpenAI has renamed `max_tokens`; compatible servers use the older name.
-            is_openai = target.provider == "openai"
-            name = "max_completion_tokens" if is_openai else "max_tokens"
-            fields[name] = target.max_output
+            fields[find_limit_name(target.provider, target.host)] = target.max_output
         if target.effort:
             fields["reasoning_effort"] = target.effort
         return fields

@@ -100,6 +100,7 @@ class HttpProvider(msgspec.Struct):
             images=info.images,
             effort=own.effort,
             options=own.options,
+            host=get_host(self.base_url),
         )
         create_reader = api.create_reader
         if protocol == "text":

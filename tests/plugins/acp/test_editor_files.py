@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 from hilum import ToolError
-from hilum.errors import E_TIMEOUT
+from hilum.errors import E_FAILED, E_TIMEOUT
 from hilum_acp.client import Client
 from hilum_acp.editor_files import PATIENCE_SECONDS, READ_SECONDS, WRITE_SECONDS, OpenEditor
 from hilum_acp.editor_session import STOP_SECONDS
@@ -32,8 +32,8 @@ class RawEditor:
         line, _, self._buffer = self._buffer.partition(b"\n")
         return json.loads(line)
 
-    async def confirm(self, request):
-        response = {"jsonrpc": "2.0", "id": request["id"], "result": {}}
+    async def confirm(self, request, **result):
+        response = {"jsonrpc": "2.0", "id": request["id"], "result": result}
         await self._raw.send_all(json.dumps(response).encode() + b"\n")
 
 
@@ -95,3 +95,22 @@ async def test_a_write_that_is_not_confirmed_may_have_happened(autojump_clock):
             await editor.files.read_in_editor(FILE)
         assert raised.value.code == E_TIMEOUT
         assert trio.current_time() == pytest.approx(WRITE_SECONDS + READ_SECONDS)
+
+
+async def test_a_response_that_cannot_be_read_ends_a_call_at_once(autojump_clock):
+    """The file on the disk does not stand in for a text that the editor shows."""
+
+    async def respond(editor):
+        for _ in range(2):
+            await editor.confirm(await editor.receive(), content="\ud800")
+
+    async with open_raw_editor() as (editor, nursery):
+        nursery.start_soon(respond, editor)
+        with pytest.raises(ToolError, match="cannot be read") as raised:
+            await editor.files.read_in_editor(FILE)
+        assert (raised.value.code, trio.current_time()) == (E_FAILED, 0)
+        assert "close it in the editor" in raised.value.hint
+        with pytest.raises(ToolError, match="cannot be read") as raised:
+            await editor.files.write_in_editor(FILE, "text")
+        assert (raised.value.code, trio.current_time()) == (E_FAILED, 0)
+        assert "Read the file" in raised.value.hint

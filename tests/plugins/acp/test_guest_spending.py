@@ -2,15 +2,22 @@
 
 import json
 import resource
+from contextlib import suppress
+from functools import partial
 
 import pytest
 import trio
 from hilum.events import ModelUsed, RunEnded
+from hilum.models import ModelInfo
 from hilum_acp.guests import model_proxy
+from hilum_acp.guests.model_proxy import ModelProxy
 from hilum_acp.guests.request_filter import Files, RequestRefused
 from hilum_acp.guests.request_formats import FORMATS, restrict_request
 from hilum_acp.guests.request_sizes import limit_output, measure_input
 from hilum_agents.runs import Runs
+from hilum_models.failures import Endpoint
+from hilum_models.gateway import HttpModel
+from hilum_models.openai_chat import ChatReader
 from hilum_trace.bill import budgets
 from hilum_trace.bill.bill import Bill, ChargedSession
 from hilum_trace.bill.budgets.spending_fold import SpendingFold
@@ -135,10 +142,23 @@ async def test_a_false_limit_reserves_nothing_and_is_not_sent(open_guest):
         assert guest.said == "400\n400\n400\n400\n200 200\n"
         given_limit, added_limit = map(json.loads, guest.models.bodies)
         assert given_limit["max_tokens"] == 4_096
-        assert added_limit["max_completion_tokens"] == 4_096
+        assert added_limit["max_tokens"] == 4_096
 
 
 # --- requests that break off ----------------------------------------------------------------------
+
+SEND_HEAD = """
+address = os.environ["GUEST_MODEL_URL"].rpartition("/")[2].split(":")
+
+def send_head(key, size):
+    connection = socket.create_connection((address[0], int(address[1])))
+    connection.settimeout(20)
+    connection.sendall((
+        "POST /v1/chat/completions HTTP/1.1\\r\\nHost: x\\r\\n"
+        f"Authorization: Bearer {key}\\r\\nContent-Length: {size}\\r\\n\\r\\n"
+    ).encode())
+    return connection
+"""
 
 
 class SlowModel:
@@ -255,11 +275,130 @@ open("result", "w").write(str(call_model("Hello")))
         assert guest.models.count == 0
 
 
+UNLIMITED = """
+connection = send_head(os.environ["OPENAI_API_KEY"], len(body))
+connection.sendall(body)
+received = b""
+while b"enough" not in received:
+    received = received[-100:] + connection.recv(1 << 16)
+connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\\1\\0\\0\\0\\0\\0\\0\\0")
+connection.close()
+while not os.path.exists("end"):
+    time.sleep(0.01)
+"""
+
+
+async def test_all_that_a_server_without_limit_has_sent_counts(open_guest, nursery):
+    """The guest breaks the response off before the server reports the tokens."""
+
+    def make_event(text):
+        return b"data: %s\n\n" % json.dumps({"choices": [{"delta": {"content": text}}]}).encode()
+
+    async def serve_without_end(stream):
+        await stream.receive_some()
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+        with suppress(trio.BrokenResourceError):
+            await stream.send_all(head + make_event("word " * 20_000) + make_event("enough"))
+            while True:
+                await stream.send_all(b": waiting\n\n")
+                await trio.sleep(0.01)
+
+    listeners = await nursery.start(partial(trio.serve_tcp, serve_without_end, 0, host="127.0.0.1"))
+    port = listeners[0].socket.getsockname()[1]
+    body = 'body = json.dumps({"stream": True, "messages": [], "max_tokens": 1}).encode()'
+    code = f"{SEND_HEAD}\n{body}\n{UNLIMITED}"
+    async with open_guest("bypassing", models_url=f"http://127.0.0.1:{port}") as guest:
+        job = await guest.start(f"#begin\n{code}")
+        with trio.fail_after(20):
+            event = await guest.bench.wait_for(ModelUsed)
+        (guest.bench.workspace / "end").write_text("")
+        await guest.bench.session.plugin(Runs).wait(job)
+        assert 25_000 <= event.usage.output < 25_100
+    nursery.cancel_scope.cancel()
+
+
+AFTER_THE_ANSWER = """
+import threading
+body = json.dumps({"stream": True, "messages": []}).encode()
+connection = send_head(os.environ["OPENAI_API_KEY"], len(body))
+connection.sendall(body)
+
+def work_on():
+    while not os.path.exists("settling"):
+        time.sleep(0.01)
+    result = call_model("Hello")
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\\1\\0\\0\\0\\0\\0\\0\\0")
+    connection.close()
+    with open("new", "w") as file:
+        file.write(str(result))
+    os.rename("new", "result")
+
+threading.Thread(target=work_on, daemon=True).start()
+while not os.path.exists("go"):
+    time.sleep(0.01)
+"""
+
+
+async def test_after_its_answer_a_guest_evades_no_budget(open_guest, monkeypatch):
+    """New requests are refused, and one that it breaks off counts with its whole answer."""
+    monkeypatch.setattr(model_proxy, "SETTLE_TIMEOUT", 30.0)
+    settling = trio.Event()
+    settle = ModelProxy.settle
+
+    async def report_settling(proxy):
+        settling.set()
+        await settle(proxy)
+
+    monkeypatch.setattr(ModelProxy, "settle", report_settling)
+    model = SlowModel()
+    async with open_guest("bypassing", script=model) as guest:
+        folder = guest.bench.workspace
+        job = await guest.start(f"#begin\n{SEND_HEAD}\n{AFTER_THE_ANSWER}")
+        with trio.fail_after(20):
+            await model.arrived.wait()
+            (folder / "go").write_text("")
+            await settling.wait()
+            (folder / "settling").write_text("")
+            while not (folder / "result").exists():  # noqa: ASYNC110 (of another process)
+                await trio.sleep(0.01)
+        model.may_answer.set()
+        result = await guest.bench.session.plugin(Runs).wait(job)
+        assert "(402, " in (folder / "result").read_text()
+        assert result["status"] == "completed"
+        assert [event.usage.output for event in used_events(guest)] == [4_096]
+
+
+@pytest.mark.parametrize(
+    "beginning",
+    [[b""], [b"\n", b"\n"], [b": ka\n\n"], [b"\xef", b"\xbb\xbf"], [b"\r\n: k", b"a\r", b"\n"]],
+)
+@pytest.mark.parametrize("is_document", [True, False])
+def test_signs_of_life_before_an_answer_do_not_hide_its_tokens(beginning, is_document):
+    choice = {"index": 0, "message": {"content": "x"}, "finish_reason": "stop"}
+    usage = {"prompt_tokens": 100, "completion_tokens": 40_000}
+    content = json.dumps({"choices": [choice], "usage": usage}).encode()
+    if not is_document:
+        content = b"data: " + content + b"\n\ndata: [DONE]\n\n"
+    for pieces in ([*beginning, content], [b"".join(beginning) + content]):
+        meter = model_proxy._Meter(make_model("http://127.0.0.1"), b"{}")
+        for piece in pieces:
+            meter.feed(piece)
+        used = meter.usage()
+        assert (used.input, used.output, meter.is_reported) == (100, 40_000, True)
+
+
 # --- sizes ----------------------------------------------------------------------------------------
 
 
 CHAT, RESPONSES, MESSAGES, GEMINI = FORMATS
 REQUESTS = {CHAT: {"messages": []}, RESPONSES: {"input": "Hi"}, MESSAGES: {}, GEMINI: {}}
+
+
+def make_model(url):
+    endpoint = Endpoint("openai", "m", "key")
+    return HttpModel(
+        ModelInfo("openai/m"), None, f"{url}/chat/completions", {}, endpoint, ChatReader, None
+    )
 
 
 def reserve(name, fields, max_output=1_000):
@@ -275,13 +414,10 @@ def reserve(name, fields, max_output=1_000):
         (CHAT, {"max_tokens": 50}, 50, {"max_tokens": 50}),
         (CHAT, {"max_tokens": 50, "n": 4}, 200, {"max_tokens": 50, "n": 4}),
         (CHAT, {"n": 3}, 3_000, {"max_tokens": 1_000, "n": 3}),
-        (CHAT, {"max_completion_tokens": 2**63}, 1_000, {"max_completion_tokens": 1_000}),
-        (
-            CHAT,
-            {"max_tokens": 50, "max_completion_tokens": 70},
-            70,
-            {"max_tokens": 50, "max_completion_tokens": 70},
-        ),
+        # Servers that know only the older name would ignore the other.
+        (CHAT, {"max_completion_tokens": 1}, 1, {"max_tokens": 1}),
+        (CHAT, {"max_completion_tokens": 2**63}, 1_000, {"max_tokens": 1_000}),
+        (CHAT, {"max_tokens": 50, "max_completion_tokens": 70}, 50, {"max_tokens": 50}),
         (RESPONSES, {}, 1_000, {"max_output_tokens": 1_000}),
         (RESPONSES, {"max_output_tokens": 9}, 9, {"max_output_tokens": 9}),
         (MESSAGES, {}, 1_000, {"max_tokens": 1_000}),
@@ -298,7 +434,30 @@ def reserve(name, fields, max_output=1_000):
 def test_the_reserved_answer_is_the_longest_that_the_request_allows(name, fields, output, sent):
     reserved, request = reserve(name, fields)
     assert reserved == output
-    assert {field: request[field] for field in sent} == sent
+    assert {field: request[field] for field in request if field not in REQUESTS[name]} == {
+        **FORMATS[name].fixed,
+        **sent,
+    }
+
+
+@pytest.mark.parametrize(
+    ("host", "name"),
+    [
+        ("api.openai.com", "max_completion_tokens"),
+        ("eu.api.openai.com", "max_completion_tokens"),
+        ("mine.openai.azure.com", "max_completion_tokens"),
+        ("127.0.0.1:11434", "max_tokens"),
+        ("api.openai.com.example.org", "max_tokens"),
+    ],
+)
+@pytest.mark.parametrize("given_name", ["max_tokens", "max_completion_tokens"])
+def test_the_limit_has_the_name_that_the_server_knows(host, name, given_name):
+    """Whatever the provider is called: `OPENAI_BASE_URL` may name any server."""
+    proxy = ModelProxy(None, make_model(f"https://{host}/v1"), None, lambda: None)
+    body = json.dumps({"messages": [], given_name: 7}).encode()
+    sent, size = proxy.prepare_body(body)
+    assert json.loads(sent) == {"messages": [], name: 7, "model": "m"}
+    assert size.output == 7
 
 
 LIMITS = st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["1", [], {}])
@@ -333,24 +492,19 @@ def test_a_file_is_not_counted_as_text_but_the_arguments_of_a_tool_are():
     inline = {"inlineData": {"mimeType": "image/png", "data": content}}
     for name, request in ((CHAT, chat), (GEMINI, {"contents": [{"parts": [inline]}]})):
         assert 1_200 < measure_input(request, name) < 1_400
+    file = {"type": "file", "file": {"file_data": f"data:application/pdf;base64,{content}"}}
+    chat = {"messages": [{"role": "user", "content": [file]}]}
+    # Pages of a PDF count, which are not known: by its size, and at least one.
+    assert 75_000 < measure_input(chat, CHAT) < 75_200
+    file["file"]["file_data"] = "data:application/pdf;base64,QUJD"
+    assert 3_000 < measure_input(chat, CHAT) < 3_200
+    file["file"]["file_data"] = "data:application/pdf;base64," + content * 20
+    assert 1_000_000 < measure_input(chat, CHAT) < 1_000_200
     text = {"functionCall": {"name": "f", "args": {"data": content}}}
     assert measure_input({"contents": [{"parts": [text]}]}, GEMINI) > 100_000
 
 
 # --- memory ---------------------------------------------------------------------------------------
-
-SEND_HEAD = """
-address = os.environ["GUEST_MODEL_URL"].rpartition("/")[2].split(":")
-
-def send_head(key, size):
-    connection = socket.create_connection((address[0], int(address[1])))
-    connection.settimeout(20)
-    connection.sendall((
-        "POST /v1/chat/completions HTTP/1.1\\r\\nHost: x\\r\\n"
-        f"Authorization: Bearer {key}\\r\\nContent-Length: {size}\\r\\n\\r\\n"
-    ).encode())
-    return connection
-"""
 
 
 async def test_a_request_without_the_token_is_refused_before_its_body(open_guest):

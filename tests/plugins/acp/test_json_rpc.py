@@ -17,6 +17,7 @@ from hilum_acp.json_rpc import (
     Connection,
     ConnectionLost,
     RpcError,
+    UnreadableResponse,
     encode_line,
 )
 
@@ -152,6 +153,59 @@ async def test_an_oversized_response_fails_its_request(nursery, keys, size):
     with trio.fail_after(10), pytest.raises(RpcError, match="100 bytes"):
         await wire.connection.request("fs/read_text_file", {})
     await wire.send(call(1, "nothing"))
+    assert (await wire.receive())["id"] == 1
+    nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ('{"jsonrpc":"2.0","id":%d,"result":{"content":"\\ud800"}}', PARSE_ERROR),
+        ('{"result":{"content":"\\ud800"},"id":%d,"jsonrpc":"2.0"}', PARSE_ERROR),
+        ('{"jsonrpc":"2.0","id":%d,"result":' + "[" * 5_000 + "]" * 5_000 + "}", PARSE_ERROR),
+        ('{"jsonrpc":"2.0","id":%d,"result":{"content":"\udcff"}}', PARSE_ERROR),
+        ('{"id":%d,"result":{"content":"x"}}', INVALID_REQUEST),
+        ('{"jsonrpc":"2.0","id":%d}', INVALID_REQUEST),
+    ],
+)
+async def test_a_response_that_is_no_message_fails_its_request_at_once(nursery, line, code):
+    wire = Wire(max_invalid=0)
+    await nursery.start(wire.connection.run)
+    nursery.start_soon(ask_other, wire.connection)
+    await wire.receive()
+
+    async def respond():
+        number = (await wire.receive())["id"]
+        await wire.send((line % number).encode(errors="surrogateescape"))
+
+    nursery.start_soon(respond)
+    with trio.fail_after(10), pytest.raises(UnreadableResponse) as caught:
+        await wire.connection.request("fs/read_text_file", {})
+    assert caught.value.code == code
+    # The other request still waits, and nothing was sent about the line.
+    await wire.send(call(1, "nothing"))
+    assert (await wire.receive())["id"] == 1
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_request_that_cannot_be_decoded_is_refused_with_its_id(nursery):
+    wire = Wire()
+    await nursery.start(wire.connection.run)
+    nursery.start_soon(ask_other, wire.connection)
+    number = (await wire.receive())["id"]
+    # Python's library writes the surrogate as an escape.
+    await wire.send(call(number, "echo", text="\ud800"))
+    refused = await wire.receive()
+    assert (refused["id"], refused["error"]["code"]) == (number, PARSE_ERROR)
+    nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("size", [10, 300])
+async def test_an_id_that_cannot_be_decoded_is_none(nursery, size):
+    wire = Wire(max_message=100)
+    await nursery.start(wire.connection.run)
+    await wire.send(b'{"id":"\xff","method":"' + b"a" * size + b'"}', call(1, "nothing"))
+    assert (await wire.receive())["id"] is None
     assert (await wire.receive())["id"] == 1
     nursery.cancel_scope.cancel()
 

@@ -19,6 +19,9 @@ from tests.plugins.models.test_model_requests import conversation, encoded, wire
 CHAT, RESPONSES, MESSAGES, GEMINI = FORMATS
 ADDRESS = "https://example.org/?secret"
 PNG = "data:image/png;base64,iVBORw0KGgo="
+PDF = "data:application/pdf;base64,JVBERi0="
+VIDEO = "data:video/mp4;base64,AAAA"
+SVG = "data:image/svg+xml;base64,AAAA"
 
 
 def restrict(name, request):
@@ -57,7 +60,7 @@ QWEN_CODE = {
             "content": [
                 {"type": "text", "text": f"Read {ADDRESS}"},
                 {"type": "image_url", "image_url": {"url": PNG, "detail": "auto"}},
-                {"type": "file", "file": {"filename": "a.pdf", "file_data": PNG}},
+                {"type": "file", "file": {"filename": "a.pdf", "file_data": PDF}},
             ],
         },
         {
@@ -316,8 +319,10 @@ def test_answers_are_not_stored_in_the_users_account():
 
 
 def test_gemini_takes_both_spellings_but_only_one_of_them():
-    snake = {"system_instruction": {"parts": [{"inline_data": {"mime_type": "a", "data": "QQ"}}]}}
-    camel = {"systemInstruction": {"parts": [{"inlineData": {"mimeType": "a", "data": "QQ"}}]}}
+    file = {"inline_data": {"mime_type": "image/png", "data": "QQ"}}
+    snake = {"system_instruction": {"parts": [file]}}
+    file = {"inlineData": {"mimeType": "image/png", "data": "QQ"}}
+    camel = {"systemInstruction": {"parts": [file]}}
     assert restrict(GEMINI, snake) == camel
     with pytest.raises(RequestRefused, match="given twice"):
         restrict(GEMINI, {**snake, **camel})
@@ -346,7 +351,7 @@ def test_nothing_of_what_hilum_itself_sends_is_changed(name, api, options):
         (
             CHAT,
             "image_url",
-            {"type": "image_url", "image_url": {"url": "data:a/b;base64,http://x"}},
+            {"type": "image_url", "image_url": {"url": "data:image/png;base64,http://x"}},
         ),
         (CHAT, "file_data", {"type": "file", "file": {"file_data": ADDRESS}}),
         (CHAT, "file_id", {"type": "file", "file": {"file_id": "file-1"}}),
@@ -367,6 +372,11 @@ def test_nothing_of_what_hilum_itself_sends_is_changed(name, api, options):
     ],
 )
 def test_the_provider_fetches_nothing(name, place, part):
+    check_refused(name, place, part)
+
+
+def check_refused(name, place, part):
+    """Check that a part of a message is refused, with its place or reason in the error."""
     messages = {"role": "user", "content": [part]}
     request = {"messages": [messages]}
     if name == RESPONSES:
@@ -375,6 +385,51 @@ def test_the_provider_fetches_nothing(name, place, part):
         request = {"contents": [{"parts": [part]}]}
     with pytest.raises(RequestRefused, match=place):
         restrict(name, request)
+
+
+def source(kind, media_type, **more):
+    """Return a part with a file in Anthropic's format."""
+    return {"type": kind, "source": {"type": "base64", "media_type": media_type, **more}}
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "part"),
+    [
+        (CHAT, "image_url.url` has", {"type": "image_url", "image_url": {"url": VIDEO}}),
+        (CHAT, "image_url` has", {"type": "image_url", "image_url": SVG}),
+        (CHAT, "image_url` has", {"type": "image_url", "image_url": PDF}),
+        (CHAT, "file_data` has", {"type": "file", "file": {"file_data": VIDEO}}),
+        (RESPONSES, "image_url` has", {"type": "input_image", "image_url": VIDEO}),
+        (RESPONSES, "file_data` has", {"type": "input_file", "file_data": VIDEO}),
+        (MESSAGES, "media_type` has", source("image", "application/pdf", data="AAAA")),
+        (MESSAGES, "media_type` has", source("document", "http://x", data="AAAA")),
+        (MESSAGES, "media_type` must", source("image", ["image/png"], data="AAAA")),
+        (MESSAGES, "data` is missing", source("image", "image/png")),
+        (GEMINI, "mimeType` has", {"inlineData": {"mimeType": "audio/mp3", "data": "AAAA"}}),
+        (GEMINI, "mimeType` has", {"inline_data": {"mime_type": "video/mp4", "data": "AAAA"}}),
+        (GEMINI, "mimeType` has", {"inlineData": {"data": "AAAA"}}),
+    ],
+)
+def test_only_images_and_pdf_files_pass(name, place, part):
+    check_refused(name, place, part)
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"id": "msg_123"},
+        {"id": "msg_123", "role": None, "content": None},
+        {"id": "msg_123", "type": "message", "role": "assistant"},
+        {"id": "rs_123", "type": "reasoning", "summary": []},
+        {"id": "fc_123", "type": "function_call"},
+        {"id": "fc_123", "type": "function_call_output", "call_id": "c"},
+        {"id": "c_123", "type": "custom_tool_call", "call_id": "c", "name": "a"},
+        {"id": "cmp_123", "type": "compaction"},
+    ],
+)
+def test_an_item_that_is_stored_in_the_account_cannot_be_named(item):
+    with pytest.raises(RequestRefused, match=r"input\[0\].*(is missing|has none)"):
+        restrict(RESPONSES, {"input": [item]})
 
 
 @pytest.mark.parametrize("name", FORMATS)

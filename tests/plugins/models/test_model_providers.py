@@ -153,6 +153,28 @@ async def test_settings_change_providers_and_add_new_ones(transport: Transport) 
     assert made["openai"].model("x").headers["authorization"] == "Bearer o1"
 
 
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("https://eu.api.openai.com/v1", "max_completion_tokens"),
+        ("https://mine.openai.azure.com/openai/v1", "max_completion_tokens"),
+        ("http://gpu:8000/v1", "max_tokens"),
+    ],
+)
+async def test_the_address_decides_on_the_name_of_the_limit(
+    transport: Transport, url: str, name: str
+) -> None:
+    """Servers that do not know the field would answer without a limit."""
+    settings = ModelsSettings(
+        providers={"openai": ProviderSettings(api="chat")},
+        models={"openai/x": ModelSettings(max_output=7)},
+    )
+    made = make(transport, settings, OPENAI_BASE_URL=url, OPENAI_API_KEY="k")
+    wire = made["openai"].model("x").wire
+    head = msgspec.json.decode(wire.body(wire.head((), ()), ()))
+    assert {field: head[field] for field in head if "tokens" in field} == {name: 7}
+
+
 async def test_catalogue_and_settings_describe_a_model(transport: Transport) -> None:
     """Window, longest answer and price come from the catalogue, and the user's settings win."""
     own = ModelSettings(

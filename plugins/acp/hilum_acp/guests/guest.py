@@ -241,6 +241,8 @@ class Guest:
         """Let the guest work on a prompt."""
         if self._nursery is None:
             return
+        if self._proxy is not None:
+            self._proxy.open()
         self.client.begin_prompt()
         self.is_prompting = True
         self._nursery.start_soon(self.client.prompt, list(content))

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hmac
 import logging
+import re
 import secrets
 import socket
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -29,11 +30,18 @@ import trio
 from hilum import ModelCall, ModelCallDenied, ModelError, UsageError, admit_model_call
 from hilum.events import ModelUsed
 from hilum.messages import AssistantMessage, Usage
-from hilum.models import add_cost
+from hilum.models import CallChunk, TextChunk, ThinkingChunk, add_cost
+from hilum_models.addresses import get_host
 from hilum_models.gateway import HttpModel
+from hilum_models.openai_chat import find_limit_name
 from hilum_models.sse import SseDecoder
 
-from hilum_acp.guests.budget import Budget, BudgetExhausted, estimate_usage
+from hilum_acp.guests.budget import (
+    BYTES_PER_TOKEN,
+    Budget,
+    BudgetExhausted,
+    estimate_usage,
+)
 from hilum_acp.guests.request_filter import Files, RequestRefused
 from hilum_acp.guests.request_formats import FORMATS, GEMINI_STREAM, restrict_request
 from hilum_acp.guests.request_sizes import RequestSize, limit_output, measure_input
@@ -41,6 +49,7 @@ from hilum_acp.json_sizes import has_more_values
 
 if TYPE_CHECKING:
     from hilum import Agent
+    from hilum.models import Chunk
     from hilum_models.answer_builder import Reader
 
 _logger = logging.getLogger("hilum.acp")
@@ -62,6 +71,8 @@ PURPOSE = "guest"
 """The purpose of a program's calls in the log."""
 GEMINI_DOCUMENT = ":generateContent"
 COUNT_TOKENS = "/count_tokens"
+# A byte order mark, blank lines and complete comments.
+_BEFORE_CONTENT = re.compile(rb"\A(?:[\s\xef\xbb\xbf]++|:[^\r\n]*+[\r\n])*+")
 # Headers of the program's requests that select a part of the provider's format. Those for features
 # that are being tested could have the provider contact servers on behalf of the program.
 _PASSED_HEADERS = ("anthropic-version",)
@@ -105,7 +116,7 @@ class ModelProxy:
         # The requests that wait for a model, each with an event for its end.
         self._open: dict[trio.CancelScope, trio.Event] = {}
         self._decoding = trio.Lock()
-        self._is_settling = False
+        self._is_closed = False
         self._plugin = plugin
         self._agent = agent
         self._model = model
@@ -168,19 +179,23 @@ class ModelProxy:
         """Number of requests that wait for a model."""
         return len(self._open)
 
+    def open(self) -> None:
+        """Accept requests again, because the program has a new prompt."""
+        self._is_closed = False
+
     async def settle(self) -> None:
-        """Wait for the open requests, and end those that take too long, so that all are counted."""
-        self._is_settling = True
+        """Wait for the open requests, and end those that take too long, so that all are counted.
+
+        Further requests are refused until the program has a new prompt.
+        """
+        self._is_closed = True
         waiting = list(self._open.items())
-        try:
-            with trio.move_on_after(SETTLE_TIMEOUT):
-                for _, ended in waiting:
-                    await ended.wait()
-            for scope, ended in waiting:
-                scope.cancel()
+        with trio.move_on_after(SETTLE_TIMEOUT):
+            for _, ended in waiting:
                 await ended.wait()
-        finally:
-            self._is_settling = False
+        for scope, ended in waiting:
+            scope.cancel()
+            await ended.wait()
 
     def refuse(self, request: h11.Request) -> _Reply | None:
         """Return the proxy's own response to a request, from its head; ``None`` to forward it."""
@@ -217,14 +232,14 @@ class ModelProxy:
         request = restrict_request(given, self.format, Files())
         del given
         size = RequestSize(measure_input(request, self.format), 0)
-        provider = self._model.endpoint.provider
         if counts_only:
             for name in ("stream", *FORMATS[self.format].limits):
                 request.pop(name, None)
         else:
-            # OpenAI has renamed the limit; compatible servers know the older name.
-            is_openai = self.format == "/chat/completions" and provider == "openai"
-            name = "max_completion_tokens" if is_openai else ""
+            name = ""
+            if self.format == "/chat/completions":
+                provider = self._model.endpoint.provider
+                name = find_limit_name(provider, get_host(self._model.url))
             output = limit_output(request, self.format, self._model.info.max_output, name)
             size = size._replace(output=output)
         if self.format != GEMINI_STREAM:
@@ -252,6 +267,8 @@ class ModelProxy:
             prepared, size = await trio.to_thread.run_sync(
                 partial(self.prepare_body, body, counts_only=counts_only)
             )
+        if self._is_closed:
+            raise BudgetExhausted("The work has ended.")
         given = {name.decode().lower(): value.decode() for name, value in request.headers}
         passed = {name: given[name] for name in _PASSED_HEADERS if name in given}
         headers = {**self._model.headers, **passed}
@@ -334,7 +351,7 @@ class ModelProxy:
             raise
         except Exception:
             # The program has closed the connection, or does not read.
-            is_broken = not (self._is_settling or self._budget.has_ended)
+            is_broken = not self._budget.has_ended
             raise
         finally:
             # The provider has counted a request that was broken off at any time, also before the
@@ -344,8 +361,12 @@ class ModelProxy:
                 usage = meter.usage()
                 if is_broken and not meter.is_reported:
                     # The provider may go on with the answer. A program that could have answers for
-                    # the price of their first bytes would evade its budgets.
-                    usage = Usage(input=max(usage.input, call.input), output=call.max_output)
+                    # the price of their first bytes would evade its budgets. More than the limit
+                    # can arrive from a server that ignores it.
+                    usage = Usage(
+                        input=max(usage.input, call.input),
+                        output=max(meter.written, call.max_output),
+                    )
                 call.usage = self._record(usage, trio.current_time() - began)
             elif call is not None:
                 call.failed = failed or ("server" if status >= 500 else "request")
@@ -382,21 +403,36 @@ class _Meter:
 
     Attributes:
         is_reported: Whether the returned usage is the one that the provider reported.
+        written: Estimated number of tokens in what has arrived of the answer.
     """
 
     def __init__(self, model: HttpModel, body: bytes) -> None:
         self._reader: Reader | None = model.create_reader(model.info.name, body, model.endpoint)
         self._decoder = SseDecoder()
         self._document: bytearray | None = None
+        # What has arrived before it is known whether the response is a document.
+        self._beginning: bytes | None = b""
         self._sent = len(body)
         self._received = 0
+        self._text_size = 0
         self.is_reported = False
+
+    @property
+    def written(self) -> int:
+        return self._text_size // BYTES_PER_TOKEN + 1
 
     def feed(self, chunk: bytes) -> None:
         """Read a part of the response."""
-        if self._received == 0 and chunk.lstrip().startswith((b"{", b"[")):
-            self._document = bytearray()
         self._received += len(chunk)
+        if self._beginning is not None:
+            # Providers send blank lines and comments while a model has not begun its answer.
+            chunk = _BEFORE_CONTENT.sub(b"", self._beginning + chunk, count=1)
+            if not chunk or chunk.startswith(b":"):
+                self._beginning = chunk[:1]
+                return
+            self._beginning = None
+            if chunk.startswith((b"{", b"[")):
+                self._document = bytearray()
         if self._document is None:
             self._feed_events(chunk)
         elif len(self._document) < MAX_DOCUMENT:
@@ -408,8 +444,8 @@ class _Meter:
         try:
             for name, value in self._decoder.feed(chunk):
                 if value.strip() and not self._reader.ended:
-                    for _ in self._reader.feed(name, value):
-                        pass
+                    for part in self._reader.feed(name, value):
+                        self._text_size += _measure_chunk(part)
         except ModelError:
             # The provider reported an error in the stream; what it used is estimated.
             self._reader = None
@@ -426,6 +462,13 @@ class _Meter:
                     self.is_reported = True
                     return used
         return estimate_usage(self._sent, self._received)
+
+
+def _measure_chunk(chunk: Chunk) -> int:
+    """Return the bytes of the text in a part of an answer."""
+    if isinstance(chunk, TextChunk | ThinkingChunk):
+        return len(chunk.text.encode())
+    return len(chunk.arguments.encode()) if isinstance(chunk, CallChunk) else 0
 
 
 class _Connection:

@@ -14,7 +14,9 @@ import attrs
 
 MAX_SHOWN = 200  # characters of a place in an error
 FETCHES = "refers to a file on another server or in an account; hilum passes on only inline data"
-_DATA_ADDRESS = re.compile(r"data:[\w.+-]+/[\w.+-]+(?:;[\w=.+-]+)*;base64,")
+_DATA_ADDRESS = re.compile(r"data:(?P<type>[\w.+-]+/[\w.+-]+)(?:;[\w=.+-]+)*;base64,")
+IMAGES = ("image/png", "image/jpeg", "image/webp", "image/gif")
+PDF = "application/pdf"
 # Neither the address of a server nor that of a file can be written without these.
 _NOT_BASE64 = (":", ".", "\\", "%")
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
@@ -30,15 +32,15 @@ class Files:
 
     Attributes:
         are_kept: Whether they stay; they are left out where only the text is measured.
-        count: Number of files found.
+        found: The media type of each file, and its length in base64.
     """
 
     are_kept: bool = True
-    count: int = 0
+    found: list[tuple[str, int]] = attrs.field(factory=list)
 
-    def take(self, content: str) -> str:
-        """Count a file, and return what stays of it."""
-        self.count += 1
+    def take(self, media_type: str, content: str) -> str:
+        """Note a file, and return what stays of it."""
+        self.found.append((media_type, len(content)))
         return content if self.are_kept else ""
 
 
@@ -107,22 +109,59 @@ def schema(value: Any, place: str, files: Files) -> Any:
 
 
 def base64(value: Any, place: str, files: Files) -> Any:
-    """Pass a file in base64."""
+    """Pass a text in base64."""
     if not isinstance(value, str):
         raise refuse(place, "must be a text")
     if any(sign in value for sign in _NOT_BASE64):
         raise refuse(place, FETCHES)
-    return files.take(value)
+    return value
 
 
-def data_address(value: Any, place: str, files: Files) -> Any:
-    """Pass a ``data:`` address, which contains the file."""
-    if not isinstance(value, str):
-        raise refuse(place, "must be a text")
-    start = _DATA_ADDRESS.match(value)
-    if start is None:
-        raise refuse(place, FETCHES)
-    return start[0] + base64(value[start.end() :], place, files)
+# --- files ----------------------------------------------------------------------------------------
+
+
+def _check_media_type(value: Any, media_types: tuple[str, ...], place: str) -> None:
+    # Seconds of audio and video cost as much as pages of text, and an SVG can refer to servers.
+    if value not in media_types:
+        shown = f"{value!r}"[:50]
+        raise refuse(place, f"has the media type {shown}; it must be {' or '.join(media_types)}")
+
+
+def data_address(*media_types: str) -> Rule:
+    """Return a rule that passes a ``data:`` address, which contains a file of one of some types."""
+
+    def check(value: Any, place: str, files: Files) -> Any:
+        if not isinstance(value, str):
+            raise refuse(place, "must be a text")
+        start = _DATA_ADDRESS.match(value)
+        if start is None:
+            raise refuse(place, FETCHES)
+        _check_media_type(start["type"], media_types, place)
+        content = base64(value[start.end() :], place, files)
+        return start[0] + files.take(start["type"], content)
+
+    return check
+
+
+def typed_data(rule: Rule, type_name: str, *media_types: str) -> Rule:
+    """Return a rule that passes an object with ``data`` of one of some types.
+
+    Args:
+        rule: The rule of the object.
+        type_name: The field with the media type.
+        media_types: The types.
+    """
+
+    def check(value: Any, place: str, files: Files) -> Any:
+        kept = rule(value, place, files)
+        if kept is None:
+            return None
+        _check_media_type(kept.get(type_name), media_types, f"{place}.{type_name}")
+        if kept.get("data") is None:
+            raise refuse(f"{place}.data", "is missing")
+        return {**kept, "data": files.take(kept[type_name], kept["data"])}
+
+    return check
 
 
 # --- compositions ---------------------------------------------------------------------------------
@@ -212,6 +251,27 @@ def by_type(cases: Mapping[str, Rule], default: str = "", name: str = "type") ->
             shown = f"{kind!r}"[:50]
             raise refuse(f"{place}.{name}", f"is {shown}, which hilum does not pass on to a model")
         return rule(value, place, files)
+
+    return check
+
+
+def complete(rule: Rule, *required: str, one_of_these: tuple[str, ...] = ()) -> Rule:
+    """Return a rule for objects that must have some fields.
+
+    Args:
+        rule: The rule of the object.
+        required: The fields that must have a value.
+        one_of_these: The fields of which one must contain something.
+    """
+
+    def check(value: Any, place: str, files: Files) -> Any:
+        kept = rule(value, place, files)
+        for name in required:
+            if kept.get(name) is None:
+                raise refuse(f"{place}.{name}", "is missing")
+        if one_of_these and not any(kept.get(name) for name in one_of_these):
+            raise refuse(place, f"has none of the fields {', '.join(one_of_these)}")
+        return kept
 
     return check
 

@@ -14,10 +14,13 @@ from typing import Any
 import attrs
 
 from hilum_acp.guests.request_filter import (
+    IMAGES,
+    PDF,
     Files,
     Rule,
     base64,
     by_type,
+    complete,
     count,
     data,
     data_address,
@@ -31,6 +34,7 @@ from hilum_acp.guests.request_filter import (
     schema,
     text,
     text_or,
+    typed_data,
 )
 
 GEMINI_STREAM = ":streamGenerateContent"
@@ -41,7 +45,8 @@ _ABOUT = "model user metadata client_metadata safety_identifier store service_ti
 _CACHE = fields({"type": scalar}, "ttl scope")
 _TEXTS = text_or(items(text))
 _FUNCTION_NAME = fields({"name": text})
-_IMAGE = fields({"url": data_address, "detail": scalar})
+_IMAGE_ADDRESS = data_address(*IMAGES)
+_IMAGE = fields({"url": _IMAGE_ADDRESS, "detail": scalar})
 
 
 @attrs.frozen
@@ -50,7 +55,7 @@ class RequestFormat:
 
     Attributes:
         rule: The rule of the whole request.
-        limits: The fields that limit the length of an answer; the first is set if none is given.
+        limits: The fields that limit the length of an answer, of which the server knows one.
         answers: The field with the number of answers; empty if there is always one.
         config: The field that contains these fields; empty if they are in the request itself.
         fixed: Fields that every request gets.
@@ -84,7 +89,7 @@ def _included(value: Any, place: str, files: Files) -> Any:
 def _image_address(value: Any, place: str, files: Files) -> Any:
     """Pass an inline image; some servers take its address alone."""
     if isinstance(value, str):
-        return data_address(value, place, files)
+        return _IMAGE_ADDRESS(value, place, files)
     return _IMAGE(value, place, files)
 
 
@@ -103,7 +108,7 @@ _CHAT_PART = by_type(
         "file": fields(
             {
                 "type": scalar,
-                "file": fields({"filename": text, "file_data": data_address}),
+                "file": fields({"filename": text, "file_data": data_address(PDF)}),
                 "cache_control": _CACHE,
             }
         ),
@@ -255,9 +260,9 @@ _RESPONSES_PART = by_type(
     {
         "input_text": fields({"type": scalar, "text": text}),
         "output_text": fields({"type": scalar, "text": text}, "annotations logprobs"),
-        "input_image": fields({"type": scalar, "image_url": data_address, "detail": scalar}),
+        "input_image": fields({"type": scalar, "image_url": _IMAGE_ADDRESS, "detail": scalar}),
         "input_file": fields(
-            {"type": scalar, "filename": text, "file_data": data_address, "detail": scalar}
+            {"type": scalar, "filename": text, "file_data": data_address(PDF), "detail": scalar}
         ),
         "refusal": fields({"type": scalar, "refusal": text}),
         "summary_text": fields({"type": scalar, "text": text}),
@@ -267,26 +272,41 @@ _RESPONSES_PART = by_type(
 )
 _RESPONSES_CONTENT = text_or(items(_RESPONSES_PART))
 _ITEM = dict.fromkeys(("type", "id", "status", "call_id"), scalar)
-_OUTPUT_ITEM = fields({**_ITEM, "output": _RESPONSES_CONTENT})
+_OUTPUT_ITEM = complete(fields({**_ITEM, "output": _RESPONSES_CONTENT}), "call_id", "output")
+# An item that has only an id names one that is stored in the user's account.
 _RESPONSES_ITEM = by_type(
     {
-        "message": fields(
-            {**_ITEM, "role": text, "content": _RESPONSES_CONTENT, "phase": scalar},
-            "end_turn metadata",
+        "message": complete(
+            fields(
+                {**_ITEM, "role": text, "content": _RESPONSES_CONTENT, "phase": scalar},
+                "end_turn metadata",
+            ),
+            "role",
+            "content",
         ),
-        "reasoning": fields(
-            {
-                **_ITEM,
-                "summary": items(_RESPONSES_PART),
-                "content": items(_RESPONSES_PART),
-                "encrypted_content": text,
-            }
+        "reasoning": complete(
+            fields(
+                {
+                    **_ITEM,
+                    "summary": items(_RESPONSES_PART),
+                    "content": items(_RESPONSES_PART),
+                    "encrypted_content": text,
+                }
+            ),
+            one_of_these=("summary", "content", "encrypted_content"),
         ),
-        "function_call": fields({**_ITEM, "name": text, "arguments": text, "namespace": scalar}),
+        "function_call": complete(
+            fields({**_ITEM, "name": text, "arguments": text, "namespace": scalar}),
+            "call_id",
+            "name",
+            "arguments",
+        ),
         "function_call_output": _OUTPUT_ITEM,
-        "custom_tool_call": fields({**_ITEM, "name": text, "input": text}),
+        "custom_tool_call": complete(
+            fields({**_ITEM, "name": text, "input": text}), "call_id", "name", "input"
+        ),
         "custom_tool_call_output": _OUTPUT_ITEM,
-        "compaction": fields({**_ITEM, "encrypted_content": text}),
+        "compaction": complete(fields({**_ITEM, "encrypted_content": text}), "encrypted_content"),
     },
     default="message",
 )
@@ -337,14 +357,15 @@ _RESPONSES = RequestFormat(
 _BLOCK = {"type": scalar, "cache_control": _CACHE}
 _ANTHROPIC_TEXT = fields({**_BLOCK, "text": text}, "citations")
 _FILE_SOURCE = fields({"type": scalar, "media_type": scalar, "data": base64})
-_ANTHROPIC_IMAGE = fields({**_BLOCK, "source": by_type({"base64": _FILE_SOURCE})})
+_IMAGE_SOURCE = typed_data(_FILE_SOURCE, "media_type", *IMAGES)
+_ANTHROPIC_IMAGE = fields({**_BLOCK, "source": by_type({"base64": _IMAGE_SOURCE})})
 _ANTHROPIC_DOCUMENT = fields(
     {
         **_BLOCK,
         "source": by_type(
             {
-                "base64": _FILE_SOURCE,
-                "text": fields({"type": scalar, "media_type": scalar, "data": text}),
+                "base64": typed_data(_FILE_SOURCE, "media_type", PDF),
+                "text": fields({"type": scalar, "media_type": one_of("text/plain"), "data": text}),
             }
         ),
         "title": text,
@@ -439,7 +460,9 @@ def _gemini(allowed: dict[str, Rule], dropped: str = "") -> Rule:
     return fields(allowed, dropped, _to_camel_case)
 
 
-_INLINE_DATA = _gemini({"mimeType": scalar, "data": base64}, "displayName")
+_INLINE_DATA = typed_data(
+    _gemini({"mimeType": scalar, "data": base64}, "displayName"), "mimeType", *IMAGES, PDF
+)
 _GEMINI_PART = _gemini(
     {
         "text": text,

@@ -7,11 +7,17 @@ from typing import Any, NamedTuple
 import msgspec
 from hilum import estimate
 
-from hilum_acp.guests.request_filter import Files, refuse
+from hilum_acp.guests.request_filter import PDF, Files, refuse
 from hilum_acp.guests.request_formats import FORMATS, restrict_request
 
 IMAGE_TOKENS = 1_200
-"""Tokens of an image or another file, before the provider has counted it."""
+"""Tokens of an image, before the provider has counted it."""
+PAGE_TOKENS = 3_000
+"""Tokens of a page of a PDF, which providers read as text and as an image."""
+PDF_BYTES_PER_TOKEN = 4
+"""Bytes in a token of a PDF. In a scan, there are more; a compressed text may have fewer."""
+MAX_PDF_TOKENS = 1_000_000
+"""Tokens of a PDF that fills the largest windows; no model reads a larger one."""
 MAX_ANSWERS = 128
 """Number of answers to one request."""
 
@@ -35,7 +41,8 @@ def limit_output(request: dict[str, Any], format_name: str, max_output: int, nam
         request: The restricted request, which is changed.
         format_name: The format.
         max_output: Maximum number of tokens in an answer, also if the request asks for more.
-        name: The field to set if the request sets no limit; the format's first if empty.
+        name: The field that the server knows, into which the limit is written; the format's first
+            if empty. A server may ignore the others, so they are left out.
 
     Raises:
         RequestRefused: The request asks for too many answers.
@@ -44,16 +51,13 @@ def limit_output(request: dict[str, Any], format_name: str, max_output: int, nam
     place = request
     if known.config:
         place = request[known.config] = request.get(known.config) or {}
-    given = [each for each in known.limits if place.get(each) is not None]
-    for each in given:
-        place[each] = min(place[each], max_output)
-    if not given:
-        given = [name or known.limits[0]]
-        place[given[0]] = max_output
+    given = [place.pop(each, None) for each in known.limits]
+    limits = [limit for limit in given if limit is not None]
+    longest: int = min([max_output, *limits])
+    place[name or known.limits[0]] = longest
     answers: int = place.get(known.answers) or 1
     if answers > MAX_ANSWERS:
         raise refuse(known.answers, f"is more than {MAX_ANSWERS}")
-    longest: int = max(place[each] for each in given)
     return answers * longest
 
 
@@ -61,4 +65,14 @@ def measure_input(request: dict[str, Any], format_name: str) -> int:
     """Return the expected tokens of a restricted request. Blocks."""
     files = Files(are_kept=False)
     texts = restrict_request(request, format_name, files)
-    return estimate(msgspec.json.encode(texts)) + files.count * IMAGE_TOKENS
+    return estimate(msgspec.json.encode(texts)) + sum(
+        _estimate_file(media_type, length) for media_type, length in files.found
+    )
+
+
+def _estimate_file(media_type: str, length: int) -> int:
+    """Return the expected tokens of a file from its length in base64."""
+    if media_type != PDF:
+        return IMAGE_TOKENS
+    size = length * 3 // 4
+    return min(max(size // PDF_BYTES_PER_TOKEN, PAGE_TOKENS), MAX_PDF_TOKENS)
