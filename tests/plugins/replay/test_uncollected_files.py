@@ -165,6 +165,7 @@ def test_a_recording_is_not_imported_in_place_of_a_package(project, imported):
         (".", ["link"]),
         (".", ["link/test_x.py"]),
         (".", ["-c", "corpus/rec/pytest.ini", "other"]),
+        (".", ["-c", "corpus/rec/pytest.ini", "--rootdir", ".", "other"]),
         (".", ["--rootdir", "corpus/rec", "other"]),
         (".", ["--pyargs", "corpus.rec.before.test_x"]),
         ("corpus", ["rec"]),

@@ -44,12 +44,12 @@ def find_module(recording: Path) -> Path | None:
     hilum writes none there. pytest imports ``conftest.py`` in folders whose names begin with *test*
     before any plugin can ignore it, and a folder with ``__init__.py`` beside a test file is imported
     in place of an installed package with the same name.
+
+    Raises:
+        OSError: The folder cannot be listed. Python may be able to import from it nevertheless.
     """
     suffixes = tuple(all_suffixes())
-    try:
-        names = sorted(os.listdir(recording))
-    except OSError:
-        return None
+    names = sorted(os.listdir(recording))
     return next((recording / name for name in names if name.endswith(suffixes)), None)
 
 
@@ -75,8 +75,9 @@ def check_start(config: pytest.Config) -> None:
         for pattern in config.getini("testpaths"):
             starts += glob.glob(os.path.join(current, pattern), recursive=True)
         starts.append(str(current))
-    settings = [config.inipath] if config.inipath is not None else []
-    for path in (current, config.rootpath, *settings, *paths, *starts):
+    if config.inipath is not None:
+        paths.append(str(config.inipath))
+    for path in (str(current), str(config.rootpath), *paths, *starts):
         recording = find_recording(path)
         if recording is not None:
             raise pytest.UsageError(
@@ -114,6 +115,8 @@ def _check_folders_with_early_conftest(start: Path) -> None:
     if not os.path.isdir(start):
         return
     for folder in start.glob("test*"):
+        if not os.path.isdir(folder) or find_recording(folder) is None:
+            continue
         module = find_module(folder)
-        if module is not None and find_recording(folder) is not None:
+        if module is not None:
             raise pytest.UsageError(describe_module(module))
