@@ -45,6 +45,7 @@ _LEFT_OUT_NAMES = (
     "settings.",
     "session.",
     "sharing.",
+    "prompt.images",  # recorded models accept images, whatever the model that answered accepts
     "guard.sandbox",  # what the machine offers
     "guard.unmarked",  # the marker in the workspace could not be written
 )
