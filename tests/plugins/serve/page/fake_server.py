@@ -6,6 +6,7 @@ of the real server.
 
 from __future__ import annotations
 
+import inspect
 import json
 import socket
 import threading
@@ -350,6 +351,8 @@ class FakeServer:
         reply = self.replies.get(f"{asked.method} {asked.path}")
         if callable(reply):
             reply = reply(asked)
+        if inspect.isawaitable(reply):
+            reply = await reply
         if reply == LOST:
             await send({"type": "http.response.start", "status": 200, "headers": []})
             raise ConnectionError("the test loses this response")

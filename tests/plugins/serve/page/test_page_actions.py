@@ -6,6 +6,7 @@ import threading
 from urllib.parse import parse_qsl
 
 import pytest
+import trio
 
 from .conftest import SIZES, keep_screenshot, wait_until
 from .fake_server import LOST, main_agent
@@ -592,8 +593,9 @@ def test_a_new_session_by_key_waits_for_the_rights(server, open_page):
     may_answer = threading.Event()
     me = {"name": "ada", "rights": "administer", "instance": "i1", "shared": False}
 
-    def answer_late(_asked):
-        assert may_answer.wait(8)
+    async def answer_late(_asked):
+        # Other requests, such as those of the page's modules, are answered meanwhile.
+        assert await trio.to_thread.run_sync(may_answer.wait, 8)
         return 200, me
 
     server.replies["GET /me"] = answer_late
