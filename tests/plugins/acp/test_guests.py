@@ -377,7 +377,8 @@ write(901, "a.txt")
 while not os.path.exists("go"):
     time.sleep(0.01)
 write(902, "b.txt")
-for number in (901, 902):
+# The second write begins when the first one ends, so it is withdrawn first.
+for number in (902, 901):
     client.send({"method": "$/cancel_request", "params": {"requestId": number}})
 print(sorted((client.read()["id"], client.read()["id"])))
 write(903, "c.txt")
