@@ -133,6 +133,16 @@ class Router(msgspec.Struct, eq=False):
             text = f"The provider {provider} failed: {type(error).__name__}: {error}."
             raise UsageError(text, code="E_PLUGIN", hint="Choose another model.") from error
 
+    async def find_current(self, name: str) -> str:
+        """Return the name of the model that a session with this setting uses; empty if there is none."""
+        resolved = self.resolve(name)
+        if resolved:
+            return resolved
+        try:
+            return await self.default()
+        except HilumError:
+            return ""
+
     async def default(self) -> str:
         """Return the name of the default model: the configured one, or a provider's suggestion.
 

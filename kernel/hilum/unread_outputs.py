@@ -54,7 +54,10 @@ class UnreadOutputs:
         self._forget_oldest()
 
     def restore(self, data: Mapping[str, Any]) -> None:
-        """Add an output that an event ``ATTACHED`` has; other data, which any plugin may write, are ignored."""
+        """Add the output of an event ``ATTACHED``.
+
+        Data of another form are ignored, because any plugin can write an event with this name.
+        """
         identity = data.get("identity")
         text = data.get("text")
         if isinstance(identity, str) and isinstance(text, str):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, get_args
 
 import trio
-from hilum import HilumError, ModelAccess, ProviderStatus, Session, UsageError
+from hilum import ModelAccess, ProviderStatus, Session, UsageError
 from hilum.errors import E_BAD_ARGS
 from hilum.settings import Approve
 from hilum_view import POLICY_MEANINGS
@@ -42,14 +42,7 @@ async def list_models(session: Session) -> list[str]:
 
 async def find_current_model(session: Session) -> str:
     """Return the name of the session's model; empty if there is none."""
-    router = session.kernel.router
-    name = router.resolve(session.model)
-    if name:
-        return name
-    try:
-        return await router.default()
-    except HilumError:
-        return ""
+    return await session.kernel.router.find_current(session.model)
 
 
 def describe_modes(session: Session) -> dict[str, Any]:

@@ -49,14 +49,7 @@ async def choose_model(chat: Chat, arguments: str) -> None:
 
 async def _find_current_model(session: Session) -> str:
     """Return the name of the session's model; empty if there is none."""
-    router = session.kernel.router
-    name = router.resolve(session.model)
-    if name:
-        return name
-    try:
-        return await router.default()
-    except HilumError:
-        return ""
+    return await session.kernel.router.find_current(session.model)
 
 
 async def list_models(

@@ -189,14 +189,7 @@ async def list_models(call: Call[None, None]) -> ModelList:
 
 async def find_current_model(hosted: HostedSession) -> str:
     """Return the name of the session's model; empty if there is none."""
-    router = hosted.session.kernel.router
-    name = router.resolve(hosted.session.model)
-    if name:
-        return name
-    try:
-        return await router.default()
-    except HilumError:
-        return ""
+    return await hosted.session.kernel.router.find_current(hosted.session.model)
 
 
 def _describe_model(hosted: HostedSession, name: str) -> ModelFacts:
