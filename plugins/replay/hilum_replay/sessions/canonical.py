@@ -25,12 +25,14 @@ from hilum.events import (
     ModelFailed,
     ModelStarted,
     PluginEvent,
+    RunEnded,
     RunsCutOff,
     StateChanged,
     encode,
 )
 
 from hilum_replay.placeholders import PathPlaceholders
+from hilum_replay.sessions.guest_log import is_guest_request
 
 # Events that follow from others, or whose number depends on timing, such as those of slow hooks.
 _LEFT_OUT = (StateChanged, ApprovalShown, HookCalled, RunsCutOff)
@@ -88,7 +90,8 @@ def make_steps(events: Sequence[AnyEvent], placeholders: PathPlaceholders) -> li
     steps = []
     # The agents join in an order that depends on timing.
     for agent in sorted(by_agent):
-        made = [_make_step(event, placeholders) for event in _in_call_order(by_agent[agent])]
+        ordered = _in_call_order(_defer_guest_requests(by_agent[agent]))
+        made = [_make_step(event, placeholders) for event in ordered]
         if not agent:
             # The events of the session itself come from tasks that run at the same time.
             made.sort(key=_sorting_key)
@@ -161,6 +164,24 @@ def find_call(event: AnyEvent) -> str:
     if isinstance(event, PluginEvent):
         return str(event.data.get("call", ""))
     return ""
+
+
+def _defer_guest_requests(events: Sequence[AnyEvent]) -> list[AnyEvent]:
+    """Return the events of one agent, the requests of a guest's program at the end of each run.
+
+    The program sends them at the same time as hilum carries out its calls.
+    """
+    ordered: list[AnyEvent] = []
+    requests: list[AnyEvent] = []
+    for event in events:
+        if is_guest_request(event):
+            requests.append(event)
+            continue
+        if isinstance(event, RunEnded):
+            ordered += requests
+            requests = []
+        ordered.append(event)
+    return ordered + requests
 
 
 def _in_call_order(events: Sequence[AnyEvent]) -> list[AnyEvent]:

@@ -41,12 +41,13 @@ from hilum.messages import Image, Text
 
 from hilum_replay.rules import RULES, apply_rules
 from hilum_replay.sessions.contained_files import ContainedFiles
+from hilum_replay.sessions.guest_log import GUEST_PLUGIN, complete_tool
 from hilum_replay.sessions.recorded_log import CallKey, RecordedCall, RecordedLog
 from hilum_replay.sessions.recording import FileEdit
 
 # The plugins whose tools reach outside of the workspace, so that another run may have another
 # result, or an effect that must not be repeated.
-OUTSIDE_PLUGINS = frozenset({"web", "mcp", "browser", "image"})
+OUTSIDE_PLUGINS = frozenset({"web", "mcp", "browser", "image", GUEST_PLUGIN})
 _KERNEL_TOOLS = frozenset({"find_tools", "call_tool"})
 # Codes of calls that a person, a rule or a policy refused.
 _REFUSAL_CODES = frozenset({E_DENIED, E_BLOCKED, E_REJECTED, E_APPROVAL_TIMEOUT})
@@ -191,7 +192,7 @@ class RecordedCalls:
                 raise ToolError(_NOT_RECORDED, code=E_FAILED)
             return await tool.run(call)
         code = recorded.done.result.code
-        if code == E_STOPPED:
+        if code == E_STOPPED and not _starts_something(tool, call):
             # The replay of the user's action ends the call.
             await trio.to_thread.run_sync(self._apply_effects, recorded.key)
             _, _, printed = recorded.done.result.text.partition(_OUTPUT_SO_FAR)
@@ -278,7 +279,7 @@ def _starts_something(tool: Tool, call: Call) -> bool:
 
 def _make_tool(name: str, spec: ToolSpec | None, started: CallStarted | None) -> Tool:
     """Return a tool of the recorded session, which only the log can answer."""
-    return Tool(
+    made = Tool(
         name,
         spec.description if spec is not None else "A recorded tool.",
         _refuse,
@@ -289,6 +290,7 @@ def _make_tool(name: str, spec: ToolSpec | None, started: CallStarted | None) ->
         deferred=spec is None,
         queues="recorded",
     )
+    return complete_tool(made)
 
 
 def _refuse(call: Call, **arguments: Any) -> str:

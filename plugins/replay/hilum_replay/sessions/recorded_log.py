@@ -39,7 +39,9 @@ from hilum.events import (
 )
 from hilum.messages import Price, Text, ToolCall, UserMessage
 from hilum.shell_lines import ENDED
+from hilum_files.journal.records import COMMAND
 
+from hilum_replay.sessions.guest_log import find_crashes, is_guest_event, is_guest_model
 from hilum_replay.sessions.recording import FileEdit
 
 QUESTION_ASKED = "plan.question_asked"
@@ -111,10 +113,19 @@ class RecordedCall:
 
 @attrs.frozen
 class RequestOutcome:
-    """How a request to a model ended: with an answer or with a failure."""
+    """How a request to a model ended: with an answer, with a failure, or not at all.
+
+    Attributes:
+        seq: Sequence number of the event that shows it.
+        failure: The failure.
+        ended: The end of the run during the request to a guest.
+        is_cut_off: Whether hilum ended during the request to a guest.
+    """
 
     seq: int
     failure: ModelFailed | None = None
+    ended: RunEnded | None = None
+    is_cut_off: bool = False
 
 
 @attrs.frozen
@@ -162,6 +173,7 @@ class RecordedLog:
         outputs: The outputs of the user's commands, by id.
         prompts: The messages with which runs began, by the id of the run.
         prices: The prices of models, as far as they are known.
+        crashes: Where hilum was killed; see ``find_crashes``.
         turns: The limit of turns, if a run came near it; otherwise 0. Logs of earlier versions lack
             the settings.
     """
@@ -182,6 +194,9 @@ class RecordedLog:
         self.turns = 0
         self._turns: dict[str, int] = {}
         self._rounds: dict[tuple[str, int], list[tuple[str, str]]] = {}
+        self.crashes = find_crashes(self.events, REOPENED)
+        # The open request of each guest, and the run to which it belongs.
+        self._open_requests: dict[str, str] = {}
         self._questions: dict[str, RecordedCall] = {}
         self._problems: dict[str, UserNeeded] = {}
         self._parents: dict[str, str] = {}
@@ -265,6 +280,8 @@ class RecordedLog:
                 self._read_call_event(event)
             case PromptQueued():
                 self._read_prompt(event)
+            case _ if is_guest_event(event):
+                self._read_guest_event(event)
             case PluginEvent():
                 self._read_plugin_event(event)
             case _ if isinstance(event, _ACTIONS):
@@ -280,15 +297,24 @@ class RecordedLog:
                 self._parents[event.agent] = event.parent
             case RunStarted():
                 self.prompts[event.run] = event.message
-            case RunEnded(agent="main", code="E_TURN_LIMIT"):
-                self.turns = event.turns
+            case RunEnded():
+                if event.agent == "main" and event.code == "E_TURN_LIMIT":
+                    self.turns = event.turns
+                if self._open_requests.get(event.agent) == event.run:
+                    del self._open_requests[event.agent]
+                    self.outcomes.setdefault(event.agent, []).append(
+                        RequestOutcome(event.seq, ended=event)
+                    )
             case RoundEnded():
                 self._read_round(event)
 
     def _read_request_event(self, event: ModelStarted | ModelAnswered | ModelFailed) -> None:
+        self._open_requests.pop(event.agent, None)
         match event:
             case ModelStarted():
                 self.models.setdefault(event.model, event)
+                if is_guest_model(event.model):
+                    self._open_requests[event.agent] = event.run
             case ModelAnswered():
                 self._read_answer(event)
             case ModelFailed(action="compact" | "give_up"):
@@ -374,6 +400,12 @@ class RecordedLog:
         if problem is not None and event.result.text.startswith(f"{problem.code}: "):
             call.problem = problem
 
+    def _read_guest_event(self, event: AnyEvent) -> None:
+        """Read an event that the program of a guest caused, which a replay repeats."""
+        if isinstance(event, PluginEvent) and event.name == COMMAND:
+            self._id("program", str(event.data.get("id", "")))
+        self.actions.append(UserAction(event.seq, event, self._last))
+
     def _read_plugin_event(self, event: PluginEvent) -> None:
         if event.name == "files.changing" and event.data.get("tool") == "undo":
             self._id("undo", str(event.data.get("id", "")))
@@ -450,6 +482,12 @@ class RecordedLog:
             self._id("run", event.run)
         elif isinstance(event, PluginEvent) and event.name == OUTPUT_ATTACHED:
             self.outputs[event.data["identity"]] = event.data["text"]
+        elif isinstance(event, PluginEvent) and event.name == REOPENED:
+            for agent in self._open_requests:
+                self.outcomes.setdefault(agent, []).append(
+                    RequestOutcome(event.seq, is_cut_off=True)
+                )
+            self._open_requests.clear()
         self.actions.append(UserAction(event.seq, event, self._last))
 
     def _drop_mode_change(self) -> None:
@@ -476,6 +514,9 @@ def is_milestone(event: Event) -> bool:
     if isinstance(event, ModelUsed):
         # Between runs, a plugin may call a model, for example to remember something.
         return not event.run
+    if isinstance(event, ModelAnswered):
+        # What the program of a guest does meanwhile belongs before or after its answer.
+        return is_guest_model(event.message.model)
     return isinstance(event, _MILESTONES) and not _is_retry(event)
 
 

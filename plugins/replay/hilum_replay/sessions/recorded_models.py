@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
 from hashlib import sha256
 from math import nan
 
 import attrs
 import msgspec
 import trio
-from hilum import ModelError, Redactor, UsageError
+from hilum import Agent, ModelCallDenied, ModelError, Redactor, UsageError
 from hilum.errors import E_STORE
 from hilum.events import ModelFailed
-from hilum.messages import AssistantMessage, ToolMessage
-from hilum.models import Chunk, Done, ModelInfo, Request
+from hilum.messages import AssistantMessage, Layer, Message, ToolMessage, ToolSpec, UserMessage
+from hilum.models import Chunk, Done, ModelInfo, Request, TextChunk, Wire
 
 from hilum_replay.cassette import Cassette, Sent
 from hilum_replay.model import PacedChunks, PlainWire, read_delta
 from hilum_replay.placeholders import PathPlaceholders
 from hilum_replay.playback import Playback
 from hilum_replay.recorder import Recorder
+from hilum_replay.sessions.guest_log import find_open_end, is_guest_model
 from hilum_replay.sessions.recorded_log import RecordedLog, RequestOutcome
 
 # For logs of earlier versions, which do not contain the limits of models.
@@ -41,6 +42,9 @@ class RecordedAnswers:
 
     Attributes:
         requests: The messages of each request, in short, by the sequence number of its answer.
+        agents: The agents of the replay, by name.
+        checks_prompts: Whether a guest is answered only if its prompt is a recorded one. Another
+            model may give it other work.
     """
 
     def __init__(
@@ -52,6 +56,8 @@ class RecordedAnswers:
         cassette: Cassette | None = None,
     ) -> None:
         self.requests: dict[str, str] = {}
+        self.agents: Mapping[str, Agent] = {}
+        self.checks_prompts = False
         recorder = Recorder(workspace=placeholders.workspace, redactor=redactor, every_request=True)
         self._seqs = [event.seq for event in log.events if recorder.feed(event) is not None]
         if cassette is None:
@@ -97,6 +103,8 @@ class RecordedAnswers:
             # Budgets in dollars apply again.
             self._log.prices.get(name),
             images=True,
+            # Only the requests of the program itself pass the budgets.
+            delegates=is_guest_model(name),
         )
 
     async def answer(self, request: Request) -> PacedChunks:
@@ -112,6 +120,7 @@ class RecordedAnswers:
             await self._wait(failure.seq)
             outcomes.pop(0)
             raise _repeat_failure(failure)
+        self._check_prompt(request)
         delta = read_delta(request, self._placeholders, self._redactor)
         items = [item for item in delta.items if not _is_context_item(item)]
         if self._ignores_notes:
@@ -128,6 +137,53 @@ class RecordedAnswers:
         await self._wait(seq)
         exchange = self._playback.exchange(index)
         return PacedChunks(exchange, Done(exchange.answer, exchange.usage), 0.0)
+
+
+    async def repeat_open_end(self, request: Request) -> AsyncIterator[TextChunk]:
+        """End a request to a guest as in the recording, if the recording has no answer to it.
+
+        Yields:
+            What the guest had said.
+
+        Raises:
+            ModelCallDenied: A budget had refused a request of the guest.
+        """
+        outcomes = self._outcomes.get(request.agent, [])
+        if not outcomes or not (outcomes[0].ended or outcomes[0].is_cut_off):
+            return
+        outcome = outcomes.pop(0)
+        ended = outcome.ended
+        if ended is not None and ended.unfinished:
+            # The space completes the last word.
+            yield TextChunk(f"{ended.unfinished} ")
+        await self._wait(outcome.seq)
+        kind = find_open_end(ended) if ended is not None else "stopped"
+        if ended is not None and kind == "denied":
+            raise ModelCallDenied(ended.error, code=ended.code, hint=ended.hint)
+        agent = self.agents.get(request.agent)
+        if kind == "timeout" and agent is not None and agent.scope is not None:
+            agent.scope.deadline = trio.current_time()
+        if kind:
+            # The user's stop, or the end of hilum, is repeated.
+            await trio.sleep_forever()
+
+    def _check_prompt(self, request: Request) -> None:
+        """Check that a guest has the work that it did in the recording.
+
+        Raises:
+            ModelError: It has other work.
+        """
+        agent = self.agents.get(request.agent)
+        if not self.checks_prompts or agent is None or not is_guest_model(agent.profile.model):
+            return
+        known = {message.request for message in self._log.prompts.values()}
+        given = [each.request for each in request.messages if isinstance(each, UserMessage)]
+        if given and given[0] not in known:
+            raise ModelError(
+                "The recorded session has no such work of this guest, and a replay starts no other"
+                " program.",
+                kind="request",
+            )
 
 
 def describe_shape(request: Request) -> str:
@@ -196,14 +252,38 @@ class RecordedModel:
 
     def __init__(self, name: str, answers: RecordedAnswers) -> None:
         self.info = answers.info(name)
-        self.wire = PlainWire()
+        self.wire: Wire = _NullWire() if self.info.delegates else PlainWire()
         self._answers = answers
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[Chunk]]:
         """Answer a request with the recorded answer."""
-        chunks = await self._answers.answer(request)
-        yield chunks
+        if self.info.delegates:
+            async with aclosing(self._stream_guest(request)) as guest_chunks:
+                yield guest_chunks
+        else:
+            yield await self._answers.answer(request)
+
+    async def _stream_guest(self, request: Request) -> AsyncGenerator[Chunk, None]:
+        async for chunk in self._answers.repeat_open_end(request):
+            yield chunk
+        async for chunk in await self._answers.answer(request):
+            yield chunk
+
+
+class _NullWire:
+    """A wire format that encodes nothing: nothing is sent to a guest, whose context is its own."""
+
+    key = "nothing"
+
+    def head(self, layers: Sequence[Layer], tools: Sequence[ToolSpec]) -> bytes:
+        return b""
+
+    def message(self, message: Message) -> bytes:
+        return b""
+
+    def body(self, head: bytes, pieces: Sequence[bytes]) -> bytes:
+        return b""
 
 
 class RecordedProvider:
