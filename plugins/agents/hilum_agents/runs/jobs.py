@@ -196,7 +196,7 @@ class JobTable:
             case ev.PluginEvent(name=name) if name in (STATUS, RESULT):
                 self._update(event)
             case ev.PromptQueued(agent=actor, run=run, text=text):
-                self._match_prompt(actor, run, text)
+                self.match_prompt(actor, run, text)
                 self._find_marks(actor, text)
             case ev.RoundEnded(agent=owner, notes=notes):
                 self._find_marks(owner, *notes)
@@ -247,11 +247,18 @@ class JobTable:
         if job in owned:
             owned.remove(job)
 
-    def _match_prompt(self, actor: str, run: str, text: str) -> None:
-        """Assign a run to an agent's first job with this prompt.
+    def match_prompt(self, actor: str, run: str, text: str) -> None:
+        """Assign a run to an agent's first job with this prompt, unless the run has a job.
 
         An agent works on its jobs one at a time and in order, so the first match is the right job.
+
+        Args:
+            actor: Name of the agent in the session.
+            run: Id of the run.
+            text: The prompt.
         """
+        if run in self.by_run:
+            return
         for job in self._not_begun.get(actor, []):
             # The log replaces invalid characters, so the prompt must be compared in that form.
             if replace_surrogates(job.prompt) == text:

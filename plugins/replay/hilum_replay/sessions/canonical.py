@@ -28,6 +28,7 @@ from hilum.events import (
     RunEnded,
     RunsCutOff,
     StateChanged,
+    StopAsked,
     encode,
 )
 
@@ -115,6 +116,7 @@ def encode_steps(steps: Sequence[Step]) -> bytes:
 def _drop_retries(events: Sequence[AnyEvent]) -> list[AnyEvent]:
     """Return the events without attempts that were repeated, which a replay does not repeat."""
     kept: list[AnyEvent] = []
+    stopped: set[str] = set()
     for event in events:
         if isinstance(event, _LEFT_OUT):
             continue
@@ -128,6 +130,11 @@ def _drop_retries(events: Sequence[AnyEvent]) -> list[AnyEvent]:
             _drop_open_request(kept, event.agent)
         if isinstance(event, PluginEvent) and _changed_nothing(event):
             continue
+        if isinstance(event, StopAsked):
+            # The stop of the agent above stops a run once more, if that has not ended yet.
+            if event.run in stopped:
+                continue
+            stopped.add(event.run)
         kept.append(event)
     return kept
 
@@ -245,7 +252,7 @@ def _make_step(event: AnyEvent, placeholders: PathPlaceholders) -> Step:
 
 
 def _without_times(value: Any) -> Any:
-    """Return plain data without durations, and with 0 in place of Unix times."""
+    """Return plain data without durations, with 0 in place of Unix times, and 2 in place of 2.0."""
     if isinstance(value, dict):
         kept = {key: each for key, each in value.items() if key not in _DURATIONS}
         return {key: _without_times(each) for key, each in kept.items()}
@@ -253,6 +260,8 @@ def _without_times(value: Any) -> Any:
         return [_without_times(each) for each in value]
     if isinstance(value, int | float) and value > _EARLIEST_TIME:
         return 0
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
     return value
 
 

@@ -12,7 +12,6 @@ from typing import TypeVar
 import attrs
 import msgspec
 from hilum import Profile, Tool, ToolFilter
-from hilum.errors import E_STOPPED
 from hilum.events import (
     AgentStarted,
     AnyEvent,
@@ -28,6 +27,7 @@ GUEST_PLUGIN = "guests"
 PROVIDER = "guest"
 """The provider of the models that stand for programs."""
 JOB_QUEUED = "agents.queued"
+JOB_RESULT = "agents.result"
 AGENT_BOUND = "agents.held"
 # The tools that show or allow what a program does by itself: permission category, effect, and the
 # parameters with the paths that a call reads and writes.
@@ -147,13 +147,32 @@ def find_crashes(events: Sequence[AnyEvent], reopened: str) -> dict[int, list[Pl
     return crashes
 
 
-def find_open_end(event: RunEnded) -> str:
-    """Return why a run ended while a request was open: ``stopped``, ``timeout``, ``denied`` or ``""``."""
-    if event.state == "timed_out":
-        return "timeout"
-    if event.state == "stopped" or event.code == E_STOPPED:
-        return "stopped"
-    return "denied" if event.state == "partial_success" else ""
+def find_unfinished_text(events: Sequence[AnyEvent], agent: str, seq: int) -> str:
+    """Return what a guest had said when its run ended without an answer.
+
+    Args:
+        events: All events.
+        agent: The agent.
+        seq: Number of the event that shows that there is no answer.
+    """
+    ended: RunEnded | None = None
+    jobs = set()
+    for event in events:
+        if isinstance(event, PluginEvent) and event.name == JOB_QUEUED:
+            if event.data.get("actor") == agent:
+                jobs.add(event.data.get("agent_id"))
+        elif isinstance(event, RunEnded) and event.agent == agent and event.seq >= seq:
+            ended = ended or event
+        elif isinstance(event, PluginEvent) and event.name == JOB_RESULT and ended is not None:
+            if event.data.get("agent_id") not in jobs:
+                continue
+            text = str(event.data.get("text", ""))
+            # The result contains the text as it was said; the end of the run is without the last
+            # word if that may be the beginning of a secret.
+            if text not in (ended.text, ended.commentary):
+                return text
+            break
+    return ended.unfinished if ended is not None else ""
 
 
 # --- agent files ----------------------------------------------------------------------------------

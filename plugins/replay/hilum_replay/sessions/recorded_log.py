@@ -127,6 +127,12 @@ class RequestOutcome:
     ended: RunEnded | None = None
     is_cut_off: bool = False
 
+    @property
+    def is_unanswered(self) -> bool:
+        """Whether the run went no further."""
+        is_given_up = self.failure is not None and self.failure.action == "give_up"
+        return is_given_up or self.is_cut_off or self.ended is not None
+
 
 @attrs.frozen
 class Milestone:

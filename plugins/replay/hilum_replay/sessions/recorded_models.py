@@ -21,7 +21,7 @@ from hilum_replay.model import PacedChunks, PlainWire, read_delta
 from hilum_replay.placeholders import PathPlaceholders
 from hilum_replay.playback import Playback
 from hilum_replay.recorder import Recorder
-from hilum_replay.sessions.guest_log import find_open_end, is_guest_model
+from hilum_replay.sessions.guest_log import find_unfinished_text, is_guest_model
 from hilum_replay.sessions.recorded_log import RecordedLog, RequestOutcome
 
 # For logs of earlier versions, which do not contain the limits of models.
@@ -139,33 +139,35 @@ class RecordedAnswers:
         return PacedChunks(exchange, Done(exchange.answer, exchange.usage), 0.0)
 
 
-    async def repeat_open_end(self, request: Request) -> AsyncIterator[TextChunk]:
+    async def repeat_unanswered(self, request: Request) -> AsyncIterator[TextChunk]:
         """End a request to a guest as in the recording, if the recording has no answer to it.
 
         Yields:
-            What the guest had said.
+            What the guest had said before.
 
         Raises:
             ModelCallDenied: A budget had refused a request of the guest.
         """
         outcomes = self._outcomes.get(request.agent, [])
-        if not outcomes or not (outcomes[0].ended or outcomes[0].is_cut_off):
+        outcome = outcomes[0] if outcomes else None
+        if outcome is None or not outcome.is_unanswered:
             return
-        outcome = outcomes.pop(0)
-        ended = outcome.ended
-        if ended is not None and ended.unfinished:
-            # The space completes the last word.
-            yield TextChunk(f"{ended.unfinished} ")
+        text = find_unfinished_text(self._log.events, request.agent, outcome.seq)
+        if text:
+            yield TextChunk(text)
+        if outcome.failure is not None:
+            return  # the next step repeats the failure
+        outcomes.pop(0)
         await self._wait(outcome.seq)
-        kind = find_open_end(ended) if ended is not None else "stopped"
-        if ended is not None and kind == "denied":
+        ended = outcome.ended
+        if ended is not None and ended.state == "partial_success":
             raise ModelCallDenied(ended.error, code=ended.code, hint=ended.hint)
         agent = self.agents.get(request.agent)
-        if kind == "timeout" and agent is not None and agent.scope is not None:
+        if ended is not None and ended.state == "timed_out" and agent is not None:
+            assert agent.scope is not None
             agent.scope.deadline = trio.current_time()
-        if kind:
-            # The user's stop, or the end of hilum, is repeated.
-            await trio.sleep_forever()
+        # The user's stop, or the end of hilum, is repeated.
+        await trio.sleep_forever()
 
     def _check_prompt(self, request: Request) -> None:
         """Check that a guest has the work that it did in the recording.
@@ -265,7 +267,7 @@ class RecordedModel:
             yield await self._answers.answer(request)
 
     async def _stream_guest(self, request: Request) -> AsyncGenerator[Chunk, None]:
-        async for chunk in self._answers.repeat_open_end(request):
+        async for chunk in self._answers.repeat_unanswered(request):
             yield chunk
         async for chunk in await self._answers.answer(request):
             yield chunk
