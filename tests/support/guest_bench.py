@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -24,7 +23,9 @@ def answer(text: str = "Hello.", used: int = 100) -> Answer:
     return Answer(message, Usage(input=used - 10, output=10))
 
 
-def write_guest(folder: Path, name: str = "guest", program: str = "courteous", front: str = "") -> None:
+def write_guest(
+    folder: Path, name: str = "guest", program: str = "courteous", front: str = ""
+) -> None:
     """Write the file of an agent that is one of the small guests.
 
     Args:

@@ -29,6 +29,8 @@ PROVIDER = "guest"
 JOB_QUEUED = "agents.queued"
 JOB_RESULT = "agents.result"
 AGENT_BOUND = "agents.held"
+EDIT_ANNOUNCED = "guest_edit"
+"""The tool with which a guest asks for the approval of changes that it makes afterwards."""
 # The tools that show or allow what a program does by itself: permission category, effect, and the
 # parameters with the paths that a call reads and writes.
 _TOOLS = {
@@ -78,9 +80,7 @@ def complete_tool(tool: Tool) -> Tool:
 def is_guest_request(event: AnyEvent) -> bool:
     """Return whether an event shows a request of a guest's program to a model."""
     return (
-        isinstance(event, ModelUsed)
-        and event.purpose == PROVIDER
-        and event.plugin == GUEST_PLUGIN
+        isinstance(event, ModelUsed) and event.purpose == PROVIDER and event.plugin == GUEST_PLUGIN
     )
 
 
@@ -107,9 +107,7 @@ def find_guest_runs(events: Sequence[AnyEvent]) -> dict[str, str]:
     """
     runs: dict[str, str] = {}
     for event in events:
-        if isinstance(event, ModelStarted) and is_guest_model(event.model):
-            runs.setdefault(f"{event.agent}/{event.run}", _REASON)
-        elif isinstance(event, RunStarted) and is_guest_model(event.model):
+        if isinstance(event, RunStarted | ModelStarted) and is_guest_model(event.model):
             runs.setdefault(f"{event.agent}/{event.run}", _REASON)
     return runs
 
@@ -197,9 +195,7 @@ def find_guest_files(events: Sequence[AnyEvent]) -> dict[str, str]:
             name = found.model.partition("/")[2]
             known = profiles.get(name)
             profiles[name] = found if known is None else _join(known, found)
-    return {
-        name: _make_file(name, profile, bound.get(name)) for name, profile in profiles.items()
-    }
+    return {name: _make_file(name, profile, bound.get(name)) for name, profile in profiles.items()}
 
 
 def _join(one: Profile, two: Profile) -> Profile:
@@ -222,7 +218,11 @@ def _higher(one: _Number | None, two: _Number | None) -> _Number | None:
 
 
 def _make_file(name: str, profile: Profile, bound: PluginEvent | None) -> str:
-    limits = {"turns": profile.turns, "timeout": profile.timeout, "token_limit": profile.token_limit}
+    limits = {
+        "turns": profile.turns,
+        "timeout": profile.timeout,
+        "token_limit": profile.token_limit,
+    }
     front: dict[str, object] = {
         "kind": "agent",
         "name": name,
@@ -241,7 +241,9 @@ def _make_file(name: str, profile: Profile, bound: PluginEvent | None) -> str:
         if bound.data.get("skills"):
             # hilum adds this text to the instructions again.
             body = body.partition("Skills for your work: ")[0].rstrip()
-    lines = [f"{key}: {msgspec.json.encode(value).decode()}" for key, value in front.items() if value]
+    lines = [
+        f"{key}: {msgspec.json.encode(value).decode()}" for key, value in front.items() if value
+    ]
     return "\n".join(["---", *lines, "---", body, ""])
 
 

@@ -12,6 +12,7 @@ import attrs
 import trio
 from hilum import Agent, FileChanges, Session
 from hilum.events import AnyEvent, ModelUsed, PluginEvent
+from hilum.settings import use_environment
 from hilum_files.journal.records import COMMAND, Record, read_record
 
 from hilum_replay.sessions.contained_files import ContainedFiles
@@ -106,9 +107,11 @@ class GuestPrograms:
             return
         recording = self._recordings[record.call] = _Recording()
         try:
-            async with changes.recording(agent, record.what, OWN_CALLS):
-                task_status.started()
-                await recording.ending.wait()
+            # The journal keeps its snapshots in the data folder of the replay, not in the user's.
+            with use_environment(agent.session.kernel.environ):
+                async with changes.recording(agent, record.what, OWN_CALLS):
+                    task_status.started()
+                    await recording.ending.wait()
         finally:
             recording.ended.set()
 

@@ -48,9 +48,7 @@ from hilum_replay.sessions.user_actions import UserActions
 # Seconds that a replay may take. Recorded sessions take longer, but their models do not answer here.
 MAX_SECONDS = 600.0
 # Plugins that a replay does not need: faces, and the gateways to models and to other programs.
-_NOT_REPLAYED = frozenset(
-    {"cli", GUEST_PLUGIN, "models", "replay", "serve", "store", "terminal"}
-)
+_NOT_REPLAYED = frozenset({"cli", GUEST_PLUGIN, "models", "replay", "serve", "store", "terminal"})
 _CONFIGURATION = ("settings.toml", "keys.toml", "permissions.toml")
 _TIME_LIMITS = frozenset({"timeout", "silence", "answer_timeout", "slow_hook"})
 _KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "VIRTUAL_ENV", "SYSTEMROOT")
@@ -349,9 +347,7 @@ def _prepare(recording: Recording, workspace: Path, base: Path, changes: Changes
         file = config / "agents" / f"{name}.md"
         file.parent.mkdir(exist_ok=True)
         file.write_text(text)
-    programs = GuestPrograms(
-        ContainedFiles(workspace), recording.header.effects, recording.objects
-    )
+    programs = GuestPrograms(ContainedFiles(workspace), recording.header.effects, recording.objects)
     actions = UserActions(log, workspace, recording.objects, programs)
     calls = RecordedCalls(
         log,
@@ -408,7 +404,6 @@ async def _play(
     async with _open(stage, names, changes, settings) as kernel:
         kernel.router.roles.setdefault("default", changes.model or _first_model(stage))
         kernel.router.replace(RecordedProvider(PROVIDER, answers))
-        answers.checks_prompts = bool(changes.model)
         if not changes.model:
             for provider in {name.partition("/")[0] for name in _model_names(stage)}:
                 kernel.router.replace(RecordedProvider(provider, answers))

@@ -41,7 +41,7 @@ from hilum.messages import Image, Text
 
 from hilum_replay.rules import RULES, apply_rules
 from hilum_replay.sessions.contained_files import ContainedFiles
-from hilum_replay.sessions.guest_log import GUEST_PLUGIN, complete_tool
+from hilum_replay.sessions.guest_log import EDIT_ANNOUNCED, GUEST_PLUGIN, complete_tool
 from hilum_replay.sessions.recorded_log import CallKey, RecordedCall, RecordedLog
 from hilum_replay.sessions.recording import FileEdit
 
@@ -61,6 +61,35 @@ _POLICY_DENIAL = "The session is read-only, "
 _OUTPUT_SO_FAR = "Its output so far:\n"
 _LISTING_PROGRAM = re.compile(r"\b(?:find|fd|ls|grep|rg|du|tree|os\.walk|listdir|glob)\b")
 _NOT_RECORDED = "The recorded session has no such call, and a replay does not reach outside."
+
+
+class RecordedAnnouncements:
+    """The changes that the user approved when guests announced them. Implements ``AnnouncedCalls``.
+
+    Args:
+        log: The recorded log.
+    """
+
+    def __init__(self, log: RecordedLog) -> None:
+        self._log = log
+
+    def was_announced(self, call: ToolCall) -> bool:
+        """Return whether a call of a guest ran without a question, as announced and approved."""
+        made = self._log.find_call(call.id)
+        if made is None or made.started is None or made.asked is not None:
+            return False
+        announcements = [
+            each
+            for each in self._log.calls_of(made.agent)
+            if each.name == EDIT_ANNOUNCED and each.answer is not None and each.answer.accepted
+        ]
+        approved = {
+            path
+            for each in announcements
+            if each.started is not None
+            for path in each.started.paths
+        }
+        return _is_same_call(made.call, call) and approved.issuperset(made.started.paths)
 
 
 class RecordedCalls:
@@ -226,6 +255,11 @@ class RecordedCalls:
             apply_edit(edit, self._files, self._objects)
 
     # --- gates ------------------------------------------------------------------------------------
+
+    @hookimpl
+    def open_session(self, session: Session) -> RecordedAnnouncements:
+        """Return what the guard asks about the calls of guests."""
+        return RecordedAnnouncements(self._log)
 
     @hookimpl(tryfirst=True)
     def on_tool_call(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:

@@ -37,7 +37,7 @@ from hilum.events import (
     StopAsked,
     UserNeeded,
 )
-from hilum.messages import Price, Text, ToolCall, UserMessage
+from hilum.messages import Message, Price, Text, ToolCall, UserMessage
 from hilum.shell_lines import ENDED
 from hilum_files.journal.records import COMMAND
 
@@ -151,6 +151,7 @@ class UserAction:
         seq: Sequence number of its event.
         event: The event, or the edit of a file.
         after: What the session had reached before.
+        own: What the agent itself had reached before, if the program of a guest acted.
         decides: For a prompt that carries out or revises a plan: ``accepted`` or ``rejected``.
         reason: The reason why a plan was rejected.
     """
@@ -160,6 +161,7 @@ class UserAction:
     after: Milestone | None
     decides: Decision = ""
     reason: str = ""
+    own: Milestone | None = None
 
 
 class RecordedLog:
@@ -209,6 +211,8 @@ class RecordedLog:
         self._automatic: list[tuple[str, str]] = []
         self._counts: dict[tuple[str, type[Event]], int] = {}
         self._last: Milestone | None = None
+        self._steering: set[str] = set()
+        self._last_of: dict[str, Milestone] = {}
         self._decisions = {
             event.run: event
             for event in self.events
@@ -226,6 +230,23 @@ class RecordedLog:
         """Return the n-th call of an agent with an id, starting at 0."""
         found = self.calls.get((agent, call), [])
         return found[number] if number < len(found) else None
+
+    def has_work(self, messages: Sequence[Message]) -> bool:
+        """Return whether the last message of the user is one of the recorded session.
+
+        Another model may give a guest other work than the recorded one.
+
+        Args:
+            messages: The conversation of a guest.
+        """
+        known = {message.request for message in self.prompts.values()} | self._steering
+        given = [message.request for message in messages if isinstance(message, UserMessage)]
+        return not given or given[-1] in known
+
+    def find_call(self, identity: str) -> RecordedCall | None:
+        """Return the first call with an id, whichever agent made it."""
+        found = [calls for (_, known), calls in self.calls.items() if known == identity]
+        return found[0][0] if found else None
 
     def calls_of(self, agent: str) -> list[RecordedCall]:
         """Return all calls of an agent, in order."""
@@ -296,6 +317,7 @@ class RecordedLog:
             key = (event.agent, type(event))
             self._counts[key] = self._counts.get(key, 0) + 1
             self._last = Milestone(*key, self._counts[key])
+            self._last_of[event.agent] = self._last
 
     def _read_run_event(self, event: AgentStarted | RunStarted | RunEnded | RoundEnded) -> None:
         match event:
@@ -410,7 +432,8 @@ class RecordedLog:
         """Read an event that the program of a guest caused, which a replay repeats."""
         if isinstance(event, PluginEvent) and event.name == COMMAND:
             self._id("program", str(event.data.get("id", "")))
-        self.actions.append(UserAction(event.seq, event, self._last))
+        own = self._last_of.get(event.agent)
+        self.actions.append(UserAction(event.seq, event, self._last, own=own))
 
     def _read_plugin_event(self, event: PluginEvent) -> None:
         if event.name == "files.changing" and event.data.get("tool") == "undo":
@@ -484,6 +507,7 @@ class RecordedLog:
         """Read an action of the user that is no prompt."""
         if isinstance(event, SteeringQueued):
             self._id("steering", event.id)
+            self._steering.add(event.text)
         elif isinstance(event, RunRetried):
             self._id("run", event.run)
         elif isinstance(event, PluginEvent) and event.name == OUTPUT_ATTACHED:

@@ -13,7 +13,7 @@ import trio
 from hilum import Agent, ModelCallDenied, ModelError, Redactor, UsageError
 from hilum.errors import E_STORE
 from hilum.events import ModelFailed
-from hilum.messages import AssistantMessage, Layer, Message, ToolMessage, ToolSpec, UserMessage
+from hilum.messages import AssistantMessage, Layer, Message, ToolMessage, ToolSpec
 from hilum.models import Chunk, Done, ModelInfo, Request, TextChunk, Wire
 
 from hilum_replay.cassette import Cassette, Sent
@@ -43,8 +43,6 @@ class RecordedAnswers:
     Attributes:
         requests: The messages of each request, in short, by the sequence number of its answer.
         agents: The agents of the replay, by name.
-        checks_prompts: Whether a guest is answered only if its prompt is a recorded one. Another
-            model may give it other work.
     """
 
     def __init__(
@@ -57,7 +55,6 @@ class RecordedAnswers:
     ) -> None:
         self.requests: dict[str, str] = {}
         self.agents: Mapping[str, Agent] = {}
-        self.checks_prompts = False
         recorder = Recorder(workspace=placeholders.workspace, redactor=redactor, every_request=True)
         self._seqs = [event.seq for event in log.events if recorder.feed(event) is not None]
         if cassette is None:
@@ -120,7 +117,6 @@ class RecordedAnswers:
             await self._wait(failure.seq)
             outcomes.pop(0)
             raise _repeat_failure(failure)
-        self._check_prompt(request)
         delta = read_delta(request, self._placeholders, self._redactor)
         items = [item for item in delta.items if not _is_context_item(item)]
         if self._ignores_notes:
@@ -137,7 +133,6 @@ class RecordedAnswers:
         await self._wait(seq)
         exchange = self._playback.exchange(index)
         return PacedChunks(exchange, Done(exchange.answer, exchange.usage), 0.0)
-
 
     async def repeat_unanswered(self, request: Request) -> AsyncIterator[TextChunk]:
         """End a request to a guest as in the recording, if the recording has no answer to it.
@@ -169,18 +164,13 @@ class RecordedAnswers:
         # The user's stop, or the end of hilum, is repeated.
         await trio.sleep_forever()
 
-    def _check_prompt(self, request: Request) -> None:
+    def check_work(self, request: Request) -> None:
         """Check that a guest has the work that it did in the recording.
 
         Raises:
             ModelError: It has other work.
         """
-        agent = self.agents.get(request.agent)
-        if not self.checks_prompts or agent is None or not is_guest_model(agent.profile.model):
-            return
-        known = {message.request for message in self._log.prompts.values()}
-        given = [each.request for each in request.messages if isinstance(each, UserMessage)]
-        if given and given[0] not in known:
+        if not self._log.has_work(request.messages):
             raise ModelError(
                 "The recorded session has no such work of this guest, and a replay starts no other"
                 " program.",
@@ -267,6 +257,7 @@ class RecordedModel:
             yield await self._answers.answer(request)
 
     async def _stream_guest(self, request: Request) -> AsyncGenerator[Chunk, None]:
+        self._answers.check_work(request)
         async for chunk in self._answers.repeat_unanswered(request):
             yield chunk
         async for chunk in await self._answers.answer(request):

@@ -146,9 +146,13 @@ class UserActions:
         self, session: Session, action: UserAction, event: AnyEvent, nursery: trio.Nursery
     ) -> None:
         """Repeat what the program of a guest did, unless the run of the guest ended differently."""
-        is_reached = await self._reach(session, action.after, event.run)
+        is_reached = await self._reach(session, action.own, event.run)
+        # Agents that work at the same time see each other's files.
+        is_reached = is_reached and await self._reach(session, action.after)
+        agent = session.agents.get(event.agent)
+        has_work = agent is not None and self._log.has_work(agent.conversation.messages)
         with suppress(UsageError, ToolError):
-            if is_reached:
+            if is_reached and has_work:
                 await self._programs.repeat(session, event, nursery)
             else:
                 await self._programs.drop(event)
