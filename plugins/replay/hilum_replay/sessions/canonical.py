@@ -25,6 +25,7 @@ from hilum.events import (
     ModelFailed,
     ModelStarted,
     PluginEvent,
+    PromptFrozen,
     RunEnded,
     RunsCutOff,
     StateChanged,
@@ -33,7 +34,7 @@ from hilum.events import (
 )
 
 from hilum_replay.placeholders import PathPlaceholders
-from hilum_replay.sessions.guest_log import is_guest_request
+from hilum_replay.sessions.guest_log import is_guest_model, is_guest_request
 
 # Events that follow from others, or whose number depends on timing, such as those of slow hooks.
 _LEFT_OUT = (StateChanged, ApprovalShown, HookCalled, RunsCutOff)
@@ -242,6 +243,9 @@ def _make_step(event: AnyEvent, placeholders: PathPlaceholders) -> Step:
         data.pop("effects", None)  # a digest that contains the path of the workspace
     if isinstance(event, Compacted):
         data.pop("before", None)  # an estimate
+    if isinstance(event, PromptFrozen) and is_guest_model(event.model):
+        # Nothing is sent to a guest. A replay has its tools in another order.
+        data["tools"] = sorted(data["tools"], key=lambda tool: str(tool["name"]))
     if kind == "agents.held":
         data["data"].pop("path", None)  # where hilum is installed
     changes = data.get("data", {}).get("changes")

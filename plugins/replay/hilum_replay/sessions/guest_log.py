@@ -7,7 +7,7 @@ not be installed where a session is replayed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import attrs
 import msgspec
@@ -31,9 +31,11 @@ JOB_RESULT = "agents.result"
 AGENT_BOUND = "agents.held"
 EDIT_ANNOUNCED = "guest_edit"
 """The tool with which a guest asks for the approval of changes that it makes afterwards."""
+Risk = Literal["read", "write", "execute", "network"]
+Effect = Literal["pure", "idempotent", "once"]
 # The tools that show or allow what a program does by itself: permission category, effect, and the
 # parameters with the paths that a call reads and writes.
-_TOOLS = {
+GUEST_TOOLS: dict[str, tuple[Risk, Effect, str, str]] = {
     "guest_report": ("read", "idempotent", "", ""),
     "guest_wait": ("read", "idempotent", "", ""),
     "guest_run": ("execute", "once", "", ""),
@@ -44,7 +46,7 @@ _TOOLS = {
     "guest_terminal": ("execute", "once", "", ""),
 }
 # Only this tool starts a process, whose changes belong to the call.
-OWN_CALLS = tuple(name for name in _TOOLS if name != "guest_terminal")
+OWN_CALLS = tuple(name for name in GUEST_TOOLS if name != "guest_terminal")
 _WAIT_TIMEOUT = 3_600.0  # seconds
 _REASON = "a guest is another program, which a replay does not start"
 
@@ -61,7 +63,7 @@ def serves_guest(agent: object) -> bool:
 
 def complete_tool(tool: Tool) -> Tool:
     """Return a recorded tool with what a log does not contain, if it is a tool of guests."""
-    known = _TOOLS.get(tool.name)
+    known = GUEST_TOOLS.get(tool.name)
     if known is None:
         return tool
     risk, effect, reads, writes = known

@@ -39,7 +39,7 @@ from hilum_replay.placeholders import PathPlaceholders
 from hilum_replay.sessions.contained_files import ContainedFiles
 from hilum_replay.sessions.guest_log import GUEST_PLUGIN, PROVIDER, find_guest_files
 from hilum_replay.sessions.guest_programs import GuestPrograms
-from hilum_replay.sessions.recorded_calls import OUTSIDE_PLUGINS, RecordedCalls
+from hilum_replay.sessions.recorded_calls import OUTSIDE_PLUGINS, RecordedCalls, RecordedGuests
 from hilum_replay.sessions.recorded_log import RecordedLog
 from hilum_replay.sessions.recorded_models import RecordedAnswers, RecordedProvider
 from hilum_replay.sessions.recording import Recording, place_events
@@ -47,8 +47,8 @@ from hilum_replay.sessions.user_actions import UserActions
 
 # Seconds that a replay may take. Recorded sessions take longer, but their models do not answer here.
 MAX_SECONDS = 600.0
-# Plugins that a replay does not need: faces, and the gateways to models and to other programs.
-_NOT_REPLAYED = frozenset({"cli", GUEST_PLUGIN, "models", "replay", "serve", "store", "terminal"})
+# Plugins that a replay does not need: faces, and the gateways to models.
+_NOT_REPLAYED = frozenset({"cli", "models", "replay", "serve", "store", "terminal"})
 _CONFIGURATION = ("settings.toml", "keys.toml", "permissions.toml")
 _TIME_LIMITS = frozenset({"timeout", "silence", "answer_timeout", "slow_hook"})
 _KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "VIRTUAL_ENV", "SYSTEMROOT")
@@ -288,6 +288,8 @@ def find_plugins(
             code=E_NOT_INSTALLED,
             hint="Install them, or pass them to the replay: --plugin FILE.",
         )
+    # The replay itself takes the place of the plugin for guests, also where that is not installed.
+    installed.setdefault(GUEST_PLUGIN, "")
     wanted = [name for name in versions if name in installed and name not in _NOT_REPLAYED]
     others = []
     for name in wanted:
@@ -386,11 +388,12 @@ async def _play(
     Returns:
         Whether the session is over.
     """
+    plugins = [RecordedGuests(stage.log) if name == GUEST_PLUGIN else name for name in plugins]
     stage.calls.judge_as_recorded = not changes.has_changes
     stage.calls.match_other_ids = bool(changes.model)
     stage.actions.changes_model = not changes.model
     opened = stage.log.opened
-    names = [name for name in plugins if name not in changes.without]
+    names: list[object] = [name for name in plugins if name not in changes.without]
     if changes.model:
         names.append("models")
     settings: dict[str, object] = {}

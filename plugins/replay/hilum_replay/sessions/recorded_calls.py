@@ -41,7 +41,12 @@ from hilum.messages import Image, Text
 
 from hilum_replay.rules import RULES, apply_rules
 from hilum_replay.sessions.contained_files import ContainedFiles
-from hilum_replay.sessions.guest_log import EDIT_ANNOUNCED, GUEST_PLUGIN, complete_tool
+from hilum_replay.sessions.guest_log import (
+    EDIT_ANNOUNCED,
+    GUEST_PLUGIN,
+    GUEST_TOOLS,
+    complete_tool,
+)
 from hilum_replay.sessions.recorded_log import CallKey, RecordedCall, RecordedLog
 from hilum_replay.sessions.recording import FileEdit
 
@@ -90,6 +95,33 @@ class RecordedAnnouncements:
             for path in each.started.paths
         }
         return _is_same_call(made.call, call) and approved.issuperset(made.started.paths)
+
+
+class RecordedGuests:
+    """The plugin that takes the place of the one that runs guests.
+
+    Args:
+        log: The recorded log.
+    """
+
+    def __init__(self, log: RecordedLog) -> None:
+        specs, started = _find_tools(log)
+        self._tools = [
+            _make_tool(name, specs.get(name), started.get(name))
+            for name in GUEST_TOOLS
+            if name in specs or name in started
+        ]
+        self._announcements = RecordedAnnouncements(log)
+
+    @hookimpl
+    def provide_tools(self) -> list[Tool]:
+        """Return the tools with which guests asked and were shown."""
+        return self._tools
+
+    @hookimpl
+    def open_session(self, session: Session) -> RecordedAnnouncements:
+        """Return what the guard asks about the calls of guests."""
+        return self._announcements
 
 
 class RecordedCalls:
@@ -190,13 +222,7 @@ class RecordedCalls:
 
     def add_missing_tools(self, session: Session) -> None:
         """Add the tools that the recorded session had and that this session lacks."""
-        specs = {}
-        for event in self._log.events:
-            if isinstance(event, PromptFrozen):
-                specs.update({spec.name: spec for spec in event.tools})
-        started = {}
-        for calls in self._log.calls.values():
-            started.update({call.name: call.started for call in calls if call.started is not None})
+        specs, started = _find_tools(self._log)
         known = {*session.tools, *_KERNEL_TOOLS}
         for name in dict.fromkeys([*specs, *started]):
             if name not in known:
@@ -245,6 +271,7 @@ class RecordedCalls:
 
     def _reaches_outside(self, tool: Tool) -> bool:
         is_recorded = any(tool is each or tool.name == each.name for each in self._tools)
+        is_recorded = is_recorded or tool.name in GUEST_TOOLS
         return tool.risk == "network" or tool.plugin in OUTSIDE_PLUGINS or is_recorded
 
     def _is_from_log(self, tool: Tool, recorded: RecordedCall) -> bool:
@@ -255,11 +282,6 @@ class RecordedCalls:
             apply_edit(edit, self._files, self._objects)
 
     # --- gates ------------------------------------------------------------------------------------
-
-    @hookimpl
-    def open_session(self, session: Session) -> RecordedAnnouncements:
-        """Return what the guard asks about the calls of guests."""
-        return RecordedAnnouncements(self._log)
 
     @hookimpl(tryfirst=True)
     def on_tool_call(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
@@ -309,6 +331,18 @@ class RecordedCalls:
 def _starts_something(tool: Tool, call: Call) -> bool:
     """Return whether later calls use what a call starts: a service or an agent."""
     return bool(call.arguments.get("background")) or tool.plugin == "scheduler"
+
+
+def _find_tools(log: RecordedLog) -> tuple[dict[str, ToolSpec], dict[str, CallStarted]]:
+    """Return the tools that the recorded session had, and a call of each tool, by name."""
+    specs = {}
+    for event in log.events:
+        if isinstance(event, PromptFrozen):
+            specs.update({spec.name: spec for spec in event.tools})
+    started = {}
+    for calls in log.calls.values():
+        started.update({call.name: call.started for call in calls if call.started is not None})
+    return specs, started
 
 
 def _make_tool(name: str, spec: ToolSpec | None, started: CallStarted | None) -> Tool:

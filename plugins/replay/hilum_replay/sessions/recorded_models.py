@@ -258,8 +258,8 @@ class RecordedModel:
 
     async def _stream_guest(self, request: Request) -> AsyncGenerator[Chunk, None]:
         self._answers.check_work(request)
-        async for chunk in self._answers.repeat_unanswered(request):
-            yield chunk
+        async for said in self._answers.repeat_unanswered(request):
+            yield said
         async for chunk in await self._answers.answer(request):
             yield chunk
 
