@@ -65,7 +65,9 @@ async def wait_for_said(bench, text):
             if isinstance(item, Delta) and item.kind == "text":
                 said += item.text
                 if text in said:
-                    return
+                    break
+    # The result of the agent contains what has been read of its text.
+    await trio.testing.wait_all_tasks_blocked(0.1)
 
 
 async def settle(bench):
@@ -136,7 +138,7 @@ client.say("begun")
 for number in range({count}):
     print(call_model("Hello")[0])
 open("made.txt", "w").write("made")
-client.say("made")
+client.say(" made")
 time.sleep({seconds})
 """
 
@@ -364,7 +366,6 @@ async def record_interrupted(folder, text, prompt, *, kill):
     async with open_guest_bench(folder, answers=answers, **options) as bench:
         await bench.start(prompt)
         await wait_for_said(bench, "made")
-        await trio.testing.wait_all_tasks_blocked(0.1)
         session = bench.session.id
         events = list(bench.events)
     if kill:
@@ -390,7 +391,7 @@ async def test_hilum_ends_during_the_run_of_a_guest(tmp_path, monkeypatch, by_na
 client.say("begun")
 seconds = 0 if os.path.exists("made.txt") else 99
 open("made.txt", "a").write("made\\n")
-client.say("made")
+client.say(" made")
 time.sleep(seconds)
 """
     prompt = f"@guest {code(text)}" if by_name else "Let the guest do it."

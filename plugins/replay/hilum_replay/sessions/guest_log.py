@@ -167,9 +167,9 @@ def find_unfinished_text(events: Sequence[AnyEvent], agent: str, seq: int) -> st
             if event.data.get("agent_id") not in jobs:
                 continue
             text = str(event.data.get("text", ""))
-            # The result contains the text as it was said; the end of the run is without the last
-            # word if that may be the beginning of a secret.
-            if text not in (ended.text, ended.commentary):
+            # The result contains the text as it was said, unless it is older; the end of the run is
+            # without the last word if that may be the beginning of a secret.
+            if text not in (ended.text, ended.commentary) and text.startswith(ended.unfinished):
                 return text
             break
     return ended.unfinished if ended is not None else ""
