@@ -16,13 +16,14 @@ from hilum.events import (
     Delta,
     ModelAnswered,
     ModelUsed,
+    RunStarted,
 )
 from hilum.store import MemoryStore
 from hilum.testing import use
 from hilum_files.journal.content_store import ContentStore
 from hilum_replay import serve
 from hilum_replay.sessions.comparison import describe
-from hilum_replay.sessions.exporting import make_recording, make_repeatable
+from hilum_replay.sessions.exporting import export_test, make_recording, make_repeatable
 from hilum_replay.sessions.player import Changes
 from hilum_replay.sessions.recording import load_recording, save_recording
 from hilum_replay.sessions.session_test import run_recording
@@ -115,6 +116,18 @@ async def test_a_guest_that_another_agent_started(tmp_path, monkeypatch):
     assert (work / "a.txt").read_text() == "new\n"
     assert (work / "made.txt").read_text() == "by itself\n"
     assert any(key.startswith("guest-") for key in recording.header.from_log)
+
+
+async def test_the_report_of_an_export_names_the_runs_of_guests(tmp_path, monkeypatch):
+    answers = [task(["disk", "made.txt", "x"], ["say", "Done."]), "The guest did it."]
+    async with open_guest_bench(tmp_path, files=FILES, answers=answers) as bench:
+        await bench.run("Let the guest do it.")
+        events = await settle(bench)
+    monkeypatch.setenv("HILUM_DATA", str(tmp_path / "data"))
+    exported = await export_test(events, "guest", tmp_path / "out")
+    run = next(each for each in events if isinstance(each, RunStarted) and each.agent != "main")
+    report = exported.describe()
+    assert f"Answered from the log: {run.agent}/{run.run}: a guest is another program" in report
 
 
 async def test_a_guest_that_the_user_called(tmp_path, monkeypatch):

@@ -184,6 +184,8 @@ class JobTable:
         self._not_begun: dict[str, list[Job]] = {}
         self._owned: dict[str, list[Job]] = {}
         self._parent_runs: dict[str, str] = {}
+        # The runs of the user's prompts, whose jobs are written afterwards under the same id.
+        self._runs_without_job: set[str] = set()
 
     # --- the fold ---------------------------------------------------------------------------------
 
@@ -214,6 +216,10 @@ class JobTable:
         self._find_marks(job.actor, job.prompt)
         if job.key:
             self.by_key[job.key] = job
+        if job.id in self._runs_without_job:
+            # Otherwise, a resumed session would take the job for one that has not begun.
+            self._runs_without_job.remove(job.id)
+            self.begin(job, job.id)
 
     def _update(self, event: ev.PluginEvent) -> None:
         data = event.data
@@ -264,6 +270,8 @@ class JobTable:
             if replace_surrogates(job.prompt) == text:
                 self.begin(job, run)
                 return
+        if actor != "main":
+            self._runs_without_job.add(run)
 
     def begin(self, job: Job, run: str) -> None:
         """Assign a run to a job. A job that already has a run keeps that run."""
