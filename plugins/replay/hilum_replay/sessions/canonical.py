@@ -246,6 +246,9 @@ def _make_step(event: AnyEvent, placeholders: PathPlaceholders) -> Step:
     if isinstance(event, PromptFrozen) and is_guest_model(event.model):
         # Nothing is sent to a guest. A replay has its tools in another order.
         data["tools"] = sorted(data["tools"], key=lambda tool: str(tool["name"]))
+    if kind == "agents.result" and isinstance(data["data"].get("actions"), list):
+        # Parallel calls end in an order that depends on timing.
+        data["data"]["actions"].sort(key=lambda each: msgspec.json.encode(each))
     if kind == "agents.held":
         data["data"].pop("path", None)  # where hilum is installed
     changes = data.get("data", {}).get("changes")
