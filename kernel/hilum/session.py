@@ -33,6 +33,7 @@ from hilum.errors import (
     unknown_name_error,
 )
 from hilum.event_writer import EventWriter
+from hilum.heartbeats import Heartbeats
 from hilum.hooks import PluginFailure
 from hilum.hookspecs import Interpretation, PromptCommand
 from hilum.identifiers import make_id
@@ -57,10 +58,6 @@ if TYPE_CHECKING:
     from hilum.kernel import Kernel
 
 T = TypeVar("T")
-REOPENED = "session.reopened"
-"""Name of the event that a resumed session begins with if its settings have changed or if runs were
-cut off. Its data: ``settings`` (see ``SessionOpened``) and ``interrupted``, the names of agents with
-unfinished runs or queued prompts."""
 POLICIES = ("ask_first", "auto", "readonly")
 # A command or an agent's name at the beginning of a prompt. Paths, decorators and comments do not
 # match.
@@ -137,6 +134,7 @@ class Session:
         self._writer = EventWriter(self.journal, self.redaction, self.agents, self.runs)
         self._discarded = False
         self._working: set[str] = set()
+        self._heartbeats = Heartbeats(self.journal, self._writer, self.agents, self._working)
         self._prompts = PromptOrder()
 
     # --- events -----------------------------------------------------------------------------------
@@ -816,8 +814,6 @@ class Session:
         self.redaction.opened = True
         for event in events:
             self._replay(event)
-        if any(agent.conversation.run is not None for agent in self.agents.values()):
-            self.emit(ev.RunsCutOff(last=events[-1].at))
         if events:
             self._note_reopening(events)
         if "main" not in self.agents:
@@ -827,18 +823,19 @@ class Session:
         """Note in the log of a resumed session which settings changed and which runs were cut off."""
         known: Mapping[str, object] = {}
         for event in events:
-            if isinstance(event, ev.SessionOpened):
+            if isinstance(event, ev.SessionOpened | ev.SessionReopened):
                 known = event.settings
-            elif isinstance(event, ev.PluginEvent) and event.name == REOPENED:
-                known = event.data.get("settings", {})
         settings = self._settings.recorded
-        interrupted = [
+        interrupted = tuple(
             agent.name
             for agent in self.agents.values()
             if agent.conversation.phase != "idle" or agent.conversation.pending
-        ]
+        )
         if interrupted or settings != known:
-            self.note(REOPENED, settings=settings, interrupted=interrupted)
+            reopened = ev.SessionReopened(
+                last=events[-1].at, settings=settings, interrupted=interrupted
+            )
+            self.emit(reopened)
 
     def _replay(self, event: ev.AnyEvent) -> None:
         """Fold an event of the log.
@@ -883,6 +880,7 @@ class Session:
         # Each agent has one task, which also takes the prompts that arrive meanwhile.
         if agent.name not in self._working:
             self._working.add(agent.name)
+            self._heartbeats.start(self._nursery.start_soon)
             self._nursery.start_soon(self._work, agent, name=f"agent {agent.name}")
 
     async def _work(self, agent: Agent) -> None:
@@ -903,6 +901,8 @@ class Session:
                 run._finish(None, error)
         finally:
             self._working.discard(agent.name)
+            if not self._working:
+                self._heartbeats.stop()
             for run in self.runs.values():
                 if run.agent == agent.name and not run._over.is_set():
                     message = "The session was closed before the run ended."

@@ -61,7 +61,7 @@ FLOORS = [
     ["state", "order"],
     ["agents", "deferred_tools", "journal", "calls_in_flight", "redaction", "runs"],
     ["hookspecs", "event_writer", "call_finder", "fork_restrictions"],
-    ["plugin_objects"],
+    ["plugin_objects", "heartbeats"],
     ["plugins"],
     ["prompt", "instances", "verdicts"],
     ["calls", "routing"],

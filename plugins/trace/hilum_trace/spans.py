@@ -554,7 +554,9 @@ class SpanFold:
         actor.model = None
         return run
 
-    def _runs_cut_off(self, event: ev.RunsCutOff) -> Span:
+    def _runs_cut_off(self, event: ev.RunsCutOff | ev.SessionReopened) -> Span:
+        if not event.last:
+            return self._root  # an earlier version has written `RunsCutOff` too
         for span in list(self._open.values()):
             if span.kind in _PROCESS_KINDS and span.start <= event.last:
                 self._cut_off(span, event.last)
@@ -960,6 +962,7 @@ _FOLDS: dict[type[Event], Callable[[SpanFold, Any], Span]] = {
     ev.RunRetried: SpanFold._run_started,
     ev.RunEnded: SpanFold._run_ended,
     ev.RunsCutOff: SpanFold._runs_cut_off,
+    ev.SessionReopened: SpanFold._runs_cut_off,
     ev.PromptFrozen: SpanFold._prompt_frozen,
     ev.RoundEnded: SpanFold._round_ended,
     ev.ModelStarted: SpanFold._model_started,
