@@ -520,7 +520,8 @@ class HookCalled(Event, frozen=True):
     """A hook of a plugin took longer than the setting ``slow_hook``; written when it has ended.
 
     ``call`` is the id of the call that the hook was called for, ``error`` the class of the exception
-    that it raised. Both may be empty.
+    that it raised. Both may be empty. ``delay`` is the time in seconds from the end of the hook to
+    this event: the hooks that prepare a prompt are written when the prompt is queued.
     """
 
     plugin: str
@@ -528,6 +529,7 @@ class HookCalled(Event, frozen=True):
     seconds: float
     call: str = ""
     error: str = ""
+    delay: float = 0.0
 
 
 class PluginEvent(Event, frozen=True):

@@ -49,6 +49,7 @@ from hilum.redaction import Redaction, notice
 from hilum.repeated_calls import describe_repeat
 from hilum.runs import Run
 from hilum.settings import KINDS, KernelSettings, Settings, use_environment
+from hilum.slow_hooks import HeldHooks, hold_slow_hooks
 from hilum.store import Log, SessionInfo, spell_folder
 from hilum.tools import Tool, injected
 from hilum.unread_outputs import ATTACHED, UnreadOutputs
@@ -208,14 +209,17 @@ class Session:
         check_images(images)
         # Interpreting and redacting take varying amounts of time, but prompts must run in the order
         # in which they were given.
-        with self._prompts.turn(agent) as earlier:
+        with (
+            self._prompts.turn(agent) as earlier,
+            hold_slow_hooks(self._instances.write_slow_hook) as hooks,
+        ):
             given = ev.PromptQueued(
                 text=replace_surrogates(text),
                 piped=piped,
                 attached=replace_surrogates(attached),
                 images=tuple(images),
             )
-            return await self._prompt(given, agent, state or {}, earlier)
+            return await self._prompt(given, agent, state or {}, earlier, hooks)
 
     async def _prompt(
         self,
@@ -223,6 +227,7 @@ class Session:
         agent: str,
         state: Mapping[str, object],
         earlier: Sequence[trio.Event],
+        hooks: HeldHooks,
     ) -> Run:
         """Interpret a prompt, remove its secrets, and queue it behind earlier prompts."""
         meant = await self._interpret(given)
@@ -256,6 +261,8 @@ class Session:
             run = self._new_run(agent, state)
             queued = replace(queued, piped=given.piped, images=given.images, outputs=tuple(taken))
             self.emit(queued, actor, run.id)
+            for slow in hooks.take():
+                self._instances.write_slow_hook(slow, actor, run.id)
         except BaseException:
             # The prompt was refused or cancelled, so the agent does not read them with it.
             self.unread_outputs.put_back(taken)

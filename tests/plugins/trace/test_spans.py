@@ -416,6 +416,25 @@ def test_hooks_without_an_agent_belong_to_the_prompt_that_is_being_prepared():
     assert describe_details(two, two.usage) == ["cancelled", "outside of runs"]
 
 
+async def test_hooks_that_interpret_a_prompt_are_part_of_its_wait(bench):
+    meaning = plugin("meaning", interpret_prompt=lambda text: None)
+    kit = await bench(meaning, answers=["ok"], settings={"slow_hook": 1e-9})
+    await kit.run("x")
+    trace = fold_spans(kit.events)
+    (span,) = [span for span in of(trace, "hook") if span.name == "interpret_prompt"]
+    assert path_of(trace, span) == ["hook", "queue", "session"]
+    assert "outside of runs" not in describe_details(span, span.usage)
+    (queue,) = of(trace, "queue")
+    assert queue.start <= span.start < span.end <= queue.end
+
+
+def test_a_hook_ends_before_its_event_was_written():
+    hook = ev.HookCalled(plugin="p", hook="interpret_prompt", seconds=2.0, delay=0.5)
+    queued, called = numbered(ev.PromptQueued(text="x"), hook)
+    (span,) = of(fold_spans([queued, called]), "hook")
+    assert (span.start, span.end) == (called.at - 2.5, called.at - 0.5)
+
+
 def test_a_result_with_a_code_is_an_error():
     result = ToolResult("c", "act", (Text("E_X: It failed."),), "E_X")
     started = ev.RunStarted(text="x", message=UserMessage((Text("x"),)))

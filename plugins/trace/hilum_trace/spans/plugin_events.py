@@ -28,7 +28,11 @@ def fold_hook_called(state: FoldState, event: ev.HookCalled) -> Span:
     elif not event.agent and state.queues:
         # Plugins also run without an agent, while context is gathered for a prompt.
         parent = next(reversed(state.queues.values()))
-    start = event.at - check_number(event.seconds)
+    ended = event.at - check_number(event.delay)
+    start = ended - check_number(event.seconds)
+    if parent.kind == "queue":
+        # Plugins prepare a prompt before it is queued.
+        parent.start = min(parent.start, start)
     span = state.add("hook", event.hook, parent, start, event)
     span.facts = {"plugin": event.plugin}
     if event.error == _CANCELLED:
@@ -36,7 +40,7 @@ def fold_hook_called(state: FoldState, event: ev.HookCalled) -> Span:
         span.facts["cancelled"] = True
     else:
         span.error = event.error
-    state.end(span, event.at)
+    state.end(span, ended)
     return span
 
 
