@@ -89,6 +89,8 @@ class FoldState:
         self.starters: dict[str, tuple[str, str]] = {}
         self.agent_names: dict[str, str] = {}
         self.open: dict[int, Span] = {}
+        # The same by the id of the parent: one response may begin very many calls.
+        self._open_children: dict[int | None, dict[int, Span]] = {}
         self.queues: dict[int, Span] = {}
         self.cut_runs: dict[str, float] = {}
 
@@ -119,7 +121,7 @@ class FoldState:
             span.run = event.run
         self.trace.spans.append(span)
         if parent is not None:
-            self.open[span.id] = span
+            self._add_open(span)
         if kind == "queue":
             self.queues[span.id] = span
         return span
@@ -129,16 +131,22 @@ class FoldState:
         if span is not None and span.end is None:
             span.end = max(at, span.start)
             self.open.pop(span.id, None)
+            siblings = self._open_children.get(span.parent, {})
+            siblings.pop(span.id, None)
+            if not siblings:
+                self._open_children.pop(span.parent, None)
             self.queues.pop(span.id, None)
             if self._forgets and span.kind == "turn":
                 self._ended_turns.append(span)
 
     def end_below(self, parent: Span, at: float) -> None:
         """End the spans that are part of an ended one; the log has no end of their own."""
-        inside = {parent.id}
-        for span in list(self.open.values()):  # in the order of their ids
-            if span.parent in inside and span.kind != "agent":
-                inside.add(span.id)
+        inside = [parent.id]
+        while inside:
+            for span in list(self._open_children.get(inside.pop(), {}).values()):
+                if span.kind == "agent":
+                    continue
+                inside.append(span.id)
                 # A turn has no end of its own if it is the last one of its run.
                 if span.kind != "turn":
                     span.error = span.error or INTERRUPTED
@@ -227,7 +235,11 @@ class FoldState:
     def reopen(self, home: Span) -> None:
         """Continue a span of a sub-agent, which has another run."""
         home.end = None
-        self.open[home.id] = home
+        self._add_open(home)
+
+    def _add_open(self, span: Span) -> None:
+        self.open[span.id] = span
+        self._open_children.setdefault(span.parent, {})[span.id] = span
 
     def cut_off(self, span: Span, at: float) -> None:
         """End a span whose process has ended; ``at`` is the time of the last event of the process."""
