@@ -473,7 +473,9 @@ def test_a_limit_for_thinking_is_a_number(name, part, field, given):
 @pytest.mark.parametrize("end", ["", "\n", "\n\n"])
 def test_the_last_event_counts_also_without_a_blank_line(end):
     meter = _Meter(make_model("http://localhost"), b"{}")
-    meter.feed(b'data: {"choices": [{"index": 0, "delta": {"content": "Hi"}, "finish_reason": "stop"}]}\n\n')
+    meter.feed(
+        b'data: {"choices": [{"index": 0, "delta": {"content": "Hi"}, "finish_reason": "stop"}]}\n\n'
+    )
     usage = '"usage": {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}'
     meter.feed(f'data: {{"choices": [], {usage}}}{end}'.encode())
     used = meter.usage()
