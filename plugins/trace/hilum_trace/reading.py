@@ -263,7 +263,7 @@ def _has_too_many_values(line: bytes) -> bool:
     Each value has a separator, so their number is an upper bound.
     """
     # Texts contain commas and brackets too, but few of them so many.
-    if _count_separators(line) <= MAX_ENTRY_VALUES:
+    if len(line) <= MAX_ENTRY_VALUES or _count_separators(line) <= MAX_ENTRY_VALUES:
         return False
     count = 0
     at = 0
