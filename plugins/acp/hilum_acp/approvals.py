@@ -13,14 +13,18 @@ from pathlib import Path
 from typing import Any, Literal
 
 import attrs
-from hilum import Danger, HilumError, Session, ToolError, UsageError, find_approval_texts
+from hilum import Session, ToolError, UsageError
 from hilum.command import escape_terminal
-from hilum.events import ApprovalAsked
-from hilum.hooks import PLUGIN_EXCEPTIONS, describe_error
-from hilum.services import ApprovalTexts
-from hilum_view import Approval, Card, parse_arguments
+from hilum.hooks import describe_error
+from hilum_view import (
+    Approval,
+    ApprovalFacts,
+    Card,
+    find_approval_facts,
+    make_question,
+    parse_arguments,
+)
 from msgspec.structs import replace
-from trio.to_thread import run_sync as in_thread
 
 from hilum_acp.client import Client
 from hilum_acp.editor_files import read_for_preview
@@ -39,6 +43,8 @@ from hilum_acp.tool_calls import (
 
 _logger = logging.getLogger("hilum.acp")
 Remember = Literal["once", "session", "always"]
+_HEAD = "── "
+"""Begins the first line of a description, which names the tool."""
 _COMMANDS = ("run_terminal_cmd", "guest_run", "guest_terminal")
 MAX_NAME = 120
 """Maximum number of characters of a choice, which editors show as a button."""
@@ -63,26 +69,6 @@ class Choice:
     accepted: bool = False
     remember: Remember = "once"
     asks_reason: bool = False
-
-
-@attrs.frozen
-class ApprovalFacts:
-    """What the user must know of a call.
-
-    Attributes:
-        text: What the call does, with every argument in full.
-        covers: Which calls a lasting approval covers.
-        dangers: What is dangerous or notable.
-    """
-
-    text: str
-    covers: str
-    dangers: Sequence[Danger]
-
-    @property
-    def is_grave(self) -> bool:
-        """Whether only this call may be approved, and no lasting approval given."""
-        return any(danger.grave for danger in self.dangers)
 
 
 async def ask_approval(
@@ -136,7 +122,7 @@ def list_choices(approval: Approval, facts: ApprovalFacts, *, can_ask_reason: bo
         can_ask_reason: Whether the editor can ask why the call may not run.
     """
     choices = [Choice("allow_once", "allow_once", "Allow once", accepted=True)]
-    if not facts.is_grave:
+    if not facts.once_only:
         scope = escape_terminal(approval.scope)
         covers = facts.covers or scope or f"all calls of {approval.call.name}"
         name = f"Allow for this session: {covers}"
@@ -152,29 +138,15 @@ def list_choices(approval: Approval, facts: ApprovalFacts, *, can_ask_reason: bo
 
 
 async def _find_facts(session: Session, approval: Approval) -> ApprovalFacts:
-    """Return what the user must know of a call; a call that cannot be judged is dangerous."""
-    asked = ApprovalAsked(
-        id=approval.id,
-        call=approval.call,
-        risk=approval.risk,
-        reason=approval.reason,
-        scope=approval.scope,
-        seconds=approval.seconds,
-        agent=approval.agent,
-    )
-    try:
-        texts: ApprovalTexts = find_approval_texts()
-        # The notes above the text have the reason.
-        text = await in_thread(texts.describe_call, replace(asked, reason=""), session)
-        if approval.call.name in _COMMANDS:
-            # The title has what the first line says.
-            rows = text.split("\n")[1:]
-            text = "\n".join(row.removeprefix("   ") for row in rows)
-        dangers = await in_thread(texts.find_dangers, asked, session)
-        return ApprovalFacts(text, texts.describe_scope(asked), dangers)
-    except (*PLUGIN_EXCEPTIONS, HilumError) as error:
-        problem = f"The call could not be described: {describe_error(error)}."
-        return ApprovalFacts(approval.call.arguments, "", [Danger(problem, grave=True)])
+    """Return what the user must know of a call, without what the request shows elsewhere."""
+    asked = make_question(approval)
+    # The notes above the text have the reason.
+    facts = await find_approval_facts(replace(asked, reason=""), session)
+    if approval.call.name not in _COMMANDS or not facts.text.startswith(_HEAD):
+        return facts
+    # The title has what the first line says.
+    rows = facts.text.split("\n")[1:]
+    return replace(facts, text="\n".join(row.removeprefix("   ") for row in rows))
 
 
 async def _describe(
