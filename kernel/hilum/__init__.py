@@ -76,6 +76,12 @@ _HOMES = {
         "Usage",
         "UserMessage",
     ),
+    "approval_facts": (
+        "ApprovalFacts",
+        "find_approval_dangers",
+        "find_approval_facts",
+        "is_once_only",
+    ),
     "model_access": ("ModelAccess", "ModelTest", "ProviderStatus"),
     "model_calls": ("ModelCall", "ModelCallDenied", "admit_model_call"),
     "network": ("find_proxy", "is_loopback"),

@@ -23,6 +23,10 @@ from hilum.agents import Agent as Agent
 from hilum.agents import Mode as Mode
 from hilum.agents import Profile as Profile
 from hilum.agents import ToolFilter as ToolFilter
+from hilum.approval_facts import ApprovalFacts as ApprovalFacts
+from hilum.approval_facts import find_approval_dangers as find_approval_dangers
+from hilum.approval_facts import find_approval_facts as find_approval_facts
+from hilum.approval_facts import is_once_only as is_once_only
 from hilum.context import ContextRequest as ContextRequest
 from hilum.context import estimate as estimate
 from hilum.discovery import list_program_commands as list_program_commands

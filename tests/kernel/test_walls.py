@@ -56,7 +56,7 @@ FLOORS = [
         "listening",
     ],
     ["events", "arguments", "images", "model_calls"],
-    ["context", "tools", "models", "store", "repetition", "refusals"],
+    ["context", "tools", "models", "store", "repetition", "refusals", "approval_facts"],
     ["compaction", "trust", "model_access", "repeated_calls"],
     ["state", "order"],
     ["agents", "deferred_tools", "journal", "calls_in_flight", "redaction", "runs"],

@@ -13,17 +13,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 import attrs
-from hilum import Session, ToolError, UsageError
+from hilum import ApprovalFacts, Session, ToolError, UsageError, find_approval_facts
 from hilum.command import escape_terminal
 from hilum.hooks import describe_error
-from hilum_view import (
-    Approval,
-    ApprovalFacts,
-    Card,
-    find_approval_facts,
-    make_question,
-    parse_arguments,
-)
+from hilum_view import Approval, Card, parse_arguments
 from msgspec.structs import replace
 
 from hilum_acp.client import Client
@@ -139,7 +132,7 @@ def list_choices(approval: Approval, facts: ApprovalFacts, *, can_ask_reason: bo
 
 async def _find_facts(session: Session, approval: Approval) -> ApprovalFacts:
     """Return what the user must know of a call, without what the request shows elsewhere."""
-    asked = make_question(approval)
+    asked = approval.question
     # The notes above the text have the reason.
     facts = await find_approval_facts(replace(asked, reason=""), session)
     if approval.call.name not in _COMMANDS or not facts.text.startswith(_HEAD):

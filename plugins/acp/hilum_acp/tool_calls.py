@@ -187,7 +187,7 @@ def make_content(card: Card, root: Path) -> list[dict[str, Any]]:
             card.diff, locations[0]["path"], is_new=bool(card.data.get("created"))
         )
     if not content:
-        text = cut(_describe_refusal(card) or card.text)
+        text = cut(_describe_result(card))
         if text.strip():
             # Editors show texts as Markdown. A result could contain anything: a link to an image,
             # which the editor would load, or what looks like a message of hilum.
@@ -201,15 +201,9 @@ def make_content(card: Card, root: Path) -> list[dict[str, Any]]:
     return content
 
 
-def _describe_refusal(card: Card) -> str:
-    """Return why a call was refused, without what the model should do; empty if it was not."""
-    if card.refused_by == "user":
-        return (
-            f"You rejected this: {card.user_reason}" if card.user_reason else "You rejected this."
-        )
-    if card.refused_by == "timeout":
-        return "Nobody answered in time, so this was not run."
-    return card.text.removeprefix(f"{card.code}: ") if card.refused_by else ""
+def _describe_result(card: Card) -> str:
+    """Return the result of a call for people, without the code of a refusal."""
+    return card.user_text.removeprefix(f"{card.code}: ") if card.refused_by else card.user_text
 
 
 def make_text_content(text: str) -> dict[str, Any]:

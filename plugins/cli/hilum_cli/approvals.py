@@ -10,16 +10,9 @@ import time
 from collections.abc import Collection
 
 import trio
-from hilum import Session, UsageError
+from hilum import ApprovalFacts, Session, UsageError, find_approval_facts
 from hilum.events import ApprovalAnswered, ApprovalAsked, CallDone, Event, PluginEvent, StopAsked
-from hilum_view import (
-    ApprovalFacts,
-    Question,
-    find_approval_facts,
-    format_duration,
-    read_question,
-    read_question_end,
-)
+from hilum_view import Question, format_duration, read_question, read_question_end
 
 from hilum_cli import questions
 from hilum_cli.faces import Face

@@ -8,17 +8,8 @@ from functools import partial
 
 import attrs
 import msgspec
-from hilum import Session
-from hilum_view import (
-    Approval,
-    ApprovalFacts,
-    Proposal,
-    Question,
-    SessionView,
-    find_approval_facts,
-    first_line,
-    make_question,
-)
+from hilum import ApprovalFacts, Session, find_approval_facts
+from hilum_view import Approval, Proposal, Question, SessionView, first_line
 
 from hilum_terminal.approval_items import Item, WaitingCall, WaitingPlan, WaitingQuestion
 from hilum_terminal.approval_texts import text_rows
@@ -79,7 +70,7 @@ class WaitingItems:
         if edited is not None:
             call = msgspec.structs.replace(approval.call, arguments=edited)
             approval = msgspec.structs.replace(approval, call=call)
-        facts = await find_approval_facts(make_question(approval), self._session)
+        facts = await find_approval_facts(approval.question, self._session)
         return attrs.evolve(self._make_call(approval, facts), arguments=edited)
 
     def edit(self, identity: str, arguments: str) -> None:

@@ -5,13 +5,6 @@ draws nothing itself; terminals, web pages and editors display it.
 """
 
 from hilum_view.agents import Actor, AgentView, AgentViews
-from hilum_view.approval_facts import (
-    ApprovalFacts,
-    find_approval_dangers,
-    find_approval_facts,
-    is_once_only,
-    make_question,
-)
 from hilum_view.budgets import BudgetView, BudgetViews, format_budget_amount
 from hilum_view.call_descriptions import (
     Action,
@@ -68,7 +61,6 @@ __all__ = [
     "Answer",
     "AnyEntry",
     "Approval",
-    "ApprovalFacts",
     "BudgetView",
     "BudgetViews",
     "Card",
@@ -98,8 +90,6 @@ __all__ = [
     "describe_arguments",
     "describe_end",
     "describe_images",
-    "find_approval_dangers",
-    "find_approval_facts",
     "first_line",
     "format_budget_amount",
     "format_cost",
@@ -107,9 +97,7 @@ __all__ = [
     "format_duration",
     "format_money",
     "format_tokens",
-    "is_once_only",
     "is_resumable",
-    "make_question",
     "parse_arguments",
     "parse_partial_arguments",
     "read_question",

@@ -43,6 +43,20 @@ class Approval(msgspec.Struct, tag_field="kind", tag="approval", kw_only=True):
         """Id of the call."""
         return self.call.id
 
+    @property
+    def question(self) -> ev.ApprovalAsked:
+        """The event that asked for the approval, as the texts of approvals need it."""
+        return ev.ApprovalAsked(
+            id=self.id,
+            call=self.call,
+            risk=self.risk,
+            reason=self.reason,
+            scope=self.scope,
+            seconds=self.seconds,
+            agent=self.agent,
+            once_only=self.once_only,
+        )
+
 
 class Question(msgspec.Struct, tag_field="kind", tag="question", kw_only=True):
     """A question from an agent to the user.

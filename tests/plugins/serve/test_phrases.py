@@ -26,7 +26,7 @@ from hilum_view import BudgetView, Card
 PLACEHOLDER = re.compile(r"\{(\w+)[?!]?\}")
 PAGE = Path(str(files(hilum_serve) / "page"))
 SOURCES = {
-    hilum: ["verdicts.py", "loop.py", "models.py", "refusals.py"],
+    hilum: ["approval_facts.py", "verdicts.py", "loop.py", "models.py", "refusals.py"],
     hilum_guard: ["gate.py", "call_judge.py", "commands/*.py", "dangers/*.py"],
     hilum_models: [
         "answer_builder.py",

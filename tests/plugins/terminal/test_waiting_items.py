@@ -3,11 +3,11 @@
 from types import SimpleNamespace
 
 import pytest
-from hilum import Danger, UsageError
+from hilum import Danger, UsageError, approval_facts
 from hilum.messages import ToolCall
 from hilum_terminal.approval_items import WaitingCall, WaitingQuestion
 from hilum_terminal.waiting_items import WaitingItems
-from hilum_view import Approval, Question, approval_facts
+from hilum_view import Approval, Question
 
 
 class Texts:

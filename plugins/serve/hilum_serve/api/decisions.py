@@ -11,20 +11,22 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 import trio
-from hilum import Danger, HilumError, Plans, Run, UserQuestions
+from hilum import (
+    Danger,
+    HilumError,
+    Plans,
+    Run,
+    UserQuestions,
+    find_approval_dangers,
+    find_approval_facts,
+    is_once_only,
+)
 from hilum.errors import E_BAD_ARGS, E_BUSY, E_NOT_INSTALLED, E_UNKNOWN
 from hilum.events import ApprovalAsked
 from hilum.services import StoredApprovals
 from hilum.sharing import JoinedSession
 from hilum.sharing.messages import AcceptPlan, Answer, AnswerQuestion, RejectPlan, Revoke
-from hilum_view import (
-    Approval,
-    Question,
-    find_approval_dangers,
-    find_approval_facts,
-    is_once_only,
-    make_question,
-)
+from hilum_view import Approval, Question
 
 from hilum_serve.api.shared_types import (
     MAX_IN_ADDRESS,
@@ -196,7 +198,7 @@ def _last_asked_at(call: Call[Any, BatchAnswer]) -> int:
 
 async def find_dangers(hosted: HostedSession, approval: Approval) -> Sequence[Danger]:
     """Return what is dangerous in a call; a call that cannot be judged is dangerous."""
-    return await find_approval_dangers(make_question(approval), hosted.session)
+    return await find_approval_dangers(approval.question, hosted.session)
 
 
 async def _describe_approval(hosted: HostedSession, item: WaitingApproval) -> ApprovalFacts | None:
@@ -204,7 +206,7 @@ async def _describe_approval(hosted: HostedSession, item: WaitingApproval) -> Ap
     approval = find_approval(hosted, item.id)
     if approval is None:
         return None
-    facts = await find_approval_facts(make_question(approval), hosted.session)
+    facts = await find_approval_facts(approval.question, hosted.session)
     return ApprovalFacts(
         item=item,
         text=facts.text,

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 import trio
-from hilum import Danger, Session, find_approval_texts
+
 from hilum.events import ApprovalAsked
 from hilum.hooks import PLUGIN_EXCEPTIONS, describe_error
+from hilum.services import Danger, find_approval_texts
 
-from hilum_view.waiting import Approval
+if TYPE_CHECKING:
+    from hilum.session import Session
 
 T = TypeVar("T")
 
@@ -37,20 +39,6 @@ class ApprovalFacts(msgspec.Struct, frozen=True):
     def once_only(self) -> bool:
         """Whether only this call may be approved, and no lasting approval given."""
         return is_once_only(self.dangers)
-
-
-def make_question(approval: Approval) -> ApprovalAsked:
-    """Return the event that asked for an approval, as the texts of approvals need it."""
-    return ApprovalAsked(
-        id=approval.id,
-        call=approval.call,
-        risk=approval.risk,
-        reason=approval.reason,
-        scope=approval.scope,
-        seconds=approval.seconds,
-        agent=approval.agent,
-        once_only=approval.once_only,
-    )
 
 
 async def find_approval_facts(asked: ApprovalAsked, session: Session) -> ApprovalFacts:
