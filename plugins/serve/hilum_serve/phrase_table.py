@@ -546,6 +546,13 @@ PHRASES: tuple[tuple[str, str], ...] = (
     ("plugins_keep_rewriting_the_call", "Plugins keep rewriting the call: {plugins}."),
     ("powershell_commands_are_not_parsed", "PowerShell commands are not parsed."),
     ("publishes_to_a_registry", "publishes to a registry ({names})"),
+    ("question_could_not_be_asked", "Nobody could be asked, so the agent decides."),
+    (
+        "question_is_in_the_conversation",
+        "The question is in the conversation; your next message can answer it.",
+    ),
+    ("question_was_left_to_the_agent", "You left this to the agent."),
+    ("question_was_not_answered_in_time", "Nobody answered in time, so the agent decides."),
     ("raise_answer_timeout_or_choose_a_faster", "Raise answer_timeout, or choose a faster model."),
     ("raise_the_setting_timeout_to_give_it", "Raise the setting `timeout` to give it more time."),
     (

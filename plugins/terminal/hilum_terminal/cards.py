@@ -332,7 +332,7 @@ def _folded(card: Card, painter: _Painter) -> list[str]:
         return painter.first_lines(*_HIT_READERS[name](card))
     if name in _QUIET_TOOLS:
         return []
-    lines = _lines_of(card.text)
+    lines = _lines_of(card.user_text)
     # An answer that the user gave is shown with more lines than other results.
     count = MAX_ANSWER_LINES if name == "ask_question" else 1
     return painter.first_lines(lines[:count], len(lines) - count)

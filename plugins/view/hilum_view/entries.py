@@ -53,6 +53,14 @@ _USER_REASON = re.compile(r"The user rejected the call: (.*?)\s*(?:Change your p
 _NO_REASON = "no reason given."
 # The kernel's text about a call that was cut off begins with the call, which faces show anyway.
 _CUT_OFF = re.compile(rf"`.*?` ({'|'.join(map(re.escape, CALL_ENDS))})(.*)", re.S)
+# What people read about a question to which they gave no answer.
+_UNANSWERED = {
+    "headless": "Nobody could be asked, so the agent decides.",
+    "shown": "The question is in the conversation; your next message can answer it.",
+    "stop": "You left this to the agent.",
+    "timeout": "Nobody answered in time, so the agent decides.",
+    "user": "You left this to the agent.",
+}
 _GATE_CODES = (E_ADDRESS, E_BLOCKED, E_DENIED, E_PLUGIN)
 # The beginning of a command's result; see ``Card.summary``.
 COMMAND_RESULT = "Exit code"
@@ -295,6 +303,8 @@ class Card(Entry, tag="card"):
             return f"You rejected this: {reason}" if reason else "You rejected this."
         if self.refused_by == "timeout":
             return "Nobody answered in time, so this was not run."
+        if self.call.name == "ask_question" and not self.code and not self.data.get("answers"):
+            return _UNANSWERED.get(str(self.data.get("by")), self.text)
         text = self.text.removeprefix(f"{self.code}: ")
         found = _CUT_OFF.fullmatch(text) if self.code else None
         if found is None:
