@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
@@ -82,6 +83,25 @@ async def find_approval_dangers(asked: ApprovalAsked, session: Session) -> Seque
 def is_once_only(dangers: Sequence[Danger]) -> bool:
     """Return whether only this call may be approved, because something in it is dangerous."""
     return any(danger.grave for danger in dangers)
+
+
+def says_the_same(one: str, other: str) -> bool:
+    """Return whether two texts about a call say the same, whatever their form.
+
+    "It deletes a.", "deletes a (rm -r a)" and the title "Delete a" do.
+
+    Args:
+        one: A reason, danger or title.
+        other: Another one.
+    """
+    return _find_words(one) == _find_words(other)
+
+
+def _find_words(text: str) -> list[str]:
+    # The command in parentheses is the one that the question shows.
+    words = re.findall(r"\w+", re.sub(r" \([^()]*\)\W*$", "", text.lower()))
+    words = words[1:] if words[:1] == ["it"] else words
+    return [words[0].removesuffix("s"), *words[1:]] if words else []
 
 
 async def _run_in_thread(

@@ -14,7 +14,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 import attrs
-from hilum import ApprovalFacts, Session, ToolError, UsageError, find_approval_facts
+from hilum import (
+    ApprovalFacts,
+    Session,
+    ToolError,
+    UsageError,
+    find_approval_facts,
+    says_the_same,
+)
 from hilum.command import escape_terminal
 from hilum.hooks import describe_error
 from hilum_view import Approval, Card, parse_arguments
@@ -237,10 +244,8 @@ def _make_notes(approval: Approval, facts: ApprovalFacts, title: str) -> list[st
         title: The title of the call, which is not repeated.
     """
     notes = []
-    said = []
     for danger in facts.dangers:
-        said.append(_find_words(danger.text))
-        if not danger.grave and _find_words(danger.text) == _find_words(title):
+        if not danger.grave and says_the_same(danger.text, title):
             continue
         mark = "⚠ " if danger.grave else ""
         notes.append(f"**{mark}{escape_markdown(danger.text)}**")
@@ -248,19 +253,10 @@ def _make_notes(approval: Approval, facts: ApprovalFacts, title: str) -> list[st
     if approval.scope and not facts.once_only:
         # One of the choices does this.
         reason = _HOW_TO_ALLOW.sub("", reason)
-    if reason and _find_words(reason) not in said:
+    is_said = any(says_the_same(reason, danger.text) for danger in facts.dangers)
+    if reason and not is_said:
         notes.append(escape_markdown(reason))
     return notes
-
-
-def _find_words(text: str) -> list[str]:
-    """Return what a text says, whatever its form.
-
-    "It deletes a.", "deletes a (rm -r a)" and the title "Delete a" say the same.
-    """
-    words = re.findall(r"\w+", re.sub(r" \([^()]*\)\W*$", "", text.lower()))
-    words = words[1:] if words[:1] == ["it"] else words
-    return [words[0].removesuffix("s"), *words[1:]] if words else []
 
 
 def _show_cut_choices(choices: Sequence[Choice]) -> list[dict[str, Any]]:

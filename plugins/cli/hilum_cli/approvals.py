@@ -10,7 +10,7 @@ import time
 from collections.abc import Collection
 
 import trio
-from hilum import ApprovalFacts, Session, UsageError, find_approval_facts
+from hilum import ApprovalFacts, Session, UsageError, find_approval_facts, says_the_same
 from hilum.events import ApprovalAnswered, ApprovalAsked, CallDone, Event, PluginEvent, StopAsked
 from hilum_view import Question, format_duration, read_question, read_question_end
 
@@ -154,7 +154,7 @@ class Approver:
         head, reason, *body = [*short.split("\n"), ""]
         sentences = wrap(f"{head}\n{reason}", columns())
         question = "\n".join([sentences, *body]).rstrip("\n")
-        self._err.say(f"\n{question}\n{_describe_answers(facts, left, offered)}")
+        self._err.say(f"\n{question}\n{_describe_answers(asked, facts, left, offered)}")
         discard_typed()
         while True:
             self._err.put(question_line(offered, view=is_folded).encode())
@@ -231,16 +231,22 @@ def parse_choice(typed: str) -> tuple[str, str]:
     return word.lower().rstrip(",:;"), rest.strip()
 
 
-def _describe_answers(facts: ApprovalFacts, left: str, offered: Collection[str]) -> str:
+def _describe_answers(
+    asked: ApprovalAsked, facts: ApprovalFacts, left: str, offered: Collection[str]
+) -> str:
     """Return the lines below a call: its dangers, the scope of lasting approvals, the time limit.
 
     Args:
+        asked: The question.
         facts: What the user must know of the call.
         left: The time limit.
         offered: The lasting approvals that the call can get.
     """
     rows = []
     for danger in facts.dangers:
+        # The question begins with the reason.
+        if says_the_same(asked.reason, danger.text):
+            continue
         kind = "Danger" if danger.grave else "Note"
         rows.append(f"{kind}: {danger.text}")
     if facts.once_only:

@@ -8,7 +8,7 @@ from functools import partial
 
 import attrs
 import msgspec
-from hilum import ApprovalFacts, Session, find_approval_facts
+from hilum import ApprovalFacts, Session, find_approval_facts, says_the_same
 from hilum_view import Approval, Proposal, Question, SessionView, first_line
 
 from hilum_terminal.approval_items import Item, WaitingCall, WaitingPlan, WaitingQuestion
@@ -148,6 +148,7 @@ class WaitingItems:
         sandbox = ""
         if approval.risk == "execute":
             sandbox = self._find_sandbox() or "no sandbox"
+        is_said = any(says_the_same(approval.reason, danger.text) for danger in facts.dangers)
         return WaitingCall(
             id=approval.id,
             tool=approval.call.name,
@@ -157,7 +158,7 @@ class WaitingItems:
             make_brief_rows=partial(make_rows, context=False) if hunks else None,
             folder=str(self._session.workspace.root),
             sandbox=sandbox,
-            why=approval.reason,
+            why="" if is_said else approval.reason,
             dangerous=facts.once_only,
             marks=tuple(danger.text for danger in facts.dangers),
             agent=self._view.name_of(approval.agent),
