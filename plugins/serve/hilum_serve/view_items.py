@@ -84,7 +84,8 @@ def _describe_card(card: Card, plain: dict[str, Any], cut: dict[str, int]) -> No
     plain["summary"] = card.summary[:500]
     plain["refused_by"] = card.refused_by
     if not card.refused_by and card.user_text != card.text:
-        plain["user_text"] = cut_text(card.user_text)
+        text = card.user_text
+        plain["user_text"] = cut_text(text) if len(text) > MAX_TEXT else text
         reason = find_parts(card.user_text)
         plain["parts"] = {"result": msgspec.to_builtins(reason)} if reason else {}
     elif card.refused_by:
