@@ -19,6 +19,10 @@ from msgspec.structs import replace
 from hilum.arguments import CUT_OFF, MAX_DEPTH, NO_TOOL
 from hilum.deferred_tools import ACCESS_TOOLS, unwrap, wrap
 from hilum.errors import (
+    CALL_CUT_SHORT,
+    CALL_LOST,
+    CALL_NOT_RUN,
+    CALL_UNCERTAIN,
     RESULT_WITHHELD,
     RULE,
     NeedsUser,
@@ -115,9 +119,9 @@ def end_calls(agent: Agent, code: str, why: str) -> None:
     for state in agent.conversation.open_calls():
         title = describe_call(state.call)
         if state.started is None:
-            text = f"`{title}` was not run, because {why}."
+            text = f"`{title}` {CALL_NOT_RUN} {why}."
         else:
-            text = f"`{title}` was stopped before it was complete, because {why}."
+            text = f"`{title}` {CALL_CUT_SHORT} {why}."
         result = _failure(state.call, code, text)
         if state.printed:
             introduction = Text(f"{result.text} Its output so far:", "kernel")
@@ -299,14 +303,13 @@ def _check_interrupted(state: CallState) -> None:
     title = describe_call(state.call)
     if state.started and state.started.effect == "once":
         raise ToolError(
-            f"`{title}` was cut off when hilum ended and may or may not have had its effect.",
+            f"`{title}` {CALL_UNCERTAIN}",
             code="E_INTERRUPTED",
             hint="Check the current state before you repeat it.",
         )
     if state.lost:
         raise ToolError(
-            f"`{title}` was cut off. It cannot run again, because its arguments contained a secret,"
-            " which is not stored.",
+            f"`{title}` {CALL_LOST}",
             code="E_INTERRUPTED",
             hint="Ask the user for the missing value, or continue without this call.",
         )

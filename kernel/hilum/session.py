@@ -591,9 +591,12 @@ class Session:
 
         Raises:
             UsageError: The approval is not open, because it was answered, it expired, or its run
-                ended. The error is also raised if the arguments do not fit the tool; the approval
+                ended. The error is also raised if the arguments do not fit the tool, or if the
+                answer would cover more calls although only this one can be approved; the approval
                 then stays open.
         """
+        if accepted and remember != "once":
+            self._check_lasting(approval)
         if arguments is not None:
             self._check_edited(approval, arguments)
         opened = self._calls_in_flight.take(approval)
@@ -611,6 +614,21 @@ class Session:
         # is in the log.
         opened.answered.set()
         opened.first.set()
+
+    def _check_lasting(self, approval: str) -> None:
+        """Check that an approval may cover later calls.
+
+        Raises:
+            UsageError: It may not.
+        """
+        agent = self._calls_in_flight.agent_of(approval)
+        for state in agent.run.calls.values():
+            if state.asked is not None and state.asked.id == approval and state.asked.once_only:
+                raise UsageError(
+                    "This call is dangerous, so only this call can be allowed.",
+                    code=E_BAD_ARGS,
+                    hint="Answer with remember = once.",
+                )
 
     def _check_edited(self, approval: str, arguments: str) -> None:
         """Check that the arguments that the user wrote fit the tool.

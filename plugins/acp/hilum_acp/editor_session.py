@@ -27,10 +27,10 @@ from hilum_acp.config_options import (
     list_models,
     set_option,
 )
-from hilum_acp.json_rpc import ConnectionLost
+from hilum_acp.json_rpc import ConnectionLost, RpcError
 from hilum_acp.prompts import ReadPrompt, read_prompt
 from hilum_acp.questions import ask_about_plan, ask_question
-from hilum_acp.rpc_errors import find_number, make_login_error, make_rpc_error, to_rpc_error
+from hilum_acp.rpc_errors import describe_failure, find_number, make_login_error, to_rpc_error
 from hilum_acp.slash_commands import find_unknown_command, list_slash_commands
 from hilum_acp.tool_calls import name_call
 from hilum_acp.updates import Update, UpdateMaker, make_chunk
@@ -97,6 +97,7 @@ class EditorSession:
         self._stale: set[str] = set()
         self._models: Sequence[str] = ()
         self._cancels = 0
+        self._replies = 0
         self._announced = trio.Event()
         self._is_used = session.began_at > 0
 
@@ -287,7 +288,9 @@ class EditorSession:
         return None
 
     async def _say(self, text: str) -> None:
-        message = f"reply-{self.session.journal.last}-{self._cancels}"
+        # Replies are not in the log, so their number is no number of an event.
+        self._replies += 1
+        message = f"reply-{self.session.journal.last}-{self._replies}"
         await self._client.update(self.session.id, make_chunk("agent_message_chunk", text, message))
 
     # --- updates ----------------------------------------------------------------------------------
@@ -442,6 +445,6 @@ def _make_response(ended: ev.RunEnded) -> dict[str, Any]:
     """
     reason = _STOP_REASONS_BY_CODE.get(ended.code) or _STOP_REASONS.get(ended.state)
     if reason is None:
-        error = ended.error or "The run failed."
-        raise make_rpc_error(find_number(ended.code), ended.code, error, ended.hint)
+        data = {"code": ended.code, "hint": ended.hint}
+        raise RpcError(find_number(ended.code), describe_failure(ended), data)
     return {"stopReason": reason}

@@ -12,15 +12,30 @@ from typing import Any
 
 import attrs
 from hilum import events as ev
-from hilum_view import Answer, Card, Changes, Notice, Outcome, Prompt, SessionView, parse_arguments
+from hilum_view import (
+    Answer,
+    Card,
+    Changes,
+    Notice,
+    Outcome,
+    PlanDecision,
+    Prompt,
+    SessionView,
+    parse_arguments,
+    read_plan_decision,
+    read_question,
+    read_question_end,
+)
 
 from hilum_acp.messages import ClientAbilities
+from hilum_acp.rpc_errors import describe_failure, join_hint
 from hilum_acp.tool_calls import (
     escape_markdown,
     find_kind,
     find_locations,
     find_status,
     make_content,
+    make_text_content,
     make_title,
     name_call,
 )
@@ -119,6 +134,10 @@ class UpdateMaker:
         self._called_runs: set[str] = set()
         # The tokens of the conversation with the main agent, and its window; None if not known.
         self._context: tuple[int, int] | None = None
+        # The notices that are quoted in the conversation.
+        self._quoted: set[str] = set()
+        # The texts of the questions that are open, by id.
+        self._questions: dict[str, str] = {}
         self._root = root
         self._abilities = abilities
         self._clock = clock
@@ -150,6 +169,8 @@ class UpdateMaker:
             updates.append(self._plan(item.agent))
         if isinstance(item, ev.ModelAnswered) and self._is_for_user(item):
             updates += self._usage(item)
+        if isinstance(item, ev.PluginEvent):
+            updates += self._plugin_event(item)
         if isinstance(item, ev.Compacted) and self._abilities.compaction:
             updates.append(_make_compaction(item))
         if isinstance(item, ev.RunEnded):
@@ -221,10 +242,12 @@ class UpdateMaker:
         yield from _rest("agent_message_chunk", str(entry.text), sent.sent_text, sent.message)
 
     def _notice(self, entry: Notice) -> Iterator[Update]:
-        # The protocol: notices are live events and no part of the history.
-        if self.is_replaying or entry.about in ("compacted", "settings", "rejected"):
+        if entry.about in ("compacted", "settings", "rejected"):
             return
-        text = entry.text if not entry.hint else f"{entry.text} {entry.hint}"
+        # The protocol: notices are live events and no part of the history.
+        if self.is_replaying and self._abilities.notices:
+            return
+        text = join_hint(entry.text, entry.hint)
         if self._abilities.notices:
             first, _, rest = text.strip().partition("\n")
             notice = {"sessionUpdate": "notice", "severity": entry.level, "title": first or "hilum"}
@@ -232,6 +255,10 @@ class UpdateMaker:
                 notice["description"] = rest.strip()
             yield notice
         elif entry.about in _SAID_IN_CHAT:
+            # Each process that opened the session may have reported the same problem.
+            if self.is_replaying and text in self._quoted:
+                return
+            self._quoted.add(text)
             # Notices quote programs and servers.
             quoted = "\n".join(f"> {line}" for line in escape_markdown(text).splitlines())
             yield make_chunk("agent_message_chunk", f"\n{quoted}\n\n", f"notice-{entry.id}")
@@ -239,10 +266,38 @@ class UpdateMaker:
     def _outcome(self, entry: Outcome) -> Iterator[Update]:
         if not self._is_for_user(entry) or entry.end.state in ("completed", "stopped"):
             return
-        # Of a run that failed, the running client reads in the response to its prompt.
-        if entry.end.state == "partial_success" or self.is_replaying:
-            text = f"\n[{escape_markdown(entry.text)}]\n"
-            yield make_chunk("agent_message_chunk", text, f"end-{entry.id}")
+        if entry.end.state == "partial_success":
+            text = entry.text
+        elif self.is_replaying:
+            # The running client has read this in the response to its prompt.
+            text = describe_failure(entry.end)
+        else:
+            return
+        chunk = f"\n[{escape_markdown(text)}]\n"
+        yield make_chunk("agent_message_chunk", chunk, f"end-{entry.id}")
+
+    # --- questions and plans ----------------------------------------------------------------------
+
+    def _plugin_event(self, event: ev.PluginEvent) -> Iterator[Update]:
+        """Yield what the log says of the user's questions and decisions."""
+        question = read_question(event)
+        if question is not None:
+            self._questions[question.id] = question.question
+        end = read_question_end(event)
+        if end is not None:
+            text = self._questions.pop(end.id, "")
+            # An editor that could not ask has nothing else that shows the question.
+            if text and end.by == "shown":
+                chunk = f"\n**Question:** {escape_markdown(text)}\n\n"
+                yield make_chunk("agent_message_chunk", chunk, f"question-{end.id}")
+        decision = read_plan_decision(event)
+        if decision is not None and self._is_for_user(event):
+            yield {
+                "sessionUpdate": "tool_call",
+                **describe_plan_request(decision.plan),
+                "status": "completed",
+                "content": [make_text_content(escape_markdown(_describe_decision(decision)))],
+            }
 
     # --- calls ------------------------------------------------------------------------------------
 
@@ -359,6 +414,25 @@ def make_chunk(kind: str, text: str, message: str) -> Update:
     """Return an update with a piece of a message."""
     content = {"type": "text", "text": text}
     return {"sessionUpdate": kind, "content": content, "messageId": message}
+
+
+def describe_plan_request(plan: str) -> Update:
+    """Return the members with which the question about a plan is shown as a call.
+
+    Args:
+        plan: Id of the run that proposed the plan.
+    """
+    return {"toolCallId": f"plan-{plan}", "title": "Carry out this plan?", "kind": "switch_mode"}
+
+
+def _describe_decision(decision: PlanDecision) -> str:
+    if decision.accepted:
+        return (
+            "You accepted the plan, with changes." if decision.edited else "You accepted the plan."
+        )
+    if decision.reason.strip():
+        return f"You rejected the plan: {decision.reason.strip()}"
+    return "You rejected the plan. Its open items are cancelled."
 
 
 def _rest(kind: str, text: str, sent: str, message: str) -> Iterator[Update]:

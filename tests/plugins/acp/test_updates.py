@@ -199,3 +199,29 @@ def test_an_agent_that_the_user_calls_does_not_change_the_context_of_the_convers
             found += maker.make(placed)
     updates = [each for each in found if each["sessionUpdate"] == "usage_update"]
     assert [(each["used"], each["cost"]["amount"]) for each in updates] == [(700, 0.5), (700, 1.0)]
+
+
+def test_calls_of_parallel_agents_of_one_kind_can_be_told_apart():
+    """The task stands in front, because the name of the agent would be the same."""
+    maker = UpdateMaker(Path("/w"), ClientAbilities(), Clock(), lambda model: 0)
+    titles = []
+    for number, title in enumerate(("Find the callers", "Find the tests", "")):
+        actor = f"explore-{number}"
+        queued = {"agent_id": actor, "agent": "explore", "actor": actor, "title": title}
+        events = (
+            ev.PluginEvent(name="agents.queued", data={**queued, "status": "queued"}),
+            ev.CallStarted(call=ToolCall("c1", "read_file", '{"path": "a.py"}'), risk="read"),
+        )
+        for offset, event in enumerate(events):
+            seq = 1 + 2 * number + offset
+            for update in maker.make(
+                msgspec.structs.replace(
+                    event, seq=seq, agent=actor if offset else "main", run=actor
+                )
+            ):
+                titles.append(update["title"])
+    assert titles == [
+        "Find the callers: Read a.py",
+        "Find the tests: Read a.py",
+        "explore: Read a.py",
+    ]
