@@ -21,6 +21,7 @@ from hilum.deferred_tools import ACCESS_TOOLS, unwrap, wrap
 from hilum.errors import (
     RESULT_WITHHELD,
     RULE,
+    STOPPED_BY,
     NeedsUser,
     PluginError,
     ToolDenied,
@@ -556,7 +557,7 @@ def _make_stopped_output(session: Session, prepared: Prepared, running: Call) ->
     printed = _output_so_far(session, prepared.tool, running)
     if printed:
         text = f"{text} Its output so far:\n{printed}"
-    return Output(text, code="E_STOPPED")
+    return Output(text, code="E_STOPPED", data={STOPPED_BY: "user"})
 
 
 def _timed_out(session: Session, tool: Tool, timed: TimedCall, limit: float) -> ToolError:

@@ -2,7 +2,7 @@
 
 import os
 import signal
-import subprocess
+from pathlib import Path
 
 import trio
 
@@ -83,19 +83,16 @@ class EditorTerminal:
 
 
 def list_viewers(folder):
-    """The processes of viewers that are connected to a socket in a folder, or try to."""
-    listed = subprocess.run(["ps", "-eo", "pid=,args="], capture_output=True, text=True, check=True)
+    """Return the ids of the viewers whose socket is in a folder."""
     found = []
-    for line in listed.stdout.splitlines():
-        pid, _, argv = line.strip().partition(" ")
-        if "terminal_viewer.py" in argv and str(folder) in read_environment(pid):
-            found.append(int(pid))
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            argv = (entry / "cmdline").read_bytes()
+            environ = (entry / "environ").read_bytes()
+        except OSError:  # it has ended, or belongs to someone else
+            continue
+        if b"terminal_viewer.py" in argv and str(folder).encode() in environ:
+            found.append(int(entry.name))
     return found
-
-
-def read_environment(pid):
-    try:
-        with open(f"/proc/{pid}/environ") as file:
-            return file.read()
-    except OSError:
-        return ""
