@@ -43,6 +43,8 @@ LEAVE_SECONDS = 0.2
 """How long an editor that ends may take to close the connection after the end of its terminals."""
 DRAIN_SECONDS = 10.0
 """How long the terminal of an ended command may take to print the rest of its output."""
+RELEASE_SECONDS = 5.0
+"""How long hilum waits for the response to the release of a terminal."""
 COMMAND_TOOL = "run_terminal_cmd"
 OUTPUT_LIMIT = 2_000_000
 """Number of bytes of output that the editor keeps of a terminal."""
@@ -167,8 +169,11 @@ class EditorTerminals:
         try:
             async with open_viewer_socket(self._session.kernel.environ) as viewers:
                 await self._follow(viewers)
-        except OSError as error:
-            _logger.warning("Commands are not shown in terminals of the editor: %s.", error)
+        except* OSError as group:
+            self._turn_off(f"{group.exceptions[0]}.")
+        except* Exception as group:
+            # A mistake here must not end the session.
+            _logger.error("Commands are no longer shown in terminals.", exc_info=group)
 
     async def _follow(self, viewers: ViewerSocket) -> None:
         """Pass the output of commands on to their terminals.
@@ -330,7 +335,8 @@ class EditorTerminals:
 
     async def _release(self, params: dict[str, Any]) -> None:
         try:
-            await self._client.connection.request("terminal/release", params)
+            with trio.move_on_after(RELEASE_SECONDS):
+                await self._client.connection.request("terminal/release", params)
         except RpcError as error:
             _logger.warning("The editor could not release a terminal: %s", error.message)
 

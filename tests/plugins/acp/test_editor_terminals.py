@@ -247,12 +247,14 @@ async def test_an_editor_that_cannot_wait_for_an_exit(open_editor):
     """The end of the connection to the viewer suffices to stop the call."""
     async with open_editor() as opened:
         opened.editor.create = lambda params: {"terminalId": "unknown to the editor"}
-        wait = await opened.prompt(WAITS.format("a"))
+        wait = await opened.prompt(f"echo $$ > pid; {WAITS.format('a')}")
         params = await opened.wait_for_request("terminal/create")
         viewer = await Viewer.connect(params)
         await opened.editor.wait_for(opened.has_terminal)
         await viewer.stream.aclose()
         await wait()
+        with pytest.raises(ProcessLookupError):
+            os.kill(int((opened.bench.workspace / "pid").read_text()), 0)
         [result] = opened.bench.results
         assert result.code == "E_STOPPED"
         assert "stopped by the user" in result.text
