@@ -169,6 +169,15 @@ async def test_an_editor_that_does_not_answer_is_not_asked_again(open_editor, mo
         assert released == {"sessionId": opened.bench.session.id, "terminalId": "late"}
 
 
+async def test_a_quick_command_gets_no_terminal(open_editor, monkeypatch):
+    monkeypatch.setattr(editor_terminals, "START_SECONDS", 60)
+    async with open_editor() as opened:
+        wait = await opened.prompt("echo a")
+        await wait()
+        assert "Exit code 0" in json.dumps(opened.contents())
+        assert not opened.count("terminal/create")
+
+
 async def test_a_command_that_ends_before_its_terminal_is_there(open_editor):
     """Its output is shown as text, the terminal is released, and the next one is still used."""
     async with open_editor() as opened:
@@ -249,6 +258,7 @@ async def test_an_editor_that_cannot_wait_for_an_exit(open_editor):
         opened.editor.create = lambda params: {"terminalId": "unknown to the editor"}
         wait = await opened.prompt(f"echo $$ > pid; {WAITS.format('a')}")
         params = await opened.wait_for_request("terminal/create")
+        await opened.editor.wait_for(lambda: "```text\\na" in json.dumps(opened.contents()))
         viewer = await Viewer.connect(params)
         await opened.editor.wait_for(opened.has_terminal)
         await viewer.stream.aclose()
