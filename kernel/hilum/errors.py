@@ -124,6 +124,9 @@ these texts."""
 RULE = "rule"
 """The key, in the data of a denied call's result, for a rule that would allow the call."""
 
+STOPPED_BY = "stopped_by"
+"""The key, in the data of the result of a call that was stopped alone, for who stopped it."""
+
 
 def describe_fault(plugin: str, hook: str, error: str) -> str:
     """Return a sentence for the user about a plugin that failed or was not loaded."""

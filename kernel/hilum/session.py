@@ -489,6 +489,20 @@ class Session:
             agent.scope.cancel()
             self.emit(ev.StopAsked(), agent, agent.starting)
 
+    def stop_call(self, call: str, *, agent: str = "main") -> bool:
+        """Stop one running call with its processes, on behalf of the user; the run continues.
+
+        The agent reads that the user stopped the call (``E_STOPPED``), and its output so far.
+
+        Args:
+            call: The id of the call.
+            agent: The agent that made the call.
+
+        Returns:
+            Whether the call was running. It may still end normally, if it is about to.
+        """
+        return self._calls_in_flight.stop(agent, call)
+
     async def steer(self, text: str, *, agent: str = "main") -> str:
         """Queue a message for the current run of an agent.
 

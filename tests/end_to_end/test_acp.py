@@ -423,8 +423,8 @@ async def test_a_command_runs_in_the_sandbox_and_its_output_is_shown(cli, editor
         await e.prompt(session, "Go")
         [call] = e.calls()
         assert (call["kind"], call["title"]) == ("execute", "echo one; echo two")
-        assert "one\\ntwo" in json.dumps(call["content"])
-        assert not [method for method, _ in e.requests if method.startswith("terminal/")]
+        # On a busy machine, it takes long enough for a terminal.
+        assert "one\\ntwo" in json.dumps([call["content"], call.get("rawOutput")])
 
 
 async def test_a_plan_is_carried_out_after_the_users_decision(cli, editor):

@@ -27,10 +27,12 @@ from hilum_acp.config_options import (
     list_models,
     set_option,
 )
+from hilum_acp.editor_terminals import EditorTerminals
 from hilum_acp.json_rpc import ConnectionLost, RpcError
 from hilum_acp.prompts import ReadPrompt, read_prompt
 from hilum_acp.questions import ask_about_plan, ask_question
 from hilum_acp.rpc_errors import describe_failure, find_number, make_login_error, to_rpc_error
+from hilum_acp.settings import read_settings
 from hilum_acp.slash_commands import find_unknown_command, list_slash_commands
 from hilum_acp.tool_calls import name_call
 from hilum_acp.updates import Update, UpdateMaker, make_chunk
@@ -83,6 +85,7 @@ class EditorSession:
         self._maker = UpdateMaker(
             session.workspace.root, client.abilities, trio.current_time, self._find_window
         )
+        self._terminals = EditorTerminals(client, session, self._show_terminal)
         self._caught_up = trio.Event()
         # Number of the last end of a run whose updates were sent, and an event for the next one.
         self._shown_end = 0
@@ -112,6 +115,8 @@ class EditorSession:
                 self._models = [current, *self._models]
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._follow, nursery)
+                if read_settings(self.session).terminals:
+                    nursery.start_soon(self._terminals.run)
                 await self._caught_up.wait()
                 task_status.started()
         finally:
@@ -366,6 +371,15 @@ class EditorSession:
             except ConnectionLost:
                 return
         self._sends_output = False
+
+    async def _show_terminal(self, agent: str, call: str, terminal: str) -> bool:
+        """Show a terminal in a call, and return whether the call has not ended.
+
+        Raises:
+            ConnectionLost: The editor has left.
+        """
+        await self._send_updates(partial(self._maker.show_terminal, agent, call, terminal))
+        return self._maker.has_terminal(agent, call)
 
     async def _announce_state(self) -> None:
         self._caught_up.set()

@@ -12,6 +12,7 @@ from typing import Any
 
 import attrs
 from hilum import events as ev
+from hilum.errors import E_CMD_FAIL
 from hilum_view import (
     Answer,
     Card,
@@ -30,6 +31,7 @@ from hilum_view import (
 from hilum_acp.messages import ClientAbilities
 from hilum_acp.rpc_errors import describe_failure, join_hint
 from hilum_acp.tool_calls import (
+    cut,
     escape_markdown,
     find_kind,
     find_locations,
@@ -145,6 +147,8 @@ class UpdateMaker:
         # Only what has not ended is kept, because a session may have thousands of calls.
         self._answers: dict[int, _SentAnswer] = {}
         self._calls: dict[str, _OpenCall] = {}
+        # The terminals in which open calls are shown, by agent and id of the call.
+        self._terminals: dict[tuple[str, str], str] = {}
         self._has_title = False
 
     def make(self, item: ev.AnyEvent | ev.Delta) -> list[Update]:
@@ -326,6 +330,7 @@ class UpdateMaker:
             yield {"sessionUpdate": "tool_call_update", "toolCallId": identity, **state}
         if is_over:
             self._calls.pop(identity, None)
+            self._terminals.pop((card.agent, card.call.id), None)
         elif known is None:
             self._calls[identity] = _OpenCall(card, state)
 
@@ -345,14 +350,61 @@ class UpdateMaker:
 
     def describe(self, card: Card) -> Update:
         """Return the members that describe a call, without its id and arguments."""
-        return {
+        described = {
             "title": make_title(card, self.view.name_of(card.agent), self._root),
             "name": card.call.name,
             "kind": find_kind(card),
             "status": find_status(card),
             "locations": find_locations(card, self._root),
-            "content": make_content(card, self._root),
+            "content": self._make_content(card),
         }
+        if card.ended and self._find_terminal(card):
+            # For clients that show no terminals once they are released.
+            described["rawOutput"] = cut(card.text)
+        return described
+
+    def _make_content(self, card: Card) -> list[dict[str, Any]]:
+        """Return what is shown of a call: its terminal, if it has one, or its output as text."""
+        terminal = self._find_terminal(card)
+        if not terminal:
+            return make_content(card, self._root)
+        content: list[dict[str, Any]] = [{"type": "terminal", "terminalId": terminal}]
+        # The terminal shows how a command ends, but not why a call was refused or stopped.
+        if card.code not in ("", E_CMD_FAIL):
+            content += make_content(card, self._root)
+        return content
+
+    def _find_terminal(self, card: Card) -> str:
+        return self._terminals.get((card.agent, card.call.id), "")
+
+    def show_terminal(self, agent: str, call: str, terminal: str) -> Iterator[Update]:
+        """Show a running call in a terminal from now on, unless it has ended.
+
+        Args:
+            agent: The agent that made the call.
+            call: The id of the call.
+            terminal: The id of the terminal.
+
+        Yields:
+            The update that shows it.
+        """
+        for identity, opened in self._calls.items():
+            card = opened.card
+            if (card.agent, card.call.id) == (agent, call) and card.state not in _ENDED:
+                self._terminals[agent, call] = terminal
+                content = self._make_content(card)
+                opened.sent["content"] = content
+                opened.has_output = False
+                yield {
+                    "sessionUpdate": "tool_call_update",
+                    "toolCallId": identity,
+                    "content": content,
+                }
+                return
+
+    def has_terminal(self, agent: str, call: str) -> bool:
+        """Return whether a call that has not ended is shown in a terminal."""
+        return (agent, call) in self._terminals
 
     def _output(self, card: Card) -> Iterator[Update]:
         call = self._calls.get(name_call(card))
@@ -369,7 +421,7 @@ class UpdateMaker:
 
     def _take_output_of(self, identity: str, call: _OpenCall) -> Iterator[Update]:
         call.has_output = False
-        content = make_content(call.card, self._root)
+        content = self._make_content(call.card)
         if content == call.sent.get("content"):
             return
         call.sent["content"] = content
