@@ -20,6 +20,7 @@ from hilum.events import (
     CallDone,
     CallStarted,
     Compacted,
+    Heartbeat,
     HookCalled,
     ModelAnswered,
     ModelFailed,
@@ -28,6 +29,7 @@ from hilum.events import (
     PromptFrozen,
     RunEnded,
     RunsCutOff,
+    SessionReopened,
     StateChanged,
     StopAsked,
     encode,
@@ -37,7 +39,7 @@ from hilum_replay.placeholders import PathPlaceholders
 from hilum_replay.sessions.guest_log import is_guest_model, is_guest_request
 
 # Events that follow from others, or whose number depends on timing, such as those of slow hooks.
-_LEFT_OUT = (StateChanged, ApprovalShown, HookCalled, RunsCutOff)
+_LEFT_OUT = (StateChanged, ApprovalShown, Heartbeat, HookCalled, RunsCutOff, SessionReopened)
 _LEFT_OUT_NAMES = (
     "agents.status",
     "agents.log",

@@ -20,6 +20,7 @@ from hilum.events import (
     PluginEvent,
     RunEnded,
     RunStarted,
+    SessionReopened,
 )
 from hilum_files.journal.records import CHANGED, COMMAND
 
@@ -114,14 +115,13 @@ def find_guest_runs(events: Sequence[AnyEvent]) -> dict[str, str]:
     return runs
 
 
-def find_crashes(events: Sequence[AnyEvent], reopened: str) -> dict[int, list[PluginEvent]]:
+def find_crashes(events: Sequence[AnyEvent]) -> dict[int, list[PluginEvent]]:
     """Return where hilum was killed, with the commands and programs that were killed with it.
 
     If hilum ends in an orderly way, it records what commands have changed before it ends.
 
     Args:
         events: All events.
-        reopened: Name of the event with which a session is opened again.
 
     Returns:
         For each crash, by the number of the event with which the session was opened again: the
@@ -131,11 +131,11 @@ def find_crashes(events: Sequence[AnyEvent], reopened: str) -> dict[int, list[Pl
     cut_off: list[tuple[int, PluginEvent]] = []
     reopenings = []
     for event in events:
+        if isinstance(event, SessionReopened):
+            reopenings.append(event.seq)
         if not isinstance(event, PluginEvent):
             continue
-        if event.name == reopened:
-            reopenings.append(event.seq)
-        elif event.name == COMMAND:
+        if event.name == COMMAND:
             began[str(event.data.get("id"))] = event.seq
         elif event.name == CHANGED and event.data.get("cut_off"):
             cut_off.append((began.get(str(event.data.get("id")), event.seq), event))

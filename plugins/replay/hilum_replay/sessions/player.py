@@ -28,9 +28,9 @@ from hilum.errors import E_BAD_ARGS, E_NOT_INSTALLED, E_STORE, E_TIMEOUT, unknow
 from hilum.events import (
     AnyEvent,
     CallStarted,
-    PluginEvent,
     SessionChanged,
     SessionOpened,
+    SessionReopened,
 )
 from hilum.store import MemoryStore
 
@@ -143,11 +143,11 @@ class _Stage:
             await trio.sleep_forever()
         await self.actions.wait(seq)
 
-    async def reopen(self, event: PluginEvent) -> None:
+    async def reopen(self, event: SessionReopened) -> None:
         """Go on as after the recorded session was opened again."""
         if self.actions.crashed_at:
             self.store = await _copy_session(self.store, self.session, self.actions.crashed_at)
-        self.settings = event.data.get("settings", {})
+        self.settings = event.settings
         self.resumes = self.log.resumes_after(event)
         self.actions.pass_reopening()
 
@@ -429,7 +429,7 @@ async def _play(
             if is_resumed and stage.resumes:
                 session.resume()
             over = trio.Event()
-            reopenings: list[PluginEvent] = []
+            reopenings: list[SessionReopened] = []
             async with trio.open_nursery() as nursery:
 
                 async def repeat() -> None:
