@@ -29,6 +29,7 @@ from hilum.shell_lines import ShellLine, attach_output, note_end, run_shell_line
 from hilum.testing import Bench, ScriptedModel, open_bench, say, use
 from hilum_files import Changes
 from hilum_files.journal.content_store import ContentStore
+from scripted_editor import EditorUse, ScriptedEditor
 
 PLUGINS = (
     "files search shell guard plan prompt context lint rules memory longterm agents scheduler"
@@ -602,6 +603,15 @@ def compacted(rng: random.Random) -> Scene:
     return Scene("Shorten what you know.", answers, act=act)
 
 
+def editor_use(rng: random.Random) -> Scene:
+    editing = EditorUse(rng)
+
+    async def act(bench: Bench) -> None:
+        await editing.end(bench, _start(bench))
+
+    return Scene("Edit what I have open.", editing.answers, act=act, before=editing.begin)
+
+
 SCENES: dict[str, Callable[[random.Random], Scene]] = {
     "approval": approval,
     "background_agent": background_agent,
@@ -610,6 +620,7 @@ SCENES: dict[str, Callable[[random.Random], Scene]] = {
     "command": command,
     "compacted": compacted,
     "compacted_during_a_run": compacted_during_a_run,
+    "editor_use": editor_use,
     "empty_answer": empty_answer,
     "failing_model": failing_model,
     "given_up_model": given_up_model,
@@ -667,7 +678,8 @@ async def record_session(
         latency: Seconds that the model takes for each answer.
     """
     rng = random.Random(seed)
-    chosen = [SCENES[name](rng) for name in scenes or choose_scenes(seed)]
+    names = scenes or choose_scenes(seed)
+    chosen = [SCENES[name](rng) for name in names]
     pause = [0.0]
     main: list[Any] = []
     helper: list[Any] = []
@@ -682,11 +694,12 @@ async def record_session(
             return _delayed(super().stream(request), max(latency, *pause))
 
     outside_plugin = Outside(seed)
+    editors = [ScriptedEditor()] if "editor_use" in names else []
     # In a smaller window, results are cut where the estimate of their tokens ends.
     model = Slow([play] * 500, window=1_000_000)
     began = trio.current_time()
     async with open_bench(
-        *PLUGINS, outside_plugin, model=model, files=FILES, folder=folder, faults=True
+        *PLUGINS, outside_plugin, *editors, model=model, files=FILES, folder=folder, faults=True
     ) as bench:
         for scene in chosen:
             main[:] = scene.answers

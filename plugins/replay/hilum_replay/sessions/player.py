@@ -38,7 +38,9 @@ from hilum.store import MemoryStore
 from hilum_replay.cassette import Cassette
 from hilum_replay.placeholders import PathPlaceholders
 from hilum_replay.sessions.contained_files import ContainedFiles
+from hilum_replay.sessions.played_editor import PlayedEditor
 from hilum_replay.sessions.recorded_calls import OUTSIDE_PLUGINS, RecordedCalls
+from hilum_replay.sessions.recorded_editor import find_editor_events
 from hilum_replay.sessions.recorded_log import RecordedLog
 from hilum_replay.sessions.recorded_models import RecordedAnswers, RecordedProvider
 from hilum_replay.sessions.recording import Recording, place_events
@@ -119,6 +121,7 @@ class _Stage:
         reached: Set when the first part has reached its end.
         settings: The settings of the recorded session, by dotted key.
         resumes: Whether the recorded session went on with interrupted runs after it was opened.
+        editor: The user's editor, if the recorded session had one with unsaved texts.
     """
 
     recording: Recording
@@ -134,6 +137,7 @@ class _Stage:
     session: str = ""
     settings: Mapping[str, object] = attrs.field(factory=dict)
     resumes: bool = True
+    editor: PlayedEditor | None = None
 
     async def wait(self, seq: int) -> None:
         """Wait until the replay may receive an answer of the recorded log."""
@@ -146,6 +150,8 @@ class _Stage:
         """Go on as after the recorded session was opened again."""
         self.settings = event.data.get("settings", {})
         self.resumes = self.log.resumes_after(event)
+        if self.editor is not None:
+            self.editor.forget_texts()
         self.actions.pass_reopening()
 
 
@@ -357,7 +363,9 @@ def _prepare(recording: Recording, workspace: Path, base: Path, changes: Changes
     workspace = workspace.resolve()
     placeholders = PathPlaceholders(workspace, environ["HOME"])
     events = place_events(recording.events, placeholders)
-    log = RecordedLog(events, recording.header.edits)
+    accesses = {event.seq for event in find_editor_events(events)}
+    edits = [edit for edit in recording.header.edits if edit.seq not in accesses]
+    log = RecordedLog(events, edits)
     actions = UserActions(log, workspace, recording.objects)
     calls = RecordedCalls(
         log,
@@ -368,6 +376,10 @@ def _prepare(recording: Recording, workspace: Path, base: Path, changes: Changes
         recording.objects,
         judge_as_recorded=not changes.has_changes,
     )
+    editor = None
+    if accesses:
+        found = [edit for edit in recording.header.edits if edit.seq in accesses]
+        editor = PlayedEditor(calls, actions.wait, workspace, recording.objects, found)
     return _Stage(
         recording,
         workspace,
@@ -378,6 +390,7 @@ def _prepare(recording: Recording, workspace: Path, base: Path, changes: Changes
         calls,
         changes.at,
         settings=log.opened.settings,
+        editor=editor,
     )
 
 
@@ -473,8 +486,9 @@ async def _open(
     stage: _Stage, names: Sequence[object], changes: Changes, settings: Mapping[str, object]
 ) -> AsyncIterator[Kernel]:
     """Open a kernel that is isolated from this machine, except for its programs."""
+    editors = [] if stage.editor is None else [stage.editor]
     async with open_kernel(
-        [*names, stage.calls, *changes.plugins],
+        [*names, stage.calls, *editors, *changes.plugins],
         settings=settings,
         workspace=stage.workspace,
         store=stage.store,

@@ -40,6 +40,7 @@ from hilum.events import (
 from hilum.messages import Price, Text, ToolCall, UserMessage
 from hilum.shell_lines import ENDED
 
+from hilum_replay.sessions.recorded_editor import EditorEvent, read_editor_event
 from hilum_replay.sessions.recording import FileEdit
 
 QUESTION_ASKED = "plan.question_asked"
@@ -91,6 +92,7 @@ class RecordedCall:
         done: The end of the call; ``None`` if the log has no result.
         questions: The answers to the questions that the call asked.
         problem: The problem with which the call ended, if only the user can solve it.
+        editor: What the editor showed and did when the call accessed it.
     """
 
     agent: str
@@ -102,6 +104,7 @@ class RecordedCall:
     done: CallDone | None = None
     questions: list[PluginEvent] = attrs.field(factory=list)
     problem: UserNeeded | None = None
+    editor: list[EditorEvent] = attrs.field(factory=list)
 
     @property
     def key(self) -> str:
@@ -385,6 +388,11 @@ class RecordedLog:
 
     def _read_service_event(self, event: PluginEvent) -> None:
         """Read an event of a plugin that is no action of the user."""
+        accessed = read_editor_event(event)
+        if accessed is not None:
+            call = self._open_call(event.agent, accessed.record.call)
+            if call is not None:
+                call.editor.append(accessed)
         if event.name in _ID_EVENTS:
             kind, field = _ID_EVENTS[event.name]
             self._id(kind, str(event.data.get(field, "")))
