@@ -40,6 +40,7 @@ from hilum_replay.placeholders import PathPlaceholders
 from hilum_replay.sessions.contained_files import ContainedFiles
 from hilum_replay.sessions.played_editor import PlayedEditor
 from hilum_replay.sessions.recorded_calls import OUTSIDE_PLUGINS, RecordedCalls
+from hilum_replay.sessions.recorded_context import ContextChanges, RecordedContext
 from hilum_replay.sessions.recorded_editor import find_editor_events
 from hilum_replay.sessions.recorded_log import RecordedLog
 from hilum_replay.sessions.recorded_models import RecordedAnswers, RecordedProvider
@@ -131,6 +132,7 @@ class _Stage:
     placeholders: PathPlaceholders
     actions: UserActions
     calls: RecordedCalls
+    context: RecordedContext
     at: int
     reached: trio.Event = attrs.field(factory=trio.Event)
     store: MemoryStore = attrs.field(factory=MemoryStore)
@@ -376,6 +378,8 @@ def _prepare(recording: Recording, workspace: Path, base: Path, changes: Changes
         recording.objects,
         judge_as_recorded=not changes.has_changes,
     )
+    files = recording.header.files
+    redacted = frozenset(path for path, file in files.items() if file.redacted)
     editor = None
     if accesses:
         found = [edit for edit in recording.header.edits if edit.seq in accesses]
@@ -388,6 +392,7 @@ def _prepare(recording: Recording, workspace: Path, base: Path, changes: Changes
         placeholders,
         actions,
         calls,
+        RecordedContext(log, calls, redacted),
         changes.at,
         settings=log.opened.settings,
         editor=editor,
@@ -431,9 +436,9 @@ async def _play(
         if changes.has_changes:
             answers.ignore_notes()
         kernel.run_tool = stage.calls.run_tool
-        if not changes.has_changes:
-            kernel.adapt_prompt = stage.log.restore_context
-            kernel.adapt_reminders = stage.log.restore_reminders
+        stage.context.begin_part(_find_context_changes(stage, changes))
+        kernel.adapt_prompt = stage.context.restore
+        kernel.adapt_reminders = stage.context.restore_reminders
         async with kernel.open_session(
             stage.workspace,
             resume=stage.session,
@@ -463,6 +468,18 @@ async def _play(
                 nursery.start_soon(repeat)
                 nursery.start_soon(stop_at_event)
     return over.is_set()
+
+
+def _find_context_changes(stage: _Stage, changes: Changes) -> ContextChanges | None:
+    """Return what a part of a replay changes about the plugins that gather context."""
+    if not changes.has_changes:
+        return None
+    recorded = {name for name, _ in map(_split_version, stage.log.opened.plugins)}
+    return ContextChanges(
+        added=frozenset(map(_find_name, changes.plugins)) - recorded,
+        removed=frozenset(changes.without),
+        configured=frozenset(key.partition(".")[0] for key in changes.settings if "." in key),
+    )
 
 
 def _choose_settings(

@@ -109,6 +109,7 @@ class RecordedCalls:
         self._ended: dict[CallKey, int] = {}
         self._found: dict[tuple[CallKey, int], RecordedCall | None] = {}
         self._repeated: set[int] = set()
+        self._different: set[CallKey] = set()
         self._tools: list[Tool] = []
         self.changed: list[RecordedCall] = []
         self.answered: list[RecordedCall] = []
@@ -155,6 +156,15 @@ class RecordedCalls:
             if recorded is not None and recorded.call.id != key[1]:
                 pairs[key[1]] = recorded.call.id
         return pairs
+
+    @property
+    def has_differences(self) -> bool:
+        """Whether a call had another result than in the recording, which may lack the call."""
+        return bool(self._different)
+
+    def has_different_round(self, agent: Agent) -> bool:
+        """Return whether a call of an agent's present round is not as in the recording."""
+        return any((agent.name, identity) in self._different for identity in agent.run.calls)
 
     # --- tools ------------------------------------------------------------------------------------
 
@@ -258,6 +268,7 @@ class RecordedCalls:
             return None  # only the output of a stopped call is checked; the loop adds the rest
         key = (agent.name, call.id)
         self._ended[key] = self._ended.get(key, 0) + 1
+        self._different.add(key)
         if recorded is None or recorded.done is None:
             return None
         is_answered = recorded in self.answered or recorded.key in self._from_log
@@ -266,6 +277,7 @@ class RecordedCalls:
             or is_same_result(recorded.done.result, result)
             or _is_other_order(recorded, result)
         ):
+            self._different.discard(key)
             return msgspec.structs.replace(recorded.done.result, call_id=result.call_id)
         self.changed.append(recorded)
         return None

@@ -8,7 +8,6 @@ from typing import Literal
 
 import attrs
 import msgspec
-from hilum import Agent
 from hilum.events import (
     AgentStarted,
     AnyEvent,
@@ -37,7 +36,7 @@ from hilum.events import (
     StopAsked,
     UserNeeded,
 )
-from hilum.messages import Price, Text, ToolCall, UserMessage
+from hilum.messages import Price, ToolCall, UserMessage
 from hilum.shell_lines import ENDED
 
 from hilum_replay.sessions.recorded_editor import EditorEvent, read_editor_event
@@ -72,7 +71,7 @@ _ID_EVENTS = {
 # The kernel's note before the last turn.
 _LAST_TURN = re.compile("One turn is left")
 # The plugin that reminds of the user's rules, which a replay does not have.
-_RULES = "rules"
+RULES_PLUGIN = "rules"
 CallKey = tuple[str, str]
 # What a prompt decides about a plan.
 Decision = Literal["", "accepted", "rejected", "edited"]
@@ -213,33 +212,23 @@ class RecordedLog:
         """Return all calls of an agent, in order."""
         return [call for call in self._all_calls() if call.agent == agent]
 
-    def restore_context(self, run: str, message: UserMessage) -> UserMessage:
-        """Return the message of a run with the context that was gathered for it in the recording.
-
-        Gathering depends on the machine, and on how busy it is.
-        """
-        recorded = self.prompts.get(run)
-        if recorded is None:
-            return message
-        own = [part for part in message.parts if not _is_context(part)]
-        return UserMessage((*own, *filter(_is_context, recorded.parts)))
-
     def restore_reminders(
-        self, agent: Agent, reminders: list[tuple[str, str]]
+        self, run: str, turn: int, reminders: list[tuple[str, str]]
     ) -> list[tuple[str, str]]:
         """Return the reminders of a round with those that the user's rules gave in the recording.
 
         Args:
-            agent: The agent of the replay.
+            run: Id of the recorded run.
+            turn: Number of the turn in the run.
             reminders: The plugins of the replay, each with its reminder.
         """
-        recorded = self._rounds.get((agent.run.id, agent.run.turn))
+        recorded = self._rounds.get((run, turn))
         if recorded is None:
             return reminders
-        left = [pair for pair in reminders if pair[0] != _RULES]
+        left = [pair for pair in reminders if pair[0] != RULES_PLUGIN]
         restored = []
         for plugin, text in recorded:
-            if plugin == _RULES:
+            if plugin == RULES_PLUGIN:
                 restored.append((plugin, text))
                 continue
             restored += [pair for pair in left if pair[0] == plugin]
@@ -473,10 +462,6 @@ def _is_output(event: PluginEvent) -> bool:
         return False
     data = event.data
     return isinstance(data.get("identity"), str) and isinstance(data.get("text"), str)
-
-
-def _is_context(part: object) -> bool:
-    return isinstance(part, Text) and part.source.startswith("context:")
 
 
 def is_milestone(event: Event) -> bool:

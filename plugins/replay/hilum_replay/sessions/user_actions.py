@@ -29,6 +29,7 @@ from hilum.shell_lines import ENDED, attach_output
 
 from hilum_replay.sessions.contained_files import ContainedFiles
 from hilum_replay.sessions.recorded_calls import RecordedCalls, apply_edit
+from hilum_replay.sessions.recorded_context import find_open_files
 from hilum_replay.sessions.recorded_log import (
     OUTPUT_ATTACHED,
     QUESTION_ASKED,
@@ -262,9 +263,13 @@ class UserActions:
         attached, has_outputs = self._log.find_attached(event)
         if not has_outputs:
             session.unread_outputs.remove(event.outputs)
+        started = self._log.prompts.get(event.run)
+        opened = find_open_files(started) if started is not None else []
         run = await session.prompt(
             event.typed or event.text,
             agent=event.agent,
+            # The rules for these files apply again.
+            state={"open_files": [{"path": path} for path in opened]} if opened else None,
             piped=event.piped,
             attached=attached,
             images=event.images,

@@ -13,7 +13,15 @@ import attrs
 import msgspec
 from hilum import Redactor, ToolError, find_content_policy
 from hilum.errors import E_READBACK_FAIL
-from hilum.events import AnyEvent, CallDone, CallStarted, PluginEvent, PromptQueued, SessionOpened
+from hilum.events import (
+    AnyEvent,
+    CallDone,
+    CallStarted,
+    ModelAnswered,
+    PluginEvent,
+    PromptQueued,
+    SessionOpened,
+)
 from hilum.messages import ToolCall
 from hilum_files.journal.records import CHANGED, Change, Record, read_record, unspell_path
 from hilum_files.journal.tree import HILUM_FOLDER, LEFT_OUT, Node
@@ -125,6 +133,11 @@ class FileCollector:
         self._unsaved: dict[str, str] = {}
         # The agent and the call for which the editor was last asked to write a file.
         self._writes: dict[str, tuple[str, str]] = {}
+        # The numbers of the answers that made a call, by agent and call.
+        self._answers: dict[tuple[str, str], list[int]] = {}
+        for event in events:
+            for call in event.message.calls if isinstance(event, ModelAnswered) else ():
+                self._answers.setdefault((event.agent, call.id), []).append(event.seq)
         # The agents and the calls that found another content than they had written.
         self._unverified = {
             (event.agent, event.result.call_id)
@@ -210,6 +223,9 @@ class FileCollector:
         seq = found.seq
         if self._last_runs.get(path) != found.run:
             seq = self._prompts.get(found.run, seq)
+        elif isinstance(found, Record):
+            # A snapshot before a command must contain the change already.
+            seq = self._find_answer(found)
         edit = self._make_edit(seq, path, node)
         self._found.edits.append(edit)
         if edit.missing:
@@ -219,6 +235,11 @@ class FileCollector:
         """Return whether a change began with a text in the editor, and not with the file."""
         unsaved = self._unsaved.get(path)
         return unsaved is not None and node is not None and node.hash == unsaved
+
+    def _find_answer(self, record: Record) -> int:
+        """Return the number of the model's answer with the call that made a change."""
+        seqs = self._answers.get((record.agent, record.call), [])
+        return max((seq for seq in seqs if seq < record.seq), default=record.seq)
 
     def _follow_editor(self, event: EditorEvent) -> None:
         """Keep a text in the editor, and the file as it was when the editor showed or wrote it."""
