@@ -714,7 +714,7 @@ async def record_session(
                     if scene.act is not None:
                         nursery.start_soon(scene.act, bench)
                     await run.wait()
-                await _settle(bench)
+                await settle(bench)
         events = list(bench.events)
         seconds = trio.current_time() - began
         store = ContentStore(folder / "data" / "objects")
@@ -724,7 +724,7 @@ async def record_session(
     return RecordedSession(events, contents, [outside_plugin], seconds)
 
 
-async def _settle(bench: Bench) -> None:
+async def settle(bench: Bench) -> None:
     """Wait until nothing happens in the session any more."""
     while True:
         last = bench.session.journal.last

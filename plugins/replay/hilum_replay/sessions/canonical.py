@@ -7,7 +7,7 @@ workspace and random ids are replaced. The events of parallel calls are in the o
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -79,8 +79,37 @@ class Step:
     data: dict[str, Any]
 
 
-def make_steps(events: Sequence[AnyEvent], placeholders: PathPlaceholders) -> list[Step]:
-    """Return the canonical form of a log, agent by agent."""
+def make_both_steps(
+    recorded: Sequence[AnyEvent],
+    replayed: Sequence[AnyEvent],
+    places: tuple[PathPlaceholders, PathPlaceholders],
+) -> tuple[list[Step], list[Step]]:
+    """Return the canonical forms of a log and of its replay, with the same numbers for the same ids.
+
+    If each log was numbered on its own, an id that only one of them has would change the numbers of
+    all later ones.
+
+    Args:
+        recorded: The events of the first session.
+        replayed: The events of the second session.
+        places: The paths in both sessions.
+    """
+    one = _list_steps(recorded, places[0])
+    two = _list_steps(replayed, places[1])
+    numbers = _number_ids(one)
+    found = _number_ids(two)
+    left = [number for identity, number in numbers.items() if identity not in found]
+    shared: dict[str, str] = {}
+    for identity in found:
+        number = numbers.get(identity)
+        if number is None:
+            # An id that is not repeated stands for the next one of the recording that is missing.
+            number = left.pop(0) if left else f"id-{len(numbers) + len(shared) + 1}"
+        shared[identity] = number
+    return _rename_ids(one, numbers), _rename_ids(two, shared)
+
+
+def _list_steps(events: Sequence[AnyEvent], placeholders: PathPlaceholders) -> list[Step]:
     kept = _drop_retries(events)
     by_agent: dict[str, list[AnyEvent]] = {}
     for event in kept:
@@ -93,7 +122,7 @@ def make_steps(events: Sequence[AnyEvent], placeholders: PathPlaceholders) -> li
             # The events of the session itself come from tasks that run at the same time.
             made.sort(key=_sorting_key)
         steps += made
-    return _rename_ids(steps)
+    return steps
 
 
 def _sorting_key(step: Step) -> tuple[str, bytes]:
@@ -235,16 +264,23 @@ def _without_times(value: Any) -> Any:
     return value
 
 
-def _rename_ids(steps: list[Step]) -> list[Step]:
-    """Return steps with random ids numbered in the order in which they first occur."""
+def _number_ids(steps: Sequence[Step]) -> dict[str, str]:
+    """Return numbers for random ids, in the order in which they first occur."""
     numbers: dict[str, str] = {}
+    for step in steps:
+        for identity in _RANDOM_ID.findall(_encode_data(step)):
+            numbers.setdefault(identity, f"id-{len(numbers) + 1}")
+    return numbers
 
-    def rename(match: re.Match[str]) -> str:
-        return numbers.setdefault(match.group(), f"id-{len(numbers) + 1}")
 
+def _rename_ids(steps: Sequence[Step], numbers: Mapping[str, str]) -> list[Step]:
+    """Return steps with numbers in place of random ids."""
     renamed = []
     for step in steps:
-        text = msgspec.json.encode(step.data, order="deterministic").decode()
-        data = msgspec.json.decode(_RANDOM_ID.sub(rename, text))
-        renamed.append(attrs.evolve(step, data=data))
+        text = _RANDOM_ID.sub(lambda match: numbers[match.group()], _encode_data(step))
+        renamed.append(attrs.evolve(step, data=msgspec.json.decode(text)))
     return renamed
+
+
+def _encode_data(step: Step) -> str:
+    return msgspec.json.encode(step.data, order="deterministic").decode()

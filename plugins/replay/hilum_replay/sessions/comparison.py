@@ -15,7 +15,7 @@ from hilum.events import AnyEvent
 
 from hilum_replay.placeholders import PathPlaceholders
 from hilum_replay.rules import RULES, apply_rules
-from hilum_replay.sessions.canonical import Step, encode_steps, make_steps
+from hilum_replay.sessions.canonical import Step, encode_steps, make_both_steps
 from hilum_replay.text_diff import diff_texts, shorten
 
 Kind = Literal["behaviour", "environment", "files"]
@@ -95,8 +95,8 @@ def compare_sessions(
         same_calls: The ids of calls in the second session that have another id in the first one,
             with that id.
     """
-    one = make_steps(recorded, places[0])
-    two = [_rename_calls(step, same_calls or {}) for step in make_steps(replayed, places[1])]
+    one, two = make_both_steps(recorded, replayed, places)
+    two = [_rename_calls(step, same_calls or {}) for step in two]
     placed: list[tuple[int, Difference]] = []
     agents = dict.fromkeys([*(step.agent for step in one), *(step.agent for step in two)])
     for agent in agents:

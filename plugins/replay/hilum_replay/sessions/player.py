@@ -380,6 +380,8 @@ def _prepare(recording: Recording, workspace: Path, base: Path, changes: Changes
     )
     files = recording.header.files
     redacted = frozenset(path for path, file in files.items() if file.redacted)
+    context = RecordedContext(log, calls, redacted)
+    actions.make_state = context.make_state
     editor = None
     if accesses:
         found = [edit for edit in recording.header.edits if edit.seq in accesses]
@@ -392,7 +394,7 @@ def _prepare(recording: Recording, workspace: Path, base: Path, changes: Changes
         placeholders,
         actions,
         calls,
-        RecordedContext(log, calls, redacted),
+        context,
         changes.at,
         settings=log.opened.settings,
         editor=editor,

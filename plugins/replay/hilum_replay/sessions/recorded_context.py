@@ -30,6 +30,8 @@ _OUTSIDE = frozenset({"environment", "terminal_output", "memory"})
 # Blocks about all files, which a change of any of them may make wrong.
 _ABOUT_FILES = frozenset({"linter_errors"})
 _OPEN_FILE = "open_file"
+_EDITED_FILE = "recently_edited"
+_MAX_EDITED = 12
 
 
 @attrs.frozen
@@ -98,6 +100,41 @@ class RecordedContext:
         """
         self._changes = changes
 
+    # --- the user's workspace ---------------------------------------------------------------------
+
+    def make_state(self, run: str, session: Session) -> dict[str, object]:
+        """Return the state of the user's workspace for a prompt, as far as the recording shows it.
+
+        The files that the user had open or had edited are then also gathered in the replay.
+
+        Args:
+            run: Id of the recorded run.
+            session: The session of the replay.
+        """
+        opened: dict[str, None] = {}
+        edited: dict[str, None] = {}
+        for event in self._runs:
+            for part in _list_parts(event.message, event.gathered_by):
+                if part.type == _OPEN_FILE and event.run == run:
+                    opened[part.path] = None
+                elif part.type == _EDITED_FILE and not self._has_changed(part.path, event.seq):
+                    edited[part.path] = None
+            if event.run == run:
+                break
+        state: dict[str, object] = {}
+        if opened:
+            state["open_files"] = [{"path": path} for path in opened]
+        changes = session.plugin(FileChanges)
+        if edited and changes is not None:
+            own = [{"path": path, "at": at} for path, at in changes.recent(_MAX_EDITED)]
+            state["recent_edits"] = [*own, *({"path": path} for path in edited)]
+        return state
+
+    def _has_changed(self, path: str, seq: int) -> bool:
+        """Return whether the recorded session changed a file before an event."""
+        before = (event for event in self._log.events if event.seq < seq)
+        return path in _read_states(before)
+
     # --- prompts ----------------------------------------------------------------------------------
 
     def restore(
@@ -115,16 +152,16 @@ class RecordedContext:
             return message
         self._recorded_runs[agent.starting] = recorded
         earlier = _list_parts(recorded.message, recorded.gathered_by)
-        if self._changes is None:
-            kept = earlier
-            fresh: list[_Part] = []
-        else:
+        chosen = earlier
+        if self._changes is not None:
             now = _list_parts(message, gathered_by)
             others = self._find_other_files(agent.session, recorded.seq)
-            kept, fresh = self._choose_parts(self._changes, earlier, now, others)
+            chosen = self._choose_parts(self._changes, earlier, now, others)
+        kept = [part for part in chosen if part in earlier]
+        fresh = [part for part in chosen if part not in earlier]
         self._mark_as_read(agent, recorded, kept, fresh)
         own = [part for part in message.parts if not _is_context(part)]
-        return UserMessage((*own, *(part.text for part in (*kept, *fresh))))
+        return UserMessage((*own, *(part.text for part in chosen)))
 
     def _find_run(self, agent: Agent, message: UserMessage) -> RunStarted | None:
         """Return the recorded run that a run of the replay repeats.
@@ -149,7 +186,7 @@ class RecordedContext:
         earlier: Sequence[_Part],
         now: Sequence[_Part],
         others: frozenset[str],
-    ) -> tuple[list[_Part], list[_Part]]:
+    ) -> list[_Part]:
         """Return the recorded parts that are still right, and those that are gathered again.
 
         Args:
@@ -158,18 +195,19 @@ class RecordedContext:
             now: The parts that were gathered now.
             others: The files that have another content because of the change.
         """
-        kept = []
+        anew = changes.added | changes.configured
+        fresh = {
+            part.key: part for part in now if part.plugin in anew or self._is_affected(part, others)
+        }
+        chosen = []
         for part in earlier:
             is_changed = part.plugin in changes.removed or part.plugin in changes.configured
             if not is_changed and not self._is_affected(part, others):
-                kept.append(part)
-        has = {part.key for part in kept}
-        fresh = []
-        for part in now:
-            is_changed = part.plugin in changes.added or part.plugin in changes.configured
-            if is_changed or (self._is_affected(part, others) and part.key not in has):
-                fresh.append(part)
-        return kept, fresh
+                chosen.append(part)
+                fresh.pop(part.key, None)
+            elif part.key in fresh:
+                chosen.append(fresh.pop(part.key))
+        return [*chosen, *fresh.values()]
 
     def _is_affected(self, part: _Part, others: frozenset[str]) -> bool:
         """Return whether a part may have another text because of the change."""
@@ -264,11 +302,6 @@ class RecordedContext:
             if is_changed or self._calls.has_different_round(agent):
                 return reminders
         return self._log.restore_reminders(recorded.run, agent.run.turn, reminders)
-
-
-def find_open_files(message: UserMessage) -> list[str]:
-    """Return the files that the user had open, as far as a prompt contains them."""
-    return [part.path for part in _list_parts(message, ()) if part.type == _OPEN_FILE]
 
 
 def _read_log(session: Session) -> Iterator[AnyEvent]:

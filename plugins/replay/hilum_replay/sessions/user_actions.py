@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -29,7 +29,6 @@ from hilum.shell_lines import ENDED, attach_output
 
 from hilum_replay.sessions.contained_files import ContainedFiles
 from hilum_replay.sessions.recorded_calls import RecordedCalls, apply_edit
-from hilum_replay.sessions.recorded_context import find_open_files
 from hilum_replay.sessions.recorded_log import (
     OUTPUT_ATTACHED,
     QUESTION_ASKED,
@@ -60,6 +59,8 @@ class UserActions:
 
     Attributes:
         changes_model: Whether to repeat the user's changes of the model.
+        make_state: A function that returns the state of the user's workspace for a prompt, given the
+            id of the recorded run and the session of the replay.
     """
 
     def __init__(self, log: RecordedLog, root: Path, objects: Mapping[str, bytes]) -> None:
@@ -72,6 +73,7 @@ class UserActions:
         self._runs: dict[str, str] = {}
         self._calls: RecordedCalls | None = None
         self.changes_model = True
+        self.make_state: Callable[[str, Session], dict[str, object]] = lambda _run, _session: {}
         self._clock = log.opened.at
         self._clock_set = time.monotonic()
 
@@ -263,13 +265,10 @@ class UserActions:
         attached, has_outputs = self._log.find_attached(event)
         if not has_outputs:
             session.unread_outputs.remove(event.outputs)
-        started = self._log.prompts.get(event.run)
-        opened = find_open_files(started) if started is not None else []
         run = await session.prompt(
             event.typed or event.text,
             agent=event.agent,
-            # The rules for these files apply again.
-            state={"open_files": [{"path": path} for path in opened]} if opened else None,
+            state=self.make_state(event.run, session),
             piped=event.piped,
             attached=attached,
             images=event.images,
