@@ -25,7 +25,7 @@ import trio
 from hilum import Block, EditorFiles, HilumError, UsageError, errors, events, hookimpl, make_id
 
 from hilum_files.journal.content_store import DAY_SECONDS, ContentStore, hash_content
-from hilum_files.journal.editor_log import EditorLog, LoggedEditor
+from hilum_files.journal.editor_log import ClosedEditor, EditorLog, LoggedEditor
 from hilum_files.journal.journal import Journal, contents_folder
 from hilum_files.journal.records import (
     CHANGED,
@@ -473,7 +473,10 @@ class Changes:
 
     def open_editor(self, call: Call) -> LoggedEditor | None:
         """Return the user's editor for a call, if the session has one."""
+        self._update()
         editor = self._session.plugin(EditorFiles)
+        if editor is None and self._editor_log.has_texts:
+            editor = ClosedEditor()
         if editor is None:
             return None
         return LoggedEditor(editor, call, call.workspace, self._editor_log)
@@ -519,6 +522,8 @@ class Changes:
         """Apply the events logged since the previous call to this method."""
         while page := self._session.journal.since(self._journal.ledger.last):
             self._journal.apply_events(page)
+            for event in page:
+                self._editor_log.apply(event)
         return self._journal
 
     def _emit_from_thread(self, event: events.PluginEvent) -> None:

@@ -19,7 +19,7 @@ import trio
 from hilum import EditorFiles, StoreError, ToolError, Workspace, events
 
 from hilum_files.journal.content_store import ContentStore, hash_content
-from hilum_files.journal.records import EDITOR, spell_path
+from hilum_files.journal.records import CHANGED, EDITOR, read_record, spell_path
 from hilum_files.journal.tree import Node, node_at
 from hilum_files.unsaved_text import (
     MAX_COMPARED_BYTES,
@@ -104,6 +104,8 @@ _UNKNOWN = "?"
 class EditorLog:
     """What a session's log contains about the texts in the editor.
 
+    The log continues in another process, perhaps without an editor.
+
     Args:
         store: The store of contents.
     """
@@ -111,7 +113,35 @@ class EditorLog:
     def __init__(self, store: ContentStore) -> None:
         self.store = store
         self._accesses: dict[tuple[str, str], int] = {}
-        self._unsaved: dict[Path, str] = {}
+        self._unsaved: dict[str, str] = {}
+
+    @property
+    def has_texts(self) -> bool:
+        """Whether the editor showed a text that was not saved, as far as the log has it."""
+        return bool(self._unsaved)
+
+    def apply(self, event: events.AnyEvent) -> None:
+        """Update the state with an event of the log."""
+        if not isinstance(event, events.PluginEvent):
+            return
+        record = read_editor_record(event)
+        if record is not None:
+            self._apply_record(record)
+            return
+        change = read_record(event) if event.name == CHANGED else None
+        # What a tool has written is saved; a command does not change the text in the editor.
+        if change is not None and not change.is_undo and not change.what:
+            for each in change.changes:
+                self.set_text(each.path, None)
+
+    def _apply_record(self, record: EditorRecord) -> None:
+        if record.does == "read":
+            if record.failure is None:
+                self.set_text(record.path, record.unsaved)
+        elif record.failure is not None:
+            self.forget_text(record.path)
+        elif not record.refused:
+            self.set_text(record.path, None)
 
     def count_access(self, call: Call) -> EditorAccess:
         """Return the next access of a call."""
@@ -119,20 +149,34 @@ class EditorLog:
         self._accesses[key] = self._accesses.get(key, 0) + 1
         return EditorAccess(call.agent, call.id, self._accesses[key])
 
-    def find_text(self, real: Path) -> str | None:
+    def find_text(self, path: str) -> str | None:
         """Return the hash of the unsaved text of a file, as the log has it."""
-        return self._unsaved.get(real)
+        return self._unsaved.get(path)
 
-    def set_text(self, real: Path, unsaved: str | None) -> None:
+    def set_text(self, path: str, unsaved: str | None) -> None:
         """Remember the unsaved text of a file."""
         if unsaved is None:
-            self._unsaved.pop(real, None)
+            self._unsaved.pop(path, None)
         else:
-            self._unsaved[real] = unsaved
+            self._unsaved[path] = unsaved
 
-    def forget_text(self, real: Path) -> None:
+    def forget_text(self, path: str) -> None:
         """Have the next text of a file logged in any case."""
-        self._unsaved[real] = _UNKNOWN
+        self._unsaved[path] = _UNKNOWN
+
+
+class ClosedEditor:
+    """Stands for an editor that a session no longer has. Implements ``hilum.EditorFiles``."""
+
+    can_write_in_editor = False
+
+    async def read_in_editor(self, path: Path) -> str | None:
+        """Return no text: what was not saved is gone."""
+        return None
+
+    async def write_in_editor(self, path: Path, text: str) -> bool:
+        """Write nothing."""
+        return False
 
 
 @attrs.frozen
@@ -187,9 +231,10 @@ class LoggedEditor:
         access = self.log.count_access(self.call)
         contents: list[bytes] = []
         before = await trio.to_thread.run_sync(_find_node, real, contents)
-        unsaved = self.log.find_text(real)
+        path = self._spell(real)
+        unsaved = self.log.find_text(path)
         # If the call is cancelled, the editor may still write the file.
-        self.log.forget_text(real)
+        self.log.forget_text(path)
         record = self._make_record(access, real)
         record = msgspec.structs.replace(record, does="write", before=before)
         try:
@@ -201,9 +246,9 @@ class LoggedEditor:
             raise
         saved = await trio.to_thread.run_sync(_find_node, real, [])
         if was_written and saved is not None and saved.hash == hash_content(text.encode()):
-            self.log.set_text(real, None)
+            self.log.set_text(path, None)
             return True
-        self.log.set_text(real, None if was_written else unsaved)
+        self.log.set_text(path, None if was_written else unsaved)
         await self._emit(msgspec.structs.replace(record, refused=not was_written), real, contents)
         return was_written
 
@@ -221,18 +266,21 @@ class LoggedEditor:
         saved = await trio.to_thread.run_sync(read_saved, self.workspace, real)
         unsaved = find_unsaved_text(text, saved)
         hashed = None if unsaved is None else hash_content(unsaved)
-        if hashed != self.log.find_text(real):
-            self.log.set_text(real, hashed)
+        path = self._spell(real)
+        if hashed != self.log.find_text(path):
+            self.log.set_text(path, hashed)
             contents = [] if unsaved is None else [unsaved]
             await self._emit(msgspec.structs.replace(record, unsaved=hashed), real, contents)
         return text, unsaved
 
+    def _spell(self, real: Path) -> str:
+        return spell_path(self.workspace.relative(real))
+
     def _make_record(self, access: EditorAccess, real: Path) -> EditorRecord:
         return EditorRecord(
             call=self.call.id,
-            path=spell_path(self.workspace.relative(real)),
+            path=self._spell(real),
             access=access.number,
-            can_write=self.editor.can_write_in_editor,
         )
 
     async def _emit(self, record: EditorRecord, real: Path, contents: list[bytes]) -> None:
@@ -241,7 +289,7 @@ class LoggedEditor:
         def keep() -> EditorRecord:
             saved = _find_node(real, contents)
             self.log.store.put(contents)
-            return msgspec.structs.replace(record, saved=saved)
+            return msgspec.structs.replace(record, saved=saved, can_write=self.can_write)
 
         try:
             complete = await trio.to_thread.run_sync(keep)

@@ -55,10 +55,6 @@ class PlayedEditor:
         """Return the editor."""
         return self
 
-    def forget_texts(self) -> None:
-        """Show the files, as an editor does that was opened again."""
-        self._texts.clear()
-
     async def read_in_editor(self, path: Path) -> str | None:
         """Return the text of a file that is not saved; ``None`` if the editor shows the file.
 

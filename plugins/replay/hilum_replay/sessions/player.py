@@ -152,8 +152,6 @@ class _Stage:
         """Go on as after the recorded session was opened again."""
         self.settings = event.data.get("settings", {})
         self.resumes = self.log.resumes_after(event)
-        if self.editor is not None:
-            self.editor.forget_texts()
         self.actions.pass_reopening()
 
 

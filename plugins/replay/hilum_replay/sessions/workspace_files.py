@@ -207,7 +207,8 @@ class FileCollector:
             self._keep_edit(record, path, change.before)
         if not was_written or call not in self._unverified:
             states[path] = change.after  # otherwise, it is as the editor wrote it
-        self._unsaved.pop(path, None)
+        if not record.is_undo and not record.what:
+            self._unsaved.pop(path, None)  # a tool has saved it
         self._last_runs[path] = record.run
         edit = self._make_edit(record.seq, path, change.after)
         # A replay repeats an undo itself.
