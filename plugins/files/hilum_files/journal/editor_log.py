@@ -129,10 +129,12 @@ class EditorLog:
             self._apply_record(record)
             return
         change = read_record(event) if event.name == CHANGED else None
-        # What a tool has written is saved; a command does not change the text in the editor.
+        # What a tool has written is saved, unless the editor did not confirm it. A command does not
+        # change the text in the editor.
         if change is not None and not change.is_undo and not change.what:
             for each in change.changes:
-                self.set_text(each.path, None)
+                if self.find_text(each.path) != _UNKNOWN:
+                    self.set_text(each.path, None)
 
     def _apply_record(self, record: EditorRecord) -> None:
         if record.does == "read":
