@@ -314,6 +314,19 @@ async def test_an_editor_that_writes_no_files(recorder, tmp_path, monkeypatch):
     await check_replay(recorder, tmp_path, monkeypatch)
 
 
+async def test_a_call_that_is_answered_from_the_log_shows_its_text(recorder, tmp_path):
+    await recorder.run(
+        (type_text("saved\ntyped\n"), READ),
+        (None, edit("typed", "edited")),
+        files={"a.txt": "saved\n"},
+    )
+    made = await recorder.make()
+    header = msgspec.structs.replace(made.header, from_log={"main/call-1": "the test wants it"})
+    outcome = await run_recording(msgspec.structs.replace(made, header=header), tmp_path / "work")
+    assert outcome.replayed.answered == ["main/call-1"]
+    assert outcome.comparison.identical, describe(outcome.comparison)
+
+
 # --- several processes, and other versions --------------------------------------------------------
 
 

@@ -250,8 +250,8 @@ class LoggedEditor:
         if was_written and saved is not None and saved.hash == hash_content(text.encode()):
             self.log.set_text(path, None)
             return True
-        self.log.set_text(path, None if was_written else unsaved)
         await self._emit(msgspec.structs.replace(record, refused=not was_written), real, contents)
+        self.log.set_text(path, None if was_written else unsaved)
         return was_written
 
     async def _read(self, real: Path) -> tuple[str | None, bytes | None]:
@@ -270,9 +270,10 @@ class LoggedEditor:
         hashed = None if unsaved is None else hash_content(unsaved)
         path = self._spell(real)
         if hashed != self.log.find_text(path):
-            self.log.set_text(path, hashed)
             contents = [] if unsaved is None else [unsaved]
             await self._emit(msgspec.structs.replace(record, unsaved=hashed), real, contents)
+            # If the call was cancelled meanwhile, the next read logs the text.
+            self.log.set_text(path, hashed)
         return text, unsaved
 
     def _spell(self, real: Path) -> str:

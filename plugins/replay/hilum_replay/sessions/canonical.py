@@ -79,37 +79,18 @@ class Step:
     data: dict[str, Any]
 
 
-def make_both_steps(
-    recorded: Sequence[AnyEvent],
-    replayed: Sequence[AnyEvent],
-    places: tuple[PathPlaceholders, PathPlaceholders],
-) -> tuple[list[Step], list[Step]]:
-    """Return the canonical forms of a log and of its replay, with the same numbers for the same ids.
-
-    If each log was numbered on its own, an id that only one of them has would change the numbers of
-    all later ones.
+def make_steps(
+    events: Sequence[AnyEvent],
+    placeholders: PathPlaceholders,
+    same_calls: Mapping[str, str] | None = None,
+) -> list[Step]:
+    """Return the canonical form of a log, agent by agent.
 
     Args:
-        recorded: The events of the first session.
-        replayed: The events of the second session.
-        places: The paths in both sessions.
+        events: The events.
+        placeholders: The paths in the log.
+        same_calls: Other ids for calls.
     """
-    one = _list_steps(recorded, places[0])
-    two = _list_steps(replayed, places[1])
-    numbers = _number_ids(one)
-    found = _number_ids(two)
-    left = [number for identity, number in numbers.items() if identity not in found]
-    shared: dict[str, str] = {}
-    for identity in found:
-        number = numbers.get(identity)
-        if number is None:
-            # An id that is not repeated stands for the next one of the recording that is missing.
-            number = left.pop(0) if left else f"id-{len(numbers) + len(shared) + 1}"
-        shared[identity] = number
-    return _rename_ids(one, numbers), _rename_ids(two, shared)
-
-
-def _list_steps(events: Sequence[AnyEvent], placeholders: PathPlaceholders) -> list[Step]:
     kept = _drop_retries(events)
     by_agent: dict[str, list[AnyEvent]] = {}
     for event in kept:
@@ -122,7 +103,7 @@ def _list_steps(events: Sequence[AnyEvent], placeholders: PathPlaceholders) -> l
             # The events of the session itself come from tasks that run at the same time.
             made.sort(key=_sorting_key)
         steps += made
-    return steps
+    return _rename_ids([_rename_calls(step, same_calls or {}) for step in steps])
 
 
 def _sorting_key(step: Step) -> tuple[str, bytes]:
@@ -264,23 +245,39 @@ def _without_times(value: Any) -> Any:
     return value
 
 
-def _number_ids(steps: Sequence[Step]) -> dict[str, str]:
-    """Return numbers for random ids, in the order in which they first occur."""
-    numbers: dict[str, str] = {}
-    for step in steps:
-        for identity in _RANDOM_ID.findall(_encode_data(step)):
-            numbers.setdefault(identity, f"id-{len(numbers) + 1}")
-    return numbers
+def _rename_calls(step: Step, ids: Mapping[str, str]) -> Step:
+    """Return a step with other ids of calls."""
+    if not ids:
+        return step
+    text = msgspec.json.encode(step.data).decode()
+    for old, new in ids.items():
+        text = text.replace(f'"{old}"', f'"{new}"')
+    return attrs.evolve(step, call=ids.get(step.call, step.call), data=msgspec.json.decode(text))
 
 
-def _rename_ids(steps: Sequence[Step], numbers: Mapping[str, str]) -> list[Step]:
-    """Return steps with numbers in place of random ids."""
+def _rename_ids(steps: Sequence[Step]) -> list[Step]:
+    """Return steps with names in place of random ids.
+
+    Ids of runs and of what calls do are named after the agent, and after the call. If all ids were
+    numbered in one row, an id that only one of two sessions has would change all later numbers.
+    """
+    names: dict[str, str] = {}
+    counts: dict[str, int] = {}
     renamed = []
     for step in steps:
-        text = _RANDOM_ID.sub(lambda match: numbers[match.group()], _encode_data(step))
-        renamed.append(attrs.evolve(step, data=msgspec.json.decode(text)))
+        text = msgspec.json.encode(step.data, order="deterministic").decode()
+        for identity in _RANDOM_ID.findall(text):
+            if identity not in names:
+                owner = _find_owner(step, identity)
+                counts[owner] = counts.get(owner, 0) + 1
+                names[identity] = f"{owner}-{counts[owner]}"
+        replaced = _RANDOM_ID.sub(lambda match: names[match.group()], text)
+        renamed.append(attrs.evolve(step, data=msgspec.json.decode(replaced)))
     return renamed
 
 
-def _encode_data(step: Step) -> str:
-    return msgspec.json.encode(step.data, order="deterministic").decode()
+def _find_owner(step: Step, identity: str) -> str:
+    """Return what a new random id is named after."""
+    if step.data.get("run") == identity:
+        return f"run-{step.agent}"
+    return f"id-{step.agent}-{step.call}" if step.call else "id"

@@ -9,13 +9,12 @@ from difflib import SequenceMatcher
 from itertools import groupby
 from typing import Any, Literal
 
-import attrs
 import msgspec
 from hilum.events import AnyEvent
 
 from hilum_replay.placeholders import PathPlaceholders
 from hilum_replay.rules import RULES, apply_rules
-from hilum_replay.sessions.canonical import Step, encode_steps, make_both_steps
+from hilum_replay.sessions.canonical import Step, encode_steps, make_steps
 from hilum_replay.text_diff import diff_texts, shorten
 
 Kind = Literal["behaviour", "environment", "files"]
@@ -95,8 +94,8 @@ def compare_sessions(
         same_calls: The ids of calls in the second session that have another id in the first one,
             with that id.
     """
-    one, two = make_both_steps(recorded, replayed, places)
-    two = [_rename_calls(step, same_calls or {}) for step in two]
+    one = make_steps(recorded, places[0])
+    two = make_steps(replayed, places[1], same_calls)
     placed: list[tuple[int, Difference]] = []
     agents = dict.fromkeys([*(step.agent for step in one), *(step.agent for step in two)])
     for agent in agents:
@@ -147,16 +146,6 @@ def _compare_agent(one: Sequence[Step], two: Sequence[Step]) -> list[tuple[int, 
 
 def _alignment_key(step: Step) -> tuple[str, str]:
     return step.kind, step.call
-
-
-def _rename_calls(step: Step, ids: Mapping[str, str]) -> Step:
-    """Return a step with other ids of calls."""
-    if not ids:
-        return step
-    text = msgspec.json.encode(step.data).decode()
-    for old, new in ids.items():
-        text = text.replace(f'"{old}"', f'"{new}"')
-    return attrs.evolve(step, call=ids.get(step.call, step.call), data=msgspec.json.decode(text))
 
 
 def _lone(sign: str, step: Step) -> Difference:

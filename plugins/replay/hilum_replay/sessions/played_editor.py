@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
+import msgspec
 import trio
-from hilum import Session, ToolError, hookimpl
+from hilum import Agent, Session, ToolError, hookimpl
+from hilum.events import PluginEvent
 from hilum_files.journal.editor_log import current_access
+from hilum_files.journal.records import EDITOR
 
 from hilum_replay.sessions.contained_files import ContainedFiles
 from hilum_replay.sessions.recorded_calls import RecordedCalls, apply_edit
 from hilum_replay.sessions.recorded_editor import EditorEvent
+from hilum_replay.sessions.recorded_log import RecordedCall
 from hilum_replay.sessions.recording import FileEdit
 
 
@@ -49,6 +53,7 @@ class PlayedEditor:
         self._texts: dict[str, str] = {}
         self._passed: set[int] = set()
         self.can_write_in_editor = True
+        calls.on_answered = self._pass_answered_call
 
     @hookimpl
     def open_session(self, session: Session) -> PlayedEditor:
@@ -130,6 +135,18 @@ class PlayedEditor:
         while self._edits and self._edits[0].seq <= event.seq:
             edit = self._edits.pop(0)
             await trio.to_thread.run_sync(apply_edit, edit, self._files, self._objects)
+        self._change_text(event)
+
+    def _pass_answered_call(self, agent: Agent, recorded: RecordedCall) -> None:
+        """Change the texts as during a call that does not run again, and log it."""
+        for event in recorded.editor:
+            if event.seq not in self._passed:
+                self._passed.add(event.seq)
+                self._change_text(event)
+                agent.emit(PluginEvent(name=EDITOR, data=msgspec.to_builtins(event.record)))
+
+    def _change_text(self, event: EditorEvent) -> None:
+        """Change the text of a file to the one that a read showed."""
         if event.record.does == "write" or event.record.failure is not None:
             return  # the text is still the one that the last read showed
         unsaved = event.record.unsaved

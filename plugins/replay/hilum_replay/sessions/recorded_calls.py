@@ -80,6 +80,7 @@ class RecordedCalls:
         judge_as_recorded: See the argument.
         match_other_ids: Whether a call may repeat a recorded call with another id. Another model
             gives its calls other ids.
+        on_answered: Called with the agent and the recorded call before a call ends as in the log.
         changed: The recorded calls with another result when they ran again.
         answered: The calls that were answered from the log.
     """
@@ -111,6 +112,7 @@ class RecordedCalls:
         self._repeated: set[int] = set()
         self._different: set[CallKey] = set()
         self._tools: list[Tool] = []
+        self.on_answered: Callable[[Agent, RecordedCall], None] = lambda _agent, _call: None
         self.changed: list[RecordedCall] = []
         self.answered: list[RecordedCall] = []
 
@@ -203,6 +205,7 @@ class RecordedCalls:
         code = recorded.done.result.code
         if code == E_STOPPED:
             # The replay of the user's action ends the call.
+            self.on_answered(call.agent, recorded)
             await trio.to_thread.run_sync(self._apply_effects, recorded.key)
             _, _, printed = recorded.done.result.text.partition(_OUTPUT_SO_FAR)
             if printed:
@@ -215,6 +218,7 @@ class RecordedCalls:
             finally:
                 await self._wait(recorded.done.seq)
         self.answered.append(recorded)
+        self.on_answered(call.agent, recorded)
         await trio.to_thread.run_sync(self._apply_effects, recorded.key)
         await self._wait(recorded.done.seq)
         result = recorded.done.result
