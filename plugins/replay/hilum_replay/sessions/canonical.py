@@ -20,12 +20,14 @@ from hilum.events import (
     CallDone,
     CallStarted,
     Compacted,
+    Heartbeat,
     HookCalled,
     ModelAnswered,
     ModelFailed,
     ModelStarted,
     PluginEvent,
     RunsCutOff,
+    SessionReopened,
     StateChanged,
     encode,
 )
@@ -33,7 +35,7 @@ from hilum.events import (
 from hilum_replay.placeholders import PathPlaceholders
 
 # Events that follow from others, or whose number depends on timing, such as those of slow hooks.
-_LEFT_OUT = (StateChanged, ApprovalShown, HookCalled, RunsCutOff)
+_LEFT_OUT = (StateChanged, ApprovalShown, Heartbeat, HookCalled, RunsCutOff, SessionReopened)
 _LEFT_OUT_NAMES = (
     "agents.status",
     "agents.log",

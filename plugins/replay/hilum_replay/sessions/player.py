@@ -29,9 +29,9 @@ from hilum.events import (
     AnyEvent,
     CallStarted,
     ModelStarted,
-    PluginEvent,
     SessionChanged,
     SessionOpened,
+    SessionReopened,
 )
 from hilum.store import MemoryStore
 
@@ -148,9 +148,9 @@ class _Stage:
             await trio.sleep_forever()
         await self.actions.wait(seq)
 
-    def reopen(self, event: PluginEvent) -> None:
+    def reopen(self, event: SessionReopened) -> None:
         """Go on as after the recorded session was opened again."""
-        self.settings = event.data.get("settings", {})
+        self.settings = event.settings
         self.resumes = self.log.resumes_after(event)
         self.actions.pass_reopening()
 

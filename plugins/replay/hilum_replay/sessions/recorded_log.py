@@ -31,6 +31,7 @@ from hilum.events import (
     RunStarted,
     SessionChanged,
     SessionOpened,
+    SessionReopened,
     SteeringQueued,
     SteeringWithdrawn,
     StopAsked,
@@ -46,7 +47,6 @@ QUESTION_ASKED = "plan.question_asked"
 QUESTION_ANSWERED = "plan.question_answered"
 PLAN_DECIDED = ("plan.accepted", "plan.rejected")
 AUTOMATIC_PROMPT = "agents.prompted"
-REOPENED = "session.reopened"
 # The output of a command that the user ran, which the agent reads with the next prompt.
 OUTPUT_ATTACHED = "shell_line.attached"
 # The events that show how far a session has come.
@@ -58,6 +58,7 @@ _ACTIONS = (
     RunRetried,
     CompactionRequested,
     GrantRevoked,
+    SessionReopened,
     StopAsked,
     SessionChanged,
 )
@@ -235,7 +236,7 @@ class RecordedLog:
             left = [pair for pair in left if pair[0] != plugin]
         return restored + left
 
-    def resumes_after(self, reopened: PluginEvent) -> bool:
+    def resumes_after(self, reopened: SessionReopened) -> bool:
         """Return whether interrupted runs went on after the session was opened again.
 
         Otherwise the next prompt ended them.
@@ -370,7 +371,7 @@ class RecordedLog:
         if event.name == "files.changing" and event.data.get("tool") == "undo":
             self._id("undo", str(event.data.get("id", "")))
             self._read_action(event)
-        elif event.name in (REOPENED, ENDED) or _is_output(event):
+        elif event.name == ENDED or _is_output(event):
             self._read_action(event)
         else:
             self._read_service_event(event)
@@ -400,7 +401,7 @@ class RecordedLog:
         """Return whether the run of a prompt began only after the session was opened again."""
         is_closed = False
         for event in self.events[prompt.seq :]:
-            if isinstance(event, PluginEvent) and event.name == REOPENED:
+            if isinstance(event, SessionReopened):
                 is_closed = True
             elif isinstance(event, RunStarted) and event.run == prompt.run:
                 return is_closed

@@ -21,6 +21,7 @@ from hilum.events import (
     RunEnded,
     RunRetried,
     SessionChanged,
+    SessionReopened,
     SteeringQueued,
     SteeringWithdrawn,
     StopAsked,
@@ -32,7 +33,6 @@ from hilum_replay.sessions.recorded_calls import RecordedCalls, apply_edit
 from hilum_replay.sessions.recorded_log import (
     OUTPUT_ATTACHED,
     QUESTION_ASKED,
-    REOPENED,
     Milestone,
     RecordedCall,
     RecordedLog,
@@ -95,7 +95,7 @@ class UserActions:
         self._progress.set()
         self._progress = trio.Event()
 
-    async def repeat(self, session: Session, calls: RecordedCalls) -> PluginEvent | None:
+    async def repeat(self, session: Session, calls: RecordedCalls) -> SessionReopened | None:
         """Repeat all actions, and wait until all runs have ended.
 
         Returns:
@@ -109,8 +109,8 @@ class UserActions:
                 action = self._left[0]
                 await self._reach(session, action.after)
                 event = action.event
-                if isinstance(event, PluginEvent) and event.name == REOPENED:
-                    if not event.data.get("interrupted"):
+                if isinstance(event, SessionReopened):
+                    if not event.interrupted:
                         await self._idle(session)
                     nursery.cancel_scope.cancel()
                     return event
@@ -175,9 +175,8 @@ class UserActions:
         if event is None:
             return False
         return any(
-            isinstance(action.event, PluginEvent)
-            and action.event.name == REOPENED
-            and bool(action.event.data.get("interrupted"))
+            isinstance(action.event, SessionReopened)
+            and bool(action.event.interrupted)
             and action.seq > event.seq
             for action in self._left
         )
