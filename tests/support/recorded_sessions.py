@@ -521,12 +521,12 @@ def shell_lines(rng: random.Random) -> Scene:
     number = rng.randint(100, 999)
 
     async def before(bench: Bench) -> None:
-        await run_line(bench, "line-1", "cat notes/todo.txt")
-        await run_line(bench, "line-2", f"echo {number} >> notes/todo.txt; false")
+        await run_line(bench, f"line-{number}-1", "cat notes/todo.txt")
+        await run_line(bench, f"line-{number}-2", f"echo {number} >> notes/todo.txt; false")
 
     async def act(bench: Bench) -> None:
         await bench.wait_for(CallStarted, after=_start(bench))
-        await run_line(bench, "line-3", f"echo {number} during the run")
+        await run_line(bench, f"line-{number}-3", f"echo {number} during the run")
         await bench.wait_for(RunEnded, after=_start(bench))
         run = await bench.start("And now?")
         await run.wait()
