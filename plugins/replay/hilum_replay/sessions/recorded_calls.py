@@ -35,6 +35,7 @@ from hilum.errors import (
     E_REJECTED,
     E_STOPPED,
     E_UNKNOWN_TOOL,
+    STOPPED_BY,
 )
 from hilum.events import CallStarted, PromptFrozen
 from hilum.messages import Image, Text
@@ -203,6 +204,12 @@ class RecordedCalls:
                 raise ToolError(_NOT_RECORDED, code=E_FAILED)
             return await tool.run(call)
         code = recorded.done.result.code
+        if STOPPED_BY in recorded.done.result.data:
+            # Only this call was stopped, and nothing replays how.
+            await trio.to_thread.run_sync(self._apply_effects, recorded.key)
+            self.answered.append(recorded)
+            result = recorded.done.result
+            return Output(result.text, data=result.data, code=code)
         if code == E_STOPPED:
             # The replay of the user's action ends the call.
             self.on_answered(call.agent, recorded)
@@ -268,7 +275,7 @@ class RecordedCalls:
         The next request is then the same as in the recording, to the byte.
         """
         recorded = self.find(agent, call.id)
-        if result.code == E_STOPPED:
+        if result.code == E_STOPPED and STOPPED_BY not in result.data:
             return None  # only the output of a stopped call is checked; the loop adds the rest
         key = (agent.name, call.id)
         self._ended[key] = self._ended.get(key, 0) + 1
