@@ -120,6 +120,43 @@ async def test_a_write_does_not_overwrite_unsaved_text_that_the_agent_has_not_se
         assert e.buffers[str(path)] == "saved\ntyped\n"
 
 
+async def test_a_session_with_unsaved_buffers_becomes_a_test(cli, editor, asks):
+    path = cli.workspace / "a.txt"
+    path.write_text("saved\n")
+    read = asks("read_file", path="a.txt")
+    stale = asks("edit_file", path="a.txt", old_string="saved", new_string="x")
+    again = asks("read_file", path="a.txt", id="c2")
+    edit = asks("edit_file", path="a.txt", old_string="typed", new_string="edited", id="c3")
+    async with cli.model(read, stale, again, edit, "Done."), editor("--approve", "auto") as e:
+        await e.initialize(**EVERYTHING)
+        session, _ = await open_session(e, cli)
+        number = await e.begin(
+            "session/prompt", sessionId=session, prompt=[{"type": "text", "text": "Go"}]
+        )
+        await e.wait_for(lambda: any(call["status"] == "completed" for call in e.calls()))
+        e.buffers[str(path)] = "saved\ntyped\n"
+        await e.end(number)
+        assert path.read_text() == "saved\nedited\n"
+    # Continued in the terminal, and undone there.
+    async with cli.model("Nothing else."):
+        continued = await cli("run", "-c", "What else?")
+        assert continued.code == 0, continued.err
+    undone = await cli("undo")
+    assert undone.code == 0, undone.err
+    assert path.read_text() == "saved\ntyped\n"
+    exported = await cli("sessions", "export", session, "--test", "unsaved", "-o", "tests")
+    assert exported.code == 0, exported.err
+    folder = cli.workspace / "tests" / "unsaved"
+    assert (folder / "before" / "a.txt").read_text() == "saved\n"
+    replayed = await cli("replay", str(folder))
+    assert replayed.code == 0, replayed.out
+    # The list of tools differs, because the recorded session had two processes.
+    assert replayed.out.startswith("Same behaviour: ")
+    denied = await cli("replay", session, "--rule", "deny edit_file(a.txt)")
+    assert denied.code == 1
+    assert "E_DENIED" in denied.out
+
+
 @pytest.mark.parametrize("chosen", ["reject_once", "allow_session", "allow_always"])
 async def test_the_choices_of_an_approval(cli, editor, asks, chosen):
     first = asks("write_file", path="a.txt", content="1")

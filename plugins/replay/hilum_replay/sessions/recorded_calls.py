@@ -143,6 +143,7 @@ class RecordedCalls:
         judge_as_recorded: See the argument.
         match_other_ids: Whether a call may repeat a recorded call with another id. Another model
             gives its calls other ids.
+        on_answered: Called with the agent and the recorded call before a call ends as in the log.
         changed: The recorded calls with another result when they ran again.
         answered: The calls that were answered from the log.
     """
@@ -172,7 +173,9 @@ class RecordedCalls:
         self._ended: dict[CallKey, int] = {}
         self._found: dict[tuple[CallKey, int], RecordedCall | None] = {}
         self._repeated: set[int] = set()
+        self._different: set[CallKey] = set()
         self._tools: list[Tool] = []
+        self.on_answered: Callable[[Agent, RecordedCall], None] = lambda _agent, _call: None
         self.changed: list[RecordedCall] = []
         self.answered: list[RecordedCall] = []
 
@@ -219,6 +222,15 @@ class RecordedCalls:
                 pairs[key[1]] = recorded.call.id
         return pairs
 
+    @property
+    def has_differences(self) -> bool:
+        """Whether a call had another result than in the recording, which may lack the call."""
+        return bool(self._different)
+
+    def has_different_round(self, agent: Agent) -> bool:
+        """Return whether a call of an agent's present round is not as in the recording."""
+        return any((agent.name, identity) in self._different for identity in agent.run.calls)
+
     # --- tools ------------------------------------------------------------------------------------
 
     def add_missing_tools(self, session: Session) -> None:
@@ -256,6 +268,7 @@ class RecordedCalls:
             return Output(result.text, data=result.data, code=code)
         if code == E_STOPPED and not _starts_something(tool, call):
             # The replay of the user's action ends the call.
+            self.on_answered(call.agent, recorded)
             await trio.to_thread.run_sync(self._apply_effects, recorded.key)
             _, _, printed = recorded.done.result.text.partition(_OUTPUT_SO_FAR)
             if printed:
@@ -268,6 +281,7 @@ class RecordedCalls:
             finally:
                 await self._wait(recorded.done.seq)
         self.answered.append(recorded)
+        self.on_answered(call.agent, recorded)
         await trio.to_thread.run_sync(self._apply_effects, recorded.key)
         await self._wait(recorded.done.seq)
         result = recorded.done.result
@@ -322,6 +336,7 @@ class RecordedCalls:
             return None  # only the output of a stopped call is checked; the loop adds the rest
         key = (agent.name, call.id)
         self._ended[key] = self._ended.get(key, 0) + 1
+        self._different.add(key)
         if recorded is None or recorded.done is None:
             return None
         is_answered = recorded in self.answered or recorded.key in self._from_log
@@ -330,6 +345,7 @@ class RecordedCalls:
             or is_same_result(recorded.done.result, result)
             or _is_other_order(recorded, result)
         ):
+            self._different.discard(key)
             return msgspec.structs.replace(recorded.done.result, call_id=result.call_id)
         self.changed.append(recorded)
         return None

@@ -8,7 +8,6 @@ from typing import Literal
 
 import attrs
 import msgspec
-from hilum import Agent
 from hilum.events import (
     AgentStarted,
     AnyEvent,
@@ -38,11 +37,12 @@ from hilum.events import (
     StopAsked,
     UserNeeded,
 )
-from hilum.messages import Message, Price, Text, ToolCall, UserMessage
+from hilum.messages import Message, Price, ToolCall, UserMessage
 from hilum.shell_lines import ENDED
 from hilum_files.journal.records import COMMAND
 
 from hilum_replay.sessions.guest_log import find_crashes, is_guest_event, is_guest_model
+from hilum_replay.sessions.recorded_editor import EditorEvent, read_editor_event
 from hilum_replay.sessions.recording import FileEdit
 
 QUESTION_ASKED = "plan.question_asked"
@@ -74,7 +74,7 @@ _ID_EVENTS = {
 # The kernel's note before the last turn.
 _LAST_TURN = re.compile("One turn is left")
 # The plugin that reminds of the user's rules, which a replay does not have.
-_RULES = "rules"
+RULES_PLUGIN = "rules"
 CallKey = tuple[str, str]
 # What a prompt decides about a plan.
 Decision = Literal["", "accepted", "rejected", "edited"]
@@ -94,6 +94,7 @@ class RecordedCall:
         done: The end of the call; ``None`` if the log has no result.
         questions: The answers to the questions that the call asked.
         problem: The problem with which the call ended, if only the user can solve it.
+        editor: What the editor showed and did when the call accessed it.
     """
 
     agent: str
@@ -105,6 +106,7 @@ class RecordedCall:
     done: CallDone | None = None
     questions: list[PluginEvent] = attrs.field(factory=list)
     problem: UserNeeded | None = None
+    editor: list[EditorEvent] = attrs.field(factory=list)
 
     @property
     def key(self) -> str:
@@ -253,33 +255,23 @@ class RecordedLog:
         """Return all calls of an agent, in order."""
         return [call for call in self._all_calls() if call.agent == agent]
 
-    def restore_context(self, run: str, message: UserMessage) -> UserMessage:
-        """Return the message of a run with the context that was gathered for it in the recording.
-
-        Gathering depends on the machine, and on how busy it is.
-        """
-        recorded = self.prompts.get(run)
-        if recorded is None:
-            return message
-        own = [part for part in message.parts if not _is_context(part)]
-        return UserMessage((*own, *filter(_is_context, recorded.parts)))
-
     def restore_reminders(
-        self, agent: Agent, reminders: list[tuple[str, str]]
+        self, run: str, turn: int, reminders: list[tuple[str, str]]
     ) -> list[tuple[str, str]]:
         """Return the reminders of a round with those that the user's rules gave in the recording.
 
         Args:
-            agent: The agent of the replay.
+            run: Id of the recorded run.
+            turn: Number of the turn in the run.
             reminders: The plugins of the replay, each with its reminder.
         """
-        recorded = self._rounds.get((agent.run.id, agent.run.turn))
+        recorded = self._rounds.get((run, turn))
         if recorded is None:
             return reminders
-        left = [pair for pair in reminders if pair[0] != _RULES]
+        left = [pair for pair in reminders if pair[0] != RULES_PLUGIN]
         restored = []
         for plugin, text in recorded:
-            if plugin == _RULES:
+            if plugin == RULES_PLUGIN:
                 restored.append((plugin, text))
                 continue
             restored += [pair for pair in left if pair[0] == plugin]
@@ -447,6 +439,11 @@ class RecordedLog:
 
     def _read_service_event(self, event: PluginEvent) -> None:
         """Read an event of a plugin that is no action of the user."""
+        accessed = read_editor_event(event)
+        if accessed is not None:
+            call = self._open_call(event.agent, accessed.record.call)
+            if call is not None:
+                call.editor.append(accessed)
         if event.name in _ID_EVENTS:
             kind, field = _ID_EVENTS[event.name]
             self._id(kind, str(event.data.get(field, "")))
@@ -534,10 +531,6 @@ def _is_output(event: PluginEvent) -> bool:
         return False
     data = event.data
     return isinstance(data.get("identity"), str) and isinstance(data.get("text"), str)
-
-
-def _is_context(part: object) -> bool:
-    return isinstance(part, Text) and part.source.startswith("context:")
 
 
 def is_milestone(event: Event) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -64,6 +64,8 @@ class UserActions:
         changes_model: Whether to repeat the user's changes of the model.
         crashed_at: Number of the last event before a crash of hilum that is being repeated; 0 if
             there is none.
+        make_state: A function that returns the state of the user's workspace for a prompt, given the
+            id of the recorded run and the session of the replay.
     """
 
     def __init__(
@@ -85,6 +87,7 @@ class UserActions:
         self._runs: dict[str, str] = {}
         self._calls: RecordedCalls | None = None
         self.changes_model = True
+        self.make_state: Callable[[str, Session], dict[str, object]] = lambda _run, _session: {}
         self._clock = log.opened.at
         self._clock_set = time.monotonic()
 
@@ -317,6 +320,7 @@ class UserActions:
         run = await session.prompt(
             event.typed or event.text,
             agent=event.agent,
+            state=self.make_state(event.run, session),
             piped=event.piped,
             attached=attached,
             images=event.images,
