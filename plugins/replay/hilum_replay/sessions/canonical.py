@@ -259,6 +259,10 @@ def _make_step(event: AnyEvent, placeholders: PathPlaceholders) -> Step:
         # Nothing is sent to a guest. A replay has its tools in another order.
         data["tools"] = sorted(data["tools"], key=lambda tool: str(tool["name"]))
     if kind == "agents.result" and isinstance(data["data"].get("actions"), list):
+        for action in data["data"]["actions"]:
+            # They are cut at a length that includes the path of the workspace; the events of the
+            # calls contain them in full.
+            action.pop("arguments", None)
         # Parallel calls end in an order that depends on timing.
         data["data"]["actions"].sort(key=lambda each: msgspec.json.encode(each))
     if kind == "agents.held":
