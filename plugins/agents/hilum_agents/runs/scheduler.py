@@ -494,6 +494,8 @@ class Scheduler:
         else:
             error = "hilum ended before the agent began."
         hint = f"`hilum agents retry {job.id}` continues it."
+        if job.run and job.actor in self._session.agents:
+            self._session.end_interrupted(job.actor)
         self.finish(
             job, ev.RunEnded(state="interrupted", code=E_INTERRUPTED, error=error, hint=hint)
         )
