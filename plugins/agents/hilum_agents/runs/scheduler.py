@@ -258,6 +258,8 @@ class Scheduler:
         self.jobs.apply(event)
         if isinstance(event, ev.PromptQueued):
             self._prompted = True
+            # Not only at the next tick: the session may be closed before.
+            self.recover()
             self._adopt(event)
         if event.run:
             self.notices.awake = True
