@@ -453,11 +453,9 @@ class Scheduler:
         self.reports.unfinished.clear()
         if not self._on_hold:
             return
-        cut_off = [job.actor for job in self.jobs.open() if job.run]
-        agents = [self._session.agents.get(actor) for actor in cut_off]
-        # An agent has a cancel scope only while its run is active, so a scope means that the
-        # session resumed the run.
-        if not cut_off or any(agent is not None and agent.scope is not None for agent in agents):
+        cut_off = [job.run for job in self.jobs.open() if job.run]
+        # The session has only runs that it began or resumed.
+        if not cut_off or any(run in self._session.runs for run in cut_off):
             self.settle(resumed=True)
         elif self._prompted:
             self.settle(resumed=False)
