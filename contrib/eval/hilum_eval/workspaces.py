@@ -102,6 +102,7 @@ class Workspaces:
         name = f"{case.id}-{repeat}-"
         try:
             template = await self._find_template(case, arm)
+            # The folder of the templates is inside, so it exists by now.
             folder = await trio.to_thread.run_sync(
                 partial(tempfile.mkdtemp, prefix=name, dir=self._base)
             )
