@@ -97,8 +97,9 @@ def _draw_bars(
         axes.set_yticks([position + middle for position in range(len(labels))], labels)
         axes.invert_yaxis()
         axes.set_xlabel(axis)
-        if limit:
-            axes.set_xlim(0, limit)
+        highest = max((max(numbers, default=0.0) for numbers in values.values()), default=0.0)
+        # Without a value above 0, the axis would also show negative numbers.
+        axes.set_xlim(0, limit or highest * 1.05 or 1.0)
         if mark:
             axes.axvline(mark, color=_TEXT, linestyle=":", linewidth=1)
         axes.grid(axis="x", linewidth=0.5)

@@ -29,7 +29,7 @@ h1 { font-size: 1.4rem } h2 { font-size: 1.1rem; margin-top: 2rem } h3 { font-si
 .table { overflow-x: auto }
 table { border-collapse: collapse; width: 100% }
 th, td { padding: .2rem .7rem .2rem 0; border-bottom: 1px solid var(--line); text-align: left;
-  vertical-align: top; overflow-wrap: anywhere }
+  vertical-align: top; overflow-wrap: break-word }
 td.number, th.number { text-align: right; white-space: nowrap }
 .bad { color: #c62828; font-weight: 600 } .good { color: #2e7d32 }
 @media (prefers-color-scheme: dark) { .bad { color: #ff8a80 } .good { color: #81c784 } }

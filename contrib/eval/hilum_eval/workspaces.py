@@ -114,6 +114,17 @@ class Workspaces:
                 code=E_STORE,
                 hint="Free some disk space, or set TMPDIR to another folder.",
             ) from None
+        try:
+            await self._set_up(case, arm, place)
+        except BaseException:
+            # The caller does not get the place, so nobody else would remove it.
+            with trio.CancelScope(shield=True):
+                await trio.to_thread.run_sync(place.remove)
+            raise
+        return place
+
+    async def _set_up(self, case: Case, arm: Arm, place: Place) -> None:
+        """Run the setup commands of a case."""
         environ = make_environ(arm, place)
         for command in case.setup:
             argv = ("/bin/sh", "-c", command)
@@ -124,7 +135,6 @@ class Workspaces:
                     f" {get_last_line(done)}",
                     hint="Correct `setup` in the file case.yaml.",
                 )
-        return place
 
     async def _find_template(self, case: Case, arm: Arm) -> Path:
         """Return the repository with the files of a case; create it at the first attempt."""
