@@ -83,7 +83,8 @@ def _dedent(text: str, count: int) -> str:
 
 
 def _use_tabs(text: str) -> str:
-    return _INDENTATION.sub(lambda found: "\t" * (len(found[0]) // 4), text)
+    replaced: str = _INDENTATION.sub(lambda found: "\t" * (len(found[0]) // 4), text)
+    return replaced
 
 
 def _find_frequent_part(old: str, original: str) -> str:
