@@ -83,8 +83,8 @@ def _dedent(text: str, count: int) -> str:
 
 
 def _use_tabs(text: str) -> str:
-    replaced: str = _INDENTATION.sub(lambda found: "\t" * (len(found[0]) // 4), text)
-    return replaced
+    tabbed: str = _INDENTATION.sub(lambda found: "\t" * (len(found[0]) // 4), text)
+    return tabbed
 
 
 def _find_frequent_part(old: str, original: str) -> str:
