@@ -7,8 +7,8 @@ from pathlib import Path
 import hilum_eval
 import pytest
 import yaml
-from eval_oracle import prepare
-from hilum_eval.case import Case, Edit, Read, Run, Say, Search, Together, Write
+from eval_oracle import prepare, run_command
+from hilum_eval.case import Case, Step
 from hilum_eval.case_reader import read_case
 from hilum_eval.converter import structure
 
@@ -83,11 +83,9 @@ def test_near_misses_are_rejected(case, tmp_path):
         for step in miss.get("steps", ()):
             if "shell" in step:
                 # What no step of a case can do, such as deleting a file.
-                from eval_oracle import run_command
-
                 assert run_command(step["shell"], oracle.workspace, oracle.home).returncode == 0
             else:
-                [single] = structure([step], tuple[STEP_TYPES, ...], miss["name"])
+                [single] = structure([step], tuple[Step, ...], miss["name"])
                 oracle.carry_out(single)
         judgement = oracle.verify(**miss.get("record", {}))
         if passes(case, judgement) or not judgement["reason"]:

@@ -269,6 +269,11 @@ def _element_code(node: Node) -> str:
         opening = node
     name_node = opening.child_by_field_name("name")
     name = _text(name_node) if name_node else ""
+    closing = node.child_by_field_name("close_tag")
+    if closing is not None:
+        closing_name = closing.child_by_field_name("name")
+        if (_text(closing_name) if closing_name else "") != name:
+            raise ValueError(f"<{name}> is closed by {_text(closing)}")
     component = name[:1].isupper() or "." in name
     tag = (name if component else json.dumps(name)) if name else "React.Fragment"
     props = ", ".join(_attributes(opening))
