@@ -6,11 +6,14 @@ The index has the packages of tools/packages. It answers only as long as the com
 """
 
 import base64
+import ensurepip
 import hashlib
+import importlib.util
 import io
 import os
 import subprocess
 import sys
+import sysconfig
 import threading
 import zipfile
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -76,12 +79,25 @@ class Index(BaseHTTPRequestHandler):
         pass
 
 
+def find_pip():
+    """Return the command of pip: that of this environment, or the one that Python brings along."""
+    if importlib.util.find_spec("pip"):
+        return [sys.executable, "-m", "pip"]
+    folders = [Path(ensurepip.__file__).parent / "_bundled"]
+    if sysconfig.get_config_var("WHEEL_PKG_DIR"):
+        folders.append(Path(sysconfig.get_config_var("WHEEL_PKG_DIR")))
+    for folder in folders:
+        for wheel in sorted(folder.glob("pip-*.whl")):
+            return [sys.executable, str(wheel / "pip")]
+    sys.exit("This Python has no pip; install it (Debian: python3-venv).")
+
+
 def main():
     command = sys.argv[1:]
     if not command:
         sys.exit(__doc__)
     if command[0] in ("pip", "pip3"):
-        command = [sys.executable, "-m", "pip", *command[1:]]
+        command = [*find_pip(), *command[1:]]
     server = ThreadingHTTPServer(("127.0.0.1", 0), Index)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     environ = dict(os.environ)
