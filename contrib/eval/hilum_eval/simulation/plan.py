@@ -124,3 +124,19 @@ def read_original(case: Case, path: str) -> str:
         return file.read_text()
     except (OSError, UnicodeDecodeError):
         return ""
+
+
+def widen_edit(edit: Edit, original: str) -> Edit:
+    """Return an edit whose old text consists of whole lines.
+
+    Args:
+        edit: The edit.
+        original: The file; the edit is returned unchanged if its text is not there exactly once.
+    """
+    if original.count(edit.old) != 1:
+        return edit
+    start = original.index(edit.old)
+    end = start + len(edit.old)
+    before = original[original.rfind("\n", 0, start) + 1 : start]
+    after = "" if edit.old.endswith("\n") else original[end:].partition("\n")[0]
+    return attrs.evolve(edit, old=f"{before}{edit.old}{after}", new=f"{before}{edit.new}{after}")

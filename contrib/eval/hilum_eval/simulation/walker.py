@@ -53,6 +53,7 @@ from hilum_eval.simulation.plan import (
     list_edits,
     plan_turn,
     read_original,
+    widen_edit,
 )
 from hilum_eval.simulation.profile import Profile
 from hilum_eval.simulation.recovery import compute_probability, find_helps
@@ -314,11 +315,20 @@ class Walker:
     # --- calls ------------------------------------------------------------------------------------
 
     def _make_right(self, planned: PlannedStep) -> NextCall | Finished:
-        call = self._build(planned.leaf, planned.place)
+        leaf = planned.leaf
+        failed = [
+            entry
+            for entry in self._history.get(planned.place, [])
+            if entry.purpose == "g" and entry.outcome.kind in _EDIT_KINDS
+        ]
+        if failed and isinstance(leaf, Edit):
+            # The text is right, but the agent does not accept it: whole lines are clearer.
+            leaf = widen_edit(leaf, read_original(self._case, leaf.path))
+        call = self._build(leaf)
         # An agent without a shell, for example, cannot run a command.
         return Finished("given_up") if call is None else _as_next("g", call)
 
-    def _build(self, leaf: Leaf, place: Place) -> PlannedCall | None:
+    def _build(self, leaf: Leaf) -> PlannedCall | None:
         match leaf:
             case Read():
                 return self._tools.read(leaf.path, leaf.first, leaf.last)
@@ -351,11 +361,11 @@ class Walker:
             call = self._make_wrong_edit(planned, leaf, number, kind)
         elif slip == "wrong_path" and isinstance(leaf, Read | Edit):
             wrong = attrs.evolve(leaf, path=make_wrong_path(leaf.path, self._draws, *place))
-            call = self._build(wrong, planned.place)
+            call = self._build(wrong)
         elif slip == "ignored_rule" and isinstance(leaf, Edit):
             call = self._make_guess(planned, leaf)
         elif slip == "bad_arguments":
-            call = self._build(leaf, planned.place)
+            call = self._build(leaf)
             if call is not None:
                 required = self._tools.required(call.tool)
                 mistake = self._draws.draw(*place, "mistake")
@@ -650,9 +660,9 @@ class Walker:
                     continue
                 problem = self._find_problem(planned, leaf)
                 if problem == "missing":
-                    calls += [self._tools.read(leaf.path), self._build(leaf, planned.place)]
+                    calls += [self._tools.read(leaf.path), self._build(leaf)]
                 elif problem == "damaged":
-                    calls += self._restore(leaf, planned.place, before)
+                    calls += self._restore(leaf, before)
         return [call for call in calls if call is not None]
 
     def _find_problem(self, planned: PlannedStep, leaf: Edit) -> str:
@@ -665,11 +675,11 @@ class Walker:
             return "missing" if planned.place not in self._history or entries else ""
         return "" if accepted[-1].purpose in "gd" else "damaged"
 
-    def _restore(self, leaf: Edit, place: Place, before: Place) -> list[PlannedCall | None]:
+    def _restore(self, leaf: Edit, before: Place) -> list[PlannedCall | None]:
         """Return the calls that restore a file and repeat all edits of it."""
         restore = self._tools.run(f"git checkout -- {leaf.path}")
         calls = [restore, self._tools.read(leaf.path)]
-        calls += [self._build(edit, place) for edit in list_edits(self._case, leaf.path, before)]
+        calls += [self._build(edit) for edit in list_edits(self._case, leaf.path, before)]
         return calls
 
 
