@@ -130,8 +130,7 @@ class SmallAgent:
                 result = self._call(call)
                 content = {"role": "tool", "tool_call_id": call.id, "content": result}
                 self.messages.append(content)
-            last = self.calls[-1]
-            if self.notes and self.calls[-3:] == [last] * 3:
+            if self.notes and len(self.calls) > 2 and len(set(self.calls[-3:])) == 1:
                 text = "You made the same call three times in a row with the same result."
                 self.messages.append({"role": "user", "content": text})
         raise AssertionError(f"the model is stuck: {self.calls[-5:]}")

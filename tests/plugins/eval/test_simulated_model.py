@@ -187,7 +187,7 @@ def test_a_note_about_repetition_ends_loops_sooner(tmp_path: Path) -> None:
     counts = {}
     for notes in (False, True):
         total = 0
-        for seed in range(8):
+        for seed in range(12):
             agent = make_agent(case, tmp_path, notes=notes)
             agent.run(make_answerer(case, profile, seed), case.turns[0].prompt)
             total += len(agent.calls)
