@@ -14,11 +14,10 @@ import trio
 from hilum.errors import E_INTERNAL, E_TIMEOUT
 from hilum.processes import Command, CommandError, Completed, Warden
 
-from hilum_eval.arm import Arm
 from hilum_eval.attempt import Attempt
 from hilum_eval.call_counts import count_calls
-from hilum_eval.case import Case
 from hilum_eval.converter import structure, unstructure
+from hilum_eval.jobs import Job
 from hilum_eval.scores import score_attempt
 from hilum_eval.transcript import Transcript
 from hilum_eval.verifier import Verifier
@@ -30,21 +29,6 @@ _WORKER_RESERVE = 60.0
 # Failures of a provider, which say nothing about the agent.
 _PROVIDER_CODES = frozenset("E_LLM_429 E_LLM_AUTH E_LLM_FAIL E_LLM_TIMEOUT E_NO_MODEL".split())
 _MAX_ANSWER = 4_000
-
-
-@attrs.frozen
-class Job:
-    """An attempt to make.
-
-    Args:
-        case: The case.
-        arm: The arm.
-        repeat: Number of the repetition, counted from 0.
-    """
-
-    case: Case
-    arm: Arm
-    repeat: int
 
 
 class AttemptRunner:
