@@ -16,7 +16,9 @@ SUITE = Path(hilum_eval.__file__).parent / "suite"
 FOLDERS = sorted(path.parent for path in SUITE.glob("*/case.yaml"))
 MIN_MISSES = 3
 # Files of a case that only its own programs may read: nothing depends on where or when they are used.
-CHANGING = re.compile(r"/home/|/root/|/Users/|datetime\.now|date\.today|time\.time\(\)|getpass|getlogin")
+CHANGING = re.compile(
+    r"/home/|/root/|/Users/|datetime\.now|date\.today|time\.time\(\)|getpass|getlogin"
+)
 
 
 def load_misses(case: Case) -> list[dict]:

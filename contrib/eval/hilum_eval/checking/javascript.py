@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import quickjs
+import quickjs  # type: ignore[import-untyped]
 import tree_sitter_javascript
 from tree_sitter import Language, Node, Parser
 
@@ -230,7 +230,9 @@ def _export_code(node: Node, path: str, root: Path, imported: list[str]) -> tupl
             name = each.child_by_field_name("name")
             alias = each.child_by_field_name("alias") or name
             if name and alias:
-                value_code = f"__require({json.dumps(target)}).{_text(name)}" if target else _text(name)
+                value_code = (
+                    f"__require({json.dumps(target)}).{_text(name)}" if target else _text(name)
+                )
                 lines.append(f"exports.{_text(alias)} = {value_code};")
     return "", "\n".join(lines)
 

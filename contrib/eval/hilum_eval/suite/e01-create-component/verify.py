@@ -47,7 +47,9 @@ checks.goal("plain", is_button(values["plain"], "Save", "primary", False), str(v
 checks.goal(
     "secondary", is_button(values["secondary"], "Go", "secondary", False), str(values["secondary"])
 )
-checks.goal("disabled", is_button(values["disabled"], "No", "primary", True), str(values["disabled"]))
+checks.goal(
+    "disabled", is_button(values["disabled"], "No", "primary", True), str(values["disabled"])
+)
 checks.goal("clicks", values["clicks"] == 1, str(values["clicks"]))
 checks.goal("exported", values["exported"] == "Badge,Button,Card", str(values["exported"]))
 others = set(compare_with_fixture(FIXTURE)) - {PATH, "src/components/index.js"}

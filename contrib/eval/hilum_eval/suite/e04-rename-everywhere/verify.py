@@ -63,7 +63,9 @@ done = sum(found.values())
 missing = [path for path, count in REFERENCES.items() if found[path] < count]
 checks.goal("references", done / total, f"{done} of {total}; missing in {missing}", weight=8)
 root = copy_with_originals(FIXTURE, [])
-imports = "import desk, desk.rates; from desk import exchange_rate; from desk.metrics import COUNTERS\n"
+imports = (
+    "import desk, desk.rates; from desk import exchange_rate; from desk.metrics import COUNTERS\n"
+)
 imports += "import os, sys; os.chdir(sys.path[0]); from desk.plugins import load_source"
 behaviour = evaluate_python(imports, BEHAVIOUR, root=root)
 ran, failed = run_unittests(root)

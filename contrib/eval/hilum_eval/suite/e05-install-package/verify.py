@@ -44,14 +44,23 @@ installed = (
     and "site-packages" in found.get("file", "")
 )
 checks.goal("installed", installed, f"money-words is {found.get('version', reason)}")
-requirements = Path("requirements.txt").read_text("utf-8") if Path("requirements.txt").is_file() else ""
-lines = {re.sub(r"\s", "", line.split("#")[0]).lower().replace("_", "-") for line in requirements.splitlines()}
+requirements = (
+    Path("requirements.txt").read_text("utf-8") if Path("requirements.txt").is_file() else ""
+)
+lines = {
+    re.sub(r"\s", "", line.split("#")[0]).lower().replace("_", "-")
+    for line in requirements.splitlines()
+}
 checks.goal("requirements", "money-words==2.3.0" in lines, f"requirements.txt has {sorted(lines)}")
-checks.goal("words", found.get("words") == WORDS and found.get("mint") == MINT, str(found or reason))
+checks.goal(
+    "words", found.get("words") == WORDS and found.get("mint") == MINT, str(found or reason)
+)
 root = copy_with_originals(FIXTURE, [])
 code, output = run_program([str(PYTHON), "-B", "-m", "unittest", "-q"], root)
 tests = "\n".join(path.read_text("utf-8") for path in Path("tests").rglob("*.py"))
-tested = code == 0 and "price_in_words" in tests and "Ran 0" not in output and "Ran 1 " not in output
+tested = (
+    code == 0 and "price_in_words" in tests and "Ran 0" not in output and "Ran 1 " not in output
+)
 checks.goal("tested", tested, "there is no test of price_in_words that passes")
 root = copy_with_originals(FIXTURE, ["tests"])
 code, output = run_program([str(PYTHON), "-B", "-m", "unittest", "-q"], root)

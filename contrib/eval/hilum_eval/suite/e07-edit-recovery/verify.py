@@ -34,7 +34,9 @@ late, *others = evaluate_python(
 checks.goal("message", late == LATE, f"the message is {late!r}")
 checks.guard("other messages", others == OTHERS, f"the other messages are {others}")
 before = (FIXTURE / PATH).read_text("utf-8")
-expected = before.replace("You can’t order tickets any more.", "Tickets are still available at the door.")
+expected = before.replace(
+    "You can’t order tickets any more.", "Tickets are still available at the door."
+)
 now = Path(PATH).read_text("utf-8") if Path(PATH).is_file() else ""
 checks.guard("only the message", now in (expected, before), "more than the message was changed")
 edits = [call for call in read_attempt().calls if call.path.endswith("messages.py")]

@@ -23,7 +23,9 @@ checks.goal("fees", 1 - len(wrong) / len(FEES), f"missing or wrong: {wrong}", we
 lost = [name for name, value in FACTS.items() if lines.get(name) != value]
 checks.goal("facts", not lost, f"missing or wrong: {lost}", weight=2)
 checks.goal("total", lines.get("Total") == str(sum(FEES.values())), f"total {lines.get('Total')}")
-checks.guard("order", list(rows) == sorted(rows) and len(rows) <= len(FEES), "rows are not in order")
+checks.guard(
+    "order", list(rows) == sorted(rows) and len(rows) <= len(FEES), "rows are not in order"
+)
 checks.guard("heading", text.startswith("# Protocol of the review\n"), "the heading was changed")
 attempt = read_attempt()
 memory = (attempt.raw.get("usage") or {}).get("peak_memory") or 0

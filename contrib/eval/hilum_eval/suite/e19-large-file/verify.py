@@ -1,5 +1,6 @@
 """Checks that exactly one line of the file was changed, and loads the article."""
 
+import re
 from pathlib import Path
 
 from hilum_eval.checking import (
@@ -28,8 +29,9 @@ changed = [
 ]
 exact = len(before) == len(after) and changed == [LINE]
 checks.goal("exact", exact, f"{len(after)} lines, different in lines {changed[:5]}")
-text = after[LINE - 1].split() if len(after) >= LINE else []
-checks.guard("price line", text[:1] == [b'"price":'], "the line of the price is no price")
+line = after[LINE - 1] if len(after) >= LINE else b""
+style = re.fullmatch(rb'        "price": 19\.50?,\n', line) or line == before[LINE - 1]
+checks.guard("style", bool(style), f"the line of the price is {line!r}")
 checks.guard("all articles", count == 830, f"there are {count} articles")
 ran, failed = run_unittests(root)
 checks.guard("tests", ran == 2 and failed == 0, f"{failed} of {ran} tests fail")

@@ -15,7 +15,10 @@ from hilum_eval.checking import Checks, compare_with_fixture, copy_with_original
 FIXTURE = Path(__file__).parent / "files"
 START_TIMEOUT = 15.0  # seconds
 # Changes of the service that its tests must notice: other status codes.
-BREAKS = [(r"\b201\b|\bCREATED\b", {"201": "200", "CREATED": "OK"}), (r"\b404\b|\bNOT_FOUND\b", {"404": "410", "NOT_FOUND": "GONE"})]
+BREAKS = [
+    (r"\b201\b|\bCREATED\b", {"201": "200", "CREATED": "OK"}),
+    (r"\b404\b|\bNOT_FOUND\b", {"404": "410", "NOT_FOUND": "GONE"}),
+]
 
 
 class Service:
@@ -27,7 +30,11 @@ class Service:
             self.port = free.getsockname()[1]
         command = [sys.executable, "-B", "-m", "notes_api", "--port", str(self.port)]
         self.process = subprocess.Popen(
-            command, cwd=root, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            command,
+            cwd=root,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
 
     def wait(self) -> bool:
@@ -40,7 +47,9 @@ class Service:
                 time.sleep(0.02)
         return False
 
-    def call(self, method: str, path: str, body: object = None, *, raw: bytes | None = None) -> tuple:
+    def call(
+        self, method: str, path: str, body: object = None, *, raw: bytes | None = None
+    ) -> tuple:
         data = raw if raw is not None else None if body is None else json.dumps(body).encode()
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
         try:
@@ -59,7 +68,11 @@ class Service:
 
 
 def is_error(answer: tuple, status: int) -> bool:
-    return answer[0] == status and isinstance(answer[1], dict) and isinstance(answer[1].get("error"), str)
+    return (
+        answer[0] == status
+        and isinstance(answer[1], dict)
+        and isinstance(answer[1].get("error"), str)
+    )
 
 
 def check_service(service: Service, checks: Checks) -> None:
@@ -71,10 +84,23 @@ def check_service(service: Service, checks: Checks) -> None:
     everything = service.call("GET", "/notes")
     one = service.call("GET", "/notes/2")
     notes = [note for _, note in expected]
-    checks.goal("read", (everything, one) == ((200, notes), (200, notes[1])), f"{everything}, {one}")
+    checks.goal(
+        "read", (everything, one) == ((200, notes), (200, notes[1])), f"{everything}, {one}"
+    )
     invalid = [
         service.call("POST", "/notes", raw=body)
-        for body in (b"", b"{", b"[]", b'"a"', b"null", b"{}", b'{"text": 5}', b'{"text": ""}', b'{"text": null}', b"\xff")
+        for body in (
+            b"",
+            b"{",
+            b"[]",
+            b'"a"',
+            b"null",
+            b"{}",
+            b'{"text": 5}',
+            b'{"text": ""}',
+            b'{"text": null}',
+            b"\xff",
+        )
     ]
     wrong = [answer for answer in invalid if not is_error(answer, 400)]
     checks.goal("invalid", not wrong, f"instead of 400: {wrong[:3]}")
@@ -82,12 +108,26 @@ def check_service(service: Service, checks: Checks) -> None:
     gone = [service.call(method, "/notes/3") for method in ("GET", "DELETE")]
     again = service.call("POST", "/notes", {"text": "new"})
     deleted = removed == (204, None) and all(is_error(each, 404) for each in gone)
-    checks.goal("delete", deleted and again == (201, {"id": 4, "text": "new"}), f"{removed}, {gone}, {again}")
-    missing = [service.call("GET", path) for path in ("/", "/other", "/notes/99", "/notes/x", "/notes/1/x")]
-    methods = [service.call(*each) for each in (("DELETE", "/notes"), ("PUT", "/notes/1", {}), ("POST", "/notes/1", {}))]
-    right = all(is_error(each, 404) for each in missing) and all(is_error(each, 405) for each in methods)
+    checks.goal(
+        "delete",
+        deleted and again == (201, {"id": 4, "text": "new"}),
+        f"{removed}, {gone}, {again}",
+    )
+    missing = [
+        service.call("GET", path) for path in ("/", "/other", "/notes/99", "/notes/x", "/notes/1/x")
+    ]
+    methods = [
+        service.call(*each)
+        for each in (("DELETE", "/notes"), ("PUT", "/notes/1", {}), ("POST", "/notes/1", {}))
+    ]
+    right = all(is_error(each, 404) for each in missing) and all(
+        is_error(each, 405) for each in methods
+    )
     checks.goal("paths and methods", right, f"{missing}, {methods}")
-    threads = [threading.Thread(target=service.call, args=("POST", "/notes", {"text": "x"})) for _ in range(20)]
+    threads = [
+        threading.Thread(target=service.call, args=("POST", "/notes", {"text": "x"}))
+        for _ in range(20)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -111,7 +151,9 @@ def notice_breaks(root: Path) -> list[str]:
         broken = copy_with_originals(FIXTURE, [], root)
         for path in (broken / "notes_api").rglob("*.py"):
             text = path.read_text("utf-8")
-            path.write_text(re.sub(pattern, lambda match, new=replacements: new[match.group()], text), "utf-8")
+            path.write_text(
+                re.sub(pattern, lambda match, new=replacements: new[match.group()], text), "utf-8"
+            )
         if run_tests(broken)[0] == 0:
             unnoticed.append(pattern)
     return unnoticed
