@@ -89,7 +89,7 @@ def _use_tabs(text: str) -> str:
 
 def _find_frequent_part(old: str, original: str) -> str:
     """Return a part of a text that is in the file several times; empty if there is none."""
-    candidates = [line.strip() for line in old.split("\n")] + _WORD.findall(old)
+    candidates: list[str] = [line.strip() for line in old.split("\n")] + _WORD.findall(old)
     for candidate in sorted(filter(None, candidates), key=len, reverse=True):
         if candidate != old and original.count(candidate) > 1:
             return candidate
