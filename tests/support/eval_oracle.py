@@ -33,6 +33,18 @@ class Oracle:
             for step in turn.steps:
                 self.carry_out(step)
 
+    def copy(self, folder: Path) -> "Oracle":
+        """Return a copy in another folder."""
+        shutil.copytree(self.home.parent, folder, symlinks=True)
+        return attrs.evolve(
+            self,
+            workspace=folder / self.workspace.name,
+            home=folder / self.home.name,
+            calls=list(self.calls),
+            approvals=list(self.approvals),
+            answers=list(self.answers),
+        )
+
     def carry_out(self, step) -> None:
         self.turn += 1
         if isinstance(step, Say):

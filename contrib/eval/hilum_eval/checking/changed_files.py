@@ -32,8 +32,8 @@ def compare_with_fixture(
     """
     before = set(_files(fixture))
     after = set(_files(workspace))
-    changes = {path: "removed" for path in before - after}
-    changes.update({path: "added" for path in after - before})
+    changes = dict.fromkeys(before - after, "removed")
+    changes.update(dict.fromkeys(after - before, "added"))
     for path in before & after:
         current = workspace / path
         if current.is_symlink() or current.read_bytes() != (fixture / path).read_bytes():

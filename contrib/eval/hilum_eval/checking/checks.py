@@ -71,6 +71,15 @@ class Checks:
             self._secure = False
         return self._add(name, kept, kept, reason)
 
+    def note(self, name: str, value: Any) -> None:
+        """Add a figure to the report that decides nothing.
+
+        Args:
+            name: Its name.
+            value: A value that JSON can represent.
+        """
+        self._results[name] = value
+
     def judgement(self) -> dict[str, Any]:
         """Return the judgement as the runner reads it.
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import quickjs
+import quickjs  # type: ignore[import-untyped]
 import tree_sitter_javascript
 from tree_sitter import Language, Node, Parser
 
