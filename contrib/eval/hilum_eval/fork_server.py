@@ -19,10 +19,9 @@ import signal
 import sys
 import time
 import traceback
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
-
-from hilum.discovery import entry_points
 
 from hilum_eval import worker
 from hilum_eval.worker_job import EXIT_MARK
@@ -86,7 +85,7 @@ def _redirect(log: str) -> None:
 
 def _preload() -> None:
     """Import the plugins. One that fails is reported by the session that loads it."""
-    for point in entry_points("hilum").values():
+    for point in entry_points(group="hilum"):
         try:
             point.load()
         except Exception:
