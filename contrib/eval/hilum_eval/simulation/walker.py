@@ -26,6 +26,7 @@ A call's purpose is a letter in its id:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
@@ -64,6 +65,7 @@ MAX_FAILURES = 8
 """Failures of one step after which every model gives it up."""
 MAX_LOOP = 40
 MAX_SEARCHES = 3
+_GO_AHEAD = re.compile(r"second thought|go ahead|changed my mind|you may|do it after all", re.I)
 _TRIES = "gxid"
 """Purposes of the calls that try to do what a step is for."""
 _EDIT_KINDS = ("not_found", "unchanged", "multiple", "stale")
@@ -516,6 +518,9 @@ class Walker:
         first = entries[0]
         # A wrong path that leads out of the workspace is a mistake, not an answer.
         if first.purpose == "x" and planned.slip == "wrong_path" and len(entries) < MAX_FAILURES:
+            return self._make_right(planned)
+        # The user may have changed their mind in a message after the refusal.
+        if _GO_AHEAD.search(entries[-1].made.noted) and len(entries) < MAX_FAILURES:
             return self._make_right(planned)
         tried = any(entry.purpose == "d" for entry in entries)
         rate = self._profile.slips.rule
