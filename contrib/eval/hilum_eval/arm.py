@@ -17,13 +17,17 @@ class Arm:
         model: The model, as ``provider/name``; empty for the simulated model.
         profile: Profile of the simulated model: ``perfect``, ``strong``, ``mid``, ``weak``, or the path of a
             TOML file.
-        settings: Settings of hilum.
+        settings: Settings of hilum. For other agents: ``sandbox`` (false for an agent that cannot run in
+            bubblewrap) and, for mini-swe-agent, ``python`` (the Python in which it is installed) and
+            ``config`` (its own file of settings).
         plugins: Plugins that are added: names, modules or files.
         without: Plugins that are left out.
         instructions: Text that is added to the instructions of the project.
         environ: Environment variables of the agent.
         agent: ``hilum``, ``mini-swe-agent``, or a command line of another agent. In a command line,
             ``{prompt}``, ``{prompt_file}``, ``{workspace}``, ``{base_url}`` and ``{model}`` are replaced.
+        resume: The command line for the second and later prompts of a case, such as ``agent --continue
+            {prompt}``.
         user: ``scripted`` (the decisions of the case), ``simulated``, or the temper of a simulated
             user: ``patient``, ``strict`` or ``distracted``.
     """
@@ -37,4 +41,5 @@ class Arm:
     instructions: str = ""
     environ: Mapping[str, str] = attrs.field(factory=dict)
     agent: str = "hilum"
+    resume: str = ""
     user: str = "scripted"

@@ -9,6 +9,7 @@ import attrs
 from hilum import UsageError
 from hilum.errors import E_BAD_ARGS
 
+from hilum_eval.agents.command_template import find_problem
 from hilum_eval.arm import Arm
 from hilum_eval.converter import structure
 
@@ -61,6 +62,8 @@ def check_arm(arm: Arm, source: str) -> Arm:
         problem = f"profile: {arm.profile!r} is neither a file nor one of {', '.join(PROFILES)}"
     elif arm.user not in USERS:
         problem = f"user: {arm.user!r} is not one of {', '.join(USERS)}"
+    elif find_problem(arm):
+        problem = find_problem(arm)
     else:
         missing = [
             name for name in arm.plugins if name.endswith(".py") and not Path(name).is_file()

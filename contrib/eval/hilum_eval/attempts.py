@@ -13,6 +13,7 @@ import trio
 from hilum.errors import E_INTERNAL, E_TIMEOUT
 from hilum.processes import Warden
 
+from hilum_eval.agents.abilities import find_missing_ability
 from hilum_eval.attempt import Attempt
 from hilum_eval.call_counts import count_calls
 from hilum_eval.case import Case
@@ -59,6 +60,7 @@ class AttemptRunner:
         self._warden = warden
         self._processes = processes
         self._workspaces = Workspaces(warden, base)
+        self._sandboxed = sandboxed
         self._verifier = Verifier(warden, sandboxed=sandboxed)
         self._models = models
         self._keep = keep
@@ -72,6 +74,9 @@ class AttemptRunner:
         if missing:
             reason = f"needs {', '.join(missing)}, which is not installed"
             return attrs.evolve(attempt, state="skipped", reason=reason)
+        lacking = find_missing_ability(case, job.arm, sandboxed=self._sandboxed)
+        if lacking:
+            return attrs.evolve(attempt, state="skipped", reason=lacking)
         try:
             place = await self._workspaces.prepare(case, job.arm, job.repeat)
         except FixtureError as error:

@@ -20,7 +20,7 @@ from hilum.store import storage_plugins
 from hilum_replay import serve
 
 from hilum_eval.agents.agent import Agent, Surroundings
-from hilum_eval.agents.finding import find_agent
+from hilum_eval.agents.finding import brings_model, find_agent
 from hilum_eval.agents.hilum_agent import PROVIDER, read_events
 from hilum_eval.converter import structure, unstructure
 from hilum_eval.simulation.model import make_answerer
@@ -52,7 +52,7 @@ async def _attempt(job: WorkerJob) -> Transcript:
     )
     try:
         agent = find_agent(job.arm.agent)
-        if job.arm.model:
+        if job.arm.model or brings_model(agent):
             return await agent.attempt(job.case, job.arm, job.repeat, surroundings)
         return await _attempt_with_simulated_model(agent, job, surroundings)
     except (HilumError, BaseExceptionGroup) as raised:
