@@ -151,9 +151,7 @@ class Meter:
         changed = self._state is not None and state != self._state
         self._state = state
         conversation = _find_conversation(request)
-        opened = [
-            made for made in self._made if made.is_open and made.conversation == conversation
-        ]
+        opened = [made for made in self._made if made.is_open and made.conversation == conversation]
         if not opened:
             return
         results = _list_results(request)

@@ -9,7 +9,9 @@ import argparse
 import json
 import os
 import sys
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 # No request may leave the machine, and nothing is printed at the start.
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
@@ -28,9 +30,10 @@ def main() -> int:
     parser.add_argument("prompt_file", type=Path)
     options = parser.parse_args()
     try:
-        import yaml
-        from minisweagent.config import builtin_config_dir
-        from minisweagent.environments.local import LocalEnvironment
+        # The package is not installed where this file is checked.
+        yaml = import_module("yaml")
+        builtin_config_dir = import_module("minisweagent.config").builtin_config_dir
+        environments = import_module("minisweagent.environments.local")
     except ImportError as error:
         sys.stderr.write(f"mini-swe-agent is not installed in {sys.executable} ({error})\n")
         return 2
@@ -38,7 +41,7 @@ def main() -> int:
     config = yaml.safe_load(path.read_text())
     agent = make_agent(
         make_model(options, config.get("model", {})),
-        LocalEnvironment(cwd=os.getcwd(), **config.get("environment", {})),
+        environments.LocalEnvironment(cwd=os.getcwd(), **config.get("environment", {})),
         config.get("agent", {}),
     )
     agent.config.output_path = options.trajectory
@@ -57,37 +60,40 @@ def main() -> int:
     return 0
 
 
-def make_model(options, config):
+def make_model(options: argparse.Namespace, config: dict[str, Any]) -> Any:
     """Return the package's model with the address of the endpoint."""
     if options.client == "litellm":
-        from minisweagent.models.litellm_model import LitellmModel
-
+        litellm_model = import_module("minisweagent.models.litellm_model")
         given = config.get("model_kwargs", {})
         endpoint = {"api_base": f"{options.base_url}/v1", "api_key": "none"}
         name = f"openai/{options.model}"
-        return LitellmModel(
+        return litellm_model.LitellmModel(
             **{**config, "model_name": name, "model_kwargs": {**given, **endpoint}}
         )
-    from minisweagent.models.openrouter_model import OpenRouterModel
-
+    openrouter_model = import_module("minisweagent.models.openrouter_model")
     # `drop_params` is an option of litellm.
-    model = OpenRouterModel(**{**config, "model_name": options.model, "model_kwargs": {}})
+    given = {**config, "model_name": options.model, "model_kwargs": {}}
+    model = openrouter_model.OpenRouterModel(**given)
     model._api_url = f"{options.base_url}/v1/chat/completions"
     return model
 
 
-def make_agent(model, environment, config):
+def make_agent(model: Any, environment: Any, config: dict[str, Any]) -> Any:
     """Return the package's agent, which can also continue a conversation."""
-    from minisweagent.agents.default import AgentConfig, DefaultAgent
+    default = import_module("minisweagent.agents.default")
 
-    class Agent(DefaultAgent):
-        def resume(self, messages, task):
+    class Agent(default.DefaultAgent):  # type: ignore[misc, name-defined]
+        """The package's agent, which can also continue a conversation."""
+
+        def resume(self, messages: list[dict[str, Any]], task: str) -> Any:
+            """Continue a conversation with a new task."""
             # `run` begins a new conversation, so the first messages are replaced.
             self._earlier = messages
             self._task = task
             return self.run(task)
 
-        def add_messages(self, *messages):
+        def add_messages(self, *messages: dict[str, Any]) -> Any:
+            """Add messages; the first ones of a run are replaced by an earlier conversation."""
             earlier = self.__dict__.pop("_earlier", None)
             if earlier is None:
                 return super().add_messages(*messages)
@@ -101,7 +107,7 @@ def make_agent(model, environment, config):
                 *earlier, *results, self.model.format_message(role="user", content=new)
             )
 
-    names = AgentConfig.model_fields
+    names = default.AgentConfig.model_fields
     return Agent(model, environment, **{k: v for k, v in config.items() if k in names})
 
 
