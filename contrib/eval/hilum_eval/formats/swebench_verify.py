@@ -1,0 +1,121 @@
+"""Checks an instance: applies the test patch to what the agent made, and runs both lists of tests.
+
+This file becomes the ``verify.py`` of each instance, so it imports only the standard library.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+CASE = Path(__file__).parent
+FILES = CASE / "files"
+# The repository of the agent is not used: its settings could start programs.
+GIT_ENVIRON = {
+    "PATH": os.environ.get("PATH", os.defpath),
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_AUTHOR_NAME": "Developer",
+    "GIT_AUTHOR_EMAIL": "developer@example.com",
+    "GIT_COMMITTER_NAME": "Developer",
+    "GIT_COMMITTER_EMAIL": "developer@example.com",
+}
+PYTEST_LINE = re.compile(r"^(PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS) (.+?)(?: - .*)?$")
+UNITTEST_LINE = re.compile(r"^(.+?) \.\.\. (ok|FAIL|ERROR|skipped|expected failure)")
+MAX_PATCH = 1_000_000
+
+
+def run_git(folder: Path, tree: Path, *arguments: str, patch: str = "") -> str:
+    """Run git with a repository outside the workspace, and return its output."""
+    command = ["git", f"--git-dir={folder}", f"--work-tree={tree}", *arguments]
+    done = subprocess.run(
+        command, cwd=tree, env=GIT_ENVIRON, input=patch.encode(), capture_output=True, check=False
+    )
+    if done.returncode:
+        sys.stderr.write(done.stderr.decode(errors="replace"))
+        raise SystemExit(1)
+    return done.stdout.decode(errors="replace")
+
+
+def make_patch() -> str:
+    """Return what the agent changed, as a patch."""
+    with tempfile.TemporaryDirectory() as folder:
+        git = Path(folder)
+        run_git(git, FILES, "init", "-q")
+        run_git(git, FILES, "add", "-A", "-f")
+        run_git(git, FILES, "commit", "-q", "--allow-empty", "-m", "base")
+        run_git(git, Path.cwd(), "add", "-A")
+        options = ("--cached", "--binary", "--no-ext-diff", "--no-textconv", "--no-renames")
+        return run_git(git, Path.cwd(), "diff", *options)
+
+
+def apply_tests(patch: str) -> None:
+    """Reset the files of the test patch, and apply it; what the agent did to them does not count."""
+    with tempfile.TemporaryDirectory() as folder:
+        git = Path(folder)
+        run_git(git, Path.cwd(), "init", "-q")
+        listed = run_git(git, Path.cwd(), "apply", "--numstat", "-z", "-", patch=patch)
+        names = [each.split("\t", 2)[-1] for each in listed.split("\0") if each]
+        workspace = Path.cwd().resolve()
+        for name in names:
+            target = Path(name)
+            if not target.parent.resolve().is_relative_to(workspace):
+                sys.stderr.write(f"{name} leads out of the workspace\n")
+                raise SystemExit(1)
+            if target.is_dir() and not target.is_symlink():
+                shutil.rmtree(target)
+            else:
+                target.unlink(missing_ok=True)
+            original = FILES / name
+            if original.is_file():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(original, target, follow_symlinks=False)
+        run_git(git, Path.cwd(), "apply", "--whitespace=nowarn", "-", patch=patch)
+
+
+def run_tests(command: str, tests: list[str]) -> dict[str, bool]:
+    """Return whether tests passed, by name."""
+    files = dict.fromkeys(test.partition("::")[0] for test in tests if "::" in test)
+    done = subprocess.run(
+        ["/bin/sh", "-c", f'{command} "$@"', "sh", *files],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
+    passed: dict[str, bool] = {}
+    for line in done.stdout.decode(errors="replace").splitlines():
+        found = PYTEST_LINE.match(line)
+        if found:
+            passed[found[2]] = found[1] in ("PASSED", "XFAIL")
+            continue
+        found = UNITTEST_LINE.match(line)
+        if found:
+            passed[found[1]] = found[2] in ("ok", "expected failure")
+    return passed
+
+
+def main() -> None:
+    """Print the verdict."""
+    instance = json.loads((CASE / "instance.json").read_text("utf-8"))
+    patch = make_patch()
+    apply_tests(instance["test_patch"])
+    lists = {name: instance[name] for name in ("fail_to_pass", "pass_to_pass")}
+    passed = run_tests(instance["test_command"], [*lists["fail_to_pass"], *lists["pass_to_pass"]])
+    checks: dict[str, object] = {}
+    failed: list[str] = []
+    for name, tests in lists.items():
+        good = [test for test in tests if passed.get(test)]
+        checks[name] = f"{len(good)} of {len(tests)}"
+        failed += [test for test in tests if test not in good]
+    checks["model_patch"] = patch if len(patch) <= MAX_PATCH else ""
+    reason = f"not passed: {', '.join(failed[:5])}" if failed else ""
+    verdict = {"completion": 0 if failed else 10, "reason": reason, "checks": checks}
+    print(json.dumps(verdict))
+
+
+if __name__ == "__main__":
+    main()
