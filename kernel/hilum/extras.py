@@ -37,6 +37,7 @@ class Extra(NamedTuple):
 
 EXTRAS = (
     Extra("browser", tools=("browser_use",), sections=("browser",)),
+    Extra("eval", has_command=True),
     Extra("image", tools=("generate_image",), sections=("image",)),
     Extra(
         "mcp",
@@ -51,7 +52,8 @@ EXTRAS = (
 
 def missing_extras() -> list[Extra]:
     """Return the optional packages that are not installed."""
-    installed = entry_points("hilum")
+    # A package may have only a command, and no plugin.
+    installed = {*entry_points("hilum"), *entry_points("hilum.commands")}
     return [extra for extra in EXTRAS if extra.name not in installed]
 
 
