@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import trio
 from hilum import HilumError
 from hilum_store import SqliteStore
 from hilum_trace.bill.charges import ChargeFold, RequestCharge
@@ -112,7 +113,7 @@ async def read_cost(path: Path) -> tuple[str, float | None]:
     Returns:
         The id, empty if there is no session; and the cost, ``None`` if it is not known.
     """
-    if not path.exists():
+    if not await trio.Path(path).exists():
         return "", None
     store = SqliteStore(path)
     cost: float | None = None

@@ -287,6 +287,7 @@ class Driver:
             except AttemptLost as lost:
                 spent = self.cost.spent
                 record = await self._record_lost(task, task.attempt, lost.reason)
+                task.failures -= not lost.counts
                 cost = self.cost.spent - spent
                 self.cost.spent = spent
                 if lost.is_late:
@@ -354,7 +355,7 @@ class Driver:
     def _take_starved(self, task: _OpenTask, record: Record, share: float) -> None:
         """Continue a task whose share of the budget was too small, if there is money left."""
         own = self.cost.task
-        if own and task.cost >= own * 0.999 or not self.cost.limit:
+        if (own and task.cost >= own * 0.999) or not self.cost.limit:
             # The limit of the task itself is reached.
             self._publish(task, record)
             return

@@ -31,12 +31,14 @@ class AttemptLost(Exception):
     Attributes:
         reason: Why, as a part of a sentence.
         is_late: Whether it was killed because it did not react to its time limit.
+        counts: Whether the task may have been the cause, so that it counts as a failed attempt.
     """
 
-    def __init__(self, reason: str, *, is_late: bool = False) -> None:
+    def __init__(self, reason: str, *, is_late: bool = False, counts: bool = True) -> None:
         super().__init__(reason)
         self.reason = reason
         self.is_late = is_late
+        self.counts = counts
 
 
 class _Waiting:
@@ -154,12 +156,14 @@ class ChildPool:
         command = Command(argv, os.getcwd(), dict(os.environ))
         self._errors.clear()
         try:
-            async with self._warden.open(command, stdin=True, grace=GRACE) as process:
-                async with trio.open_nursery() as nursery:
-                    nursery.start_soon(self._read_errors, process)
-                    task_status.started(process)
-                    await self._read_replies(process)
-                    nursery.cancel_scope.cancel()
+            async with (
+                self._warden.open(command, stdin=True, grace=GRACE) as process,
+                trio.open_nursery() as nursery,
+            ):
+                nursery.start_soon(self._read_errors, process)
+                task_status.started(process)
+                await self._read_replies(process)
+                nursery.cancel_scope.cancel()
         except CommandError as error:
             raise HilumError(
                 f"No process for tasks can be started: {error.message}", code=E_FAILED

@@ -82,6 +82,14 @@ class Progress:
             f" {line(record.error, 200)}); it is repeated in {delay:.0f} s"
         )
 
+    def refuse(self, worker: str, reason: str) -> None:
+        """Show that a worker of a cluster is not used."""
+        self._say(f"the worker {worker} is not used: {reason}")
+
+    def note(self, text: str) -> None:
+        """Show what happened to the whole batch."""
+        self._say(text)
+
     async def tick(self) -> None:
         """Renew the line until cancelled."""
         interval = INTERVAL if self._out.terminal else PLAIN_INTERVAL

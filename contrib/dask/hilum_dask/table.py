@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from hilum import UsageError
@@ -53,7 +55,7 @@ def check_parquet() -> None:
         UsageError: pyarrow is not installed.
     """
     try:
-        import pyarrow  # noqa: F401
+        import_module("pyarrow")
     except ImportError:
         raise UsageError(
             "--parquet needs pyarrow, which is not installed.",
@@ -68,13 +70,12 @@ def write_parquet(folder: BatchFolder, entries: list[Entry], path: Path) -> None
     Raises:
         OSError: The file cannot be written.
     """
-    import pyarrow
-    import pyarrow.parquet
-
-    schema = _make_schema()
+    pyarrow: Any = import_module("pyarrow")
+    parquet: Any = import_module("pyarrow.parquet")
+    schema = _make_schema(pyarrow)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with pyarrow.parquet.ParquetWriter(temporary, schema) as writer:
+        with parquet.ParquetWriter(temporary, schema) as writer:
             rows: list[dict[str, object]] = []
             for row in read_rows(folder, entries):
                 rows.append(_flatten(msgspec.json.decode(row, type=Record)))
@@ -96,10 +97,8 @@ def _flatten(record: Record) -> dict[str, object]:
     return row
 
 
-def _make_schema() -> object:
+def _make_schema(pyarrow: Any) -> object:
     """Return the columns of the Parquet file: those of a record, with fixed types."""
-    import pyarrow
-
     types = {
         "passed": pyarrow.bool_(),
         "retry": pyarrow.bool_(),

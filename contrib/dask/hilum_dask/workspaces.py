@@ -166,7 +166,7 @@ class TaskWorkspace:
 
     async def _take_folder(self, source: Path, ref: str, exclude: Path) -> None:
         """Clone a local repository, or copy a folder that is none."""
-        if not source.is_dir():
+        if not await trio.Path(source).is_dir():
             raise WorkspaceError(
                 f"There is no repository {str(source)!r} on this machine.",
                 code=E_NOT_FOUND,
@@ -183,7 +183,7 @@ class TaskWorkspace:
                 code=E_NOT_FOUND,
                 hint="Leave out the ref, or name the repository's root.",
             )
-        ignore = partial(_ignore_folder, os.path.realpath(exclude))
+        ignore = partial(_ignore_folder, exclude)
         await trio.to_thread.run_sync(
             partial(shutil.copytree, source, self.tree, symlinks=True, ignore=ignore)
         )
@@ -290,8 +290,9 @@ async def _pass(command: Command) -> Command:
     return command
 
 
-def _ignore_folder(excluded: str, folder: str, names: list[str]) -> list[str]:
+def _ignore_folder(exclude: Path, folder: str, names: list[str]) -> list[str]:
     """Return the names in a folder that ``shutil.copytree`` must not copy."""
+    excluded = os.path.realpath(exclude)
     return [name for name in names if os.path.realpath(os.path.join(folder, name)) == excluded]
 
 
