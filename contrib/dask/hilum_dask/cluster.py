@@ -167,7 +167,7 @@ class ClusterExecutor:
         await stop.wait()
         with contextlib.suppress(Exception):
             await trio.to_thread.run_sync(
-                partial(client.run, stop_attempt, key, workers=[worker.address], wait=False),
+                partial(client.run, stop_attempt, key, workers=[worker.address]),
                 abandon_on_cancel=True,
             )
         await trio.sleep(3 * GRACE)

@@ -90,12 +90,17 @@ class CostLimit:
             self._finished += 1
             self._finished_cost += cost or 0.0
 
-    def exhaust(self, share: float) -> bool:
+    def exhaust(self, share: float, cost: float) -> bool:
         """Record that a share was too small for its task; return whether nothing more is left.
 
         Call this after ``settle``.
+
+        Args:
+            share: What was reserved.
+            cost: What the attempt cost.
         """
-        if not self._running and share >= self.free:
+        was_all = share >= (self.free + cost) * 0.999
+        if not self._running and was_all:
             self.is_reached = True
         return self.is_reached
 

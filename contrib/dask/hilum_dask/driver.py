@@ -105,16 +105,7 @@ class Driver:
         Raises:
             HilumError: The folder cannot be read or written.
         """
-        finished = await trio.to_thread.run_sync(self._folder.result_names)
-        known = await trio.to_thread.run_sync(self._read_attempts)
-        for entry in self._tasks.entries:
-            if entry.name in finished:
-                record = None
-                if not self._progress.is_quiet:
-                    record = self._folder.read_result(entry.name)
-                self._progress.skip(record)
-                continue
-            self._queue.append(known.get(entry.name) or _OpenTask(entry))
+        await trio.to_thread.run_sync(self._find_open)
         for name in self._folder.list_cancelled():
             # A request that no driver has seen is of an earlier driver's time.
             self._folder.clear_cancelled(name)
@@ -123,6 +114,16 @@ class Driver:
         except OSError as error:
             raise _disk_error(error) from None
         self._progress.begin(len(self._queue))
+
+    def _find_open(self) -> None:
+        """Queue the tasks without a result, and count the others."""
+        known = self._read_attempts()
+        finished = self._folder.result_names()
+        for entry in self._tasks.entries:
+            if entry.name in finished:
+                self._progress.skip(self._folder.read_result(entry.name))
+            else:
+                self._queue.append(known.get(entry.name) or _OpenTask(entry))
 
     def _read_attempts(self) -> dict[str, _OpenTask]:
         """Return what is known of earlier attempts, by the file names of the tasks."""
@@ -362,7 +363,7 @@ class Driver:
         if own and share >= own - (task.cost - (record.cost or 0.0)) - 1e-9:
             self._publish(task, record)
             return
-        if self.cost.exhaust(share):
+        if self.cost.exhaust(share, record.cost or 0.0):
             return
         if self._executor.keeps_workspaces:
             task.continues = self._find_workspace(task.entry.name, task.attempt)

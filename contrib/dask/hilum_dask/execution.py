@@ -26,6 +26,8 @@ from hilum_dask.workspaces import TaskWorkspace, WorkspaceError
 RETRIED = frozenset(("E_LLM_429", "E_LLM_FAIL", "E_LLM_TIMEOUT"))
 """Codes of failures that another attempt may not meet, because the provider or the network had them.
 A full disk and a lost worker are retried, too."""
+CLEANING_SECONDS = 30.0
+"""Seconds for the patch, and for the removal of the workspace, of an attempt that was stopped."""
 Runner = Callable[[Assignment, Path], Awaitable[str]]
 """A function that carries out a task in a folder, instead of a session, and returns its answer."""
 
@@ -117,24 +119,32 @@ class _Attempt:
         )
         workspace = TaskWorkspace(self._folder.work / place, warden, os.environ)
         task = assignment.task
-        if assignment.continues:
-            workspace.reopen()
-        else:
-            await workspace.create(task.repo, task.ref, assignment.files, self._folder.root)
+        try:
+            if assignment.continues:
+                workspace.reopen()
+            else:
+                await workspace.create(task.repo, task.ref, assignment.files, self._folder.root)
+            await self._work_in(workspace, self._folder.sessions / f"{place}.db")
+        finally:
+            # An attempt that its share of the budget ended goes on later.
+            if not assignment.options.keep and self._record.code != E_BUDGET:
+                with trio.move_on_after(CLEANING_SECONDS, shield=True):
+                    await workspace.remove()
+
+    async def _work_in(self, workspace: TaskWorkspace, store: Path) -> None:
+        """Work on the task in its workspace."""
+        assignment = self._assignment
         try:
             if assignment.options.runner:
                 runner = load_runner(assignment.options.runner)
                 self._record.text = await runner(assignment, workspace.tree)
                 self._record.state = "completed"
             else:
-                store = self._folder.sessions / f"{place}.db"
                 await SessionRunner(assignment, workspace.tree, store, self._record).work()
         finally:
             # The changes of an attempt that failed or was stopped may be useful, too.
-            with trio.move_on_after(30, shield=True):
+            with trio.move_on_after(CLEANING_SECONDS, shield=True):
                 await self._write_patch(workspace)
-        if not assignment.options.keep and self._record.code != E_BUDGET:
-            await workspace.remove()
 
     async def _write_patch(self, workspace: TaskWorkspace) -> None:
         path = self._folder.patches / f"{self._files}.patch"

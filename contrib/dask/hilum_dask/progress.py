@@ -55,7 +55,8 @@ class Progress:
 
     def skip(self, record: Record | None) -> None:
         """Count a task that an earlier driver has finished."""
-        self.counts[record.state if record is not None else "completed"] += 1
+        # A damaged result is one, too: it is not solved.
+        self.counts[record.state if record is not None else "failed"] += 1
         if record is not None and record.state == "completed" and not record.solved:
             self.unsolved += 1
 

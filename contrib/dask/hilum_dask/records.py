@@ -49,7 +49,7 @@ class Options(msgspec.Struct, kw_only=True, omit_defaults=True):
         model: The model for tasks that name none.
         approve: The approval policy; None for the one in the settings.
         mode: The mode; None for the one in the settings.
-        settings: Settings by dotted key.
+        settings: Settings, each as ``key=value``, as on the command line.
         plugin: Files of additional plugins.
         without: Names of plugins to leave out.
         verify: The verify command for tasks that have none.
@@ -65,7 +65,7 @@ class Options(msgspec.Struct, kw_only=True, omit_defaults=True):
     model: str = ""
     approve: str | None = None
     mode: str | None = None
-    settings: dict[str, Any] = msgspec.field(default_factory=dict)
+    settings: list[str] = msgspec.field(default_factory=list)
     plugin: list[str] = msgspec.field(default_factory=list)
     without: list[str] = msgspec.field(default_factory=list)
     verify: str = ""

@@ -9,9 +9,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import hilum
 import trio
-from hilum import HilumError, UsageError
+from hilum import HilumError, UsageError, parse_pair
 from hilum.command import Parser, add_session_options
 from hilum.errors import E_BAD_ARGS, E_FILE_NOT_FOUND
 from hilum_cli import exits
@@ -143,7 +142,8 @@ def _parse(argv: Sequence[str]) -> Namespace:
             code=E_BAD_ARGS,
             hint="Pass the address of a running scheduler, or a function that starts a cluster.",
         )
-    options.set = dict(map(hilum.parse_pair, options.set))
+    for pair in options.set:
+        parse_pair(pair)
     if options.repo and "://" not in options.repo and os.path.isdir(options.repo):
         options.repo = os.path.abspath(options.repo)
     return options
@@ -233,13 +233,23 @@ class _BatchRun:
         self._stopping = Stopping(self._stop)
 
     async def main(self) -> int:
-        """Carry out the tasks and return the exit code."""
+        """Carry out the tasks and return the exit code.
+
+        Raises:
+            HilumError: The batch cannot start, or cannot go on.
+        """
+        code = exits.FAILED
+        error: HilumError | None = None
         async with trio.open_nursery() as nursery:
             await nursery.start(self._stopping.listen)
             try:
                 code = await self._work()
+            except HilumError as raised:
+                error = raised
             finally:
                 nursery.cancel_scope.cancel()
+        if error is not None:
+            raise error
         return code
 
     def _stop(self) -> None:
@@ -261,14 +271,18 @@ class _BatchRun:
             tasks.load()
             if self._options.retry_failed:
                 self._take_back(tasks)
+            error: HilumError | None = None
             try:
                 async with self._open_executor(info) as executor:
                     await self._drive(info, tasks, executor, lease)
-            except* HilumError as group:
-                # The results so far are kept, and the table shows them.
-                self._write_tables(tasks)
-                raise _first(group) from None
+            except (HilumError, ExceptionGroup) as raised:
+                error = _find_error(raised)
+                if error is None:
+                    raise
+            # The results so far are kept, and the table shows them.
             self._write_tables(tasks)
+        if error is not None:
+            raise error
         return self._report(tasks)
 
     def _write_info(self) -> BatchInfo:
@@ -388,8 +402,11 @@ async def _stop_after(driver: Driver, seconds: float) -> None:
     driver.stop("timeout")
 
 
-def _first(error: BaseException) -> HilumError:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    assert isinstance(error, HilumError)
-    return error
+def _find_error(error: Exception) -> HilumError | None:
+    """Return one of hilum's errors, also out of a nursery's group; ``None`` for any other error."""
+    if isinstance(error, ExceptionGroup):
+        ours, rest = error.split(HilumError)
+        if ours is None or rest is not None:
+            return None
+        return _find_error(ours.exceptions[0])
+    return error if isinstance(error, HilumError) else None

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import trio
-from hilum import HilumError, Kernel, Session, Usage, UsageError, open_standard_session
+from hilum import HilumError, Kernel, Session, Usage, UsageError, open_standard_session, parse_pair
 from hilum.errors import E_BUDGET, E_NOT_CONFIGURED, E_TIMEOUT
 from hilum.events import FINAL, ModelStarted, RunEnded
 from hilum.processes import CommandError
@@ -82,7 +82,7 @@ class SessionRunner:
             self._record.session_seconds = round(trio.current_time() - began, 4)
 
     def _make_settings(self) -> dict[str, object]:
-        settings: dict[str, object] = dict(self._assignment.options.settings)
+        settings: dict[str, object] = dict(map(parse_pair, self._assignment.options.settings))
         settings |= self._assignment.task.settings
         settings["store.path"] = str(self._store)
         if self._assignment.dollars is not None:
