@@ -32,3 +32,8 @@ async def act(assignment, folder):
     elif word == "fail":
         raise ValueError("this runner fails")
     return f"{word} done"
+
+
+async def do_nothing(assignment, folder):
+    """Do nothing."""
+    return ""

@@ -40,6 +40,8 @@ RECONNECT_SECONDS = 600.0
 """Seconds in which a scheduler that ended has to be available again."""
 LOOK_SECONDS = 1.0
 """Seconds between two looks at the workers."""
+LOOK_REST = 10.0
+"""Rest between two looks at the workers, as a multiple of the time that a look takes."""
 CALL_SECONDS = 15.0
 """Seconds that a worker has to answer a question."""
 PLUGIN = "hilum-dask"
@@ -199,6 +201,7 @@ class ClusterExecutor:
         """
         self._client = await self._connect_for(CONNECT_SECONDS)
         while True:
+            began = trio.current_time()
             try:
                 found = await trio.to_thread.run_sync(
                     partial(_list_workers, self._client), abandon_on_cancel=True
@@ -207,7 +210,9 @@ class ClusterExecutor:
                 await self._reconnect()
                 continue
             await self._compare(found)
-            await trio.sleep(LOOK_SECONDS)
+            # The answer for ten thousand workers takes a while, and must not keep anybody busy.
+            took = trio.current_time() - began
+            await trio.sleep(max(LOOK_SECONDS, LOOK_REST * took))
 
     async def _compare(self, found: dict[str, int]) -> None:
         """Forget the workers that are gone, and check those that are new."""

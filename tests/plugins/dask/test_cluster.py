@@ -11,6 +11,8 @@ import pytest
 import trio
 
 ACT = ("--runner", "batch_runners:act")
+# Each test starts the processes of a cluster; without --all, only the first one does.
+pytestmark = pytest.mark.slow(cases=1, of="file")
 
 
 @attrs.define
