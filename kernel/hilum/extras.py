@@ -39,6 +39,7 @@ class Extra(NamedTuple):
 EXTRAS = (
     Extra("batch", has_command=True),
     Extra("browser", tools=("browser_use",), sections=("browser",)),
+    Extra("eval", has_command=True),
     Extra("image", tools=("generate_image",), sections=("image",)),
     Extra(
         "mcp",

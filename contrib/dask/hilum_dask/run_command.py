@@ -271,18 +271,18 @@ class _BatchRun:
             tasks.load()
             if self._options.retry_failed:
                 self._take_back(tasks)
-            error: HilumError | None = None
+            failure: HilumError | None = None
             try:
                 async with self._open_executor(info) as executor:
                     await self._drive(info, tasks, executor, lease)
             except (HilumError, ExceptionGroup) as raised:
-                error = _find_error(raised)
-                if error is None:
+                failure = _find_error(raised)
+                if failure is None:
                     raise
             # The results so far are kept, and the table shows them.
             self._write_tables(tasks)
-        if error is not None:
-            raise error
+        if failure is not None:
+            raise failure
         return self._report(tasks)
 
     def _write_info(self) -> BatchInfo:
