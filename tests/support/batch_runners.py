@@ -22,6 +22,10 @@ async def act(assignment, folder):
         (folder / rest[0]).write_text("written\n")
     elif word == "wait":
         await trio.sleep(float(rest[0]))
+    elif word == "until":
+        # The test creates the file.
+        while not os.path.exists(rest[0]):  # noqa: ASYNC110, ASYNC240
+            await trio.sleep(0.02)
     elif word == "block":
         while True:
             time.sleep(1000)  # noqa: ASYNC251  (it hangs)
