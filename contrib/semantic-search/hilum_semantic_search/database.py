@@ -222,7 +222,8 @@ def _explained(path: Path) -> Iterator[None]:
         if _is_damage(error):
             raise DamagedIndex(str(error)) from error
         raise _explain(error, path) from error
-    except (zlib.error, msgspec.DecodeError) as error:
+    # Values of the wrong type, or that are no text or number, can only come from damage.
+    except (zlib.error, msgspec.DecodeError, ValueError, TypeError, OverflowError) as error:
         raise DamagedIndex(str(error)) from error
     except OSError as error:
         raise _unusable(path, error.strerror or str(error)) from error

@@ -91,7 +91,7 @@ def _split(path: str, text: str, lines: list[str]) -> list[Chunk]:
         # A form feed counts as a line break for `str.splitlines`, but not for `ast` or editors.
         chunks = split_python(text, lines, name.stem)
     elif suffix in _DOCUMENTS:
-        chunks = split_sections(lines)
+        chunks = split_sections(lines, markdown=suffix != ".rst")
     elif suffix in _SHELL:
         chunks = split_shell(text, len(lines))
     if chunks is None:
