@@ -44,8 +44,15 @@ def provide_tools(session: Session) -> Sequence[Tool]:
 @hookimpl
 async def open_session(session: Session) -> AsyncIterator[SessionIndex]:
     """Open the index, which is read only when it is needed."""
-    async with trio.open_nursery() as nursery:
-        index = SessionIndex(session, nursery)
-        nursery.start_soon(index.run_background)
-        yield index
-        nursery.cancel_scope.cancel()
+    index: SessionIndex | None = None
+    try:
+        async with trio.open_nursery() as nursery:
+            index = SessionIndex(session, nursery)
+            nursery.start_soon(index.run_background)
+            yield index
+            nursery.cancel_scope.cancel()
+    finally:
+        if index is not None:
+            # Closing connections takes no time, and happens even if the session is cancelled.
+            with trio.CancelScope(shield=True):
+                await index.aclose()

@@ -13,10 +13,18 @@ from pathlib import Path
 
 import attrs
 import trio
-from hilum import Command, HilumError, environment, find_content_policy
+from hilum import (
+    Command,
+    HilumError,
+    UsageError,
+    environment,
+    errors,
+    find_content_policy,
+)
 from hilum.command import Parser, say, say_json
 from hilum.processes import Processes, Warden
 from hilum.settings import load
+from hilum.workspace import check_workspace
 
 from hilum_semantic_search import lazy
 from hilum_semantic_search.embedder import EmbeddingError, make_embedder
@@ -87,6 +95,11 @@ def _run(options: argparse.Namespace, root: Path) -> int:
         return 0
     if options.status:
         return _show_status(options, root, store)
+    if not root.is_dir():
+        raise UsageError(
+            f"There is no folder {str(root)!r}.", code=errors.E_FILE_NOT_FOUND, hint="Check -C."
+        )
+    check_workspace(root)
     if options.rebuild:
         folder.replace()
     settings = load([SemanticSearchSettings], workspace=root, known=None).get(

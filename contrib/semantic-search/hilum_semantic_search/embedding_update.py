@@ -52,6 +52,7 @@ class EmbeddingUpdater:
         self._settings = settings
         self._redact = redact
         self._resets = 0
+        self._was_checked = False
         # Chunks whose file has changed since, or whose vector is undefined.
         self._left_out = set[bytes]()
 
@@ -65,6 +66,12 @@ class EmbeddingUpdater:
         """
         await run_in_thread(self._store.prune_vectors)
         self._left_out.clear()
+        if not self._was_checked:
+            # Vectors of another model, or of this one with another dimension, are removed even if no
+            # chunk lacks a vector.
+            [vector] = await self._embedder.embed(["dimension"])
+            await self._use(len(vector))
+            self._was_checked = True
         count = 0
         while True:
             limit = self._embedder.batch + len(self._left_out)
@@ -80,14 +87,7 @@ class EmbeddingUpdater:
 
     async def _add(self, texts: Sequence[_Text]) -> int:
         vectors = await self._embedder.embed([text.text for text in texts])
-        name = f"{self._embedder.name}, {len(vectors[0])} dimensions"
-        if await run_in_thread(self._store.use_embedding, name):
-            self._resets += 1
-            if self._resets > MAX_RESETS:
-                raise EmbeddingError(
-                    f"{self._embedder.name} returns embeddings of changing dimensions.",
-                    hint="Use another embedding model, or set semantic_search.embeddings to off.",
-                )
+        name = await self._use(len(vectors[0]))
         packed = dict[bytes, bytes]()
         for text, vector in zip(texts, vectors, strict=True):
             data = pack(vector)
@@ -97,6 +97,18 @@ class EmbeddingUpdater:
                 packed[text.digest] = data
         await run_in_thread(self._store.add_vectors, name, packed)
         return len(packed)
+
+    async def _use(self, dimensions: int) -> str:
+        """Remove vectors of another model or dimension, and return the name of the model."""
+        name = f"{self._embedder.name}, {dimensions} dimensions"
+        if await run_in_thread(self._store.use_embedding, name):
+            self._resets += 1
+            if self._resets > MAX_RESETS:
+                raise EmbeddingError(
+                    f"{self._embedder.name} returns embeddings of changing dimensions.",
+                    hint="Use another embedding model, or set semantic_search.embeddings to off.",
+                )
+        return name
 
     def _read_texts(self, chunks: Sequence[Found]) -> list[_Text]:
         texts = list[_Text]()

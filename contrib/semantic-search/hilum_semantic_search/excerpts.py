@@ -54,12 +54,10 @@ class ReadHits(NamedTuple):
     Attributes:
         hits: The results, in order.
         outdated: Number of chunks that were left out because their file has changed.
-        withheld: Number of files that were left out because the session must not show them.
     """
 
     hits: list[Hit]
     outdated: int
-    withheld: int
 
 
 def read_hits(
@@ -83,7 +81,6 @@ def read_hits(
     """
     hits = list[Hit]()
     outdated = 0
-    withheld = set[str]()
     seen = set[tuple[bytes, str]]()
     files = dict[bytes, list[str]]()
     opener = FileOpener(str(root), max_size)
@@ -95,8 +92,8 @@ def read_hits(
             key = (found.path, found.symbol)
             if found.symbol and key in seen:
                 continue
+            # Such files are not even counted: the number would reveal what they contain.
             if is_withheld is not None and is_withheld(path):
-                withheld.add(path)
                 continue
             if found.path not in files:
                 files[found.path] = _read_lines(opener, found.path)
@@ -109,7 +106,7 @@ def read_hits(
             hits.append(Hit(path, found.first, found.last, found.symbol, tuple(lines), found.score))
     finally:
         opener.close()
-    return ReadHits(hits, outdated, len(withheld))
+    return ReadHits(hits, outdated)
 
 
 def _read_lines(opener: FileOpener, path: bytes) -> list[str]:

@@ -51,7 +51,7 @@ def find_words(question: str) -> list[str]:
     spaced = split_words(question)
     for match in _WORD.finditer(spaced):
         word = match[0].lower()
-        if word not in _STOP_WORDS and (len(word) > 1 or not word.isascii()):
+        if word not in _STOP_WORDS and (len(word) > 1 or not word.isalpha() or not word.isascii()):
             words.setdefault(word)
     # An identifier as one word finds its definition (see `split_symbol`).
     for match in _IDENTIFIER.finditer(question):

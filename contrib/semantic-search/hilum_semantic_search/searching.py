@@ -30,7 +30,6 @@ class SearchResult(NamedTuple):
         hits: The results, best first.
         words: The words of the question that were searched.
         outdated: Number of chunks that were left out because their file has just changed.
-        withheld: Number of files that were left out because the session must not show them.
         by_meaning: Whether embeddings were compared as well.
         problem: Why embeddings were not compared although they are on; empty otherwise.
     """
@@ -38,7 +37,6 @@ class SearchResult(NamedTuple):
     hits: list[Hit]
     words: list[str]
     outdated: int
-    withheld: int
     by_meaning: bool
     problem: str
 
@@ -91,7 +89,7 @@ class Searcher:
             except HilumError as error:
                 problem = error.message
         read = await run_in_thread(self._rank_and_read, words, near, folder, limit, is_withheld)
-        return SearchResult(read.hits, words, read.outdated, read.withheld, bool(near), problem)
+        return SearchResult(read.hits, words, read.outdated, bool(near), problem)
 
     async def _find_near(self, embedder: Embedder, question: str, folder: bytes) -> list[Found]:
         [vector] = await embedder.embed([question], query=True)

@@ -78,6 +78,9 @@ class SessionIndex:
     Args:
         session: The session.
         nursery: The nursery for updates.
+
+    Attributes:
+        embedded: Set while every chunk of the last update has an embedding, if embeddings are on.
     """
 
     def __init__(self, session: Session, nursery: trio.Nursery) -> None:
@@ -89,6 +92,7 @@ class SessionIndex:
         self._requested: _Job | None = None
         self._indexed = trio.Event()
         self._embedding_problem = ""
+        self.embedded = trio.Event()
 
     async def run_background(self) -> None:
         """Update an index that exists, once; then compute embeddings after each update."""
@@ -180,6 +184,11 @@ class SessionIndex:
         complete = job.done.is_set() and not job.problem
         return SearchOutcome(result, complete, progress.done, progress.total, covered, notices)
 
+    async def aclose(self) -> None:
+        """Close what computes embeddings."""
+        if self._parts is not None and self._parts.embedder is not None:
+            await self._parts.embedder.aclose()
+
     # --- updates ----------------------------------------------------------------------------------
 
     def _request_update(self) -> _Job:
@@ -199,8 +208,9 @@ class SessionIndex:
             except lazy.database.DamagedIndex as error:
                 job.problem = f"the index was damaged again while it was built ({error})."
             finally:
+                self.embedded = trio.Event()
+                self._indexed.set()
                 job.done.set()
-        self._indexed.set()
 
     def _open_parts(self) -> _Parts:
         if self._parts is None:
@@ -260,6 +270,8 @@ class SessionIndex:
                 else:
                     self._embedding_problem = ""
                     failures = 0
+                    if not self._indexed.is_set():
+                        self.embedded.set()
                     break
 
 

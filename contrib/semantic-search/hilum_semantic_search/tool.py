@@ -6,7 +6,7 @@ import math
 from typing import Annotated
 
 import msgspec
-from hilum import Call, Output, ToolError, errors, tool
+from hilum import Call, Output, StoreError, ToolError, errors, tool
 from hilum_search import show
 
 from hilum_semantic_search import lazy
@@ -43,7 +43,11 @@ async def semantic_search(
         )
     settings = call.session.settings(SemanticSearchSettings)
     below = _find_folder(call, path)
-    outcome = await index.search(query, below, limit or settings.limit)
+    try:
+        outcome = await index.search(query, below, limit or settings.limit)
+    except StoreError as error:
+        # The cache folder is the user's matter, and no failure of this plugin.
+        raise ToolError(error.message, code=error.code, hint=error.hint) from None
     return _make_output(outcome, settings.max_characters, below)
 
 
@@ -73,9 +77,6 @@ def _make_output(outcome: SearchOutcome, max_characters: int, below: str) -> Out
         rows.append(text)
     if len(shown) < len(result.hits):
         rows.append(f"[{len(result.hits) - len(shown)} more results were too long to show.]")
-    if result.withheld:
-        files = "1 file was" if result.withheld == 1 else f"{result.withheld} files were"
-        rows.append(f"[{files} left out: reading needs approval or is denied.]")
     rows += [f"[{notice}]" for notice in outcome.notices]
     data = {
         "results": [

@@ -67,7 +67,9 @@ def test_restructured_text_has_headings_with_lines_below():
 
 
 def test_shell_scripts_are_divided_into_functions():
-    text = "#!/bin/bash\nset -e\n\nclean_up() {\n  rm -r x\n}\n\nfunction build {\n  make\n}\nbuild\n"
+    text = (
+        "#!/bin/bash\nset -e\n\nclean_up() {\n  rm -r x\n}\n\nfunction build {\n  make\n}\nbuild\n"
+    )
     assert [(part[0], part[1], part[3]) for part in parts("run.sh", text)] == [
         (1, 2, ""),
         (4, 6, "clean_up"),
@@ -117,9 +119,7 @@ def test_other_languages_are_divided_at_definitions(path, text, names):
 
 
 def test_a_long_class_in_another_language_is_divided_at_its_methods():
-    methods = "".join(
-        f"  method{n}(a) {{\n" + "    work()\n" * 20 + "  }\n\n" for n in range(8)
-    )
+    methods = "".join(f"  method{n}(a) {{\n" + "    work()\n" * 20 + "  }\n\n" for n in range(8))
     found = parts("a.js", f"class Big {{\n{methods}}}\n")
     assert {f"Big.method{n}" for n in range(1, 8)} <= {part[3] for part in found}
 

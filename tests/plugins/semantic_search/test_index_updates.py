@@ -300,8 +300,6 @@ async def test_a_damaged_index_is_built_anew(index, write, how):
     write(files)
     await index.indexer().update()
     good = dump(index.store)
-    for suffix in ("-wal", "-shm"):
-        Path(f"{index.store.folder.database}{suffix}").unlink(missing_ok=True)
     overwrite(index.store.folder.database, how)
     # Touched files are removed from the index first, which needs their texts in it.
     write(dict(files))
