@@ -38,6 +38,9 @@ State = Literal[
     "idle", "queued", "preparing", "thinking", "waiting_for_tool", "waiting_for_approval", End
 ]
 FINAL: frozenset[str] = frozenset(get_args(End))
+HEARTBEAT_INTERVAL = 60.0
+"""Seconds without another event after which working agents write a ``Heartbeat``."""
+_REOPENED = "session.reopened"
 
 
 def _tag(name: str) -> str:
@@ -77,6 +80,28 @@ class SessionOpened(Event, frozen=True):
     model: str = ""
     approve: str = ""
     settings: dict[str, bool | int | float | str] = {}
+
+
+class SessionReopened(Event, frozen=True):
+    """The session was opened again, with other settings or after its process ended during runs.
+
+    The next process writes this event when it opens the session, before it resumes or ends the
+    runs. ``last`` is the Unix time of the last event before; the runs did nothing in between. It is 0
+    in logs of earlier versions, which have ``RunsCutOff`` for it. ``settings`` contains all settings
+    that are not the defaults (see ``SessionOpened``); ``interrupted`` lists the names of agents with
+    unfinished runs or queued prompts.
+    """
+
+    last: UnixTime = 0.0
+    settings: dict[str, bool | int | float | str] = {}
+    interrupted: tuple[str, ...] = ()
+
+
+class Heartbeat(Event, frozen=True):
+    """An agent is working, although nothing else was written for ``HEARTBEAT_INTERVAL`` seconds.
+
+    If the process is killed, the log shows until when the agents worked.
+    """
 
 
 class SessionChanged(Event, frozen=True):
@@ -182,10 +207,9 @@ class RunRetried(Event, frozen=True):
 
 
 class RunsCutOff(Event, frozen=True):
-    """The session's process ended during runs, for example because it was killed.
+    """The session's process ended during runs, in logs of earlier versions.
 
-    The next process writes this event when it opens the session, before it resumes or ends the
-    runs. ``last`` is the Unix time of the last event before; the runs did nothing in between.
+    Since then, ``SessionReopened`` reports it. ``last`` is the Unix time of the last event before.
     """
 
     last: UnixTime
@@ -317,7 +341,8 @@ class ApprovalAsked(Event, frozen=True):
     A lasting approval covers the calls that ``scope`` describes, or all calls of the tool if
     ``scope`` is empty. ``call`` is the call that would run. Once the question is shown (see
     ``ApprovalShown``), the user has ``seconds`` seconds to answer. ``effects`` is a hash of the
-    effects of the call that its arguments do not show; empty if there are none.
+    effects of the call that its arguments do not show; empty if there are none. If ``once_only`` is
+    set, no lasting approval can be given.
     """
 
     id: str
@@ -327,6 +352,7 @@ class ApprovalAsked(Event, frozen=True):
     scope: str = ""
     seconds: float = 0.0
     effects: str = ""
+    once_only: bool = False
 
 
 class ApprovalShown(Event, frozen=True):
@@ -496,7 +522,8 @@ class HookCalled(Event, frozen=True):
     """A hook of a plugin took longer than the setting ``slow_hook``; written when it has ended.
 
     ``call`` is the id of the call that the hook was called for, ``error`` the class of the exception
-    that it raised. Both may be empty.
+    that it raised. Both may be empty. ``delay`` is the time in seconds from the end of the hook to
+    this event: the hooks that prepare a prompt are written when the prompt is queued.
     """
 
     plugin: str
@@ -504,6 +531,7 @@ class HookCalled(Event, frozen=True):
     seconds: float
     call: str = ""
     error: str = ""
+    delay: float = 0.0
 
 
 class PluginEvent(Event, frozen=True):
@@ -560,10 +588,21 @@ def decode(data: bytes | str) -> AnyEvent:
             that cannot be right, such as a time in the far future.
     """
     try:
-        return _decoder().decode(data)
+        return _upgrade(_decoder().decode(data))
     except msgspec.DecodeError:
         raise
     # A reader of a log knows one kind of damage: bytes that are not UTF-8 and lists in lists in
     # lists must not end a program that is prepared for invalid JSON.
     except (ValueError, RecursionError, OverflowError) as error:
         raise msgspec.DecodeError(str(error)) from None
+
+
+def _upgrade(event: AnyEvent) -> AnyEvent:
+    """Return an event of an earlier version in its present form.
+
+    ``SessionReopened`` was an event with a name and plain data.
+    """
+    if not isinstance(event, PluginEvent) or event.name != _REOPENED:
+        return event
+    data = {**event.data, "seq": event.seq, "at": event.at}
+    return msgspec.convert(data, SessionReopened)

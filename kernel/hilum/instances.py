@@ -15,9 +15,11 @@ from hilum.hookspecs import HOOKS, PROJECT
 from hilum.messages import ToolCall
 from hilum.plugins import GateTable, Plugin
 from hilum.settings import use_environment
+from hilum.slow_hooks import hold_slow_hook
 from hilum.tools import Tool
 
 if TYPE_CHECKING:
+    from hilum.agents import Agent
     from hilum.session import Session
 
 T = TypeVar("T")
@@ -216,7 +218,6 @@ class PluginInstances:
         error: BaseException | None,
     ) -> None:
         """Write a slow call of a hook to the log."""
-        session = self._session
         agent = arguments.get("agent")
         call = arguments.get("call")
         event = HookCalled(
@@ -226,7 +227,19 @@ class PluginInstances:
             call=call.id if isinstance(call, ToolCall) else "",
             error=type(error).__name__ if error is not None else "",
         )
-        run = agent.starting if agent is not None else ""
+        if agent is None and hold_slow_hook(event):
+            return
+        self.write_slow_hook(event, agent, agent.starting if agent is not None else "")
+
+    def write_slow_hook(self, event: HookCalled, agent: Agent | None = None, run: str = "") -> None:
+        """Write the event of a slow hook to the log.
+
+        Args:
+            event: The event.
+            agent: The agent that the hook was called for; ``None`` if there is none.
+            run: The id of the run that the hook was called for, if it is not the agent's current run.
+        """
+        session = self._session
         # A hook may also end when the log is already closed, because the session is closing.
         if session.journal.broken is None and not session.journal.closed:
             with suppress(StoreError):  # the session will fail at its next event

@@ -64,6 +64,7 @@ class Journal:
         streams: Output that is still arriving.
         news: Set, and then replaced by a new event, when there are events or output to read.
         closed: Whether the session is closed.
+        appended_at: Time of the last event on trio's clock.
     """
 
     def __init__(self, log: Log) -> None:
@@ -73,6 +74,7 @@ class Journal:
         self.streams: dict[Key, Stream] = {}
         self.news: trio.Event = trio.Event()
         self.closed: bool = False
+        self.appended_at: float = trio.current_time()
 
     @property
     def last(self) -> int:
@@ -94,6 +96,7 @@ class Journal:
             raise self.broken
         try:
             self._log.append(events)
+            self.appended_at = trio.current_time()
             self._recent.extend(events if shown is None else shown)
         except StoreError as error:
             self.broken = error

@@ -30,6 +30,7 @@ from hilum.events import (
     PromptQueued,
     RunStarted,
     SessionOpened,
+    SessionReopened,
     SteeringQueued,
 )
 from hilum.hooks import Table
@@ -83,7 +84,7 @@ _LEFT_ALONE = frozenset(
         "steering",
     }
 )
-_NO_TEXTS = (SessionOpened, Image)
+_NO_TEXTS = (SessionOpened, SessionReopened, Image)
 # Fields that contain the arguments of a call as JSON.
 _ARGUMENTS = ("original", "arguments")
 # Fields of these events that are the user's words.

@@ -33,6 +33,7 @@ from hilum.errors import (
     unknown_name_error,
 )
 from hilum.event_writer import EventWriter
+from hilum.heartbeats import Heartbeats
 from hilum.hooks import PluginFailure
 from hilum.hookspecs import Interpretation, PromptCommand
 from hilum.identifiers import make_id
@@ -48,6 +49,7 @@ from hilum.redaction import Redaction, notice
 from hilum.repeated_calls import describe_repeat
 from hilum.runs import Run
 from hilum.settings import KINDS, KernelSettings, Settings, use_environment
+from hilum.slow_hooks import HeldHooks, hold_slow_hooks
 from hilum.store import Log, SessionInfo, spell_folder
 from hilum.tools import Tool, injected
 from hilum.unread_outputs import ATTACHED, UnreadOutputs
@@ -57,10 +59,6 @@ if TYPE_CHECKING:
     from hilum.kernel import Kernel
 
 T = TypeVar("T")
-REOPENED = "session.reopened"
-"""Name of the event that a resumed session begins with if its settings have changed or if runs were
-cut off. Its data: ``settings`` (see ``SessionOpened``) and ``interrupted``, the names of agents with
-unfinished runs or queued prompts."""
 POLICIES = ("ask_first", "auto", "readonly")
 # A command or an agent's name at the beginning of a prompt. Paths, decorators and comments do not
 # match.
@@ -137,6 +135,7 @@ class Session:
         self._writer = EventWriter(self.journal, self.redaction, self.agents, self.runs)
         self._discarded = False
         self._working: set[str] = set()
+        self._heartbeats = Heartbeats(self.journal, self._writer, self.agents, self._working)
         self._prompts = PromptOrder()
 
     # --- events -----------------------------------------------------------------------------------
@@ -210,14 +209,17 @@ class Session:
         check_images(images)
         # Interpreting and redacting take varying amounts of time, but prompts must run in the order
         # in which they were given.
-        with self._prompts.turn(agent) as earlier:
+        with (
+            self._prompts.turn(agent) as earlier,
+            hold_slow_hooks(self._instances.write_slow_hook) as hooks,
+        ):
             given = ev.PromptQueued(
                 text=replace_surrogates(text),
                 piped=piped,
                 attached=replace_surrogates(attached),
                 images=tuple(images),
             )
-            return await self._prompt(given, agent, state or {}, earlier)
+            return await self._prompt(given, agent, state or {}, earlier, hooks)
 
     async def _prompt(
         self,
@@ -225,6 +227,7 @@ class Session:
         agent: str,
         state: Mapping[str, object],
         earlier: Sequence[trio.Event],
+        hooks: HeldHooks,
     ) -> Run:
         """Interpret a prompt, remove its secrets, and queue it behind earlier prompts."""
         meant = await self._interpret(given)
@@ -258,6 +261,8 @@ class Session:
             run = self._new_run(agent, state)
             queued = replace(queued, piped=given.piped, images=given.images, outputs=tuple(taken))
             self.emit(queued, actor, run.id)
+            for slow in hooks.take():
+                self._instances.write_slow_hook(slow, actor, run.id)
         except BaseException:
             # The prompt was refused or cancelled, so the agent does not read them with it.
             self.unread_outputs.put_back(taken)
@@ -484,6 +489,20 @@ class Session:
             agent.scope.cancel()
             self.emit(ev.StopAsked(), agent, agent.starting)
 
+    def stop_call(self, call: str, *, agent: str = "main") -> bool:
+        """Stop one running call with its processes, on behalf of the user; the run continues.
+
+        The agent reads that the user stopped the call (``E_STOPPED``), and its output so far.
+
+        Args:
+            call: The id of the call.
+            agent: The agent that made the call.
+
+        Returns:
+            Whether the call was running. It may still end normally, if it is about to.
+        """
+        return self._calls_in_flight.stop(agent, call)
+
     async def steer(self, text: str, *, agent: str = "main") -> str:
         """Queue a message for the current run of an agent.
 
@@ -586,9 +605,12 @@ class Session:
 
         Raises:
             UsageError: The approval is not open, because it was answered, it expired, or its run
-                ended. The error is also raised if the arguments do not fit the tool; the approval
+                ended. The error is also raised if the arguments do not fit the tool, or if the
+                answer would cover more calls although only this one can be approved; the approval
                 then stays open.
         """
+        if accepted and remember != "once":
+            self._check_lasting(approval)
         if arguments is not None:
             self._check_edited(approval, arguments)
         opened = self._calls_in_flight.take(approval)
@@ -606,6 +628,21 @@ class Session:
         # is in the log.
         opened.answered.set()
         opened.first.set()
+
+    def _check_lasting(self, approval: str) -> None:
+        """Check that an approval may cover later calls.
+
+        Raises:
+            UsageError: It may not.
+        """
+        agent = self._calls_in_flight.agent_of(approval)
+        for state in agent.run.calls.values():
+            if state.asked is not None and state.asked.id == approval and state.asked.once_only:
+                raise UsageError(
+                    "This call is dangerous, so only this call can be allowed.",
+                    code=E_BAD_ARGS,
+                    hint="Answer with remember = once.",
+                )
 
     def _check_edited(self, approval: str, arguments: str) -> None:
         """Check that the arguments that the user wrote fit the tool.
@@ -816,8 +853,6 @@ class Session:
         self.redaction.opened = True
         for event in events:
             self._replay(event)
-        if any(agent.conversation.run is not None for agent in self.agents.values()):
-            self.emit(ev.RunsCutOff(last=events[-1].at))
         if events:
             self._note_reopening(events)
         if "main" not in self.agents:
@@ -827,18 +862,19 @@ class Session:
         """Note in the log of a resumed session which settings changed and which runs were cut off."""
         known: Mapping[str, object] = {}
         for event in events:
-            if isinstance(event, ev.SessionOpened):
+            if isinstance(event, ev.SessionOpened | ev.SessionReopened):
                 known = event.settings
-            elif isinstance(event, ev.PluginEvent) and event.name == REOPENED:
-                known = event.data.get("settings", {})
         settings = self._settings.recorded
-        interrupted = [
+        interrupted = tuple(
             agent.name
             for agent in self.agents.values()
             if agent.conversation.phase != "idle" or agent.conversation.pending
-        ]
+        )
         if interrupted or settings != known:
-            self.note(REOPENED, settings=settings, interrupted=interrupted)
+            reopened = ev.SessionReopened(
+                last=events[-1].at, settings=settings, interrupted=interrupted
+            )
+            self.emit(reopened)
 
     def _replay(self, event: ev.AnyEvent) -> None:
         """Fold an event of the log.
@@ -883,6 +919,7 @@ class Session:
         # Each agent has one task, which also takes the prompts that arrive meanwhile.
         if agent.name not in self._working:
             self._working.add(agent.name)
+            self._heartbeats.start(self._nursery.start_soon)
             self._nursery.start_soon(self._work, agent, name=f"agent {agent.name}")
 
     async def _work(self, agent: Agent) -> None:
@@ -903,6 +940,8 @@ class Session:
                 run._finish(None, error)
         finally:
             self._working.discard(agent.name)
+            if not self._working:
+                self._heartbeats.stop()
             for run in self.runs.values():
                 if run.agent == agent.name and not run._over.is_set():
                     message = "The session was closed before the run ended."

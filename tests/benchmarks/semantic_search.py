@@ -1,7 +1,8 @@
 """How often ``semantic_search`` finds the right place, and what its index costs.
 
 Run: ``python tests/benchmarks/semantic_search.py``; ``--onnx`` adds the local embedding model, which
-takes some minutes, ``--speed`` measures only the speed and ``--hits`` only the hit rates.
+takes many minutes
+(``--packages rich`` fewer), ``--speed`` measures only the speed and ``--hits`` only the hit rates.
 
 The questions are about four installed packages that were not used to tune the ranking: the first
 sentences of docstrings, which are removed from the code before it is indexed, and those in
@@ -117,11 +118,11 @@ def in_symbols(answers: str) -> Callable[[str, int, int, str], bool]:
     return is_right
 
 
-def plant_packages(root: Path, *, docstrings: bool) -> list[Question]:
+def plant_packages(root: Path, packages: Sequence[str], *, docstrings: bool) -> list[Question]:
     """Copy the packages, and return the questions about them."""
     questions = []
     library = Path(sysconfig.get_path("purelib"))
-    for package in PACKAGES:
+    for package in packages:
         of_package = []
         for path in sorted((library / package).rglob("*.py")):
             name = path.relative_to(library).as_posix()
@@ -140,7 +141,7 @@ def plant_packages(root: Path, *, docstrings: bool) -> list[Question]:
         chosen.shuffle(of_package)
         questions += of_package[:MAX_DOCSTRINGS]
     if docstrings:
-        questions = list(read_questions(root))
+        questions = list(read_questions(root, packages))
     return questions
 
 
@@ -152,8 +153,10 @@ def split_questions() -> list[list[str]]:
     ]
 
 
-def read_questions(root: Path) -> Iterator[Question]:
+def read_questions(root: Path, packages: Sequence[str]) -> Iterator[Question]:
     for language, answers, text in split_questions():
+        if answers.split("/")[0] not in packages:
+            continue
         for answer in answers.split(","):
             file, _, name = answer.partition(":")
             source = (root / file).read_text()
@@ -279,11 +282,11 @@ def find_rank(question: Question, places: Sequence[tuple[str, int, int, str]]) -
     return 0
 
 
-async def measure_hits(warden: Warden, folder: Path, onnx: bool) -> None:
+async def measure_hits(warden: Warden, folder: Path, packages: Sequence[str], onnx: bool) -> None:
     hits: dict[str, dict[str, list[int]]] = {}
     for docstrings in (False, True):
         root = folder / ("with" if docstrings else "without")
-        questions = plant_packages(root, docstrings=docstrings)
+        questions = plant_packages(root, packages, docstrings=docstrings)
         workspace = open_workspace(warden, root, folder / "cache")
         await workspace.indexer.update()
         chunks = read_chunks(root)
@@ -403,6 +406,7 @@ async def main() -> None:
     """Measure what the arguments say."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--onnx", action="store_true")
+    parser.add_argument("--packages", nargs="+", default=PACKAGES)
     parser.add_argument("--speed", action="store_true")
     parser.add_argument("--hits", action="store_true")
     options = parser.parse_args()
@@ -411,7 +415,7 @@ async def main() -> None:
     try:
         async with Warden() as warden:
             if not options.speed:
-                await measure_hits(warden, folder, options.onnx)
+                await measure_hits(warden, folder, options.packages, options.onnx)
             if not options.hits:
                 await measure_speed(warden, folder)
     finally:

@@ -47,6 +47,31 @@ began = time.perf_counter()
 import hilum
 print(1000 * (time.perf_counter() - began), 1)
 """
+LAZY_PACKAGES = {
+    "mcp": "hilum_mcp",
+    "memory": "hilum_memory.longterm",
+    "skills": "hilum_skills",
+}
+# The modules that a package loads at first use are those that its module ``lazy`` declares.
+LAZY = """
+import ast, importlib, sys, time
+from importlib.metadata import entry_points
+from pathlib import Path
+for point in entry_points(group="hilum"):
+    importlib.import_module(point.module)
+package = sys.argv[1]
+lazy = importlib.import_module(package + ".lazy")
+names = [
+    alias.name
+    for node in ast.walk(ast.parse(Path(lazy.__file__).read_text()))
+    if isinstance(node, ast.ImportFrom) and node.module == package
+    for alias in node.names
+]
+began = time.perf_counter()
+for name in names:
+    importlib.import_module(package + "." + name)
+print(1000 * (time.perf_counter() - began), len(names))
+"""
 CHUNK = b'data: {"id":"x","object":"chat.completion.chunk","choices":[{"index":0,"delta":%s,"finish_reason":%s}]}\n\n'
 BODY = (
     CHUNK % (b'{"role":"assistant","content":"Done."}', b"null")
@@ -191,6 +216,15 @@ def others(rounds: int) -> None:
             ("hilum --help", [hilum, "--help"], False, "60 ms"),
             ("import hilum", [sys.executable, "-c", IMPORT], True, ""),
             ("all plugins beyond trio and httpx", [sys.executable, "-c", PLUGINS], True, "150 ms"),
+            *(
+                (
+                    f"saved by hilum-{name} until first use",
+                    [sys.executable, "-c", LAZY, package],
+                    True,
+                    "",
+                )
+                for name, package in LAZY_PACKAGES.items()
+            ),
         ):
             run(argv)
             found = [run(argv) for _ in range(rounds)]

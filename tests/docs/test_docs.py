@@ -138,7 +138,7 @@ def test_phase_events_in_the_page_are_events():
         .partition("\n## ")[0]
     )
     names = {kind.__struct_config__.tag for kind in AnyEvent.__args__}
-    assert set(re.findall(r"`([a-z]+_[a-z_]+|compacted)`", text)) == names
+    assert set(re.findall(r"`([a-z]+_[a-z_]+|compacted|heartbeat)`", text)) == names
 
 
 def test_the_tutorial_passes_its_own_tests(tmp_path):

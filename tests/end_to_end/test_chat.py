@@ -256,7 +256,7 @@ async def test_another_session_takes_the_place_of_this_one(cli):
 
 async def test_commands_and_their_menu(cli):
     """Enter sends what is complete; a command line runs as it was typed."""
-    async with cli.model(), cli.on_screen() as screen:
+    async with cli.model() as server, cli.on_screen() as screen:
         await screen.wait_for(READY)
         await screen.type("/mode plan")
         await trio.sleep(0.5)
@@ -268,6 +268,8 @@ async def test_commands_and_their_menu(cli):
         await screen.wait_for("✓ ! echo src")
         await screen.type("/nonsense\r")
         await screen.wait_for("There is no command /nonsense.")
+        # Nothing that was typed went to the model as a prompt.
+        assert server.count == 0
 
 
 async def test_a_foreign_module_in_the_folder_is_not_run(cli):
@@ -313,9 +315,11 @@ async def test_after_a_crash_the_running_command_is_named(cli, asks):
         await screen.wait_for("$ sleep 60  1 s")
         screen.process.kill()
         await screen.end()
-    async with cli.model(say("Back.")), cli.on_screen("-c") as screen:
+    async with cli.model(say("Back.")) as server, cli.on_screen("-c") as screen:
         await screen.wait_for("The last run was cut off.")
         await screen.wait_for("Was running, and may have had an effect: $ sleep 60")
+        # The user decides whether the run goes on.
+        assert server.count == 0
 
 
 async def test_resume_without_an_id_shows_the_list(cli):
@@ -386,12 +390,15 @@ async def test_a_call_is_approved_with_a_comment(cli, asks):
 
 async def test_a_paste_without_an_end(cli):
     """Its marker may be lost; the keyboard must not be lost with it."""
-    async with cli.model(), cli.on_screen() as screen:
+    async with cli.model(say("Good day.")) as server, cli.on_screen() as screen:
         await screen.wait_for(READY)
         await screen.type("\x1b[200~abc")
         await screen.wait_for("abc")
         await screen.type("\x03")
         await screen.wait_for("The draft was cleared")
+        await screen.type("Hello\r")
+        await screen.wait_for("Good day.")
+        assert b"abc" not in server.requests[-1].body
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT])
@@ -429,6 +436,10 @@ async def test_a_stop_from_outside(cli, wait_until):
         await wait_until(lambda: screen.current_modes == raw)
         await screen.type("Are you there?\r")
         await screen.wait_for("Yes.")
+        assert screen.current_modes == raw
+        await screen.type("/exit\r")
+        assert await screen.end() == 0
+        assert screen.current_modes == screen.modes
 
 
 async def test_a_paste_that_stalls_is_not_typed(cli):

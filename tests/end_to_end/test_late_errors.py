@@ -38,3 +38,4 @@ async def test_the_terminal_shows_an_error_that_is_found_while_the_session_close
         await screen.type("/exit\r")
         await screen.wait_for("E_FAILED: Nothing was sent.")
         await screen.wait_for("Look at it.")
+        assert await screen.end() == 0

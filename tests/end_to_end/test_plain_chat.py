@@ -203,11 +203,13 @@ async def test_commands_and_questions_of_commands(cli):
 
 
 async def test_a_line_that_arrives_together_with_an_answer_is_not_lost(cli):
-    async with cli.model(say("One.")), cli.on_screen("--plain") as screen:
+    async with cli.model(say("One.")) as server, cli.on_screen("--plain") as screen:
         await screen.wait_for(READY)
         await screen.type("/model\n")
         await reply(screen, "Number, or Enter to cancel:", "1\nHello")
         await screen.wait_for("One.")
+        [request] = server.requests
+        assert b"Hello" in request.body
         await leave(screen)
 
 
@@ -227,7 +229,7 @@ async def test_a_text_that_begins_with_a_space_is_never_a_command(cli):
 
 
 async def test_ctrl_d_leaves_a_question_and_input_still_works(cli):
-    async with cli.model(say("One.")), cli.on_screen("--plain") as screen:
+    async with cli.model(say("One.")) as server, cli.on_screen("--plain") as screen:
         await screen.wait_for(READY)
         await screen.type("/model\n")
         await screen.wait_for("Number, or Enter")
@@ -235,6 +237,8 @@ async def test_ctrl_d_leaves_a_question_and_input_still_works(cli):
         await trio.sleep(0.2)
         await screen.type("Hello\n")
         await screen.wait_for("One.")
+        [request] = server.requests
+        assert b"Hello" in request.body
         await leave(screen)
 
 
@@ -544,12 +548,14 @@ async def test_several_wait(cli, plugin):
 async def test_an_approval_expires(cli, asks):
     write = asks("write_file", path="b.py", content="y = 2\n")
     async with (
-        cli.model(write, say("Too late.")),
+        cli.model(write, say("Too late.")) as server,
         cli.on_screen("--plain", "--set", "approval_timeout=1") as screen,
     ):
         await screen.type("Write\n")
         await screen.wait_for("No longer waiting: the time limit was reached.")
         await screen.wait_for("Too late.")
+        assert not (cli.workspace / "b.py").exists()
+        assert b"E_DENIED" in server.requests[-1].body
         await leave(screen)
 
 
@@ -687,7 +693,7 @@ async def test_ctrl_c_cancels_a_command(cli):
         requested.set()
         await trio.sleep_forever()
 
-    async with cli.model(hang, say("One.")), cli.on_screen("--plain") as screen:
+    async with cli.model(hang, say("One.")) as server, cli.on_screen("--plain") as screen:
         await screen.wait_for(READY)
         await screen.type("/models test\n")
         await requested.wait()
@@ -701,6 +707,8 @@ async def test_ctrl_c_cancels_a_command(cli):
         await screen.wait_for("Stopping")
         await screen.type("Hello\n")
         await screen.wait_for("One.")
+        assert server.count == 2
+        assert b"Hello" in server.requests[-1].body
         await leave(screen)
 
 
@@ -752,9 +760,11 @@ async def test_a_command_of_the_program_ends_with_hilum(cli, gone, wait_until, p
         await screen.type(f"/plugins --plugin {options[1]}\n")
         file = cli.folder / "child.pid"
         await screen.wait_until(lambda: file.exists() and file.read_text(), "the command")
+        child = int(file.read_text())
+        assert not gone(child)
         screen.process.send_signal(signal.SIGKILL)
-        await screen.process.wait()
-        await wait_until(lambda: gone(int(file.read_text())))
+        assert await screen.process.wait() == -signal.SIGKILL
+        await wait_until(lambda: gone(child))
 
 
 async def test_the_terminal_is_closed(cli, wait_until):

@@ -19,8 +19,8 @@ from hilum.events import (
     PromptFrozen,
     PromptQueued,
     RunEnded,
-    RunsCutOff,
     RunStarted,
+    SessionReopened,
     decode,
     encode,
 )
@@ -117,7 +117,8 @@ async def test_call_in_flight_is_run_again_only_if_that_does_no_harm(name, again
         if not again:
             assert f"`{name}` was cut off when hilum ended and may or may not" in result.text
         assert len(kit.of(RunStarted)) == 1
-        (noted,) = kit.of(RunsCutOff)
+        (noted,) = kit.of(SessionReopened)
+        assert noted.interrupted == ("main",)
         assert noted.last == kit.events[noted.seq - 2].at < noted.at
         assert len(kit.of(PromptFrozen)) == 1
         assert kit.requests[0].body.startswith(before[0].body[:-2])

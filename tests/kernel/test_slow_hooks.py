@@ -1,9 +1,12 @@
 """Slow hooks, and the waits of calls for each other, are in the log."""
 
+from contextvars import copy_context
+
 import pytest
 import trio
-from hilum import Profile, tool
-from hilum.events import CallStarted, HookCalled, PluginFault, RunEnded
+from hilum import Interpretation, Profile, tool
+from hilum.events import CallStarted, HookCalled, PluginFault, PromptQueued, RunEnded
+from hilum.slow_hooks import hold_slow_hook, hold_slow_hooks
 from hilum.testing import open_bench, plugin, use
 
 
@@ -42,6 +45,39 @@ async def test_a_hook_before_the_run_belongs_to_the_run_that_starts(bench):
     kit = await bench(gathering, answers=["ok"], settings=EVERY)
     ended = await kit.run("x")
     assert [event.run for event in slow(kit, "gather_context")] == [ended.run]
+
+
+async def test_hooks_that_prepare_a_prompt_belong_to_its_run(bench):
+    """The prompt is interpreted before it is queued, and the second one before the first has ended."""
+    meaning = plugin("meaning", interpret_prompt=lambda text: None)
+    kit = await bench(meaning, answers=["ok", "ok"], settings=EVERY)
+    runs = [await kit.start("x"), await kit.start("y")]
+    for run in runs:
+        await run.wait()
+    events = slow(kit, "interpret_prompt")
+    assert [event.run for event in events] == [run.id for run in runs]
+    queued = kit.of(PromptQueued)
+    assert all(0 <= event.at - each.at < 1 for each, event in zip(queued, events, strict=True))
+    assert all(event.delay > 0 for event in events)
+
+
+async def test_a_hook_that_answers_a_prompt_belongs_to_no_run(bench):
+    def answer(text):
+        return Interpretation("", reply="Done.")
+
+    kit = await bench(plugin("meaning", interpret_prompt=answer), settings=EVERY)
+    await kit.run("x")
+    (event,) = slow(kit, "interpret_prompt")
+    assert (event.agent, event.run) == ("", "")
+
+
+def test_a_task_that_outlives_the_preparation_of_a_prompt_writes_its_hooks_at_once():
+    event = HookCalled(plugin="p", hook="h", seconds=1.0)
+    assert not hold_slow_hook(event)
+    with hold_slow_hooks(lambda event: None):
+        assert hold_slow_hook(event)
+        inherited = copy_context()
+    assert not inherited.run(hold_slow_hook, event)
 
 
 async def test_a_hook_that_raised_is_written_with_the_class_of_its_error(bench):

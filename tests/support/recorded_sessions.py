@@ -29,6 +29,7 @@ from hilum.shell_lines import ShellLine, attach_output, note_end, run_shell_line
 from hilum.testing import Bench, ScriptedModel, open_bench, say, use
 from hilum_files import Changes
 from hilum_files.journal.content_store import ContentStore
+from scripted_editor import EditorUse, ScriptedEditor
 
 PLUGINS = (
     "files search shell guard plan prompt context lint rules memory longterm agents scheduler"
@@ -520,12 +521,12 @@ def shell_lines(rng: random.Random) -> Scene:
     number = rng.randint(100, 999)
 
     async def before(bench: Bench) -> None:
-        await run_line(bench, "line-1", "cat notes/todo.txt")
-        await run_line(bench, "line-2", f"echo {number} >> notes/todo.txt; false")
+        await run_line(bench, f"line-{number}-1", "cat notes/todo.txt")
+        await run_line(bench, f"line-{number}-2", f"echo {number} >> notes/todo.txt; false")
 
     async def act(bench: Bench) -> None:
         await bench.wait_for(CallStarted, after=_start(bench))
-        await run_line(bench, "line-3", f"echo {number} during the run")
+        await run_line(bench, f"line-{number}-3", f"echo {number} during the run")
         await bench.wait_for(RunEnded, after=_start(bench))
         run = await bench.start("And now?")
         await run.wait()
@@ -602,6 +603,15 @@ def compacted(rng: random.Random) -> Scene:
     return Scene("Shorten what you know.", answers, act=act)
 
 
+def editor_use(rng: random.Random) -> Scene:
+    editing = EditorUse(rng)
+
+    async def act(bench: Bench) -> None:
+        await editing.end(bench, _start(bench))
+
+    return Scene("Edit what I have open.", editing.answers, act=act, before=editing.begin)
+
+
 SCENES: dict[str, Callable[[random.Random], Scene]] = {
     "approval": approval,
     "background_agent": background_agent,
@@ -610,6 +620,7 @@ SCENES: dict[str, Callable[[random.Random], Scene]] = {
     "command": command,
     "compacted": compacted,
     "compacted_during_a_run": compacted_during_a_run,
+    "editor_use": editor_use,
     "empty_answer": empty_answer,
     "failing_model": failing_model,
     "given_up_model": given_up_model,
@@ -667,7 +678,8 @@ async def record_session(
         latency: Seconds that the model takes for each answer.
     """
     rng = random.Random(seed)
-    chosen = [SCENES[name](rng) for name in scenes or choose_scenes(seed)]
+    names = scenes or choose_scenes(seed)
+    chosen = [SCENES[name](rng) for name in names]
     pause = [0.0]
     main: list[Any] = []
     helper: list[Any] = []
@@ -682,11 +694,12 @@ async def record_session(
             return _delayed(super().stream(request), max(latency, *pause))
 
     outside_plugin = Outside(seed)
+    editors = [ScriptedEditor()] if "editor_use" in names else []
     # In a smaller window, results are cut where the estimate of their tokens ends.
     model = Slow([play] * 500, window=1_000_000)
     began = trio.current_time()
     async with open_bench(
-        *PLUGINS, outside_plugin, model=model, files=FILES, folder=folder, faults=True
+        *PLUGINS, outside_plugin, *editors, model=model, files=FILES, folder=folder, faults=True
     ) as bench:
         for scene in chosen:
             main[:] = scene.answers
@@ -701,7 +714,7 @@ async def record_session(
                     if scene.act is not None:
                         nursery.start_soon(scene.act, bench)
                     await run.wait()
-                await _settle(bench)
+                await settle(bench)
         events = list(bench.events)
         seconds = trio.current_time() - began
         store = ContentStore(folder / "data" / "objects")
@@ -711,7 +724,7 @@ async def record_session(
     return RecordedSession(events, contents, [outside_plugin], seconds)
 
 
-async def _settle(bench: Bench) -> None:
+async def settle(bench: Bench) -> None:
     """Wait until nothing happens in the session any more."""
     while True:
         last = bench.session.journal.last

@@ -19,18 +19,13 @@ from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.metrics import Histogram
-from opentelemetry.sdk._logs import LoggerProvider, ReadableLogRecord
-from opentelemetry.sdk._logs.export import BatchLogRecordProcessor, LogRecordExportResult
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
 from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import (
-    MetricExportResult,
-    MetricReader,
-    MetricsData,
-    PeriodicExportingMetricReader,
-)
+from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.sdk.trace.sampling import Decision
 from opentelemetry.trace import (
@@ -136,56 +131,41 @@ class _Queue:
         self._taken += count
 
 
-class _SpanExporter(OTLPSpanExporter):
-    """Reports whether each export succeeded, in the thread of the export."""
+class _ReportingExporter:
+    """Reports whether each export succeeded, in the thread of the export.
+
+    It comes before an exporter of the SDK in the bases of a class. The exporters name and type what
+    they export differently, and always pass it as the first argument.
+    """
 
     def __init__(
-        self, report: Report, queue: _Queue, endpoint: str | None, headers: Headers
+        self, report: Report, endpoint: str | None, headers: Headers, queue: _Queue | None = None
     ) -> None:
-        self._session = _make_session()
-        super().__init__(endpoint=endpoint, headers=headers, session=self._session)
+        self._http_session = _make_session()
+        super().__init__(endpoint=endpoint, headers=headers, session=self._http_session)  # type: ignore[call-arg]
         self._report = report
         self._queue = queue
 
-    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        self._queue.take(len(spans))
-        result = super().export(spans)
-        self._report(result is SpanExportResult.SUCCESS, _find_failure(self._session))
+    def export(self, batch: Any, *options: Any, **named_options: Any) -> Any:
+        if self._queue is not None:
+            self._queue.take(len(batch))
+        result = super().export(batch, *options, **named_options)  # type: ignore[misc]
+        # The enumerations of the three signals have the same names.
+        failure = "" if self._http_session is None else self._http_session.failure
+        self._report(result.name == "SUCCESS", failure)
         return result
 
 
-class _MetricExporter(OTLPMetricExporter):
-    """Reports whether each export succeeded, in the thread of the export."""
-
-    def __init__(self, report: Report, endpoint: str | None, headers: Headers) -> None:
-        self._session = _make_session()
-        super().__init__(endpoint=endpoint, headers=headers, session=self._session)
-        self._report = report
-
-    def export(
-        self, metrics_data: MetricsData, timeout_millis: float | None = 10_000, **kwargs: Any
-    ) -> MetricExportResult:
-        result = super().export(metrics_data, timeout_millis, **kwargs)
-        self._report(result is MetricExportResult.SUCCESS, _find_failure(self._session))
-        return result
+class _SpanExporter(_ReportingExporter, OTLPSpanExporter):  # type: ignore[misc]
+    pass
 
 
-class _LogExporter(OTLPLogExporter):
-    """Reports whether each export succeeded, in the thread of the export."""
+class _MetricExporter(_ReportingExporter, OTLPMetricExporter):  # type: ignore[misc]
+    pass
 
-    def __init__(
-        self, report: Report, queue: _Queue, endpoint: str | None, headers: Headers
-    ) -> None:
-        self._session = _make_session()
-        super().__init__(endpoint=endpoint, headers=headers, session=self._session)
-        self._report = report
-        self._queue = queue
 
-    def export(self, batch: Sequence[ReadableLogRecord]) -> LogRecordExportResult:
-        self._queue.take(len(batch))
-        result = super().export(batch)
-        self._report(result is LogRecordExportResult.SUCCESS, _find_failure(self._session))
-        return result
+class _LogExporter(_ReportingExporter, OTLPLogExporter):
+    pass
 
 
 class Pipeline:
@@ -239,7 +219,7 @@ class Pipeline:
         if settings.traces and environ.get("OTEL_TRACES_EXPORTER") != "none":
             queue = _Queue(_read_size(environ, "OTEL_BSP_MAX_QUEUE_SIZE", size))
             self._span_queue = queue
-            spans = _SpanExporter(self._report, queue, traces_url, headers)
+            spans = _SpanExporter(self._report, traces_url, headers, queue)
             self._exporters.append(spans)
             # Without a size, the SDK reads the variable.
             batch_size = None
@@ -262,7 +242,7 @@ class Pipeline:
         if settings.logs and environ.get("OTEL_LOGS_EXPORTER") != "none":
             queue = _Queue(_read_size(environ, "OTEL_BLRP_MAX_QUEUE_SIZE", size))
             self._log_queue = queue
-            logs = _LogExporter(self._report, queue, logs_url, headers)
+            logs = _LogExporter(self._report, logs_url, headers, queue)
             self._exporters.append(logs)
             log_processor = BatchLogRecordProcessor(logs, max_queue_size=queue.size)
             self.closers.append(log_processor.shutdown)
@@ -394,11 +374,6 @@ def _read_size(environ: Mapping[str, str], name: str, default: int) -> int:
         return int(environ.get(name, ""))
     except ValueError:
         return default
-
-
-def _find_failure(session: StoppableSession | None) -> str:
-    """Return why the last request failed; empty if it is not known."""
-    return "" if session is None else session.failure
 
 
 def _make_session() -> StoppableSession | None:

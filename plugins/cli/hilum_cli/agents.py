@@ -47,7 +47,10 @@ def change(view: AgentView) -> str:
 
     The line is empty for any other change in an agent's state.
     """
-    activities = {"running": "begins", "waiting_for_approval": view.activity}
+    activities = {"waiting_for_approval": view.activity}
+    # An agent is also running again after each of its calls.
+    if view.previous == "queued":
+        activities["running"] = "begins"
     if view.place:
         activities["queued"] = view.activity
     activity = activities.get(view.status)

@@ -1,8 +1,8 @@
 """Loads modules of this package on first use: ``lazy.catalog.load_catalog(…)``.
 
-The MCP library takes half a second to import. A session without a running server needs neither this
-library nor the readers of configuration files. With this module, few other modules need imports
-inside functions.
+The MCP library takes half a second to import (``tests/benchmarks/start.py``). A session without a
+running server needs neither this library nor the readers of configuration files. With this module,
+few other modules need imports inside functions.
 """
 
 from __future__ import annotations

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
+from contextlib import aclosing
 
 import trio
 from hilum.store import Store, is_open
 from hilum_cli.terminal import Out, escape_terminal
 
 from hilum_trace.formatting import describe_details, format_seconds, make_title
-from hilum_trace.reading import UPDATE_HINT, Entry, check_complete, read_entries
+from hilum_trace.reading import UPDATE_HINT, Entry, check_complete, iterate_entries
 from hilum_trace.spans import Span, SpanFold, UnreadableEvent
 from hilum_trace.tree import Painter
 
@@ -42,7 +44,7 @@ class Follower:
         self._turns: dict[int, Span] = {}
         self._problems: list[str] = []
 
-    def apply(self, entries: list[Entry]) -> list[str]:
+    def apply(self, entries: Iterable[Entry]) -> list[str]:
         """Add entries of the log, and return the lines to print."""
         lines: list[str] = []
         for entry in entries:
@@ -137,13 +139,15 @@ async def follow(store: Store, session: str, painter: Painter, out: Out) -> None
         # What the log should have by now. Without it, a damaged end would look like a quiet
         # session, and would be read again and again.
         expected = (await store.info(session)).events
-        entries = await read_entries(store, session, last, expected)
-        if entries:
-            last = max(entries[-1].seq, expected)
-            for line in follower.apply(entries):
-                await out.write(f"{line}\n".encode(errors="backslashreplace"))
-            for problem in follower.take_problems():
-                Out(2).say(f"hilum: {problem}")
+        known = last
+        async with aclosing(iterate_entries(store, session, known, expected)) as entries:
+            async for entry in entries:
+                last = max(entry.seq, expected)
+                for line in follower.apply([entry]):
+                    await out.write(f"{line}\n".encode(errors="backslashreplace"))
+                for problem in follower.take_problems():
+                    Out(2).say(f"hilum: {problem}")
+        if last > known:
             checked = time.monotonic()
         elif time.monotonic() - checked > CHECK_SECONDS:
             checked = time.monotonic()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from contextlib import aclosing
 
 import msgspec
 from hilum import StoreError
@@ -14,7 +16,17 @@ from hilum_trace.languages import ENGLISH, Language
 from hilum_trace.spans import Trace, UnreadableEvent
 
 Entry = Event | UnreadableEvent
+# Entries that are read at once: more of small ones, so that all of them together take little memory.
+_FIRST_PAGE = 16
 _PAGE = 1000
+_PAGE_SIZE = 8_000_000  # bytes
+MAX_ENTRY_VALUES = 1_000_000
+"""Maximum number of values in an entry. Decoded, the smallest values take 60 to 250 bytes each."""
+_PART_SIZE = 1_000_000  # bytes
+_SEPARATORS = (b",", b"[", b"{")
+# A text, or the beginning of one as the group. Possessive quantifiers keep no positions to return to.
+_BODY = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+'
+_STRING = re.compile(rb'%b"|(%b\\?\Z)' % (_BODY, _BODY), re.DOTALL)
 UPDATE_HINT = (
     "A newer hilum, or a plugin that is not installed, wrote them: update hilum to see them."
 )
@@ -37,7 +49,15 @@ _HEADERS: msgspec.json.Decoder[_Header] = msgspec.json.Decoder(_Header)
 async def read_entries(
     store: Store, session: str, after: int = 0, expected: int = 0
 ) -> list[Entry]:
-    """Read the entries of a log that follow the one numbered ``after``.
+    """Return the entries that ``iterate_entries`` yields."""
+    async with aclosing(iterate_entries(store, session, after, expected)) as entries:
+        return [entry async for entry in entries]
+
+
+async def iterate_entries(
+    store: Store, session: str, after: int = 0, expected: int = 0
+) -> AsyncGenerator[Entry, None]:
+    """Yield the entries of a log that follow the one numbered ``after``.
 
     Entries that cannot be read, and gaps, become ``UnreadableEvent``. If a part of the file is
     damaged, the entries after it are read as well.
@@ -52,13 +72,13 @@ async def read_entries(
     Raises:
         StoreError: There is no such session, or a store without raw access cannot read its log.
     """
-    entries: list[Entry] = []
     if not isinstance(store, RawReader):
         while page := await store.read(session, after, _PAGE):
-            entries += page
+            for event in page:
+                yield event
             after = page[-1].seq
-        return entries
-    limit = _PAGE
+        return
+    limit = _FIRST_PAGE
     while True:
         try:
             lines = await store.read_raw(session, after, limit)
@@ -66,21 +86,28 @@ async def read_entries(
             if limit > 1:
                 # A damaged page of the file spoils a whole read, so the rest is read in smaller
                 # parts.
-                limit //= 10
+                limit = max(limit // 10, 1)
                 continue
-            entries.append(UnreadableEvent(after + 1, problem=error.message))
+            yield UnreadableEvent(after + 1, problem=error.message)
             readable = await _find_readable(store, session, after + 1, expected)
             if readable is None:
-                return entries
+                return
             after += 1
             lines = readable
-            limit = _PAGE
+            limit = _FIRST_PAGE
         if not lines:
             if after < expected:
-                entries.append(UnreadableEvent(after + 1, problem=_describe_gap(after, expected)))
-            return entries
-        entries += decode_lines(lines, after)
-        after = lines[-1][0]
+                yield UnreadableEvent(after + 1, problem=_describe_gap(after, expected))
+            return
+        last = lines[-1][0]
+        size = sum(len(line) for _, line in lines)
+        for entry in decode_lines(lines, after):
+            yield entry
+        after = last
+        if size > _PAGE_SIZE:
+            limit = max(limit // 4, 1)
+        elif size < _PAGE_SIZE // 4:
+            limit = min(limit * 2, _PAGE)
 
 
 async def read_pages(
@@ -210,6 +237,10 @@ def _describe_gap(after: int, last: int) -> str:
 
 def _decode_line(seq: int, line: bytes) -> Entry:
     problem = ""
+    if _has_too_many_values(line):
+        return UnreadableEvent(
+            seq, problem=f"event {seq} has more than {MAX_ENTRY_VALUES:,} values"
+        )
     try:
         event = decode(line)
         if event.seq == seq:
@@ -224,3 +255,34 @@ def _decode_line(seq: int, line: bytes) -> Entry:
     if header.seq != seq:
         return UnreadableEvent(seq, problem=problem)
     return UnreadableEvent(seq, header.type, problem, header.at, header.agent, header.run)
+
+
+def _has_too_many_values(line: bytes) -> bool:
+    """Return whether JSON has too many values to be decoded.
+
+    Each value has a separator, so their number is an upper bound.
+    """
+    # Texts contain commas and brackets too, but few of them so many.
+    if len(line) <= MAX_ENTRY_VALUES or _count_separators(line) <= MAX_ENTRY_VALUES:
+        return False
+    count = 0
+    at = 0
+    # Of the whole line at once, the pieces between texts would take as much as its values.
+    while at < len(line) and count <= MAX_ENTRY_VALUES:
+        part = line[at : at + _PART_SIZE]
+        outside, quote, rest = _STRING.sub(rb"\1", part).partition(b'"')
+        count += _count_separators(outside)
+        if not quote:
+            at += len(part)
+            continue
+        # The last text of the part goes on after it.
+        at += len(part) - len(rest) - 1
+        text = _STRING.match(line, at)
+        if text is None or text[1] is not None:
+            break  # damaged, which the decoder reports
+        at = text.end()
+    return count > MAX_ENTRY_VALUES
+
+
+def _count_separators(text: bytes) -> int:
+    return sum(text.count(separator) for separator in _SEPARATORS)

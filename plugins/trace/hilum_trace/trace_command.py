@@ -7,7 +7,7 @@ import os
 import shutil
 import time
 from argparse import Namespace
-from collections.abc import Sequence
+from contextlib import aclosing
 from pathlib import Path
 
 import hilum
@@ -22,7 +22,7 @@ from hilum_trace.exports import make_json, make_speedscope
 from hilum_trace.flame import render_flame
 from hilum_trace.following import follow
 from hilum_trace.page import make_page
-from hilum_trace.reading import UPDATE_HINT, Entry, check_complete, read_entries
+from hilum_trace.reading import UPDATE_HINT, check_complete, iterate_entries
 from hilum_trace.redaction import TextRedactor, change_texts
 from hilum_trace.spans import Span, SpanFold, Trace
 from hilum_trace.tree import Painter, describe_unknown, list_runs, render_slowest, render_tree
@@ -36,6 +36,8 @@ identified by its id or by any unambiguous beginning of the id.
   hilum trace --html trace.html
 """
 LAST = "last"
+MAX_SPANS = 500_000
+"""Maximum number of spans in a trace, which take about 400 MB."""
 
 
 def main(argv: list[str]) -> int:
@@ -113,27 +115,38 @@ async def _show(store: Store, options: Namespace, out: Out) -> None:
     try:
         # This comes first, so that a process that ends meanwhile leaves nothing that seems to run.
         now = time.time() if await is_open(store, info.id) else None
-        entries = await read_entries(store, info.id, expected=info.events)
         leaves = bool(options.json or options.speedscope or options.html)
-        trace = _fold(entries, now, leaves=leaves)
+        trace = await _fold(store, info, now, leaves=leaves)
         _show_trace(trace, options, painter, out)
     finally:
         gc.enable()
     check_complete(trace)
 
 
-def _fold(entries: Sequence[Entry], now: float | None, *, leaves: bool) -> Trace:
-    """Return the trace of entries, without secrets if it leaves this machine.
+async def _fold(store: Store, info: SessionInfo, now: float | None, *, leaves: bool) -> Trace:
+    """Return the trace of a session, without secrets if it leaves this machine.
+
+    If the log has more than ``MAX_SPANS`` spans, the trace ends there, and a line on standard error
+    says so.
 
     Args:
-        entries: The entries.
+        store: The store.
+        info: The session.
         now: The Unix time if a process has the session open.
         leaves: Whether the trace leaves this machine.
     """
     redact = TextRedactor() if leaves else None
     fold = SpanFold(redact)
-    for entry in entries:
-        fold.apply(entry)
+    async with aclosing(iterate_entries(store, info.id, expected=info.events)) as entries:
+        async for entry in entries:
+            fold.apply(entry)
+            if len(fold.trace.spans) > MAX_SPANS:
+                Out(2).say(
+                    f"hilum: The session has more than {MAX_SPANS:,} spans. The trace ends at event"
+                    f" {entry.seq:,} of {info.events:,}; --follow shows all of them."
+                )
+                now = fold.trace.last_at
+                break
     fold.finish(now)
     if redact is not None:
         change_texts(fold.trace, redact)

@@ -71,6 +71,7 @@ class AgentView(msgspec.Struct):
         owner_run: Id of the run that the call belongs to.
         reports: Whether the answer is for the user instead of the agent that started this one.
         status: Status of the agent in the last ``agents.status`` event.
+        previous: The status before this one; empty if the agent has had no other.
         place: Position of the agent in the queue, 0 if the agent is not waiting.
         progress: Progress from 0 to 1.
         since: Unix time at which the agent was queued or began.
@@ -92,6 +93,7 @@ class AgentView(msgspec.Struct):
     owner_run: str = ""
     reports: bool = True
     status: str = "queued"
+    previous: str = ""
     place: int = 0
     progress: float = 0.0
     since: float = 0.0
@@ -222,6 +224,8 @@ class AgentViews:
         # The duration starts here, because it excludes the time in the queue.
         if view.status == "queued" and data.status != "queued":
             view.since = at
+        if view.status != data.status:
+            view.previous = view.status
         view.status = data.status
         # A retried step may report less progress, but a progress bar that moves backwards would
         # look like a bug.

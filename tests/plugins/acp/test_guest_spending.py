@@ -10,7 +10,7 @@ import trio
 from hilum.events import ModelUsed, RunEnded
 from hilum.models import ModelInfo
 from hilum_acp.guests import model_proxy
-from hilum_acp.guests.model_proxy import ModelProxy
+from hilum_acp.guests.model_proxy import ModelProxy, _Meter
 from hilum_acp.guests.request_filter import Files, RequestRefused
 from hilum_acp.guests.request_formats import FORMATS, restrict_request
 from hilum_acp.guests.request_sizes import limit_output, measure_input
@@ -438,6 +438,57 @@ def test_the_reserved_answer_is_the_longest_that_the_request_allows(name, fields
         **FORMATS[name].fixed,
         **sent,
     }
+
+
+THINKING = [
+    (CHAT, "reasoning", "max_tokens"),
+    (CHAT, "thinking", "budget_tokens"),
+    (MESSAGES, "thinking", "budget_tokens"),
+    (GEMINI, "thinkingConfig", "thinkingBudget"),
+    (GEMINI, "thinking_config", "thinking_budget"),
+]
+
+
+@pytest.mark.parametrize(("name", "part", "field"), THINKING)
+@pytest.mark.parametrize(("given", "sent"), [(0, 0), (500, 500), (1_000, 999), (2**62, 999)])
+def test_thinking_is_shorter_than_the_reserved_answer(name, part, field, given, sent):
+    options = {part: {field: given}}
+    reserved, request = reserve(name, {"generationConfig": options} if name == GEMINI else options)
+    assert reserved == 1_000
+    place = request["generationConfig"] if name == GEMINI else request
+    [found] = [
+        value for key, value in place.items() if key in ("reasoning", "thinking", "thinkingConfig")
+    ]
+    assert list(found.values()) == [sent]
+
+
+@pytest.mark.parametrize(("name", "part", "field"), THINKING)
+@pytest.mark.parametrize("given", ["99999", True, 1e9])
+def test_a_limit_for_thinking_is_a_number(name, part, field, given):
+    options = {part: {field: given}}
+    with pytest.raises(RequestRefused, match="is no whole number"):
+        reserve(name, {"generationConfig": options} if name == GEMINI else options)
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\n\n"])
+def test_the_last_event_counts_also_without_a_blank_line(end):
+    meter = _Meter(make_model("http://localhost"), b"{}")
+    meter.feed(
+        b'data: {"choices": [{"index": 0, "delta": {"content": "Hi"}, "finish_reason": "stop"}]}\n\n'
+    )
+    usage = '"usage": {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}'
+    meter.feed(f'data: {{"choices": [], {usage}}}{end}'.encode())
+    used = meter.usage()
+    assert (used.input, used.output) == (7, 3)
+    assert meter.is_reported
+
+
+def test_a_stream_that_breaks_off_within_an_event_keeps_what_was_reported():
+    meter = _Meter(make_model("http://localhost"), b"{}")
+    usage = '"usage": {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}'
+    end = '{"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}'
+    meter.feed(f'data: {end}\n\ndata: {{"choices": [], {usage}}}\n\ndata: {{"choi'.encode())
+    assert (meter.usage().input, meter.is_reported) == (7, True)
 
 
 @pytest.mark.parametrize(

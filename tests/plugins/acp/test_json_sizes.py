@@ -34,7 +34,10 @@ def test_a_text_that_passes_has_few_values(value, is_ascii):
 
 @given(st.binary(), st.integers(0, 20))
 def test_any_bytes_are_counted(text, limit):
-    has_more_values(text, limit)
+    """A higher limit is never exceeded by a text that does not exceed a lower one."""
+    exceeded = [has_more_values(text, each) for each in (limit, limit + 1, 2 * len(text) + 2)]
+    assert exceeded == sorted(exceeded, reverse=True)
+    assert not exceeded[-1]
 
 
 @pytest.mark.parametrize(

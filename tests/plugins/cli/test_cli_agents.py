@@ -5,6 +5,7 @@ found again.
 import pytest
 from hilum.events import CallStarted, ModelStarted, PluginEvent
 from hilum.messages import ToolCall
+from hilum.testing import open_bench, use
 from hilum_cli.agents import again, change, ending, rows
 from hilum_cli.rendering import status_line, todo_rows
 from hilum_cli.terminal import cells, cut, wrap
@@ -80,6 +81,8 @@ def test_only_changes_are_told():
         told(views, "status", agent_id="abc", status="running", progress=0.5, current_step="x")
         is None
     )
+    for status in ("waiting_for_tool", "running"):
+        assert not change(told(views, "status", agent_id="abc", status=status, progress=0.5))
     asks = told(views, "status", agent_id="abc", status="waiting_for_approval", progress=0.5)
     assert change(asks) == "? abc review: waiting for your approval"
     assert views.agents.open() == [asks]
@@ -88,6 +91,21 @@ def test_only_changes_are_told():
     assert told(views, "status", agent_id="abc", status="timed_out", progress=0.5) is None
     assert not views.agents.open()
     assert "hilum agents result abc" in again(views.agents.ended())
+
+
+async def test_an_agent_begins_once_however_many_calls_it_makes(tmp_path):
+    look = use("list_directory", path=".")
+    answers = [use("task", prompt="Look.", description="look"), look, look, "Seen.", "Done."]
+    async with open_bench("scheduler", "files", answers=answers, folder=tmp_path) as kit:
+        await kit.run("Have a look.")
+        events = kit.events
+    views = SessionView()
+    lines = []
+    for event in events:
+        agent = views.apply(event).agent
+        if agent is not None:
+            lines.append(change(agent))
+    assert sum(text.endswith("look: begins") for text in lines) == 1
 
 
 def test_events_that_are_not_what_they_should_be_are_left_out():

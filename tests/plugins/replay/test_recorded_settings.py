@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from hilum import UsageError
 from hilum.errors import E_BAD_ARGS, E_UNKNOWN
-from hilum.events import CallStarted, ModelStarted, RoundEnded, SessionOpened
+from hilum.events import CallStarted, ModelStarted, RoundEnded, SessionOpened, SessionReopened
 from hilum.store import MemoryStore
 from hilum.testing import ScriptedModel, open_bench, use
 from hilum_replay.sessions.comparison import describe
@@ -98,9 +98,9 @@ async def test_a_session_that_was_closed_during_a_call_and_opened_with_other_set
         ended = await run.wait()
         assert ended.code == "E_TURN_LIMIT"
         events = list(await store.read(session))
-    [reopened] = [each for each in events if getattr(each, "name", "") == "session.reopened"]
-    assert reopened.data["interrupted"] == ["main"]
-    assert reopened.data["settings"]["turns"] == 4
+    [reopened] = [each for each in events if isinstance(each, SessionReopened)]
+    assert reopened.interrupted == ("main",)
+    assert reopened.settings["turns"] == 4
     await check_identical(make(events), tmp_path)
 
 

@@ -5,8 +5,13 @@ import shlex
 import pytest
 from hilum.events import RunEnded
 from hilum_cli.faces import how_to_continue
-from hilum_trace.bill.budgets.amounts import Exceeded
-from hilum_trace.bill.budgets.budget_command import parse_change
+from hilum_trace.bill.budgets.amounts import Amount, Exceeded, Limits
+from hilum_trace.bill.budgets.budget_command import (
+    USAGE,
+    BudgetStatus,
+    format_budgets,
+    parse_change,
+)
 from hilum_trace.bill.budgets.budget_texts import refusal
 
 
@@ -39,3 +44,9 @@ def test_a_run_that_a_budget_ended_is_continued_with_a_higher_budget():
         "/budget session 200 tokens",
     ]
     assert shlex.split(again) == ["hilum", "run", "--resume", "20260131-1504", "continue"]
+
+
+def test_the_help_is_shown_only_to_users_without_a_budget():
+    status = BudgetStatus("session", Limits(dollars=5.0), Amount(dollars=1.0))
+    assert format_budgets([status]) == "session: $1.00 of $5.00 spent, $4.00 left"
+    assert format_budgets([]) == f"No budget is set.\n{USAGE}"

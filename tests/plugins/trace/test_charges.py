@@ -303,6 +303,23 @@ def test_the_time_between_two_processes_is_no_time_of_a_request(end):
     assert fold.total == Amount(0.0, 500, 0.1)
 
 
+def test_a_killed_call_counts_until_the_last_heartbeat_of_its_process():
+    """It ran for ten minutes, was killed, and was repeated a day later, in 5 seconds."""
+    call = ToolCall("c", "build", "{}")
+    whose = {"agent": "main", "run": "r"}
+    events = [
+        ev.CallStarted(call=call, at=1_000.0, **whose),
+        ev.Heartbeat(at=1_600.0),
+        ev.SessionReopened(last=1_600.0, interrupted=("main",), at=90_000.0),
+        ev.CallStarted(call=call, at=90_001.0, **whose),
+        ev.CallDone(result=ToolResult("c", "build", ()), seconds=5.0, at=90_006.0, **whose),
+    ]
+    assert bill_of(events, "agent").total.seconds == 605.0
+    fold = SpendingFold(lambda model: None)
+    fold.apply(events)
+    assert fold.total.minutes == pytest.approx(605 / 60)
+
+
 def test_the_time_of_a_sub_agent_counts_once():
     """The call that waits for it contains the time of its requests and calls."""
     events = [

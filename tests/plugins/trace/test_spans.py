@@ -294,7 +294,8 @@ def fold_killed(*later):
     for event in events:
         fold.apply(event)
     for at, event in later:
-        whose = {} if isinstance(event, ev.RunsCutOff) else {"agent": "main", "run": "r"}
+        is_of_session = isinstance(event, ev.RunsCutOff | ev.SessionReopened | ev.Heartbeat)
+        whose = {} if is_of_session else {"agent": "main", "run": "r"}
         fold.apply(replace(event, at=at, **whose))
     return fold
 
@@ -323,6 +324,23 @@ def test_a_killed_call_of_a_resumed_session_ends_with_the_last_event_of_its_proc
     assert (tool_span.end, tool_span.error) == (4.0, "E_INTERRUPTED")
     assert "ran" not in tool_span.facts
     assert (run.end, run.error, run.waits["down"]) == (61.0, "", 56.0)
+
+
+def test_a_killed_call_lasts_until_the_last_heartbeat():
+    reopened = ev.SessionReopened(last=64.0, interrupted=("main",))
+    for later in ([], [(900.0, reopened)]):
+        fold = fold_killed((64.0, ev.Heartbeat()), *later)
+        fold.finish()
+        (tool_span,) = of(fold.trace, "tool")
+        assert (tool_span.end, tool_span.error) == (64.0, "E_INTERRUPTED")
+
+
+def test_the_two_events_of_earlier_versions_end_a_call_once():
+    fold = fold_killed((60.0, ev.RunsCutOff(last=4.0)), (60.0, ev.SessionReopened()))
+    fold.finish()
+    (tool_span,) = of(fold.trace, "tool")
+    (run,) = of(fold.trace, "run")
+    assert (tool_span.end, run.waits["down"]) == (4.0, 56.0)
 
 
 def test_a_killed_call_that_runs_again_is_a_span_of_its_own():
@@ -396,6 +414,25 @@ def test_hooks_without_an_agent_belong_to_the_prompt_that_is_being_prepared():
     assert path_of(trace, two) == ["hook", "session"]
     assert two.error == ""
     assert describe_details(two, two.usage) == ["cancelled", "outside of runs"]
+
+
+async def test_hooks_that_interpret_a_prompt_are_part_of_its_wait(bench):
+    meaning = plugin("meaning", interpret_prompt=lambda text: None)
+    kit = await bench(meaning, answers=["ok"], settings={"slow_hook": 1e-9})
+    await kit.run("x")
+    trace = fold_spans(kit.events)
+    (span,) = [span for span in of(trace, "hook") if span.name == "interpret_prompt"]
+    assert path_of(trace, span) == ["hook", "queue", "session"]
+    assert "outside of runs" not in describe_details(span, span.usage)
+    (queue,) = of(trace, "queue")
+    assert queue.start <= span.start < span.end <= queue.end
+
+
+def test_a_hook_ends_before_its_event_was_written():
+    hook = ev.HookCalled(plugin="p", hook="interpret_prompt", seconds=2.0, delay=0.5)
+    queued, called = numbered(ev.PromptQueued(text="x"), hook)
+    (span,) = of(fold_spans([queued, called]), "hook")
+    assert (span.start, span.end) == (called.at - 2.5, called.at - 0.5)
 
 
 def test_a_result_with_a_code_is_an_error():

@@ -390,7 +390,7 @@ def test_a_follower_keeps_no_spans_of_turns_that_ended():
     kept = [span.kind for span in forgetful.fold.trace.spans if span is not FORGOTTEN]
     assert kept.count("turn") <= 1
     assert kept.count("tool") <= 1
-    assert not forgetful.fold._actors["main"].calls
+    assert not forgetful.fold._state.actors["main"].calls
 
 
 def test_a_follower_prints_each_end_once():

@@ -126,6 +126,23 @@ def test_the_details_name_all_values_and_use_the_clock_of_the_axis(open_trace):
     assert "turn 1 · 6.0 s" in bar(page, "turn 1").inner_text()
 
 
+def test_the_timeline_has_a_width_in_any_window_and_beside_any_name(open_trace):
+    """Otherwise, the library draws too many lines, and warns in the console."""
+    name = "An agent with a very long name that says all that it does " * 2
+    parts = make_run("main", "r1", "Prompt.")[:-1]
+    parts.append((name, "r2", ev.AgentStarted(parent="main")))
+    parts += make_run(name, "r2", "Look.")
+    events = number(parts)
+    ended = ev.RunEnded(state="completed", seq=len(events) + 1, agent="main", run="r1")
+    page = open_trace([*events, replace(ended, at=events[0].at + 86_400)])
+    for width in (1, 200, 400, 1280):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.wait_for_function("innerWidth === " + str(width))
+        page.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done, 0)))")
+        page.get_by_role("button", name="Whole session").evaluate("(button) => button.click()")
+        assert page.evaluate("timeline.dom.center.clientWidth") > 100
+
+
 def test_turns_that_follow_each_other_are_in_one_row(open_trace):
     """Whatever the fractions of their milliseconds."""
     started, *turn, _ = make_run("main", "r0", "x")

@@ -457,11 +457,22 @@ class _Meter:
                 if self._document is not None:
                     for _ in self._reader.feed(b"", bytes(self._document)):
                         pass
+                else:
+                    self._feed_last_event(self._reader)
                 used = self._reader.finish().usage
                 if used.total:
                     self.is_reported = True
                     return used
         return estimate_usage(self._sent, self._received)
+
+    def _feed_last_event(self, reader: Reader) -> None:
+        """Read a last event that is not followed by a blank line, which often has the usage."""
+        # The stream may also have broken off within the event. What was reported before counts then.
+        with suppress(ModelError):
+            for name, value in self._decoder.flush():
+                if value.strip() and not reader.ended:
+                    for part in reader.feed(name, value):
+                        self._text_size += _measure_chunk(part)
 
 
 def _measure_chunk(chunk: Chunk) -> int:

@@ -56,6 +56,8 @@ class RequestFormat:
     Attributes:
         rule: The rule of the whole request.
         limits: The fields that limit the length of an answer, of which the server knows one.
+        thinking: The limits for the thinking of a model, each as the name of an object and a field. An
+            answer contains the thinking.
         answers: The field with the number of answers; empty if there is always one.
         config: The field that contains these fields; empty if they are in the request itself.
         fixed: Fields that every request gets.
@@ -64,6 +66,7 @@ class RequestFormat:
 
     rule: Rule
     limits: tuple[str, ...]
+    thinking: tuple[tuple[str, str], ...] = ()
     answers: str = ""
     config: str = ""
     fixed: dict[str, Any] = attrs.field(factory=dict)
@@ -250,6 +253,7 @@ _CHAT = RequestFormat(
         f"{_ABOUT} vl_high_resolution_images prompt_cache_retention",
     ),
     limits=("max_tokens", "max_completion_tokens"),
+    thinking=(("reasoning", "max_tokens"), ("thinking", "budget_tokens")),
     answers="n",
     tool_options=("tool_choice", "parallel_tool_calls"),
 )
@@ -446,6 +450,7 @@ _ANTHROPIC = RequestFormat(
         f"{_ABOUT} context_management betas",
     ),
     limits=("max_tokens",),
+    thinking=(("thinking", "budget_tokens"),),
 )
 
 # --- Gemini generateContent -----------------------------------------------------------------------
@@ -547,6 +552,7 @@ _GEMINI = RequestFormat(
         f"{_ABOUT} labels",
     ),
     limits=("maxOutputTokens",),
+    thinking=(("thinkingConfig", "thinkingBudget"),),
     answers="candidateCount",
     config="generationConfig",
     tool_options=("toolConfig",),

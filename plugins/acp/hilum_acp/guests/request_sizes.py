@@ -45,7 +45,7 @@ def limit_output(request: dict[str, Any], format_name: str, max_output: int, nam
             if empty. A server may ignore the others, so they are left out.
 
     Raises:
-        RequestRefused: The request asks for too many answers.
+        RequestRefused: The request asks for too many answers, or its limit for thinking is no number.
     """
     known = FORMATS[format_name]
     place = request
@@ -55,10 +55,25 @@ def limit_output(request: dict[str, Any], format_name: str, max_output: int, nam
     limits = [limit for limit in given if limit is not None]
     longest: int = min([max_output, *limits])
     place[name or known.limits[0]] = longest
+    for part, field in known.thinking:
+        _limit_thinking(place, part, field, longest)
     answers: int = place.get(known.answers) or 1
     if answers > MAX_ANSWERS:
         raise refuse(known.answers, f"is more than {MAX_ANSWERS}")
     return answers * longest
+
+
+def _limit_thinking(request: dict[str, Any], part: str, field: str, longest: int) -> None:
+    """Lower a limit for the thinking of a model below that of the answer, which contains it."""
+    options = request.get(part)
+    if not isinstance(options, dict) or options.get(field) is None:
+        return
+    given = options[field]
+    # A server may read a number from a text.
+    if isinstance(given, bool) or not isinstance(given, int):
+        raise refuse(f"{part}.{field}", "is no whole number")
+    if given >= longest:
+        options[field] = longest - 1
 
 
 def measure_input(request: dict[str, Any], format_name: str) -> int:

@@ -7,7 +7,7 @@ workspace and random ids are replaced. The events of parallel calls are in the o
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -20,12 +20,14 @@ from hilum.events import (
     CallDone,
     CallStarted,
     Compacted,
+    Heartbeat,
     HookCalled,
     ModelAnswered,
     ModelFailed,
     ModelStarted,
     PluginEvent,
     RunsCutOff,
+    SessionReopened,
     StateChanged,
     encode,
 )
@@ -33,7 +35,7 @@ from hilum.events import (
 from hilum_replay.placeholders import PathPlaceholders
 
 # Events that follow from others, or whose number depends on timing, such as those of slow hooks.
-_LEFT_OUT = (StateChanged, ApprovalShown, HookCalled, RunsCutOff)
+_LEFT_OUT = (StateChanged, ApprovalShown, Heartbeat, HookCalled, RunsCutOff, SessionReopened)
 _LEFT_OUT_NAMES = (
     "agents.status",
     "agents.log",
@@ -79,8 +81,18 @@ class Step:
     data: dict[str, Any]
 
 
-def make_steps(events: Sequence[AnyEvent], placeholders: PathPlaceholders) -> list[Step]:
-    """Return the canonical form of a log, agent by agent."""
+def make_steps(
+    events: Sequence[AnyEvent],
+    placeholders: PathPlaceholders,
+    same_calls: Mapping[str, str] | None = None,
+) -> list[Step]:
+    """Return the canonical form of a log, agent by agent.
+
+    Args:
+        events: The events.
+        placeholders: The paths in the log.
+        same_calls: Other ids for calls.
+    """
     kept = _drop_retries(events)
     by_agent: dict[str, list[AnyEvent]] = {}
     for event in kept:
@@ -93,7 +105,7 @@ def make_steps(events: Sequence[AnyEvent], placeholders: PathPlaceholders) -> li
             # The events of the session itself come from tasks that run at the same time.
             made.sort(key=_sorting_key)
         steps += made
-    return _rename_ids(steps)
+    return _rename_ids([_rename_calls(step, same_calls or {}) for step in steps])
 
 
 def _sorting_key(step: Step) -> tuple[str, bytes]:
@@ -235,16 +247,39 @@ def _without_times(value: Any) -> Any:
     return value
 
 
-def _rename_ids(steps: list[Step]) -> list[Step]:
-    """Return steps with random ids numbered in the order in which they first occur."""
-    numbers: dict[str, str] = {}
+def _rename_calls(step: Step, ids: Mapping[str, str]) -> Step:
+    """Return a step with other ids of calls."""
+    if not ids:
+        return step
+    text = msgspec.json.encode(step.data).decode()
+    for old, new in ids.items():
+        text = text.replace(f'"{old}"', f'"{new}"')
+    return attrs.evolve(step, call=ids.get(step.call, step.call), data=msgspec.json.decode(text))
 
-    def rename(match: re.Match[str]) -> str:
-        return numbers.setdefault(match.group(), f"id-{len(numbers) + 1}")
 
+def _rename_ids(steps: Sequence[Step]) -> list[Step]:
+    """Return steps with names in place of random ids.
+
+    Ids of runs and of what calls do are named after the agent, and after the call. If all ids were
+    numbered in one row, an id that only one of two sessions has would change all later numbers.
+    """
+    names: dict[str, str] = {}
+    counts: dict[str, int] = {}
     renamed = []
     for step in steps:
         text = msgspec.json.encode(step.data, order="deterministic").decode()
-        data = msgspec.json.decode(_RANDOM_ID.sub(rename, text))
-        renamed.append(attrs.evolve(step, data=data))
+        for identity in _RANDOM_ID.findall(text):
+            if identity not in names:
+                owner = _find_owner(step, identity)
+                counts[owner] = counts.get(owner, 0) + 1
+                names[identity] = f"{owner}-{counts[owner]}"
+        replaced = _RANDOM_ID.sub(lambda match: names[match.group()], text)
+        renamed.append(attrs.evolve(step, data=msgspec.json.decode(replaced)))
     return renamed
+
+
+def _find_owner(step: Step, identity: str) -> str:
+    """Return what a new random id is named after."""
+    if step.data.get("run") == identity:
+        return f"run-{step.agent}"
+    return f"id-{step.agent}-{step.call}" if step.call else "id"

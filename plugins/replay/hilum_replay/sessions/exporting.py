@@ -24,6 +24,7 @@ from hilum_replay.recorder import record
 from hilum_replay.sessions.another_day import use_another_day
 from hilum_replay.sessions.comparison import describe
 from hilum_replay.sessions.contained_files import ContainedFiles
+from hilum_replay.sessions.recorded_editor import list_editor_contents
 from hilum_replay.sessions.recording import (
     SESSION_FILE,
     Header,
@@ -195,7 +196,7 @@ async def make_repeatable(
     header = msgspec.structs.replace(
         recording.header, effects=effects, requests=outcome.replayed.requests
     )
-    used = {edit.content for edit in header.edits}
+    used = {edit.content for edit in header.edits} | list_editor_contents(recording.events)
     for edits in effects.values():
         used.update(edit.content for edit in edits)
     objects = {name: data for name, data in recording.objects.items() if name in used}

@@ -29,16 +29,19 @@ from hilum.events import (
     AnyEvent,
     CallStarted,
     ModelStarted,
-    PluginEvent,
     SessionChanged,
     SessionOpened,
+    SessionReopened,
 )
 from hilum.store import MemoryStore
 
 from hilum_replay.cassette import Cassette
 from hilum_replay.placeholders import PathPlaceholders
 from hilum_replay.sessions.contained_files import ContainedFiles
+from hilum_replay.sessions.played_editor import PlayedEditor
 from hilum_replay.sessions.recorded_calls import OUTSIDE_PLUGINS, RecordedCalls
+from hilum_replay.sessions.recorded_context import ContextChanges, RecordedContext
+from hilum_replay.sessions.recorded_editor import find_editor_events
 from hilum_replay.sessions.recorded_log import RecordedLog
 from hilum_replay.sessions.recorded_models import RecordedAnswers, RecordedProvider
 from hilum_replay.sessions.recording import Recording, place_events
@@ -119,6 +122,7 @@ class _Stage:
         reached: Set when the first part has reached its end.
         settings: The settings of the recorded session, by dotted key.
         resumes: Whether the recorded session went on with interrupted runs after it was opened.
+        editor: The user's editor, if the recorded session had one with unsaved texts.
     """
 
     recording: Recording
@@ -128,12 +132,14 @@ class _Stage:
     placeholders: PathPlaceholders
     actions: UserActions
     calls: RecordedCalls
+    context: RecordedContext
     at: int
     reached: trio.Event = attrs.field(factory=trio.Event)
     store: MemoryStore = attrs.field(factory=MemoryStore)
     session: str = ""
     settings: Mapping[str, object] = attrs.field(factory=dict)
     resumes: bool = True
+    editor: PlayedEditor | None = None
 
     async def wait(self, seq: int) -> None:
         """Wait until the replay may receive an answer of the recorded log."""
@@ -142,9 +148,9 @@ class _Stage:
             await trio.sleep_forever()
         await self.actions.wait(seq)
 
-    def reopen(self, event: PluginEvent) -> None:
+    def reopen(self, event: SessionReopened) -> None:
         """Go on as after the recorded session was opened again."""
-        self.settings = event.data.get("settings", {})
+        self.settings = event.settings
         self.resumes = self.log.resumes_after(event)
         self.actions.pass_reopening()
 
@@ -357,7 +363,9 @@ def _prepare(recording: Recording, workspace: Path, base: Path, changes: Changes
     workspace = workspace.resolve()
     placeholders = PathPlaceholders(workspace, environ["HOME"])
     events = place_events(recording.events, placeholders)
-    log = RecordedLog(events, recording.header.edits)
+    accesses = {event.seq for event in find_editor_events(events)}
+    edits = [edit for edit in recording.header.edits if edit.seq not in accesses]
+    log = RecordedLog(events, edits)
     actions = UserActions(log, workspace, recording.objects)
     calls = RecordedCalls(
         log,
@@ -368,6 +376,14 @@ def _prepare(recording: Recording, workspace: Path, base: Path, changes: Changes
         recording.objects,
         judge_as_recorded=not changes.has_changes,
     )
+    files = recording.header.files
+    redacted = frozenset(path for path, file in files.items() if file.redacted)
+    context = RecordedContext(log, calls, redacted)
+    actions.make_state = context.make_state
+    editor = None
+    if accesses:
+        found = [edit for edit in recording.header.edits if edit.seq in accesses]
+        editor = PlayedEditor(calls, actions.wait, workspace, recording.objects, found)
     return _Stage(
         recording,
         workspace,
@@ -376,8 +392,10 @@ def _prepare(recording: Recording, workspace: Path, base: Path, changes: Changes
         placeholders,
         actions,
         calls,
+        context,
         changes.at,
         settings=log.opened.settings,
+        editor=editor,
     )
 
 
@@ -418,9 +436,9 @@ async def _play(
         if changes.has_changes:
             answers.ignore_notes()
         kernel.run_tool = stage.calls.run_tool
-        if not changes.has_changes:
-            kernel.adapt_prompt = stage.log.restore_context
-            kernel.adapt_reminders = stage.log.restore_reminders
+        stage.context.begin_part(_find_context_changes(stage, changes))
+        kernel.adapt_prompt = stage.context.restore
+        kernel.adapt_reminders = stage.context.restore_reminders
         async with kernel.open_session(
             stage.workspace,
             resume=stage.session,
@@ -452,6 +470,18 @@ async def _play(
     return over.is_set()
 
 
+def _find_context_changes(stage: _Stage, changes: Changes) -> ContextChanges | None:
+    """Return what a part of a replay changes about the plugins that gather context."""
+    if not changes.has_changes:
+        return None
+    recorded = {name for name, _ in map(_split_version, stage.log.opened.plugins)}
+    return ContextChanges(
+        added=frozenset(map(_find_name, changes.plugins)) - recorded,
+        removed=frozenset(changes.without),
+        configured=frozenset(key.partition(".")[0] for key in changes.settings if "." in key),
+    )
+
+
 def _choose_settings(
     recorded: Mapping[str, object], plugins: Sequence[object]
 ) -> dict[str, object]:
@@ -473,8 +503,9 @@ async def _open(
     stage: _Stage, names: Sequence[object], changes: Changes, settings: Mapping[str, object]
 ) -> AsyncIterator[Kernel]:
     """Open a kernel that is isolated from this machine, except for its programs."""
+    editors = [] if stage.editor is None else [stage.editor]
     async with open_kernel(
-        [*names, stage.calls, *changes.plugins],
+        [*names, stage.calls, *editors, *changes.plugins],
         settings=settings,
         workspace=stage.workspace,
         store=stage.store,

@@ -35,6 +35,7 @@ from hilum.errors import (
     E_REJECTED,
     E_STOPPED,
     E_UNKNOWN_TOOL,
+    STOPPED_BY,
 )
 from hilum.events import CallStarted, PromptFrozen
 from hilum.messages import Image, Text
@@ -80,6 +81,7 @@ class RecordedCalls:
         judge_as_recorded: See the argument.
         match_other_ids: Whether a call may repeat a recorded call with another id. Another model
             gives its calls other ids.
+        on_answered: Called with the agent and the recorded call before a call ends as in the log.
         changed: The recorded calls with another result when they ran again.
         answered: The calls that were answered from the log.
     """
@@ -109,7 +111,9 @@ class RecordedCalls:
         self._ended: dict[CallKey, int] = {}
         self._found: dict[tuple[CallKey, int], RecordedCall | None] = {}
         self._repeated: set[int] = set()
+        self._different: set[CallKey] = set()
         self._tools: list[Tool] = []
+        self.on_answered: Callable[[Agent, RecordedCall], None] = lambda _agent, _call: None
         self.changed: list[RecordedCall] = []
         self.answered: list[RecordedCall] = []
 
@@ -156,6 +160,15 @@ class RecordedCalls:
                 pairs[key[1]] = recorded.call.id
         return pairs
 
+    @property
+    def has_differences(self) -> bool:
+        """Whether a call had another result than in the recording, which may lack the call."""
+        return bool(self._different)
+
+    def has_different_round(self, agent: Agent) -> bool:
+        """Return whether a call of an agent's present round is not as in the recording."""
+        return any((agent.name, identity) in self._different for identity in agent.run.calls)
+
     # --- tools ------------------------------------------------------------------------------------
 
     def add_missing_tools(self, session: Session) -> None:
@@ -191,8 +204,15 @@ class RecordedCalls:
                 raise ToolError(_NOT_RECORDED, code=E_FAILED)
             return await tool.run(call)
         code = recorded.done.result.code
+        if STOPPED_BY in recorded.done.result.data:
+            # Only this call was stopped, and nothing replays how.
+            await trio.to_thread.run_sync(self._apply_effects, recorded.key)
+            self.answered.append(recorded)
+            result = recorded.done.result
+            return Output(result.text, data=result.data, code=code)
         if code == E_STOPPED:
             # The replay of the user's action ends the call.
+            self.on_answered(call.agent, recorded)
             await trio.to_thread.run_sync(self._apply_effects, recorded.key)
             _, _, printed = recorded.done.result.text.partition(_OUTPUT_SO_FAR)
             if printed:
@@ -205,6 +225,7 @@ class RecordedCalls:
             finally:
                 await self._wait(recorded.done.seq)
         self.answered.append(recorded)
+        self.on_answered(call.agent, recorded)
         await trio.to_thread.run_sync(self._apply_effects, recorded.key)
         await self._wait(recorded.done.seq)
         result = recorded.done.result
@@ -254,10 +275,11 @@ class RecordedCalls:
         The next request is then the same as in the recording, to the byte.
         """
         recorded = self.find(agent, call.id)
-        if result.code == E_STOPPED:
+        if result.code == E_STOPPED and STOPPED_BY not in result.data:
             return None  # only the output of a stopped call is checked; the loop adds the rest
         key = (agent.name, call.id)
         self._ended[key] = self._ended.get(key, 0) + 1
+        self._different.add(key)
         if recorded is None or recorded.done is None:
             return None
         is_answered = recorded in self.answered or recorded.key in self._from_log
@@ -266,6 +288,7 @@ class RecordedCalls:
             or is_same_result(recorded.done.result, result)
             or _is_other_order(recorded, result)
         ):
+            self._different.discard(key)
             return msgspec.structs.replace(recorded.done.result, call_id=result.call_id)
         self.changed.append(recorded)
         return None

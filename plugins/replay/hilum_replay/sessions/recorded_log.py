@@ -8,7 +8,6 @@ from typing import Literal
 
 import attrs
 import msgspec
-from hilum import Agent
 from hilum.events import (
     AgentStarted,
     AnyEvent,
@@ -32,21 +31,22 @@ from hilum.events import (
     RunStarted,
     SessionChanged,
     SessionOpened,
+    SessionReopened,
     SteeringQueued,
     SteeringWithdrawn,
     StopAsked,
     UserNeeded,
 )
-from hilum.messages import Price, Text, ToolCall, UserMessage
+from hilum.messages import Price, ToolCall, UserMessage
 from hilum.shell_lines import ENDED
 
+from hilum_replay.sessions.recorded_editor import EditorEvent, read_editor_event
 from hilum_replay.sessions.recording import FileEdit
 
 QUESTION_ASKED = "plan.question_asked"
 QUESTION_ANSWERED = "plan.question_answered"
 PLAN_DECIDED = ("plan.accepted", "plan.rejected")
 AUTOMATIC_PROMPT = "agents.prompted"
-REOPENED = "session.reopened"
 # The output of a command that the user ran, which the agent reads with the next prompt.
 OUTPUT_ATTACHED = "shell_line.attached"
 # The events that show how far a session has come.
@@ -58,6 +58,7 @@ _ACTIONS = (
     RunRetried,
     CompactionRequested,
     GrantRevoked,
+    SessionReopened,
     StopAsked,
     SessionChanged,
 )
@@ -71,7 +72,7 @@ _ID_EVENTS = {
 # The kernel's note before the last turn.
 _LAST_TURN = re.compile("One turn is left")
 # The plugin that reminds of the user's rules, which a replay does not have.
-_RULES = "rules"
+RULES_PLUGIN = "rules"
 CallKey = tuple[str, str]
 # What a prompt decides about a plan.
 Decision = Literal["", "accepted", "rejected", "edited"]
@@ -91,6 +92,7 @@ class RecordedCall:
         done: The end of the call; ``None`` if the log has no result.
         questions: The answers to the questions that the call asked.
         problem: The problem with which the call ended, if only the user can solve it.
+        editor: What the editor showed and did when the call accessed it.
     """
 
     agent: str
@@ -102,6 +104,7 @@ class RecordedCall:
     done: CallDone | None = None
     questions: list[PluginEvent] = attrs.field(factory=list)
     problem: UserNeeded | None = None
+    editor: list[EditorEvent] = attrs.field(factory=list)
 
     @property
     def key(self) -> str:
@@ -210,40 +213,30 @@ class RecordedLog:
         """Return all calls of an agent, in order."""
         return [call for call in self._all_calls() if call.agent == agent]
 
-    def restore_context(self, run: str, message: UserMessage) -> UserMessage:
-        """Return the message of a run with the context that was gathered for it in the recording.
-
-        Gathering depends on the machine, and on how busy it is.
-        """
-        recorded = self.prompts.get(run)
-        if recorded is None:
-            return message
-        own = [part for part in message.parts if not _is_context(part)]
-        return UserMessage((*own, *filter(_is_context, recorded.parts)))
-
     def restore_reminders(
-        self, agent: Agent, reminders: list[tuple[str, str]]
+        self, run: str, turn: int, reminders: list[tuple[str, str]]
     ) -> list[tuple[str, str]]:
         """Return the reminders of a round with those that the user's rules gave in the recording.
 
         Args:
-            agent: The agent of the replay.
+            run: Id of the recorded run.
+            turn: Number of the turn in the run.
             reminders: The plugins of the replay, each with its reminder.
         """
-        recorded = self._rounds.get((agent.run.id, agent.run.turn))
+        recorded = self._rounds.get((run, turn))
         if recorded is None:
             return reminders
-        left = [pair for pair in reminders if pair[0] != _RULES]
+        left = [pair for pair in reminders if pair[0] != RULES_PLUGIN]
         restored = []
         for plugin, text in recorded:
-            if plugin == _RULES:
+            if plugin == RULES_PLUGIN:
                 restored.append((plugin, text))
                 continue
             restored += [pair for pair in left if pair[0] == plugin]
             left = [pair for pair in left if pair[0] != plugin]
         return restored + left
 
-    def resumes_after(self, reopened: PluginEvent) -> bool:
+    def resumes_after(self, reopened: SessionReopened) -> bool:
         """Return whether interrupted runs went on after the session was opened again.
 
         Otherwise the next prompt ended them.
@@ -378,13 +371,18 @@ class RecordedLog:
         if event.name == "files.changing" and event.data.get("tool") == "undo":
             self._id("undo", str(event.data.get("id", "")))
             self._read_action(event)
-        elif event.name in (REOPENED, ENDED) or _is_output(event):
+        elif event.name == ENDED or _is_output(event):
             self._read_action(event)
         else:
             self._read_service_event(event)
 
     def _read_service_event(self, event: PluginEvent) -> None:
         """Read an event of a plugin that is no action of the user."""
+        accessed = read_editor_event(event)
+        if accessed is not None:
+            call = self._open_call(event.agent, accessed.record.call)
+            if call is not None:
+                call.editor.append(accessed)
         if event.name in _ID_EVENTS:
             kind, field = _ID_EVENTS[event.name]
             self._id(kind, str(event.data.get(field, "")))
@@ -403,7 +401,7 @@ class RecordedLog:
         """Return whether the run of a prompt began only after the session was opened again."""
         is_closed = False
         for event in self.events[prompt.seq :]:
-            if isinstance(event, PluginEvent) and event.name == REOPENED:
+            if isinstance(event, SessionReopened):
                 is_closed = True
             elif isinstance(event, RunStarted) and event.run == prompt.run:
                 return is_closed
@@ -465,10 +463,6 @@ def _is_output(event: PluginEvent) -> bool:
         return False
     data = event.data
     return isinstance(data.get("identity"), str) and isinstance(data.get("text"), str)
-
-
-def _is_context(part: object) -> bool:
-    return isinstance(part, Text) and part.source.startswith("context:")
 
 
 def is_milestone(event: Event) -> bool:

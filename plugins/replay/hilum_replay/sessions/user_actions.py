@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from hilum.events import (
     RunEnded,
     RunRetried,
     SessionChanged,
+    SessionReopened,
     SteeringQueued,
     SteeringWithdrawn,
     StopAsked,
@@ -32,7 +33,6 @@ from hilum_replay.sessions.recorded_calls import RecordedCalls, apply_edit
 from hilum_replay.sessions.recorded_log import (
     OUTPUT_ATTACHED,
     QUESTION_ASKED,
-    REOPENED,
     Milestone,
     RecordedCall,
     RecordedLog,
@@ -59,6 +59,8 @@ class UserActions:
 
     Attributes:
         changes_model: Whether to repeat the user's changes of the model.
+        make_state: A function that returns the state of the user's workspace for a prompt, given the
+            id of the recorded run and the session of the replay.
     """
 
     def __init__(self, log: RecordedLog, root: Path, objects: Mapping[str, bytes]) -> None:
@@ -71,6 +73,7 @@ class UserActions:
         self._runs: dict[str, str] = {}
         self._calls: RecordedCalls | None = None
         self.changes_model = True
+        self.make_state: Callable[[str, Session], dict[str, object]] = lambda _run, _session: {}
         self._clock = log.opened.at
         self._clock_set = time.monotonic()
 
@@ -92,7 +95,7 @@ class UserActions:
         self._progress.set()
         self._progress = trio.Event()
 
-    async def repeat(self, session: Session, calls: RecordedCalls) -> PluginEvent | None:
+    async def repeat(self, session: Session, calls: RecordedCalls) -> SessionReopened | None:
         """Repeat all actions, and wait until all runs have ended.
 
         Returns:
@@ -106,8 +109,8 @@ class UserActions:
                 action = self._left[0]
                 await self._reach(session, action.after)
                 event = action.event
-                if isinstance(event, PluginEvent) and event.name == REOPENED:
-                    if not event.data.get("interrupted"):
+                if isinstance(event, SessionReopened):
+                    if not event.interrupted:
                         await self._idle(session)
                     nursery.cancel_scope.cancel()
                     return event
@@ -172,9 +175,8 @@ class UserActions:
         if event is None:
             return False
         return any(
-            isinstance(action.event, PluginEvent)
-            and action.event.name == REOPENED
-            and bool(action.event.data.get("interrupted"))
+            isinstance(action.event, SessionReopened)
+            and bool(action.event.interrupted)
             and action.seq > event.seq
             for action in self._left
         )
@@ -265,6 +267,7 @@ class UserActions:
         run = await session.prompt(
             event.typed or event.text,
             agent=event.agent,
+            state=self.make_state(event.run, session),
             piped=event.piped,
             attached=attached,
             images=event.images,

@@ -26,9 +26,9 @@ from hilum_trace.bill.parts import (
 )
 from hilum_trace.bill.requests import (
     SUB_AGENT,
+    CallTimes,
     SentRequests,
     Unanswered,
-    call_seconds,
     is_delegated,
     request_seconds,
 )
@@ -139,6 +139,7 @@ class ChargeFold:
         self._plugins = ToolPlugins()
         self._conversations: dict[str, Conversation] = {}
         self._requests = SentRequests()
+        self._calls = CallTimes()
         self._turns: dict[str, int] = {}
         self._started: dict[tuple[str, str], str] = {}
 
@@ -146,6 +147,7 @@ class ChargeFold:
         """Fold an event, and return the charge that it adds, if any."""
         if self._divided:
             self._change(event, self._conversation(event.agent))
+        self._calls.apply(event)
         match event:
             case ev.ModelAnswered():
                 return self._answer(event)
@@ -263,7 +265,7 @@ class ChargeFold:
             self._turns.get(event.agent, 0),
             tool=result.name,
             plugin=self._started.pop((event.agent, result.call_id), ""),
-            seconds=call_seconds(event),
+            seconds=self._calls.end(event),
             failed=bool(result.code),
         )
 

@@ -7,7 +7,17 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from hilum.events import CallDone, Event, ModelFailed, ModelStarted, ModelUsed, RunEnded, RunsCutOff
+from hilum.events import (
+    CallDone,
+    CallStarted,
+    Event,
+    ModelFailed,
+    ModelStarted,
+    ModelUsed,
+    RunEnded,
+    RunsCutOff,
+    SessionReopened,
+)
 from hilum.messages import check_number
 
 # The purpose of the event that charges a sub-agent's usage to the agent that started it. The usage
@@ -32,15 +42,6 @@ def request_seconds(event: ModelUsed) -> float:
     call, whose times contain those of the requests.
     """
     return 0.0 if event.purpose == GUEST else check_number(event.seconds)
-
-
-def call_seconds(event: CallDone) -> float:
-    """Return the seconds that a call adds to the time of a session.
-
-    A call that waits for a sub-agent adds nothing, because the sub-agent's own requests and calls
-    count.
-    """
-    return 0.0 if event.result.name in WAITING_TOOLS else check_number(event.seconds)
 
 
 def is_delegated(model: str) -> bool:
@@ -99,7 +100,7 @@ class SentRequests:
                 return unanswered if event.kind in MAYBE_CHARGED else None
             case RunEnded():
                 return self._end(event, "stopped")
-            case RunsCutOff():
+            case RunsCutOff() | SessionReopened() if event.last:
                 for agent in self._sent:
                     self._cut_off.setdefault(agent, event.last)
         return None
@@ -114,3 +115,37 @@ class SentRequests:
         at = self._cut_off.pop(event.agent, event.at)
         sent = self._sent.pop(event.agent, None)
         return None if sent is None else Unanswered(sent, at, reason)
+
+
+class CallTimes:
+    """The seconds that calls of tools add to the time of a session."""
+
+    def __init__(self) -> None:
+        # The starts of the calls that are running, by agent and id of the call.
+        self._started: dict[tuple[str, str], float] = {}
+        # The seconds for which calls ran in processes that were killed.
+        self._cut_off: dict[tuple[str, str], float] = {}
+
+    def apply(self, event: Event) -> None:
+        """Fold an event. Call ``end`` for the ends of calls."""
+        match event:
+            case CallStarted():
+                self._started[event.agent, event.call.id] = event.at
+            case RunsCutOff() | SessionReopened() if event.last:
+                for key, start in self._started.items():
+                    spent = max(event.last - start, 0.0)
+                    self._cut_off[key] = self._cut_off.get(key, 0.0) + spent
+                self._started.clear()
+
+    def end(self, event: CallDone) -> float:
+        """Return the seconds for which a call ran, in all processes that ran it.
+
+        A call that waits for a sub-agent adds nothing, because the sub-agent's own requests and
+        calls count.
+        """
+        key = (event.agent, event.result.call_id)
+        self._started.pop(key, None)
+        cut_off = self._cut_off.pop(key, 0.0)
+        if event.result.name in WAITING_TOOLS:
+            return 0.0
+        return check_number(event.seconds) + check_number(cut_off)

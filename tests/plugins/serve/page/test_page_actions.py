@@ -162,6 +162,7 @@ def test_g_moves_the_focus_to_the_first_entry_and_capital_g_to_the_last(server, 
     page.locator(".row:focus", has_text="Prompt 119").wait_for()
     page.keyboard.press("k")
     page.locator(".row:focus", has_text="Prompt 118").wait_for()
+    assert page.locator(".row:focus").count() == 1
 
 
 def test_escape_in_the_search_shows_all_sessions_again(server, open_session):
@@ -234,6 +235,7 @@ def test_redo_needs_an_undo(server, open_session):
     server.replies["GET /files"] = (200, {"files": [], "redoable": True})
     server.change(files_seq=2)
     page.get_by_role("button", name="Redo", disabled=False).wait_for()
+    assert page.get_by_role("button", name="Redo").is_enabled()
 
 
 def test_the_view_of_an_agent_prompts_steers_and_stops_that_agent(server, open_session):
@@ -370,6 +372,8 @@ def test_undoing_is_previewed(server, open_session):
     page.locator(".dialog table.diff").wait_for()
     page.keyboard.press("Escape")
     page.locator(".panel-actions").get_by_role("button", name="Undo").click()
+    page.locator(".dialog").get_by_role("button", name="Undo").wait_for()
+    assert "/undo" not in [each.path for each in server.asked]
     page.locator(".dialog").get_by_role("button", name="Undo").click()
     server.wait_for("/undo")
     page.locator(".toast").get_by_text("Undone.").wait_for()
@@ -761,6 +765,8 @@ def test_enter_in_the_search_opens_the_first_hit_and_menus_have_ends(server, ope
     page.locator(".session-menu button:focus", has_text="Delete").wait_for()
     page.keyboard.press("Home")
     page.locator(".session-menu button:focus", has_text="Rename").wait_for()
+    # Opening a session and a menu changes nothing.
+    assert {each.method for each in server.asked} == {"GET"}
 
 
 def test_dialogs_that_change_files_begin_with_the_safe_choice(server, open_session):

@@ -89,7 +89,7 @@ def _usage_error(problem: str) -> UsageError:
 
 
 def format_budgets(budgets: Sequence[BudgetStatus]) -> str:
-    """Return the budgets of a session as text."""
+    """Return the budgets of a session as text; without any, how to set one."""
     lines = []
     for budget in budgets:
         for unit, limit in budget.limits.set_units():
@@ -100,6 +100,5 @@ def format_budgets(budgets: Sequence[BudgetStatus]) -> str:
                 f" {format_budget_amount(unit, left)} left"
             )
     if not lines:
-        lines.append("No budget is set.")
-    lines.append(USAGE)
+        lines += ["No budget is set.", USAGE]
     return "\n".join(lines)

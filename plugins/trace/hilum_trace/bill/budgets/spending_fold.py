@@ -14,9 +14,9 @@ from hilum_view.budgets import SPENT, BudgetViews
 from hilum_trace.bill.budgets.amounts import UNITS, Amount, Unit
 from hilum_trace.bill.requests import (
     SUB_AGENT,
+    CallTimes,
     SentRequests,
     Unanswered,
-    call_seconds,
     request_seconds,
 )
 
@@ -56,6 +56,7 @@ class SpendingFold(msgspec.Struct, eq=False):
     shown: BudgetViews = msgspec.field(default_factory=BudgetViews)
     warned: dict[tuple[str, str], float] = {}
     _requests: SentRequests = msgspec.field(default_factory=SentRequests)
+    _calls: CallTimes = msgspec.field(default_factory=CallTimes)
 
     def apply(self, events: Iterable[ev.Event]) -> None:
         """Add events, in order."""
@@ -64,6 +65,7 @@ class SpendingFold(msgspec.Struct, eq=False):
             self._apply(event)
 
     def _apply(self, event: ev.Event) -> None:
+        self._calls.apply(event)
         unanswered = self._requests.apply(event)
         if unanswered is not None:
             self._lose(unanswered)
@@ -77,7 +79,7 @@ class SpendingFold(msgspec.Struct, eq=False):
                 self._add(event, amount, event.plugin)
                 self.longest = max(self.longest, make_amount(seconds=event.seconds).minutes)
             case ev.CallDone():
-                self._add(event, make_amount(seconds=call_seconds(event)))
+                self._add(event, make_amount(seconds=self._calls.end(event)))
             case ev.PluginEvent(name=name) if name == CHANGED:
                 self._change(event)
             case ev.PluginEvent(name=name) if name == SPENT:
