@@ -115,11 +115,12 @@ class SessionIndex:
         Raises:
             HilumError: The index cannot be used.
         """
+        parts = self._open_parts()
+        job = self._request_update()
+        # The guard reads files and rules, while the update compares the files.
         is_withheld = await trio.to_thread.run_sync(
             withheld_files, self._session, below or ".", abandon_on_cancel=True
         )
-        parts = self._open_parts()
-        job = self._request_update()
         try:
             result = await self._search_current(parts, job, question, below, limit, is_withheld)
         except lazy.database.DamagedIndex:
