@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import attrs
 
@@ -27,6 +27,8 @@ class Surroundings:
         base_url: Base URL of the simulated model, without a path (the OpenAI API is at ``/v1``,
             Anthropic's at ``/v1/messages``); empty if the arm names a model.
         model: The model that the arm names; for the simulated model, its name at ``base_url``.
+        models: The user's own settings of models (the table ``models`` of the settings), for live
+            models.
     """
 
     workspace: Path
@@ -35,6 +37,7 @@ class Surroundings:
     environ: Mapping[str, str]
     base_url: str = ""
     model: str = ""
+    models: Mapping[str, Any] = attrs.field(factory=dict)
 
 
 class Agent(Protocol):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
-from hilum.messages import AssistantMessage, Text, ToolCall, ToolMessage, UserMessage
+from hilum.messages import AssistantMessage, Text, ToolCall, ToolMessage, Usage, UserMessage
 from hilum_replay import Answer, WireRequest
 
 from hilum_eval.case import Case, Edit, Read, Run, Say, Search, Step, Together, Write
@@ -22,6 +22,7 @@ def make_answerer(case: Case, profile: str, seed: int) -> Callable[[WireRequest]
     """
 
     def answer(request: WireRequest) -> Answer:
+        usage = Usage(input=len(request.body) // 4, output=50)
         prompts = [m for m in request.messages if isinstance(m, UserMessage)]
         turn = case.turns[min(len(prompts), len(case.turns)) - 1]
         rounds = 0
@@ -35,14 +36,14 @@ def make_answerer(case: Case, profile: str, seed: int) -> Callable[[WireRequest]
         step = turn.steps[min(rounds, len(turn.steps) - 1)] if turn.steps else Say(text="Done.")
         if isinstance(step, Say):
             text = Text(step.text.replace("{last_result}", last), "model")
-            return Answer(AssistantMessage((text,), stop="end"))
+            return Answer(AssistantMessage((text,), stop="end"), usage)
         calls = tuple(
             ToolCall(
                 f"call_{request.number}_{index}", name, msgspec.json.encode(arguments).decode()
             )
             for index, (name, arguments) in enumerate(_list_calls(step))
         )
-        return Answer(AssistantMessage(calls, stop="calls"))
+        return Answer(AssistantMessage(calls, stop="calls"), usage)
 
     return answer
 
@@ -66,7 +67,7 @@ def _list_calls(step: Step) -> Iterator[tuple[str, dict[str, Any]]]:
         case Search():
             yield "search_files", {"pattern": step.pattern, "path": step.path}
         case Run():
-            yield "run_command", {"command": step.command}
+            yield "run_terminal_cmd", {"command": step.command}
         case Together():
             for each in step.steps:
                 yield from _list_calls(each)

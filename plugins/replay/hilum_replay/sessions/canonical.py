@@ -26,13 +26,17 @@ from hilum.events import (
     ModelFailed,
     ModelStarted,
     PluginEvent,
+    PromptFrozen,
+    RunEnded,
     RunsCutOff,
     SessionReopened,
     StateChanged,
+    StopAsked,
     encode,
 )
 
 from hilum_replay.placeholders import PathPlaceholders
+from hilum_replay.sessions.guest_log import is_guest_model, is_guest_request
 
 # Events that follow from others, or whose number depends on timing, such as those of slow hooks.
 _LEFT_OUT = (StateChanged, ApprovalShown, Heartbeat, HookCalled, RunsCutOff, SessionReopened)
@@ -100,7 +104,8 @@ def make_steps(
     steps = []
     # The agents join in an order that depends on timing.
     for agent in sorted(by_agent):
-        made = [_make_step(event, placeholders) for event in _in_call_order(by_agent[agent])]
+        ordered = _in_call_order(_defer_guest_requests(by_agent[agent]))
+        made = [_make_step(event, placeholders) for event in ordered]
         if not agent:
             # The events of the session itself come from tasks that run at the same time.
             made.sort(key=_sorting_key)
@@ -124,6 +129,7 @@ def encode_steps(steps: Sequence[Step]) -> bytes:
 def _drop_retries(events: Sequence[AnyEvent]) -> list[AnyEvent]:
     """Return the events without attempts that were repeated, which a replay does not repeat."""
     kept: list[AnyEvent] = []
+    stopped: set[str] = set()
     for event in events:
         if isinstance(event, _LEFT_OUT):
             continue
@@ -137,6 +143,11 @@ def _drop_retries(events: Sequence[AnyEvent]) -> list[AnyEvent]:
             _drop_open_request(kept, event.agent)
         if isinstance(event, PluginEvent) and _changed_nothing(event):
             continue
+        if isinstance(event, StopAsked):
+            # The stop of the agent above stops a run once more, if that has not ended yet.
+            if event.run in stopped:
+                continue
+            stopped.add(event.run)
         kept.append(event)
     return kept
 
@@ -173,6 +184,24 @@ def find_call(event: AnyEvent) -> str:
     if isinstance(event, PluginEvent):
         return str(event.data.get("call", ""))
     return ""
+
+
+def _defer_guest_requests(events: Sequence[AnyEvent]) -> list[AnyEvent]:
+    """Return the events of one agent, the requests of a guest's program at the end of each run.
+
+    The program sends them at the same time as hilum carries out its calls.
+    """
+    ordered: list[AnyEvent] = []
+    requests: list[AnyEvent] = []
+    for event in events:
+        if is_guest_request(event):
+            requests.append(event)
+            continue
+        if isinstance(event, RunEnded):
+            ordered += requests
+            requests = []
+        ordered.append(event)
+    return ordered + requests
 
 
 def _in_call_order(events: Sequence[AnyEvent]) -> list[AnyEvent]:
@@ -226,6 +255,16 @@ def _make_step(event: AnyEvent, placeholders: PathPlaceholders) -> Step:
         data.pop("effects", None)  # a digest that contains the path of the workspace
     if isinstance(event, Compacted):
         data.pop("before", None)  # an estimate
+    if isinstance(event, PromptFrozen) and is_guest_model(event.model):
+        # Nothing is sent to a guest. A replay has its tools in another order.
+        data["tools"] = sorted(data["tools"], key=lambda tool: str(tool["name"]))
+    if kind == "agents.result" and isinstance(data["data"].get("actions"), list):
+        for action in data["data"]["actions"]:
+            # They are cut at a length that includes the path of the workspace; the events of the
+            # calls contain them in full.
+            action.pop("arguments", None)
+        # Parallel calls end in an order that depends on timing.
+        data["data"]["actions"].sort(key=lambda each: msgspec.json.encode(each))
     if kind == "agents.held":
         data["data"].pop("path", None)  # where hilum is installed
     changes = data.get("data", {}).get("changes")
@@ -236,7 +275,7 @@ def _make_step(event: AnyEvent, placeholders: PathPlaceholders) -> Step:
 
 
 def _without_times(value: Any) -> Any:
-    """Return plain data without durations, and with 0 in place of Unix times."""
+    """Return plain data without durations, with 0 in place of Unix times, and 2 in place of 2.0."""
     if isinstance(value, dict):
         kept = {key: each for key, each in value.items() if key not in _DURATIONS}
         return {key: _without_times(each) for key, each in kept.items()}
@@ -244,6 +283,8 @@ def _without_times(value: Any) -> Any:
         return [_without_times(each) for each in value]
     if isinstance(value, int | float) and value > _EARLIEST_TIME:
         return 0
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
     return value
 
 

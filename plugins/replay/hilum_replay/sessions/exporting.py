@@ -24,6 +24,7 @@ from hilum_replay.recorder import record
 from hilum_replay.sessions.another_day import use_another_day
 from hilum_replay.sessions.comparison import describe
 from hilum_replay.sessions.contained_files import ContainedFiles
+from hilum_replay.sessions.guest_log import GUEST_PLUGIN, find_guest_runs
 from hilum_replay.sessions.recorded_editor import list_editor_contents
 from hilum_replay.sessions.recording import (
     SESSION_FILE,
@@ -107,6 +108,8 @@ def find_machine_commands(events: Sequence[AnyEvent]) -> dict[str, str]:
     found = {}
     for event in events:
         if isinstance(event, CallStarted) and event.risk == "execute":
+            if event.plugin == GUEST_PLUGIN:
+                continue  # all calls of guests are answered from the log
             program = _MACHINE_PROGRAM.search(_read_command(event.call))
             if program is not None:
                 why = f"`{program.group(1)}` depends on the time or the machine"
@@ -162,7 +165,7 @@ def make_recording(
         files=files.files,
         folders=tuple(files.folders),
         links=files.links,
-        from_log=find_machine_commands(events),
+        from_log={**find_guest_runs(events), **find_machine_commands(events)},
         deleted=tuple(files.deleted),
         edits=tuple(files.edits),
         effects={key: tuple(edits) for key, edits in files.effects.items()},

@@ -37,9 +37,11 @@ from hilum.events import (
     StopAsked,
     UserNeeded,
 )
-from hilum.messages import Price, ToolCall, UserMessage
+from hilum.messages import Message, Price, ToolCall, UserMessage
 from hilum.shell_lines import ENDED
+from hilum_files.journal.records import COMMAND
 
+from hilum_replay.sessions.guest_log import find_crashes, is_guest_event, is_guest_model
 from hilum_replay.sessions.recorded_editor import EditorEvent, read_editor_event
 from hilum_replay.sessions.recording import FileEdit
 
@@ -114,10 +116,25 @@ class RecordedCall:
 
 @attrs.frozen
 class RequestOutcome:
-    """How a request to a model ended: with an answer or with a failure."""
+    """How a request to a model ended: with an answer, with a failure, or not at all.
+
+    Attributes:
+        seq: Sequence number of the event that shows it.
+        failure: The failure.
+        ended: The end of the run during the request to a guest.
+        is_cut_off: Whether hilum ended during the request to a guest.
+    """
 
     seq: int
     failure: ModelFailed | None = None
+    ended: RunEnded | None = None
+    is_cut_off: bool = False
+
+    @property
+    def is_unanswered(self) -> bool:
+        """Whether the run went no further."""
+        is_given_up = self.failure is not None and self.failure.action == "give_up"
+        return is_given_up or self.is_cut_off or self.ended is not None
 
 
 @attrs.frozen
@@ -137,6 +154,7 @@ class UserAction:
         seq: Sequence number of its event.
         event: The event, or the edit of a file.
         after: What the session had reached before.
+        own: What the agent itself had reached before, if the program of a guest acted.
         decides: For a prompt that carries out or revises a plan: ``accepted`` or ``rejected``.
         reason: The reason why a plan was rejected.
     """
@@ -146,6 +164,7 @@ class UserAction:
     after: Milestone | None
     decides: Decision = ""
     reason: str = ""
+    own: Milestone | None = None
 
 
 class RecordedLog:
@@ -165,6 +184,7 @@ class RecordedLog:
         outputs: The outputs of the user's commands, by id.
         prompts: The messages with which runs began, by the id of the run.
         prices: The prices of models, as far as they are known.
+        crashes: Where hilum was killed; see ``find_crashes``.
         turns: The limit of turns, if a run came near it; otherwise 0. Logs of earlier versions lack
             the settings.
     """
@@ -185,12 +205,17 @@ class RecordedLog:
         self.turns = 0
         self._turns: dict[str, int] = {}
         self._rounds: dict[tuple[str, int], list[tuple[str, str]]] = {}
+        self.crashes = find_crashes(self.events)
+        # The open request of each guest, and the run to which it belongs.
+        self._open_requests: dict[str, str] = {}
         self._questions: dict[str, RecordedCall] = {}
         self._problems: dict[str, UserNeeded] = {}
         self._parents: dict[str, str] = {}
         self._automatic: list[tuple[str, str]] = []
         self._counts: dict[tuple[str, type[Event]], int] = {}
         self._last: Milestone | None = None
+        self._steering: set[str] = set()
+        self._last_of: dict[str, Milestone] = {}
         self._decisions = {
             event.run: event
             for event in self.events
@@ -208,6 +233,23 @@ class RecordedLog:
         """Return the n-th call of an agent with an id, starting at 0."""
         found = self.calls.get((agent, call), [])
         return found[number] if number < len(found) else None
+
+    def has_work(self, messages: Sequence[Message]) -> bool:
+        """Return whether the last message of the user is one of the recorded session.
+
+        Another model may give a guest other work than the recorded one.
+
+        Args:
+            messages: The conversation of a guest.
+        """
+        known = {message.request for message in self.prompts.values()} | self._steering
+        given = [message.request for message in messages if isinstance(message, UserMessage)]
+        return not given or given[-1] in known
+
+    def find_call(self, identity: str) -> RecordedCall | None:
+        """Return the first call with an id, whichever agent made it."""
+        found = [calls for (_, known), calls in self.calls.items() if known == identity]
+        return found[0][0] if found else None
 
     def calls_of(self, agent: str) -> list[RecordedCall]:
         """Return all calls of an agent, in order."""
@@ -258,6 +300,8 @@ class RecordedLog:
                 self._read_call_event(event)
             case PromptQueued():
                 self._read_prompt(event)
+            case _ if is_guest_event(event):
+                self._read_guest_event(event)
             case PluginEvent():
                 self._read_plugin_event(event)
             case _ if isinstance(event, _ACTIONS):
@@ -266,6 +310,7 @@ class RecordedLog:
             key = (event.agent, type(event))
             self._counts[key] = self._counts.get(key, 0) + 1
             self._last = Milestone(*key, self._counts[key])
+            self._last_of[event.agent] = self._last
 
     def _read_run_event(self, event: AgentStarted | RunStarted | RunEnded | RoundEnded) -> None:
         match event:
@@ -273,15 +318,24 @@ class RecordedLog:
                 self._parents[event.agent] = event.parent
             case RunStarted():
                 self.prompts[event.run] = event.message
-            case RunEnded(agent="main", code="E_TURN_LIMIT"):
-                self.turns = event.turns
+            case RunEnded():
+                if event.agent == "main" and event.code == "E_TURN_LIMIT":
+                    self.turns = event.turns
+                if self._open_requests.get(event.agent) == event.run:
+                    del self._open_requests[event.agent]
+                    self.outcomes.setdefault(event.agent, []).append(
+                        RequestOutcome(event.seq, ended=event)
+                    )
             case RoundEnded():
                 self._read_round(event)
 
     def _read_request_event(self, event: ModelStarted | ModelAnswered | ModelFailed) -> None:
+        self._open_requests.pop(event.agent, None)
         match event:
             case ModelStarted():
                 self.models.setdefault(event.model, event)
+                if is_guest_model(event.model):
+                    self._open_requests[event.agent] = event.run
             case ModelAnswered():
                 self._read_answer(event)
             case ModelFailed(action="compact" | "give_up"):
@@ -367,6 +421,13 @@ class RecordedLog:
         if problem is not None and event.result.text.startswith(f"{problem.code}: "):
             call.problem = problem
 
+    def _read_guest_event(self, event: AnyEvent) -> None:
+        """Read an event that the program of a guest caused, which a replay repeats."""
+        if isinstance(event, PluginEvent) and event.name == COMMAND:
+            self._id("program", str(event.data.get("id", "")))
+        own = self._last_of.get(event.agent)
+        self.actions.append(UserAction(event.seq, event, self._last, own=own))
+
     def _read_plugin_event(self, event: PluginEvent) -> None:
         if event.name == "files.changing" and event.data.get("tool") == "undo":
             self._id("undo", str(event.data.get("id", "")))
@@ -444,10 +505,17 @@ class RecordedLog:
         """Read an action of the user that is no prompt."""
         if isinstance(event, SteeringQueued):
             self._id("steering", event.id)
+            self._steering.add(event.text)
         elif isinstance(event, RunRetried):
             self._id("run", event.run)
         elif isinstance(event, PluginEvent) and event.name == OUTPUT_ATTACHED:
             self.outputs[event.data["identity"]] = event.data["text"]
+        elif isinstance(event, SessionReopened):
+            for agent in self._open_requests:
+                self.outcomes.setdefault(agent, []).append(
+                    RequestOutcome(event.seq, is_cut_off=True)
+                )
+            self._open_requests.clear()
         self.actions.append(UserAction(event.seq, event, self._last))
 
     def _drop_mode_change(self) -> None:
@@ -470,6 +538,9 @@ def is_milestone(event: Event) -> bool:
     if isinstance(event, ModelUsed):
         # Between runs, a plugin may call a model, for example to remember something.
         return not event.run
+    if isinstance(event, ModelAnswered):
+        # What the program of a guest does meanwhile belongs before or after its answer.
+        return is_guest_model(event.message.model)
     return isinstance(event, _MILESTONES) and not _is_retry(event)
 
 

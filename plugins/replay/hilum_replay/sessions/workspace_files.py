@@ -34,6 +34,7 @@ from hilum_replay.sessions.contained_files import (
     find_path_problem,
 )
 from hilum_replay.sessions.git_files import IGNORE_FILE, GitFiles
+from hilum_replay.sessions.guest_log import GUEST_PLUGIN
 from hilum_replay.sessions.recorded_editor import EditorEvent, find_editor_events
 from hilum_replay.sessions.recording import FileEdit, RecordedFile
 from hilum_replay.text_diff import diff_texts
@@ -443,6 +444,8 @@ class FileCollector:
 
     def _find_paths_of(self, event: CallStarted) -> Sequence[str]:
         """Return the files and folders that a call may have read."""
+        if event.plugin == GUEST_PLUGIN:
+            return ()  # its program does not run again
         if event.risk == "execute":
             return (".",)
         if event.paths or event.risk != "read":
