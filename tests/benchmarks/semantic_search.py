@@ -340,6 +340,10 @@ async def embed_all(workspace: Workspace, embedder: LocalEmbedder) -> None:
 # --- speed ----------------------------------------------------------------------------------------
 
 
+def count_bytes(root: Path) -> int:
+    return sum(path.stat().st_size for path in root.rglob("*.py"))
+
+
 def processor_time() -> float:
     """Return the processor seconds of this process and of the children that have ended."""
     own = resource.getrusage(resource.RUSAGE_SELF)
@@ -347,9 +351,8 @@ def processor_time() -> float:
     return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
 
 
-async def measure_index(root: Path, cache: Path, count: int) -> None:
+async def measure_index(root: Path, cache: Path, count: int, size: int) -> None:
     """Index many files in processes of their own, whose processor time is known at their end."""
-    size = sum(path.stat().st_size for path in root.rglob("*.py"))
     used = processor_time()
     beat = Beat()
     async with Warden() as warden, trio.open_nursery() as nursery:
@@ -370,7 +373,7 @@ async def measure_index(root: Path, cache: Path, count: int) -> None:
 
 async def measure_speed(warden: Warden, folder: Path) -> None:
     root = folder / "many"
-    await measure_index(root, folder / "cache", plant(root))
+    await measure_index(root, folder / "cache", plant(root), count_bytes(root))
     workspace = open_workspace(warden, root, folder / "cache")
     times = []
     for _ in range(7):

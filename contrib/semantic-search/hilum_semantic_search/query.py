@@ -6,7 +6,12 @@ import re
 from collections.abc import Mapping
 
 from hilum_semantic_search.glossary import translate
-from hilum_semantic_search.reader.words import find_unspaced_runs, make_pairs, split_words
+from hilum_semantic_search.reader.words import (
+    find_unspaced_runs,
+    make_pairs,
+    remove_unspaced_runs,
+    split_words,
+)
 
 MAX_WORDS = 24
 """Maximum number of words of a question that are searched."""
@@ -48,7 +53,7 @@ _STOP_WORDS = frozenset(
 def find_words(question: str) -> list[str]:
     """Return the words of a question that are worth searching, in lower case and without repeats."""
     words = dict[str, None]()
-    spaced = split_words(question)
+    spaced = split_words(remove_unspaced_runs(question))
     for match in _WORD.finditer(spaced):
         word = match[0].lower()
         if word not in _STOP_WORDS and (len(word) > 1 or not word.isalpha() or not word.isascii()):
@@ -59,6 +64,7 @@ def find_words(question: str) -> list[str]:
     for run in find_unspaced_runs(question):
         for word in translate(run):
             words.setdefault(word)
+    for run in find_unspaced_runs(question):
         for pair in make_pairs(run):
             words.setdefault(pair)
     if not words:
@@ -96,5 +102,10 @@ def stem(word: str) -> str:
     for ending in _ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= MIN_STEM:
             rest = word.removesuffix(ending)
-            return rest[:-1] if len(rest) > MIN_STEM and rest[-1] == rest[-2] else rest
-    return word
+            break
+    else:
+        return word
+    # "retrying" has the stem of "retries", and "stopped" that of "stop".
+    if len(rest) > MIN_STEM and (rest[-1] in "eiy" or rest[-1] == rest[-2]):
+        return rest[:-1]
+    return rest

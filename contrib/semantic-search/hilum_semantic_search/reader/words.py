@@ -39,6 +39,11 @@ def find_unspaced_runs(text: str) -> list[str]:
     return _UNSPACED_RUN.findall(text)
 
 
+def remove_unspaced_runs(text: str) -> str:
+    """Return a text with a space in place of each such run."""
+    return _UNSPACED_RUN.sub(" ", text)
+
+
 def split_symbol(symbol: str) -> str:
     """Return the words of a symbol, and the symbol's own name as one word.
 
