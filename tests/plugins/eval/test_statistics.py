@@ -21,7 +21,9 @@ def test_five_cases_are_never_enough():
     assert compare_means([10.0, 12.0, 11.0, 13.0, 12.5]).p == pytest.approx(2 / 2**5)
 
 
-@pytest.mark.parametrize(("lost", "gained", "is_real"), [(0, 5, False), (0, 6, True), (1, 7, False)])
+@pytest.mark.parametrize(
+    ("lost", "gained", "is_real"), [(0, 5, False), (0, 6, True), (1, 7, False)]
+)
 def test_mcnemar_needs_six_cases_in_one_direction(lost, gained, is_real):
     first = [True] * lost + [False] * gained + [True] * 10
     second = [False] * lost + [True] * gained + [True] * 10
@@ -70,9 +72,9 @@ def draw_differences(rng, *, drop, repeats, cases=20):
     # Without a difference, one measurement in twenty finds one; with 20 points, almost all do.
     [(0.0, 0.0, 0.12), (0.2, 0.93, 1.0)],
 )
-def test_ten_repeats_find_twenty_points(drop, least, most, all_rows):
+def test_ten_repeats_find_twenty_points(drop, least, most, trials):
     rng = random.Random(7)
-    count = 400 if all_rows else 80
+    count = trials(30, 400)
     found = fmean(
         compare_means(draw_differences(rng, drop=drop, repeats=10)).is_real for _ in range(count)
     )
@@ -86,6 +88,6 @@ def test_the_detectable_difference_is_found_in_four_of_five_measurements():
     detectable = compare_means(base).detectable
     found = fmean(
         compare_means([detectable + rng.choice(base) - mean for _ in range(20)]).is_real
-        for _ in range(120)
+        for _ in range(60)
     )
     assert 0.65 <= found <= 0.95

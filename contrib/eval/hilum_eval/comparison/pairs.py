@@ -55,7 +55,9 @@ def pair_attempts(
     }
     paired = []
     for case in cases:
-        repeats = sorted(repeat for arm, name, repeat in verified if (arm, name) == (first, case.id))
+        repeats = sorted(
+            repeat for arm, name, repeat in verified if (arm, name) == (first, case.id)
+        )
         pairs = [
             (verified[first, case.id, repeat], verified[second, case.id, repeat])
             for repeat in repeats
