@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import attrs
 import numpy as np
-from scipy import stats
+from scipy import stats  # type: ignore[import-untyped]  # SciPy has no types
 
 ALPHA = 0.05
 """The probability of calling a difference real that is not."""
@@ -118,7 +119,7 @@ def adjust(p_values: Sequence[float | None]) -> list[float | None]:
     return adjusted
 
 
-def _permute(values: np.ndarray) -> float:
+def _permute(values: np.ndarray[Any, Any]) -> float:
     if not values.any():
         return 1.0
     # With one sample, SciPy exchanges the signs: the two arms of a case.
@@ -133,7 +134,7 @@ def _permute(values: np.ndarray) -> float:
     return float(result.pvalue)
 
 
-def _find_interval(values: np.ndarray) -> tuple[float, float]:
+def _find_interval(values: np.ndarray[Any, Any]) -> tuple[float, float]:
     if np.ptp(values) == 0:
         return float(values[0]), float(values[0])
     result = stats.bootstrap(
@@ -159,7 +160,7 @@ def _find_interval(values: np.ndarray) -> tuple[float, float]:
     return low, high
 
 
-def _find_detectable(values: np.ndarray) -> float:
+def _find_detectable(values: np.ndarray[Any, Any]) -> float:
     """Return the smallest difference that is found with the probability ``POWER``.
 
     The spread of the cases is taken as it was measured, with that of Student's distribution for the
@@ -170,5 +171,5 @@ def _find_detectable(values: np.ndarray) -> float:
     return error * float(stats.t.ppf(1 - ALPHA / 2, freedom) + stats.t.ppf(POWER, freedom))
 
 
-def _mean(sample: np.ndarray, axis: int = -1) -> np.ndarray:
+def _mean(sample: np.ndarray[Any, Any], axis: int = -1) -> np.ndarray[Any, Any]:
     return np.asarray(np.mean(sample, axis=axis))
