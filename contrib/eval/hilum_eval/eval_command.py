@@ -19,6 +19,7 @@ from hilum_eval.case import Case
 from hilum_eval.case_reader import read_suite
 from hilum_eval.comparison.installed import check_statistics
 from hilum_eval.driver import Progress, measure
+from hilum_eval.formats.options import add_options, prepare_suite, write_all_predictions
 from hilum_eval.html_page import check_charts, make_page
 from hilum_eval.jobs import make_jobs
 from hilum_eval.measurement import open_results
@@ -72,6 +73,7 @@ def make_parser() -> Parser:
     add(
         "--suite", default="", metavar="DIR", help="a folder of cases in place of the built-in ones"
     )
+    add_options(parser)
     add("--tag", action=Names, default=[], metavar="T", help="only cases with one of these tags")
     add("--list", action="store_true", help="list the cases")
     add(
@@ -110,7 +112,8 @@ def choose_cases(options: Namespace) -> list[Case]:
     Raises:
         UsageError: A case does not exist or has a mistake, or none is left.
     """
-    cases = read_suite(Path(options.suite) if options.suite else None)
+    suite = prepare_suite(options) or (Path(options.suite) if options.suite else None)
+    cases = read_suite(suite)
     known = {case.id.lower(): case for case in cases}
     for name in options.cases:
         if name.lower() not in known:
@@ -187,6 +190,8 @@ def _measure(options: Namespace, cases: Sequence[Case], arms: Sequence[Arm], out
             problems=results.problems,
             fail_under=options.fail_under,
         )
+    if options.swebench:
+        write_all_predictions(options, folder, arms, outcome.attempts)
     if options.html:
         _write_page(Path(options.html), make_page(report))
     if options.json:

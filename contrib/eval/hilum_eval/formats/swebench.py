@@ -13,6 +13,7 @@ import re
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import attrs
@@ -221,9 +222,7 @@ async def _check_out(warden: Warden, clone: Path, instance: Instance, folder: Pa
     (folder / "index").unlink()
 
 
-async def _make_steps(
-    warden: Warden, instance: Instance, folder: Path
-) -> list[dict[str, Any]]:
+async def _make_steps(warden: Warden, instance: Instance, folder: Path) -> list[dict[str, Any]]:
     """Return the published solution as known steps, for the simulated model and ``check``."""
     solved = folder / "solved"
     shutil.copytree(folder / FILES, solved, symlinks=True)
@@ -243,7 +242,7 @@ async def _make_steps(
             if path.is_file() and not path.is_symlink():
                 steps.append({"write": {"path": name, "content": path.read_text("utf-8")}})
             else:
-                steps.append({"run": {"command": f"rm -f -- '{name}'"}})
+                steps.append({"run": {"command": f"rm -f -- {quote(name)}"}})
         return [*steps, {"say": "The issue is solved."}]
     except UnicodeDecodeError:
         return []  # the solution contains a binary file
