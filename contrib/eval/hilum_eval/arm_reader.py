@@ -9,7 +9,7 @@ import attrs
 from hilum import UsageError
 from hilum.errors import E_BAD_ARGS
 
-from hilum_eval.agents.command_template import find_problem
+from hilum_eval.agents.command_template import HILUM, PATH_SETTINGS, find_problem
 from hilum_eval.arm import Arm
 from hilum_eval.converter import structure
 
@@ -40,9 +40,16 @@ def read_arm(path: Path) -> Arm:
     arm = structure({"name": path.stem, **data}, Arm, str(path))
     folder = path.parent
     plugins = tuple(_resolve(name, folder) for name in arm.plugins)
-    return check_arm(
-        attrs.evolve(arm, plugins=plugins, profile=_resolve(arm.profile, folder)), str(path)
+    settings = dict(arm.settings)
+    if arm.agent != HILUM:
+        for key in PATH_SETTINGS:
+            if isinstance(settings.get(key), str):
+                # Not resolved: the Python of a virtual environment is a link.
+                settings[key] = str((folder / settings[key]).absolute())
+    arm = attrs.evolve(
+        arm, plugins=plugins, profile=_resolve(arm.profile, folder), settings=settings
     )
+    return check_arm(arm, str(path))
 
 
 def check_arm(arm: Arm, source: str) -> Arm:

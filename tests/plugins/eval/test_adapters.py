@@ -19,7 +19,7 @@ from hilum_eval.agents.command_template import expand
 from hilum_eval.agents.finding import find_agent
 from hilum_eval.agents.meter import Meter
 from hilum_eval.arm import Arm
-from hilum_eval.arm_reader import check_arm
+from hilum_eval.arm_reader import check_arm, read_arm
 from hilum_eval.call_counts import count_calls
 from hilum_eval.case import Edit, OpenFile, Read, Run, Say, Turn
 from hilum_eval.case_reader import read_case
@@ -264,6 +264,12 @@ def test_mistakes_in_arms_are_named(changes, problem):
     with pytest.raises(UsageError) as raised:
         check_arm(Arm(name="a", **changes), "a.toml")
     assert problem in raised.value.message
+
+
+def test_paths_of_settings_are_relative_to_the_file(tmp_path):
+    path = tmp_path / "mini.toml"
+    path.write_text("agent = 'mini-swe-agent'\nsettings = { python = 'mini/bin/python' }\n")
+    assert read_arm(path).settings == {"python": str(tmp_path / "mini" / "bin" / "python")}
 
 
 def test_cases_that_an_agent_cannot_do_are_not_counted(tmp_path):

@@ -11,7 +11,9 @@ from hilum_eval.arm import Arm
 MINI_SWE_AGENT = "mini-swe-agent"
 HILUM = "hilum"
 PLACEHOLDERS = ("prompt", "prompt_file", "workspace", "base_url", "model")
-ADAPTER_SETTINGS = ("python", "config", "sandbox")
+PATH_SETTINGS = ("python", "config")
+"""Settings that are paths, relative to the file of the arm."""
+ADAPTER_SETTINGS = (*PATH_SETTINGS, "sandbox")
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 

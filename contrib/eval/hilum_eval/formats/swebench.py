@@ -322,5 +322,5 @@ def write_predictions(
 
 def _error(message: str) -> UsageError:
     return UsageError(
-        f"{message}.", code=E_BAD_ARGS, hint="docs/eval-formats.md describes the format."
+        f"{message}.", code=E_BAD_ARGS, hint="docs/eval-agents.md describes the format."
     )
