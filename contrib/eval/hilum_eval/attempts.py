@@ -24,8 +24,8 @@ from hilum_eval.verifier import Verifier
 from hilum_eval.worker_job import READ_LOG, SESSION_FILE
 from hilum_eval.workspaces import FixtureError, Place, Workspaces, get_last_line, make_environ
 
-# Seconds that a worker has beyond the time limit of its case, for its start and its end.
-_WORKER_RESERVE = 60.0
+WORKER_RESERVE = 60.0
+"""Seconds that a worker has beyond the time limit of its case, for its start and its end."""
 # Failures of a provider, which say nothing about the agent.
 _PROVIDER_CODES = frozenset("E_LLM_429 E_LLM_AUTH E_LLM_FAIL E_LLM_TIMEOUT E_NO_MODEL".split())
 _MAX_ANSWER = 4_000
@@ -40,6 +40,7 @@ class AttemptRunner:
         models: The user's own settings of models, for live models.
         sandboxed: Whether verifiers run in a sandbox.
         keep: Whether the folders of attempts are kept.
+        reserve: Seconds after the time limit of a case after which its worker is killed.
     """
 
     def __init__(
@@ -50,12 +51,14 @@ class AttemptRunner:
         models: Mapping[str, Any],
         sandboxed: bool,
         keep: bool = False,
+        reserve: float = WORKER_RESERVE,
     ) -> None:
         self._warden = warden
         self._workspaces = Workspaces(warden, base)
         self._verifier = Verifier(warden, sandboxed=sandboxed)
         self._models = models
         self._keep = keep
+        self._reserve = reserve
 
     async def run(self, job: Job) -> Attempt:
         """Make an attempt. Whatever goes wrong becomes part of the result."""
@@ -119,7 +122,7 @@ class AttemptRunner:
         command = Command((*argv, str(described)), str(place.folder), dict(environ))
         problem, code = "", E_INTERNAL
         done: Completed | None = None
-        with trio.move_on_after(job.case.timeout + _WORKER_RESERVE):
+        with trio.move_on_after(job.case.timeout + self._reserve):
             try:
                 done = await self._warden.run(command)
             except CommandError as error:
@@ -150,7 +153,7 @@ class AttemptRunner:
             # The agent had not begun.
             return Transcript(code=code, reason=problem, broken=True)
         command = attrs.evolve(command, argv=(*command.argv[:-1], READ_LOG, command.argv[-1]))
-        with trio.move_on_after(_WORKER_RESERVE):
+        with trio.move_on_after(WORKER_RESERVE):
             try:
                 await self._warden.run(command)
             except CommandError:

@@ -28,12 +28,14 @@ class Report:
         attempts: All attempts.
         measured: What was measured, in one sentence.
         problems: What is wrong with the measurement, one sentence each.
+        sections: Further sections, each a title and lines of text, such as a comparison.
     """
 
     summaries: tuple[Summary, ...]
     attempts: tuple[Attempt, ...]
     measured: str
     problems: tuple[str, ...] = ()
+    sections: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     @property
     def is_passed(self) -> bool:
