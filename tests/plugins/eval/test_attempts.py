@@ -13,6 +13,7 @@ from hilum_eval.attempt import Attempt
 from hilum_eval.attempts import AttemptRunner
 from hilum_eval.case_reader import read_case
 from hilum_eval.jobs import Job
+from hilum_eval.worker_processes import open_worker_processes
 
 ARM = Arm(name="oracle", profile="perfect")
 # Something happens to hilum's process after the edit.
@@ -30,8 +31,8 @@ def remind(agent, results):
 async def run(case: Path, tmp_path: Path, arm: Arm = ARM, **options) -> Attempt:
     base = tmp_path / "base"
     base.mkdir()
-    async with Warden() as warden:
-        runner = AttemptRunner(warden, base, models={}, sandboxed=False, **options)
+    async with Warden() as warden, open_worker_processes(warden) as processes:
+        runner = AttemptRunner(warden, processes, base, models={}, sandboxed=False, **options)
         attempt = await runner.run(Job(read_case(case), arm, 0))
     if not options.get("keep"):
         # Only the templates are left.

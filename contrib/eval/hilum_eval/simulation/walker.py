@@ -26,6 +26,7 @@ A call's purpose is a letter in its id:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
@@ -64,6 +65,7 @@ MAX_FAILURES = 8
 """Failures of one step after which every model gives it up."""
 MAX_LOOP = 40
 MAX_SEARCHES = 3
+_GO_AHEAD = re.compile(r"second thought|go ahead|changed my mind|you may|do it after all", re.I)
 _TRIES = "gxid"
 """Purposes of the calls that try to do what a step is for."""
 _EDIT_KINDS = ("not_found", "unchanged", "multiple", "stale")
@@ -517,6 +519,9 @@ class Walker:
         # A wrong path that leads out of the workspace is a mistake, not an answer.
         if first.purpose == "x" and planned.slip == "wrong_path" and len(entries) < MAX_FAILURES:
             return self._make_right(planned)
+        # The user may have changed their mind in a message after the refusal.
+        if _GO_AHEAD.search(entries[-1].made.noted) and len(entries) < MAX_FAILURES:
+            return self._make_right(planned)
         tried = any(entry.purpose == "d" for entry in entries)
         rate = self._profile.slips.rule
         if tried or not self._draws.happens(rate, *planned.place, "defy"):
@@ -566,20 +571,27 @@ class Walker:
         if rights >= 3:
             return Finished("given_up")
         if outcome.kind == "no_file" and not isinstance(leaf, Write):
-            return self._find_file(planned, outcome, looks)
+            missing = self._find_file(planned, outcome, looks)
+            if missing is not None:
+                return missing
         if isinstance(leaf, Edit | Write) and self._needs_look(leaf, outcome, looks):
             look = self._tools.read(leaf.path)
             if look is not None:
                 return _as_next("r", look)
-        return self._make_right(planned)
+        call = self._make_right(planned)
+        is_same = bool(entries) and isinstance(call, NextCall) and _is_same(call, entries[-1])
+        # Only what may pass by itself is worth another try.
+        if is_same and outcome.kind not in ("timeout", "other"):
+            return Finished("given_up")
+        return call
 
-    def _find_file(self, planned: PlannedStep, outcome: Outcome, looks: int) -> NextCall | Finished:
+    def _find_file(self, planned: PlannedStep, outcome: Outcome, looks: int) -> NextCall | None:
+        """Return a search for a file that a wrong path missed; ``None`` if its path is visible."""
         path = _get_path(planned.leaf)
-        if path and path not in outcome.text and not looks:
-            found = self._tools.find(PurePosixPath(path).name)
-            if found is not None:
-                return _as_next("f", found)
-        return self._make_right(planned)
+        if not path or path in outcome.text or looks:
+            return None
+        found = self._tools.find(PurePosixPath(path).name)
+        return None if found is None else _as_next("f", found)
 
     def _needs_look(self, leaf: Edit | Write, outcome: Outcome, looks: int) -> bool:
         """Return whether the model has to read the file before it tries again."""
@@ -696,6 +708,12 @@ def _get_role(leaf: Leaf) -> Role:
 
 def _get_path(leaf: Leaf) -> str:
     return leaf.path if isinstance(leaf, Read | Edit | Write) else ""
+
+
+def _is_same(call: NextCall, entry: _Entry) -> bool:
+    """Return whether a call repeats a call that failed."""
+    made = entry.made
+    return (call.tool, call.arguments) == (made.tool, made.arguments)
 
 
 def _as_next(purpose: str, call: PlannedCall) -> NextCall:
