@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from hilum_eval.checking import Checks, compare_with_fixture, read_attempt
+from hilum_eval.checking import Call, Checks, compare_with_fixture, read_attempt
 
 FIXTURE = Path(__file__).parent / "files"
 EXPECTED = {
@@ -14,6 +14,21 @@ EXPECTED = {
 }
 LINE = re.compile(r"(service_\d{3}\.\w+)[`*]*:[`*]*\s+(\w+),?\s+(\w+),?\s+(\w+)")
 REGIONS = ("north.ini", "south.ini", "west.ini")
+
+
+def overlap(calls: list[Call]) -> bool:
+    """Return whether each call began while an earlier one still ran.
+
+    On a busy machine, the first of three short reads may end before the last one begins.
+    """
+    first, *others = sorted(calls, key=lambda call: call.start)
+    end = first.end
+    for call in others:
+        if call.start >= end:
+            return False
+        end = max(end, call.end)
+    return True
+
 
 attempt = read_attempt()
 found = {key: tuple(values) for key, *values in LINE.findall(attempt.answer)}
@@ -28,8 +43,7 @@ done = [call for call in attempt.calls if not call.code]
 together = any(all(name in call.text for name in REGIONS) for call in done)
 reads = [[call for call in done if name in call.text] for name in REGIONS]
 if not together and all(reads):
-    first = [calls[0] for calls in reads]
-    together = max(call.start for call in first) <= min(call.end for call in first)
+    together = overlap([calls[0] for calls in reads])
 checks.goal("at once", together, "the three files were not read at the same time")
 changed = list(compare_with_fixture(FIXTURE))
 checks.guard("unchanged", not changed, f"files changed: {changed}")
