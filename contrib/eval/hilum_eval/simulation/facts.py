@@ -11,7 +11,10 @@ from hilum_eval.case import Case, Edit, Run, Say, Step, Together, Write
 
 # Names and values, not ordinary words: with a digit, an underscore, a dot or a capital inside.
 _FACT = re.compile(
-    r"(?<![\w.-])(?:[A-Za-z][\w-]*(?:[_.\d-]|[a-z][A-Z])[\w.-]*\w|[A-Z]{3,}[A-Z_\d]*|\d{3,}(?:\.\d+)*)"
+    r"(?<![\w.-])"
+    r"(?:[A-Za-z][\w-]*(?:[_.\d-]|[a-z][A-Z])[\w.-]*\w"  # App.jsx, KESTREL_9, retryLimit
+    r"|[A-Z]{3,}[A-Z_\d]*"
+    r"|\d[\d.:-]+\d)"  # 8417, 2031-05-04, 0.25
     r"(?![\w-])"
 )
 

@@ -140,7 +140,8 @@ class SimulatedModel:
         text = replace_lost_facts(text, self._case, walker.turn, seen.text)
         left_out = walker.count_left_out()
         if left_out:
-            text += f"\n\nI could not do everything: {left_out} steps did not work."
+            steps_text = "1 step" if left_out == 1 else f"{left_out} steps"
+            text += f"\n\nI could not do everything: {steps_text} did not work."
         return text
 
     def _count_tokens(self, request: WireRequest, message: AssistantMessage) -> Usage:

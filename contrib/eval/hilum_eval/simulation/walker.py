@@ -571,20 +571,27 @@ class Walker:
         if rights >= 3:
             return Finished("given_up")
         if outcome.kind == "no_file" and not isinstance(leaf, Write):
-            return self._find_file(planned, outcome, looks)
+            missing = self._find_file(planned, outcome, looks)
+            if missing is not None:
+                return missing
         if isinstance(leaf, Edit | Write) and self._needs_look(leaf, outcome, looks):
             look = self._tools.read(leaf.path)
             if look is not None:
                 return _as_next("r", look)
-        return self._make_right(planned)
+        call = self._make_right(planned)
+        is_same = bool(entries) and isinstance(call, NextCall) and _is_same(call, entries[-1])
+        # Only what may pass by itself is worth another try.
+        if is_same and outcome.kind not in ("timeout", "other"):
+            return Finished("given_up")
+        return call
 
-    def _find_file(self, planned: PlannedStep, outcome: Outcome, looks: int) -> NextCall | Finished:
+    def _find_file(self, planned: PlannedStep, outcome: Outcome, looks: int) -> NextCall | None:
+        """Return a search for a file that a wrong path missed; ``None`` if its path is visible."""
         path = _get_path(planned.leaf)
-        if path and path not in outcome.text and not looks:
-            found = self._tools.find(PurePosixPath(path).name)
-            if found is not None:
-                return _as_next("f", found)
-        return self._make_right(planned)
+        if not path or path in outcome.text or looks:
+            return None
+        found = self._tools.find(PurePosixPath(path).name)
+        return None if found is None else _as_next("f", found)
 
     def _needs_look(self, leaf: Edit | Write, outcome: Outcome, looks: int) -> bool:
         """Return whether the model has to read the file before it tries again."""
@@ -701,6 +708,12 @@ def _get_role(leaf: Leaf) -> Role:
 
 def _get_path(leaf: Leaf) -> str:
     return leaf.path if isinstance(leaf, Read | Edit | Write) else ""
+
+
+def _is_same(call: NextCall, entry: _Entry) -> bool:
+    """Return whether a call repeats a call that failed."""
+    made = entry.made
+    return (call.tool, call.arguments) == (made.tool, made.arguments)
 
 
 def _as_next(purpose: str, call: PlannedCall) -> NextCall:
