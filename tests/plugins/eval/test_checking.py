@@ -236,7 +236,8 @@ export default List;
         "while (true) {}",
     ],
 )
-def test_javascript_that_cannot_run(tmp_path, source):
+def test_javascript_that_cannot_run(tmp_path, monkeypatch, source):
+    monkeypatch.setattr("hilum_eval.checking.javascript._TIME_LIMIT", 0.2)
     write(tmp_path, {"m.jsx": source})
     [value] = evaluate_javascript(tmp_path, ["m.default()"], m="m.jsx")
     assert isinstance(value, Raised)
