@@ -40,6 +40,7 @@ STANDARD = frozenset(
         "replay",
         "rules",
         "search",
+        "semantic-search",
         "serve",
         "shell",
         "skills",
