@@ -27,6 +27,7 @@ STANDARD = frozenset(
         "cli",
         "context",
         "core",
+        "eval",
         "files",
         "guard",
         "image",
