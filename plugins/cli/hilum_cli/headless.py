@@ -530,7 +530,7 @@ class Headless:
 
     async def _show_rest(self, session: Session) -> None:
         """Show the state change that was written together with the last event."""
-        for event in session.journal.since(self._shown):
+        for event in session.journal.durable_since(self._shown):
             self._shown = event.seq
             await self.face.show(event)
 

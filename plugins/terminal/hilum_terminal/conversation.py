@@ -255,7 +255,7 @@ class Conversation:
         """Show errors that were written while the session closed, which nobody has read."""
         if not session.journal.has_in_memory(last):
             return
-        for event in session.journal.since(last):
+        for event in session.journal.durable_since(last):
             if isinstance(event, ErrorRaised):
                 error = HilumError(event.message, code=event.code, hint=event.hint)
                 self._face.show_error(error)
