@@ -36,6 +36,7 @@ STANDARD = frozenset(
         "models",
         "otel",
         "plan",
+        "postgres",
         "prompt",
         "replay",
         "rules",

@@ -204,8 +204,8 @@ class RawReader(Protocol):
 def storage_plugins() -> list[str] | None:
     """Return the plugins that a command needs if it only reads and writes the store.
 
-    Importing all plugins would take a quarter of the time of `hilum sessions list`. Only one of
-    hilum's own plugins provides a store. A plugin from another distribution may also provide a
+    Importing all plugins would take a quarter of the time of `hilum sessions list`. Only two of
+    hilum's own plugins provide a store. A plugin from another distribution may also provide a
     store, and may need other plugins in order to load.
 
     Returns:
@@ -215,7 +215,8 @@ def storage_plugins() -> list[str] | None:
     points = entry_points("hilum").values()
     if any(point.distribution.lower() not in STANDARD for point in points):
         return None
-    return [point.name for point in points if point.distribution.lower() == "hilum-store"]
+    own = ("hilum-store", "hilum-postgres")
+    return [point.name for point in points if point.distribution.lower() in own]
 
 
 async def is_open(store: Store, session: str) -> bool:
