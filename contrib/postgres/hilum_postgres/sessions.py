@@ -25,6 +25,7 @@ T = TypeVar("T")
 
 MAX_CANDIDATES = 8  # maximum number of sessions listed in the error for an ambiguous name
 PAGE = 5_000  # events that are read at once when a session is opened
+GRACE = 0.1  # seconds that the server may need to notice that a process on its machine was killed
 RELEASE_TIMEOUT = 2.0  # seconds that the server needs at most to end a connection
 
 
@@ -247,6 +248,7 @@ def _take_lock(connection: Connection, number: int, session: str) -> None:
     Raises:
         StoreError: A process that is alive has it (``E_BUSY``).
     """
+    began = time.monotonic()
     deadline = 0.0
     while True:
         row = connection.execute(schema.LOCK, (number,)).fetchone()
@@ -255,7 +257,10 @@ def _take_lock(connection: Connection, number: int, session: str) -> None:
         holder = connection.execute(schema.FIND_HOLDER, (number,)).fetchone()
         is_stale = holder is not None and (holder[3] is None or holder[3] > STALE)
         if not is_stale:
-            raise session_busy_error(session, holder)
+            if time.monotonic() > began + GRACE:
+                raise session_busy_error(session, holder)
+            time.sleep(0.005)
+            continue
         if not deadline:
             deadline = time.monotonic() + RELEASE_TIMEOUT
             # A frozen process, or one on the other side of a broken network, would keep its lock.
