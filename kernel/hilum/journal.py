@@ -25,6 +25,8 @@ RECENT = 1_000
 KEEP = 200_000
 # Seconds that a session which closes waits for its last events to become durable.
 CLOSE_TIMEOUT = 10.0
+# Seconds after which the user learns that events do not become durable.
+DELAY_SHOWN = 2.0
 Key = tuple[int, str, str]  # sequence number, kind, call id
 
 
@@ -143,6 +145,12 @@ class Journal:
             function()
         else:
             self._waiting.append((seq, function))
+
+    async def wait_for_delay(self, delayed: bool) -> StoreError | None:
+        """Wait until events are delayed, or no longer delayed, and return why they are."""
+        while (self.delay is not None) != delayed:
+            await self.news.wait()
+        return self.delay
 
     def _advance(self, error: StoreError | None) -> None:
         """Take note that more events are durable, or that the log is broken or delayed."""
@@ -338,6 +346,24 @@ class Reader:
                 found.append(delta)
         self._seen = seen
         return found
+
+
+async def report_delays(journal: Journal, tell: Callable[[StoreError | None], None]) -> None:
+    """Tell the user when events have not become durable for a while, and when they do again.
+
+    Args:
+        journal: The journal.
+        tell: Called with the reason, and later with ``None``.
+    """
+    while True:
+        reason = await journal.wait_for_delay(True)
+        with trio.move_on_after(DELAY_SHOWN):
+            await journal.wait_for_delay(False)
+            continue
+        tell(reason)
+        await journal.wait_for_delay(False)
+        if journal.broken is None:
+            tell(None)
 
 
 def _do_nothing() -> None:

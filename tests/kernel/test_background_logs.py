@@ -14,7 +14,7 @@ from hilum.events import (
     RunEnded,
     StateChanged,
 )
-from hilum.journal import CLOSE_TIMEOUT
+from hilum.journal import CLOSE_TIMEOUT, DELAY_SHOWN, report_delays
 from hilum.testing import open_bench, plugin, say, use
 from slow_store import SlowStore
 
@@ -282,3 +282,22 @@ async def test_closing_session_waits_for_its_events_but_not_for_ever(autojump_cl
     [log] = away.logs
     assert log.closed_with == 0
     assert CLOSE_TIMEOUT <= trio.current_time() - began < CLOSE_TIMEOUT + 5
+
+
+async def test_user_learns_of_a_delay_and_of_its_end(autojump_clock):
+    """A short delay is not worth a word; a long one is told once, with its end."""
+    store = SlowStore()
+    told = []
+    async with open_bench(store=store) as kit, trio.open_nursery() as nursery:
+        [log] = store.logs
+        nursery.start_soon(report_delays, kit.session.journal, told.append)
+        away = StoreError("The database is away.", hint="Start it.")
+        for seconds in (DELAY_SHOWN / 2, 60.0):
+            log.delay = away
+            log.write(0)
+            await trio.sleep(seconds)
+            log.delay = None
+            log.write(100)
+            await trio.sleep(1)
+        nursery.cancel_scope.cancel()
+    assert told == [away, None]

@@ -65,8 +65,8 @@ class SlowLog(MemoryLog):
         """Write some of the waiting transactions, whole and in order."""
         written = self.batches[:count]
         del self.batches[:count]
-        if written and self.error is None:
-            self.written = written[-1]
+        if self.error is None:
+            self.written = written[-1] if written else self.written
             self._tell(None)
 
     def fail(self, message: str = "Another process has the session.") -> None:

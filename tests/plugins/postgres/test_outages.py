@@ -104,7 +104,8 @@ async def test_run_goes_on_after_an_outage(postgres, url) -> None:
     answers = [use("look"), use("send"), "All is done."]
     tools = plugin("tools", look, send)
     async with trio.open_nursery() as nursery:
-        [listener] = await nursery.start(trio.serve_tcp, proxy.serve, 0, "127.0.0.1")  # type: ignore[arg-type]
+        [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        nursery.start_soon(trio.serve_listeners, proxy.serve, [listener])
         proxy.port = listener.socket.getsockname()[1]
         proxy.target = postgres.port
         store = PostgresStore(url.replace(str(postgres.port), str(proxy.port)))
