@@ -23,6 +23,11 @@ from hilum.agents import Agent as Agent
 from hilum.agents import Mode as Mode
 from hilum.agents import Profile as Profile
 from hilum.agents import ToolFilter as ToolFilter
+from hilum.approval_facts import ApprovalFacts as ApprovalFacts
+from hilum.approval_facts import find_approval_dangers as find_approval_dangers
+from hilum.approval_facts import find_approval_facts as find_approval_facts
+from hilum.approval_facts import is_once_only as is_once_only
+from hilum.approval_facts import says_the_same as says_the_same
 from hilum.context import ContextRequest as ContextRequest
 from hilum.context import estimate as estimate
 from hilum.discovery import list_program_commands as list_program_commands
@@ -118,6 +123,7 @@ from hilum.settings import parse_pair as parse_pair
 from hilum.settings import section as section
 from hilum.settings import setting as setting
 from hilum.standard import open_standard_session as open_standard_session
+from hilum.standard import read_session_options as read_session_options
 from hilum.sub_commands import load_command as load_command
 from hilum.temporary import make_temporary_folder as make_temporary_folder
 from hilum.temporary import sweep_temporary_folders as sweep_temporary_folders

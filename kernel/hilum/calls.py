@@ -19,8 +19,13 @@ from msgspec.structs import replace
 from hilum.arguments import CUT_OFF, MAX_DEPTH, NO_TOOL
 from hilum.deferred_tools import ACCESS_TOOLS, unwrap, wrap
 from hilum.errors import (
+    CALL_CUT_SHORT,
+    CALL_LOST,
+    CALL_NOT_RUN,
+    CALL_UNCERTAIN,
     RESULT_WITHHELD,
     RULE,
+    STOPPED_BY,
     NeedsUser,
     PluginError,
     ToolDenied,
@@ -115,9 +120,9 @@ def end_calls(agent: Agent, code: str, why: str) -> None:
     for state in agent.conversation.open_calls():
         title = describe_call(state.call)
         if state.started is None:
-            text = f"`{title}` was not run, because {why}."
+            text = f"`{title}` {CALL_NOT_RUN} {why}."
         else:
-            text = f"`{title}` was stopped before it was complete, because {why}."
+            text = f"`{title}` {CALL_CUT_SHORT} {why}."
         result = _failure(state.call, code, text)
         if state.printed:
             introduction = Text(f"{result.text} Its output so far:", "kernel")
@@ -301,14 +306,13 @@ def _check_interrupted(state: CallState) -> None:
     title = describe_call(state.call)
     if state.started and state.started.effect == "once":
         raise ToolError(
-            f"`{title}` was cut off when hilum ended and may or may not have had its effect.",
+            f"`{title}` {CALL_UNCERTAIN}",
             code="E_INTERRUPTED",
             hint="Check the current state before you repeat it.",
         )
     if state.lost:
         raise ToolError(
-            f"`{title}` was cut off. It cannot run again, because its arguments contained a secret,"
-            " which is not stored.",
+            f"`{title}` {CALL_LOST}",
             code="E_INTERRUPTED",
             hint="Ask the user for the missing value, or continue without this call.",
         )
@@ -468,7 +472,8 @@ async def _run(
         place.released.set,
     )
     try:
-        with session._calls_in_flight.call(timed), running_plugin(tool.plugin):
+        in_flight = session._calls_in_flight.tool_call(timed, agent.name, call.id)
+        with in_flight, running_plugin(tool.plugin):
             await timed.run(lambda: session.kernel.run_tool(tool, running))
     except trio.Cancelled:
         state.printed = _output_so_far(session, tool, running)
@@ -483,6 +488,9 @@ async def _run(
         raise timed.error
     if timed.error is not None and not late:
         raise _error_for_model(session, tool, timed.error) from None
+    # A call that ended normally before the stop took effect has its result.
+    if timed.stopped and (timed.cancelled or timed.abandoned):
+        return _make_stopped_output(session, prepared, running)
     if late:
         raise _timed_out(session, tool, timed, prepared.limit)
     if timed.cancelled:
@@ -542,6 +550,19 @@ def _output_so_far(session: Session, tool: Tool, call: Call) -> str:
         return ""
     # The end of the output shows what the tool was doing when it was stopped.
     return printed[-RESULT_LIMIT:]
+
+
+def _make_stopped_output(session: Session, prepared: Prepared, running: Call) -> Output:
+    """Return the output of a call that the user stopped alone, while its run continues."""
+    title = describe_call(prepared.call)
+    text = (
+        f"`{title}` was stopped by the user before it was complete."
+        " Do not repeat it unless the user wants it."
+    )
+    printed = _output_so_far(session, prepared.tool, running)
+    if printed:
+        text = f"{text} Its output so far:\n{printed}"
+    return Output(text, code="E_STOPPED", data={STOPPED_BY: "user"})
 
 
 def _timed_out(session: Session, tool: Tool, timed: TimedCall, limit: float) -> ToolError:

@@ -76,6 +76,8 @@ class CallsInFlight:
         self.locks: Locks = Locks(workspace)
         self._approvals: dict[str, OpenApproval] = {}
         self._calls: list[TimedCall] = []
+        # The calls of tools, by agent and id, which is unique among the calls that run at once.
+        self._by_id: dict[tuple[str, str], TimedCall] = {}
 
     @contextmanager
     def call(self, timed: TimedCall) -> Iterator[None]:
@@ -85,6 +87,32 @@ class CallsInFlight:
             yield
         finally:
             self._calls.remove(timed)
+
+    @contextmanager
+    def tool_call(self, timed: TimedCall, agent: str, call: str) -> Iterator[None]:
+        """Register the running call of a tool, which ``stop`` can also end.
+
+        Args:
+            timed: The running call.
+            agent: Name of the agent that made the call.
+            call: The call's id.
+        """
+        self._by_id[agent, call] = timed
+        try:
+            with self.call(timed):
+                yield
+        finally:
+            if self._by_id.get((agent, call)) is timed:
+                del self._by_id[agent, call]
+
+    def stop(self, agent: str, call: str) -> bool:
+        """End one call of a tool because the user wants it; return whether it was running."""
+        timed = self._by_id.get((agent, call))
+        if timed is None:
+            return False
+        timed.stopped = True
+        timed.cancel()
+        return True
 
     def end(self, plugin: str) -> None:
         """End the running calls of a plugin."""

@@ -110,8 +110,22 @@ UNATTENDED = "It needs the user's approval, and no user is present to give it"
 Faces search for this text.
 """
 
+CALL_NOT_RUN = "was not run, because"
+CALL_CUT_SHORT = "was stopped before it was complete, because"
+CALL_UNCERTAIN = "was cut off when hilum ended and may or may not have had its effect."
+CALL_LOST = (
+    "was cut off. It cannot run again, because its arguments contained a secret, which is not"
+    " stored."
+)
+CALL_ENDS = (CALL_NOT_RUN, CALL_CUT_SHORT, CALL_UNCERTAIN, CALL_LOST)
+"""How the result of a call that was cut off continues after the call in backticks; faces search for
+these texts."""
+
 RULE = "rule"
 """The key, in the data of a denied call's result, for a rule that would allow the call."""
+
+STOPPED_BY = "stopped_by"
+"""The key, in the data of the result of a call that was stopped alone, for who stopped it."""
 
 
 def describe_fault(plugin: str, hook: str, error: str) -> str:

@@ -341,7 +341,8 @@ class ApprovalAsked(Event, frozen=True):
     A lasting approval covers the calls that ``scope`` describes, or all calls of the tool if
     ``scope`` is empty. ``call`` is the call that would run. Once the question is shown (see
     ``ApprovalShown``), the user has ``seconds`` seconds to answer. ``effects`` is a hash of the
-    effects of the call that its arguments do not show; empty if there are none.
+    effects of the call that its arguments do not show; empty if there are none. If ``once_only`` is
+    set, no lasting approval can be given.
     """
 
     id: str
@@ -351,6 +352,7 @@ class ApprovalAsked(Event, frozen=True):
     scope: str = ""
     seconds: float = 0.0
     effects: str = ""
+    once_only: bool = False
 
 
 class ApprovalShown(Event, frozen=True):

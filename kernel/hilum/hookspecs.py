@@ -84,6 +84,8 @@ class Verdict(msgspec.Struct, frozen=True):
             the user approved the call, the call is denied.
         dangers: The dangerous ones of such effects. If the user approves the call with other
             arguments, only these effects are compared.
+        once_only: With ``allow`` and ``ask``: whether the user can approve only this call, and
+            give no lasting approval, for example because the call destroys something.
 
     Raises:
         ValueError: The kind is unknown, or it does not allow these arguments.
@@ -99,6 +101,7 @@ class Verdict(msgspec.Struct, frozen=True):
     rule: str = ""
     effects: frozenset[str] = frozenset()
     dangers: frozenset[str] = frozenset()
+    once_only: bool = False
 
     def __post_init__(self) -> None:
         if self.kind not in _KINDS:
@@ -107,8 +110,10 @@ class Verdict(msgspec.Struct, frozen=True):
             text = getattr(self, name)
             if not isinstance(text, str):
                 raise TypeError(f"the {name} of a verdict is a text, not {text!r:.80}")
-        if not isinstance(self.settled, bool):
-            raise TypeError(f"settled is True or False, not {self.settled!r:.80}")
+        for name in ("settled", "once_only"):
+            value = getattr(self, name)
+            if not isinstance(value, bool):
+                raise TypeError(f"{name} is True or False, not {value!r:.80}")
         for name in ("effects", "dangers"):
             texts = getattr(self, name)
             if not isinstance(texts, frozenset):

@@ -43,6 +43,7 @@ from hilum.tools import Call, Output, Tool
 from hilum.workspace import Workspace, check_workspace
 
 T = TypeVar("T")
+PromptAdapter = Callable[["Agent", UserMessage, Sequence[str]], UserMessage]
 Reminders = list[tuple[str, str]]
 """Names of plugins, each with its reminder for the model."""
 MAX_FAULTS_KEPT = 200
@@ -68,9 +69,9 @@ class Kernel:
         workspace: The folder whose project settings apply; ``None`` for no project.
         run_tool: The function that runs a tool for a call that may run. A replay sets another one,
             which answers some of the calls from the recorded log.
-        adapt_prompt: The function that returns the message with which a run begins, given the id of
-            the run and the message with its gathered context. A replay sets one that returns the
-            recorded context.
+        adapt_prompt: The function that returns the message with which a run begins, given the
+            agent, the message with its gathered context, and the plugin of each gathered block. A
+            replay sets one that returns the recorded context.
         adapt_reminders: The function that returns the reminders after a round of calls, given the
             agent and the plugins' reminders as pairs of plugin and text. A replay sets one that
             returns the reminders of the user's rules, which it does not have.
@@ -89,7 +90,7 @@ class Kernel:
     store: Store = attrs.field(factory=MemoryStore)
     sessions: dict[str, Session] = attrs.field(factory=dict)
     run_tool: Callable[[Tool, Call], Awaitable[Output]] = Tool.run
-    adapt_prompt: Callable[[str, UserMessage], UserMessage] = lambda _, message: message
+    adapt_prompt: PromptAdapter = lambda _agent, message, _plugins: message
     adapt_reminders: Callable[[Agent, Reminders], Reminders] = lambda _, reminders: reminders
     _lifespans: Lifespans = attrs.field(init=False)
 

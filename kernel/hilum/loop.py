@@ -321,7 +321,8 @@ async def _begin(agent: Agent) -> None:
     fitting = fit(blocks, request.budget)
     context = [Text(render(block), f"context:{block.type}") for block in fitting]
     message = UserMessage((*_prompt_parts(prompt), *context))
-    message = session.kernel.adapt_prompt(prompt.run, message)
+    plugins = tuple(gathered_by[id(block)] for block in fitting)
+    message = session.kernel.adapt_prompt(agent, message, plugins)
     # The log already contains the images in the event of the prompt.
     message = message.without_image_data()
     started = RunStarted(
@@ -330,7 +331,7 @@ async def _begin(agent: Agent) -> None:
         model=model,
         mode=agent.mode.name,
         repeats=prompt.repeats,
-        gathered_by=tuple(gathered_by[id(block)] for block in fitting),
+        gathered_by=plugins,
     )
     await session.redaction.prepare(started, by_model=bool(agent.parent))
     session.emit(started, agent, prompt.run)

@@ -128,6 +128,24 @@ class Wire(Protocol):
         """
 
 
+class EmptyWire:
+    """The wire format of a model to which nothing is sent. Implements ``Wire``."""
+
+    key = "nothing"
+
+    def head(self, layers: Sequence[Layer], tools: Sequence[ToolSpec]) -> bytes:
+        """Return nothing."""
+        return b""
+
+    def message(self, message: Message) -> bytes:
+        """Return nothing."""
+        return b""
+
+    def body(self, head: bytes, pieces: Sequence[bytes]) -> bytes:
+        """Return nothing."""
+        return b""
+
+
 class Request(msgspec.Struct, frozen=True):
     """One request to a model.
 

@@ -510,6 +510,20 @@ class Session:
             agent.scope.cancel()
             self.emit(ev.StopAsked(), agent, agent.starting)
 
+    def stop_call(self, call: str, *, agent: str = "main") -> bool:
+        """Stop one running call with its processes, on behalf of the user; the run continues.
+
+        The agent reads that the user stopped the call (``E_STOPPED``), and its output so far.
+
+        Args:
+            call: The id of the call.
+            agent: The agent that made the call.
+
+        Returns:
+            Whether the call was running. It may still end normally, if it is about to.
+        """
+        return self._calls_in_flight.stop(agent, call)
+
     async def steer(self, text: str, *, agent: str = "main") -> str:
         """Queue a message for the current run of an agent.
 
@@ -613,9 +627,12 @@ class Session:
 
         Raises:
             UsageError: The approval is not open, because it was answered, it expired, or its run
-                ended. The error is also raised if the arguments do not fit the tool; the approval
+                ended. The error is also raised if the arguments do not fit the tool, or if the
+                answer would cover more calls although only this one can be approved; the approval
                 then stays open.
         """
+        if accepted and remember != "once":
+            self._check_lasting(approval)
         if arguments is not None:
             self._check_edited(approval, arguments)
         opened = self._calls_in_flight.take(approval)
@@ -633,6 +650,21 @@ class Session:
         # is in the log.
         opened.answered.set()
         opened.first.set()
+
+    def _check_lasting(self, approval: str) -> None:
+        """Check that an approval may cover later calls.
+
+        Raises:
+            UsageError: It may not.
+        """
+        agent = self._calls_in_flight.agent_of(approval)
+        for state in agent.run.calls.values():
+            if state.asked is not None and state.asked.id == approval and state.asked.once_only:
+                raise UsageError(
+                    "This call is dangerous, so only this call can be allowed.",
+                    code=E_BAD_ARGS,
+                    hint="Answer with remember = once.",
+                )
 
     def _check_edited(self, approval: str, arguments: str) -> None:
         """Check that the arguments that the user wrote fit the tool.

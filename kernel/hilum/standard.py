@@ -7,11 +7,12 @@ runs without the guard.
 from __future__ import annotations
 
 import os
+from argparse import Namespace
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import trio
 
@@ -21,7 +22,7 @@ from hilum.events import PluginFault
 from hilum.extras import unused_files
 from hilum.kernel import Kernel, open_kernel
 from hilum.session import Session, check_kind
-from hilum.settings import KernelSettings, load, use_environment
+from hilum.settings import KernelSettings, load, parse_pair, use_environment
 from hilum.sharing import JoinedSession, join_session, share_session
 from hilum.store import LAST, Store, find_session, unspell_folder
 from hilum.tools import Tool
@@ -35,6 +36,30 @@ UNGUARDED = (
     "it is left out by choice (--plugins, --no-plugin, plugins.allow, plugins.block). No call is"
     " judged or sandboxed."
 )
+
+
+class SessionOptions(TypedDict):
+    """The arguments of ``open_standard_session`` that a command's session options stand for."""
+
+    settings: dict[str, object]
+    extra_plugins: list[Path]
+    without: list[str]
+
+
+def read_session_options(options: Namespace) -> SessionOptions:
+    """Return the values of ``--set``, ``--plugin`` and ``--no-plugin``.
+
+    Args:
+        options: The parsed options, of a parser with ``hilum.command.add_session_options``.
+
+    Raises:
+        UsageError: A value of ``--set`` is not valid.
+    """
+    return {
+        "settings": dict(map(parse_pair, options.set)),
+        "extra_plugins": [Path(path) for path in options.plugin],
+        "without": options.no_plugin,
+    }
 
 
 @asynccontextmanager

@@ -35,6 +35,7 @@ class TimedCall(msgspec.Struct, eq=False):
         error: The exception that the function raised, except its own cancellation.
         ended_at: Time on trio's clock at which the function ended.
         abandoned: Whether the caller no longer waits for the function.
+        stopped: Whether the user stopped the call.
     """
 
     plugin: str
@@ -44,6 +45,7 @@ class TimedCall(msgspec.Struct, eq=False):
     error: BaseException | None = None
     ended_at: float = 0.0
     abandoned: bool = False
+    stopped: bool = False
     _scope: trio.CancelScope = msgspec.field(default_factory=trio.CancelScope)
     _patience: trio.CancelScope = msgspec.field(default_factory=trio.CancelScope)
     _ended: trio.Event = msgspec.field(default_factory=trio.Event)

@@ -284,7 +284,14 @@ def _strictest(agent: Agent, call: ToolCall, tool: Tool, verdicts: list[Verdict]
         left += _session_questions(agent, tool, is_settled)
     strictest = max([allow(), *left], key=lambda verdict: verdict.rank)
     # The new arguments are already part of the call, and the effects of all verdicts count.
-    return replace(strictest, arguments=None, effects=frozenset(), dangers=frozenset())
+    return replace(
+        strictest,
+        arguments=None,
+        effects=frozenset(),
+        dangers=frozenset(),
+        # Whichever gate asks, no answer may cover more calls than another gate permits.
+        once_only=any(verdict.once_only for verdict in verdicts),
+    )
 
 
 def _session_questions(agent: Agent, tool: Tool, is_settled: bool) -> Iterator[Verdict]:
@@ -375,6 +382,7 @@ async def _ask(agent: Agent, state: CallState, judged: Judgement, tool: Tool) ->
             scope=judged.verdict.scope,
             seconds=seconds,
             effects=_hash_effects(judged.effects),
+            once_only=judged.verdict.once_only,
         )
         agent.emit(question)
         session._calls_in_flight.start_oldest()

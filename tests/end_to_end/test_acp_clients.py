@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import trio
+from editor_terminals import list_viewers
 
 SUPPORT = Path(__file__).parents[1] / "support"
 NPM = Path(os.environ.get("NPM_SERVERS", "/nonexistent")) / "node_modules"
@@ -39,11 +40,12 @@ async def test_the_python_sdk_drives_a_whole_session(cli, asks):
         asks("read_file", path="a.txt"),
         asks("edit_file", path="a.txt", old_string="typed", new_string="edited", id="c2"),
         asks("run_terminal_cmd", command=WAITING, id="c3"),
+        asks("run_terminal_cmd", command="echo endless; sleep 1000", id="c5"),
         "Edited.",
         asks("write_file", path="b.txt", content="never", id="c4"),
         "Once more.",
     ]
-    async with cli.model(*answers):
+    async with cli.model(*answers) as model:
         argv = [sys.executable, str(SUPPORT / "acp_sdk_client.py"), str(cli.workspace)]
         # The SDK's own warnings are not hilum's.
         env = {**cli.env, "PYTHONWARNINGS": "default"}
@@ -55,10 +57,19 @@ async def test_the_python_sdk_drives_a_whole_session(cli, asks):
     assert seen["written"] == [str(path)]
     assert not (cli.workspace / "b.txt").exists()
     kinds = [(call["kind"], call["status"]) for call in seen["calls"]]
-    assert kinds[:3] == [("read", "completed"), ("edit", "completed"), ("execute", "completed")]
+    assert kinds[:4] == [
+        ("read", "completed"),
+        ("edit", "completed"),
+        ("execute", "completed"),
+        ("execute", "failed"),
+    ]
     # The client saw the output while the command ran; otherwise, the command would not have ended.
-    early = [text for text in seen["running"] if "ended" not in text]
-    assert "saved\nedited\nwaits" in early[-1]
+    [waited, killed] = seen["terminals"]
+    output = "saved\nedited\nwaits\nended\n"
+    assert waited == {"output": output, "exit": 0, "released": True}
+    # The user ended the other one in its terminal.
+    assert killed == {"output": "endless\n", "exit": -signal.SIGTERM, "released": True}
+    assert "stopped by the user" in str(model.requests[4].body)
     assert seen["texts"] == "Edited."
     assert seen["asked"][0][0] == "Allow once"
     assert seen["listed"]
@@ -67,10 +78,15 @@ async def test_the_python_sdk_drives_a_whole_session(cli, asks):
 
 
 class Acpx:
-    """Runs acpx with ``hilum acp``."""
+    """Runs acpx with ``hilum acp``.
+
+    Attributes:
+        options: Further options of acpx for each invocation.
+    """
 
     def __init__(self, cli):
         self.cli = cli
+        self.options = []
 
     async def __call__(self, *arguments):
         """Run acpx, and return the completed process."""
@@ -101,7 +117,15 @@ class Acpx:
 
     def _make_argv(self, arguments):
         command = f"{sys.executable} -m hilum acp"
-        options = ["--agent", command, "--cwd", str(self.cli.workspace), "--ttl", "60"]
+        options = [
+            "--agent",
+            command,
+            "--cwd",
+            str(self.cli.workspace),
+            "--ttl",
+            "60",
+            *self.options,
+        ]
         return [str(NODE), str(ACPX), *options, *arguments]
 
     @property
@@ -158,9 +182,11 @@ async def test_acpx_shows_the_output_of_a_running_command_and_cancels(cli, acpx,
         asks("run_terminal_cmd", command="echo begun; sleep 1000", id="c2"),
         "Never.",
     ]
+    acpx.options = ["--no-terminal"]
     async with cli.model(*answers):
         created = await acpx("sessions", "new")
         assert created.returncode == 0, created.stderr.decode()
+        # Without terminals, the output is shown as text.
         async with acpx.prompt("Wait") as wait_for:
             await wait_for("one\\nwaits")
             # The command still runs, and ends only now.
@@ -172,6 +198,34 @@ async def test_acpx_shows_the_output_of_a_running_command_and_cancels(cli, acpx,
             cancelled = await acpx("cancel")
             assert cancelled.returncode == 0, cancelled.stderr.decode()
             await wait_for('"stopReason":"cancelled"')
+
+
+async def test_acpx_runs_a_viewer_in_its_terminal_and_who_ends_it_stops_the_call(cli, acpx, asks):
+    (cli.workspace / "a.txt").write_text("one\n")
+    answers = [
+        asks("run_terminal_cmd", command=WAITING),
+        "Seen.",
+        asks("run_terminal_cmd", command="echo begun; sleep 1000", id="c2"),
+        "I see.",
+    ]
+    async with cli.model(*answers) as model:
+        created = await acpx("sessions", "new")
+        assert created.returncode == 0, created.stderr.decode()
+        async with acpx.prompt("Wait") as wait_for:
+            await wait_for('"type":"terminal"')
+            assert len(list_viewers(cli.folder)) == 1
+            (cli.workspace / "seen").touch()
+            await wait_for('"rawOutput":"Exit code 0')
+            await wait_for("one\\nwaits\\nended")
+            await wait_for('"stopReason":"end_turn"')
+        async with acpx.prompt("Wait for ever") as wait_for:
+            await wait_for('"type":"terminal"')
+            [viewer] = list_viewers(cli.folder)
+            os.kill(viewer, signal.SIGTERM)
+            await wait_for("stopped by the user")
+            await wait_for("I see.")
+            await wait_for('"stopReason":"end_turn"')
+        assert "stopped by the user" in str(model.requests[-1].body)
 
 
 async def test_acpx_denies_a_call(cli, acpx, asks):

@@ -69,6 +69,59 @@ async def test_an_agent_that_the_user_calls_may_reach_its_limit(cli, editor, ask
         assert "I look." in e.text()
 
 
+async def show_live_and_loaded(cli, editor, text, **abilities):
+    """Return an agent's failure as the running and as the loaded session show it."""
+    async with editor() as e:
+        await e.initialize(**abilities)
+        session = await open_session(e, cli)
+        with pytest.raises(Refused) as live:
+            await e.prompt(session, text)
+    async with editor() as e:
+        await e.initialize(**abilities)
+        await e.request("session/load", **place(cli, session))
+        return live.value, e.text()
+
+
+async def test_a_guest_that_cannot_start_says_the_same_after_a_load(cli, editor):
+    """Message and hint are on a line each, and the code is only in the error's data."""
+    folder = cli.folder / "config" / "agents"
+    folder.mkdir(parents=True)
+    (folder / "guest.md").write_text(
+        "---\nkind: agent\nname: guest\ndescription: G.\nrunner:\n  command: nosuchprogram\n---\n"
+    )
+    async with cli.model():
+        live, loaded = await show_live_and_loaded(cli, editor, "@guest hi")
+    assert str(live) == (
+        "The program of the agent guest cannot start. There is no program 'nosuchprogram'.\n"
+        "Install it, or correct the file."
+    )
+    assert live.data == {"code": "E_LLM_FAIL", "hint": "Install it, or correct the file."}
+    assert loaded.strip() == f"[{live}]".replace("\n", "  \n")
+
+
+@pytest.mark.parametrize("abilities", [{}, {"session": {"notices": {}}}])
+async def test_what_was_quoted_about_an_agent_is_quoted_after_a_load(cli, editor, abilities):
+    """Notices are live, and only their stand-in is a part of the conversation."""
+    folder = cli.folder / "config" / "agents"
+    folder.mkdir(parents=True)
+    (folder / "echo.md").write_text(
+        "---\nkind: agent\nname: echo\ndescription: E.\nmodel: nowhere/x\n---\nRepeat.\n"
+    )
+    said = "The agent echo uses the session's model. There is no provider of models 'nowhere'."
+    async with cli.model("Hello."):
+        async with editor() as e:
+            await e.initialize(**abilities)
+            session = await open_session(e, cli)
+            await e.prompt(session, "@echo hi")
+            live = e.text()
+            assert said in (live if not abilities else e.of("notice")[0]["title"])
+        async with editor() as e:
+            await e.initialize(**abilities)
+            await e.request("session/load", **place(cli, session))
+            assert e.text() == live
+            assert not e.of("notice")
+
+
 # --- prompts that do not reach the model ----------------------------------------------------------
 
 
@@ -149,6 +202,16 @@ async def test_an_open_question_is_shown_and_the_agent_reads_that_nobody_was_ask
         told = model.requests[1].body.decode()
         assert "can answer only in the next prompt" in told
         assert "leaves it to you" not in told
+        live = e.text()
+        [call] = e.calls()
+        assert call["content"][0]["content"]["text"] == (
+            "```text\nThe question is in the conversation; your next message can answer it.\n```"
+        )
+    async with editor() as e:
+        await e.initialize()
+        await e.request("session/load", **place(cli, session))
+        assert e.text() == live
+        assert e.calls() == [call]
 
 
 async def test_a_question_with_several_answers_is_a_choice_of_one(cli, editor, asks):

@@ -150,6 +150,23 @@ async def test_ctrl_d_at_a_question_counts_as_no_and_the_run_goes_on(cli, asks):
     assert not (cli.workspace / "x.txt").exists()
 
 
+async def test_a_dangerous_call_can_only_be_allowed_once(cli, asks):
+    """No answer is offered that would allow it again, and none is taken."""
+    async with (
+        cli.model(asks("run_terminal_cmd", command="git init -q && rm -rf build"), "ok"),
+        cli.on_terminal("run", "clean") as terminal,
+    ):
+        await terminal.see("Danger: deletes build recursively")
+        await terminal.see("This call is dangerous, so only this call can be allowed.")
+        await terminal.see("Run it? [y]es, [n]o, [?] help: ")
+        for answer in ("a\n", "f\n"):
+            terminal.type(answer)
+            await terminal.see("Please answer y or n, then press Enter")
+        terminal.type("n\n")
+        assert await terminal.end() == 0
+    assert not (cli.workspace / ".git").exists()
+
+
 async def test_help_says_what_each_answer_covers_before_it_is_chosen(cli, asks):
     """Also that Ctrl-C is something else than Ctrl-D; then the question stands there again."""
     async with (

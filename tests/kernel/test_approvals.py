@@ -3,7 +3,7 @@
 import pytest
 import trio
 from hilum import Mode, UsageError, Verdict, allow, ask, hookimpl, tool
-from hilum.errors import E_APPROVAL_TIMEOUT, E_DENIED, E_REJECTED
+from hilum.errors import E_APPROVAL_TIMEOUT, E_BAD_ARGS, E_DENIED, E_REJECTED
 from hilum.events import (
     ApprovalAnswered,
     ApprovalAsked,
@@ -174,6 +174,26 @@ async def test_yes_for_the_session_holds_for_the_scope_that_the_gate_named(bench
     assert kit.session.grants == {"even"}
     assert (await kit.call("execute", n=4)).code == ""
     assert len(kit.of(ApprovalAsked)) == 1
+
+
+@pytest.mark.parametrize("kind", ["ask", "allow"])
+async def test_a_gate_can_refuse_lasting_approvals(bench, tools, ran, kind):
+    """Whichever gate asks; the question stays open for an answer about this call alone."""
+    strict = plugin("strict", on_tool_call=lambda call: Verdict(kind, "why", once_only=True))
+    other = plugin("other", on_tool_call=lambda call: ask("really?", scope="wide"))
+    kit = await bench(tools, strict, other, answers=[use("execute", n=1), "ok"])
+    run = await kit.start("x")
+    asked = await kit.wait_for(ApprovalAsked)
+    assert asked.once_only
+    for remember in ("session", "always"):
+        with pytest.raises(UsageError, match="only this call") as raised:
+            kit.session.answer(asked.id, True, remember=remember)
+        assert raised.value.code == E_BAD_ARGS
+    kit.session.answer(asked.id, True)
+    with kit.guard():
+        await run.wait()
+    assert ran == [("execute", 1)]
+    assert kit.session.grants == frozenset()
 
 
 async def test_what_a_gate_has_settled_is_not_asked_by_the_policy(bench, tools, ran):

@@ -367,3 +367,65 @@ async def test_no_request_is_sent_when_the_prompt_is_composed_at_the_moment_of_a
         ended = await run.wait()
     assert ended.state == "stopped"
     assert len(kit.of(ModelStarted)) == 1
+
+
+async def test_one_call_is_stopped_and_the_run_continues(bench, autojump_clock):
+    """The agent reads that the user stopped it, with the output so far; the other call ends."""
+    both = []
+    up = trio.Event()
+    stopped = trio.Event()
+
+    @tool(risk="read")
+    async def work(call: Call, name: str) -> str:
+        """Work."""
+        call.output_so_far = lambda: f"{name} so far"
+        both.append(name)
+        if len(both) == 2:
+            up.set()
+        if name == "endless":
+            await trio.sleep_forever()
+        await stopped.wait()
+        return "worked"
+
+    asked = use("work", name="endless") + use("work", name="quick")
+    kit = await bench(plugin("tools", work), answers=[asked, "I see."])
+    run = await kit.start("x")
+    with kit.guard():
+        await up.wait()
+        [endless] = [each for each in kit.of(CallStarted) if "endless" in each.call.arguments]
+        identity = endless.call.id
+        assert not kit.session.stop_call("unknown")
+        assert not kit.session.stop_call(identity, agent="other")
+        assert kit.session.stop_call(identity)
+        done = await kit.wait_for(CallDone)
+        stopped.set()
+        ended = await run.wait()
+    assert done.result.code == E_STOPPED
+    assert "stopped by the user" in done.result.text
+    assert done.result.text.endswith("Its output so far:\nendless so far")
+    assert ended.state == "completed"
+    assert {result.text for result in kit.results} == {done.result.text, "worked"}
+    assert not kit.session.stop_call(identity)
+
+
+async def test_a_stopped_call_that_ignores_its_cancellation_is_abandoned(bench, autojump_clock):
+    up = trio.Event()
+
+    @tool(risk="read", grace=0.5)
+    async def work(call: Call) -> str:
+        """Work."""
+        up.set()
+        with trio.CancelScope(shield=True):
+            await trio.sleep(30)
+        return "worked"
+
+    kit = await bench(plugin("tools", work), answers=[use("work"), "I see."])
+    run = await kit.start("x")
+    with kit.guard():
+        await up.wait()
+        began = trio.current_time()
+        assert kit.session.stop_call(kit.of(CallStarted)[0].call.id)
+        ended = await run.wait()
+    assert trio.current_time() - began == pytest.approx(0.5)
+    assert kit.results[0].code == E_STOPPED
+    assert ended.state == "completed"

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import trio
+from editor_terminals import EditorTerminal
 from jsonschema import Draft202012Validator
 
 SCHEMA = Path(__file__).parents[1] / "plugins" / "acp" / "schema" / "acp-v1.schema.json"
@@ -115,6 +116,8 @@ class Editor:
         permit: Returns the kind or id of the option to choose; ``None`` never answers, and an
             outcome is sent as it is.
         fill: Returns the response to a form.
+        create: Changes or refuses the request for a terminal: returns its parameters, or an error.
+        terminals: The terminals, by id.
     """
 
     def __init__(self, process, stdin, stdout):
@@ -127,6 +130,8 @@ class Editor:
         self.buffers = {}
         self.permit = lambda params: "allow_once"
         self.fill = lambda params: {"action": "decline"}
+        self.create = lambda params: params
+        self.terminals = {}
         self.news = trio.Event()
         self.raw = []
         self._answers = {}
@@ -224,17 +229,23 @@ class Editor:
         elif "id" in message:
             check(method_types()[message["method"], "Request"], message["params"])
             self.requests.append((message["method"], message["params"]))
-            nursery.start_soon(self._answer, message)
+            nursery.start_soon(self._answer_unless_closed, message, nursery)
         elif message["method"] == "$/cancel_request":
             check("CancelRequestNotification", message["params"])
             self.cancelled.append(message["params"]["requestId"])
         else:
             check(method_types()[message["method"], "Notification"], message["params"])
             self.updates.append(message["params"]["update"])
-        self.news.set()
-        self.news = trio.Event()
+        self._wake()
 
-    async def _answer(self, message):
+    async def _answer_unless_closed(self, message, nursery):
+        try:
+            await self._answer(message, nursery)
+        except (trio.ClosedResourceError, trio.BrokenResourceError):
+            # The test has closed hilum's input, or hilum has ended.
+            pass
+
+    async def _answer(self, message, nursery):
         method, params = message["method"], message["params"]
         if method == "session/request_permission":
             chosen = self.permit(params)
@@ -261,10 +272,46 @@ class Editor:
             self.buffers.pop(params["path"], None)
             await trio.Path(params["path"]).write_text(params["content"], newline="")
             result = {}
+        elif method.startswith("terminal/"):
+            result = await self._answer_terminal(method, params, nursery)
         else:
             raise AssertionError(method)
+        if result is None:
+            return
+        if "code" in result:
+            await self._send({"id": message["id"], "error": result})
+            return
         check(method_types()[method, "Response"], result)
         await self._send({"id": message["id"], "result": result})
+
+    async def _answer_terminal(self, method, params, nursery):
+        """Return the result of a request about a terminal, an error, or ``None`` for no answer."""
+        if method == "terminal/create":
+            params = self.create(params)
+            if callable(getattr(params, "__await__", None)):
+                params = await params
+            if params is None or "code" in params or "terminalId" in params:
+                return params
+            terminal = await EditorTerminal.open(params)
+            identity = f"term-{len(self.terminals) + 1}"
+            self.terminals[identity] = terminal
+            nursery.start_soon(terminal.run)
+            self._wake()
+            return {"terminalId": identity}
+        terminal = self.terminals.get(params["terminalId"])
+        if terminal is None or terminal.released:
+            return {"code": -32602, "message": "There is no such terminal."}
+        if method == "terminal/wait_for_exit":
+            return await terminal.wait()
+        terminal.released = method == "terminal/release"
+        terminal.kill()
+        self._wake()
+        return {}
+
+    def _wake(self):
+        """Wake the tasks in ``wait_for``."""
+        self.news.set()
+        self.news = trio.Event()
 
     def _read_file(self, path):
         if path in self.buffers:
@@ -296,5 +343,8 @@ async def open_editor(cli, *arguments):
             if process.returncode is None:
                 process.kill()
             await process.wait()
+            for terminal in editor.terminals.values():
+                terminal.kill()
+                await terminal.process.wait()
             await editor.stdin.aclose()
             await editor.stdout.aclose()

@@ -1,8 +1,9 @@
 """A client that is built with the Python SDK of the protocol; run as a script.
 
 Usage: acp_sdk_client.py WORKSPACE. It drives a whole session of ``hilum acp``: an edit of an unsaved
-buffer with permission, a command whose output it sees while the command runs, a cancelled prompt, a
-kill, and a reload. It prints what it saw as JSON.
+buffer with permission, a command whose output it sees in its terminal while the command runs, one
+that it ends in its terminal, a cancelled prompt, a kill, and a reload. It prints what it saw as
+JSON.
 """
 
 import asyncio
@@ -23,12 +24,41 @@ def write(path, content):
     Path(path).write_text(content)
 
 
+class Terminal:
+    """A program whose output is kept."""
+
+    def __init__(self, process):
+        self.process = process
+        self.output = ""
+        self.shown = asyncio.Event()
+        self.is_released = False
+
+    async def read(self, workspace):
+        """Keep what the program prints, and react to it like a person who watches."""
+        while data := await self.process.stdout.read(65536):
+            self.output += data.decode()
+            if "waits" in self.output and "ended" not in self.output:
+                await self.shown.wait()
+                (workspace / "seen").touch()
+            if "endless" in self.output:
+                await self.shown.wait()
+                self.process.terminate()
+
+    def describe(self):
+        return {
+            "output": self.output,
+            "exit": self.process.returncode,
+            "released": self.is_released,
+        }
+
+
 class Editor(acp.Client):
     """An editor that records what it gets and allows each call once."""
 
     def __init__(self, workspace):
         self.workspace = Path(workspace)
-        self.running = []
+        self.terminals = {}
+        self.readers = set()
         self.texts = []
         self.users = []
         self.calls = {}
@@ -47,15 +77,38 @@ class Editor(acp.Client):
         elif kind in ("tool_call", "tool_call_update"):
             call = self.calls.setdefault(update.tool_call_id, {})
             call.update(update.model_dump(exclude_none=True, include={"kind", "status", "title"}))
-            self.show_output(call, update.content or ())
+            for each in update.content or ():
+                if each.type == "terminal":
+                    self.terminals[each.terminal_id].shown.set()
 
-    def show_output(self, call, content):
-        """Record the output of a running command, which ends once this file exists."""
-        for each in content:
-            if call["status"] == "in_progress" and each.type == "content":
-                self.running.append(each.content.text)
-                if "waits" in each.content.text:
-                    (self.workspace / "seen").touch()
+    async def create_terminal(
+        self, session_id, command, args=None, env=None, cwd=None, output_byte_limit=None, **more
+    ):
+        process = await asyncio.create_subprocess_exec(
+            command,
+            *(args or ()),
+            env={**os.environ, **{each.name: each.value for each in env or ()}},
+            cwd=cwd,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        identity = f"t{len(self.terminals)}"
+        terminal = self.terminals[identity] = Terminal(process)
+        self.readers.add(asyncio.ensure_future(terminal.read(self.workspace)))
+        return schema.CreateTerminalResponse(terminal_id=identity)
+
+    async def wait_for_terminal_exit(self, session_id, terminal_id, **more):
+        code = await self.terminals[terminal_id].process.wait()
+        if code < 0:
+            return schema.WaitForTerminalExitResponse(signal=str(-code))
+        return schema.WaitForTerminalExitResponse(exit_code=code)
+
+    async def release_terminal(self, session_id, terminal_id, **more):
+        terminal = self.terminals[terminal_id]
+        terminal.is_released = True
+        if terminal.process.returncode is None:
+            terminal.process.kill()
+        return schema.ReleaseTerminalResponse()
 
     async def request_permission(self, session_id, tool_call, options, **more):
         self.asked.append([option.name for option in options])
@@ -118,7 +171,7 @@ async def main(workspace):
         seen["texts"] = "".join(editor.texts)
         seen["asked"] = editor.asked
         seen["written"] = editor.written
-        seen["running"] = editor.running
+        seen["terminals"] = [each.describe() for each in editor.terminals.values()]
         process.kill()
         await process.wait()
     again = Editor(workspace)

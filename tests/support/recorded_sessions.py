@@ -6,6 +6,7 @@ answers of the model and what the user does meanwhile.
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from collections.abc import Awaitable, Callable, Sequence
@@ -15,11 +16,14 @@ from typing import Any
 import attrs
 import trio
 import trio.testing
+from guest_bench import answer as answer_guest
+from guest_bench import open_guest_bench
 from hilum import Image, ModelError, Output, Plans, UserQuestions, hookimpl, tool
 from hilum.events import (
     AnyEvent,
     ApprovalAsked,
     CallStarted,
+    Delta,
     ModelStarted,
     PluginEvent,
     RunEnded,
@@ -29,11 +33,15 @@ from hilum.shell_lines import ShellLine, attach_output, note_end, run_shell_line
 from hilum.testing import Bench, ScriptedModel, open_bench, say, use
 from hilum_files import Changes
 from hilum_files.journal.content_store import ContentStore
+from scripted_editor import EditorUse, ScriptedEditor
 
 PLUGINS = (
     "files search shell guard plan prompt context lint rules memory longterm agents scheduler"
     " skills web browser image"
 ).split()
+# What sessions with guests need besides; the guest `coder` runs the Python code of its prompt.
+GUEST_PLUGINS = ("models", "guests")
+GUESTS = {"guest": "courteous", "coder": "bypassing"}
 FILES: dict[str, str | bytes] = {
     "AGENTS.md": "# Rules\n\nUse short names.\n",
     "README.md": "# Shop\n\nA small shop.\n",
@@ -99,6 +107,7 @@ class Scene:
         before: What the user does before it.
         images: Images in the prompt.
         latency: Seconds that the model takes for each answer.
+        has_guests: Whether an agent is another program.
     """
 
     prompt: str
@@ -108,6 +117,7 @@ class Scene:
     before: Callable[[Bench], Awaitable[None]] | None = None
     images: tuple[Image, ...] = ()
     latency: float = 0.0
+    has_guests: bool = False
 
 
 @attrs.define
@@ -520,12 +530,12 @@ def shell_lines(rng: random.Random) -> Scene:
     number = rng.randint(100, 999)
 
     async def before(bench: Bench) -> None:
-        await run_line(bench, "line-1", "cat notes/todo.txt")
-        await run_line(bench, "line-2", f"echo {number} >> notes/todo.txt; false")
+        await run_line(bench, f"line-{number}-1", "cat notes/todo.txt")
+        await run_line(bench, f"line-{number}-2", f"echo {number} >> notes/todo.txt; false")
 
     async def act(bench: Bench) -> None:
         await bench.wait_for(CallStarted, after=_start(bench))
-        await run_line(bench, "line-3", f"echo {number} during the run")
+        await run_line(bench, f"line-{number}-3", f"echo {number} during the run")
         await bench.wait_for(RunEnded, after=_start(bench))
         run = await bench.start("And now?")
         await run.wait()
@@ -602,17 +612,171 @@ def compacted(rng: random.Random) -> Scene:
     return Scene("Shorten what you know.", answers, act=act)
 
 
+# --- scenes with guests ---------------------------------------------------------------------------
+
+
+def ask_guest(*steps: list[Any], agent: str = "guest") -> Any:
+    """Return a call that gives a guest some steps."""
+    return use("task", description="do it", prompt=json.dumps(steps), agent=agent)
+
+
+async def accept_all(bench: Bench) -> None:
+    """Accept what is asked until the session's own run ends."""
+    async for event in bench.session.events(_start(bench)):
+        if isinstance(event, ApprovalAsked):
+            bench.session.answer(event.id, accepted=True)
+        elif isinstance(event, RunEnded) and event.agent == "main":
+            return
+
+
+def guest(rng: random.Random) -> Scene:
+    number = rng.randint(100, 999)
+    steps: list[list[Any]] = [
+        ["read", "shop/cart.py"],
+        ["write", "notes/todo.txt", f"{number}\n"],
+        ["disk", f"made_{number}.txt", f"{number}\n"],
+        ["tool", "npm test", f"{number} passed"],
+        ["terminal", f"echo {number} > printed.txt; cat printed.txt"],
+        ["plan", ["Read", "completed"], ["Write", "completed"]],
+        ["think", "What is left?"],
+        ["read", "missing.py"],
+        ["write", "../outside.txt", "x"],
+    ]
+    chosen = rng.sample(steps, rng.randint(2, len(steps)))
+    call = ask_guest(*chosen, ["say", "Done."])
+    return Scene("Let a guest do it.", [call, "The guest did it."], has_guests=True)
+
+
+def guest_behind_the_back(rng: random.Random) -> Scene:
+    number = rng.randint(100, 999)
+    call = ask_guest(
+        ["read", "notes/todo.txt"],
+        ["disk", "notes/todo.txt", f"{number}\n"],
+        ["write", "notes/todo.txt", "stale\n"],
+        ["disk", "shop/cart.py", f"# {number}\n"],
+        ["say", "I changed it myself."],
+    )
+    read = use("read_file", path="notes/todo.txt")
+    return Scene("Let a guest do it.", [call, read, "It did."], has_guests=True)
+
+
+def called_guest(rng: random.Random) -> Scene:
+    name = f"by_name_{rng.randint(100, 999)}.txt"
+    text = f"""#begin
+client.request("fs/write_text_file", path=os.path.abspath({name!r}), content="1")
+open({name!r}, "a").write("2")
+print(open({name!r}).read(), call_model("Hello")[0])"""
+
+    async def act(bench: Bench) -> None:
+        await bench.wait_for(RunEnded, after=_start(bench))
+        # The next run starts the program again.
+        run = await bench.start(f"@coder {text}")
+        await run.wait()
+
+    return Scene(f"@coder {text}", [], act=act, has_guests=True)
+
+
+def two_guests(rng: random.Random) -> Scene:
+    one = [["disk", "one.txt", "1"], ["read", "README.md"], ["say", "One."]]
+    two = [["write", "two.txt", "2"], ["terminal", "ls shop"], ["say", "Two."]]
+    if rng.random() < 0.5:
+        one, two = two, one
+    calls = ask_guest(*one) + ask_guest(*two)
+    return Scene("Let two guests do it.", [calls, "Both did it."], has_guests=True)
+
+
+def guest_requests(rng: random.Random) -> Scene:
+    async def before(bench: Bench) -> None:
+        bench.session.set(approve="ask_first")
+
+    async def act(bench: Bench) -> None:
+        await accept_all(bench)
+        bench.session.set(approve="auto")
+
+    change = {"type": "diff", "path": "README.md", "oldText": "small", "newText": "tiny"}
+    requests: list[list[Any]] = [
+        ["ask", "Run it", "execute", {"rawInput": {"command": "seq 3"}}],
+        ["ask", "Edit it", "edit", {"content": [change]}],
+        ["ask", "Read it", "read", {"locations": [{"path": "README.md"}]}],
+        ["ask", "Fetch it", "fetch", {"rawInput": {"url": "https://shop.invalid/"}}],
+        ["ask", "Think", "think", {"rawInput": {"about": "tea"}}],
+    ]
+    steps = [*requests, ["write", "README.md", "# Shop\n\nA tiny shop.\n"], ["terminal", "seq 2"]]
+    call = ask_guest(*steps, ["say", "I asked for everything."])
+    answers = [call, "It asked."]
+    return Scene("Let a guest ask.", answers, act=act, before=before, has_guests=True)
+
+
+def rejected_guest(rng: random.Random) -> Scene:
+    async def before(bench: Bench) -> None:
+        bench.session.set(approve="ask_first")
+
+    async def act(bench: Bench) -> None:
+        async for event in bench.session.events(_start(bench)):
+            if isinstance(event, ApprovalAsked):
+                # The main agent may start the guest, which then may do nothing.
+                bench.session.answer(event.id, accepted=event.agent == "main", reason="Not now.")
+            elif isinstance(event, RunEnded) and event.agent == "main":
+                bench.session.set(approve="auto")
+                return
+
+    request = ["ask", "Run it", "execute", {"rawInput": {"command": "rm -r shop"}}]
+    call = ask_guest(request, ["write", "refused.txt", "no"], ["say", "I must not."])
+    answers = [call, "It must not."]
+    return Scene("Let a guest try.", answers, act=act, before=before, has_guests=True)
+
+
+def failing_guest(rng: random.Random) -> Scene:
+    code = rng.randint(1, 9)
+    call = ask_guest(["disk", "half.txt", "half"], ["say", "I begin."], ["exit", code])
+    return Scene("Let a guest do it.", [call, "It failed."], has_guests=True)
+
+
+def costly_guest(rng: random.Random) -> Scene:
+    # Other agents grant a guest half of what is left of their own budget.
+    text = "#begin\nfor number in range(3):\n    print(call_model('Hello')[0])"
+    call = use("task", description="do it", prompt=text, agent="coder")
+    return Scene("Let a guest work.", [call, "It used its model."], has_guests=True)
+
+
+def stopped_guest(rng: random.Random) -> Scene:
+    async def act(bench: Bench) -> None:
+        async for item in bench.session.events(_start(bench), deltas=True):
+            if isinstance(item, Delta) and item.agent != "main" and item.text == "begun":
+                break
+        bench.session.stop()
+
+    call = ask_guest(["disk", "begun.txt", "x"], ["say", "begun"], ["wait", "never.txt"])
+    return Scene("Let a guest wait.", [call], act=act, has_guests=True)
+
+
+def editor_use(rng: random.Random) -> Scene:
+    editing = EditorUse(rng)
+
+    async def act(bench: Bench) -> None:
+        await editing.end(bench, _start(bench))
+
+    return Scene("Edit what I have open.", editing.answers, act=act, before=editing.begin)
+
+
 SCENES: dict[str, Callable[[random.Random], Scene]] = {
     "approval": approval,
     "background_agent": background_agent,
     "bad_model": bad_model,
     "browser_and_image": browser_and_image,
+    "called_guest": called_guest,
     "command": command,
     "compacted": compacted,
     "compacted_during_a_run": compacted_during_a_run,
+    "costly_guest": costly_guest,
+    "editor_use": editor_use,
     "empty_answer": empty_answer,
+    "failing_guest": failing_guest,
     "failing_model": failing_model,
     "given_up_model": given_up_model,
+    "guest": guest,
+    "guest_behind_the_back": guest_behind_the_back,
+    "guest_requests": guest_requests,
     "handed_over": handed_over,
     "helper_agent": helper_agent,
     "late_steering": late_steering,
@@ -625,6 +789,7 @@ SCENES: dict[str, Callable[[random.Random], Scene]] = {
     "question": question,
     "read_and_search": read_and_search,
     "read_only": read_only,
+    "rejected_guest": rejected_guest,
     "rejection": rejection,
     "repeated_failure": repeated_failure,
     "retried_model": retried_model,
@@ -633,7 +798,9 @@ SCENES: dict[str, Callable[[random.Random], Scene]] = {
     "steering": steering,
     "steering_of_an_answer": steering_of_an_answer,
     "stopped": stopped,
+    "stopped_guest": stopped_guest,
     "todos": todos,
+    "two_guests": two_guests,
     "undone": undone,
     "unstable_command": unstable_command,
     "user_edit": user_edit,
@@ -667,7 +834,8 @@ async def record_session(
         latency: Seconds that the model takes for each answer.
     """
     rng = random.Random(seed)
-    chosen = [SCENES[name](rng) for name in scenes or choose_scenes(seed)]
+    names = scenes or choose_scenes(seed)
+    chosen = [SCENES[name](rng) for name in names]
     pause = [0.0]
     main: list[Any] = []
     helper: list[Any] = []
@@ -682,12 +850,24 @@ async def record_session(
             return _delayed(super().stream(request), max(latency, *pause))
 
     outside_plugin = Outside(seed)
+    editors = [ScriptedEditor()] if "editor_use" in names else []
     # In a smaller window, results are cut where the estimate of their tokens ends.
     model = Slow([play] * 500, window=1_000_000)
     began = trio.current_time()
-    async with open_bench(
-        *PLUGINS, outside_plugin, model=model, files=FILES, folder=folder, faults=True
-    ) as bench:
+    options: dict[str, Any] = {"model": model, "files": FILES, "faults": True}
+    if any(scene.has_guests for scene in chosen):
+        opened = open_guest_bench(
+            folder,
+            outside_plugin,
+            *editors,
+            only=(*PLUGINS, *GUEST_PLUGINS),
+            guests=GUESTS,
+            script=lambda request: answer_guest(used=rng.randint(50, 500)),
+            **options,
+        )
+    else:
+        opened = open_bench(*PLUGINS, outside_plugin, *editors, folder=folder, **options)
+    async with opened as bench:
         for scene in chosen:
             main[:] = scene.answers
             helper[:] = scene.helper
@@ -701,7 +881,7 @@ async def record_session(
                     if scene.act is not None:
                         nursery.start_soon(scene.act, bench)
                     await run.wait()
-                await _settle(bench)
+                await settle(bench)
         events = list(bench.events)
         seconds = trio.current_time() - began
         store = ContentStore(folder / "data" / "objects")
@@ -711,7 +891,7 @@ async def record_session(
     return RecordedSession(events, contents, [outside_plugin], seconds)
 
 
-async def _settle(bench: Bench) -> None:
+async def settle(bench: Bench) -> None:
     """Wait until nothing happens in the session any more."""
     while True:
         last = bench.session.journal.last

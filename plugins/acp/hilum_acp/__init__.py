@@ -2,3 +2,7 @@
 
 Importing this package is cheap, because every kernel loads it.
 """
+
+from hilum_acp.settings import AcpSettings
+
+__all__ = ["AcpSettings"]

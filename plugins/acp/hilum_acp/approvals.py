@@ -6,6 +6,7 @@ understood rejects the call.
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 from collections.abc import Sequence
@@ -13,14 +14,18 @@ from pathlib import Path
 from typing import Any, Literal
 
 import attrs
-from hilum import Danger, HilumError, Session, ToolError, UsageError, find_approval_texts
+from hilum import (
+    ApprovalFacts,
+    Session,
+    ToolError,
+    UsageError,
+    find_approval_facts,
+    says_the_same,
+)
 from hilum.command import escape_terminal
-from hilum.events import ApprovalAsked
-from hilum.hooks import PLUGIN_EXCEPTIONS, describe_error
-from hilum.services import ApprovalTexts
+from hilum.hooks import describe_error
 from hilum_view import Approval, Card, parse_arguments
 from msgspec.structs import replace
-from trio.to_thread import run_sync as in_thread
 
 from hilum_acp.client import Client
 from hilum_acp.editor_files import read_for_preview
@@ -31,6 +36,7 @@ from hilum_acp.tool_calls import (
     fence,
     find_kind,
     find_locations,
+    find_said_arguments,
     make_text_content,
     make_title,
     name_call,
@@ -39,7 +45,12 @@ from hilum_acp.tool_calls import (
 
 _logger = logging.getLogger("hilum.acp")
 Remember = Literal["once", "session", "always"]
-_COMMANDS = ("run_terminal_cmd", "guest_run", "guest_terminal")
+_HEAD = "── "
+"""Begins the first line of a description, which names the tool."""
+_GUEST_NAMES = ("action", "terminal")
+"""Arguments of a guest's call with which it names the call; they say nothing to people."""
+_HOW_TO_ALLOW = re.compile(r" To always allow it: hilum permissions allow .*$")
+_DELETES = re.compile(r"^   deletes .* \(([\d,]+ lines?)\)$")
 MAX_NAME = 120
 """Maximum number of characters of a choice, which editors show as a button."""
 
@@ -63,26 +74,6 @@ class Choice:
     accepted: bool = False
     remember: Remember = "once"
     asks_reason: bool = False
-
-
-@attrs.frozen
-class ApprovalFacts:
-    """What the user must know of a call.
-
-    Attributes:
-        text: What the call does, with every argument in full.
-        covers: Which calls a lasting approval covers.
-        dangers: What is dangerous or notable.
-    """
-
-    text: str
-    covers: str
-    dangers: Sequence[Danger]
-
-    @property
-    def is_grave(self) -> bool:
-        """Whether only this call may be approved, and no lasting approval given."""
-        return any(danger.grave for danger in self.dangers)
 
 
 async def ask_approval(
@@ -136,7 +127,7 @@ def list_choices(approval: Approval, facts: ApprovalFacts, *, can_ask_reason: bo
         can_ask_reason: Whether the editor can ask why the call may not run.
     """
     choices = [Choice("allow_once", "allow_once", "Allow once", accepted=True)]
-    if not facts.is_grave:
+    if not facts.once_only:
         scope = escape_terminal(approval.scope)
         covers = facts.covers or scope or f"all calls of {approval.call.name}"
         name = f"Allow for this session: {covers}"
@@ -152,29 +143,8 @@ def list_choices(approval: Approval, facts: ApprovalFacts, *, can_ask_reason: bo
 
 
 async def _find_facts(session: Session, approval: Approval) -> ApprovalFacts:
-    """Return what the user must know of a call; a call that cannot be judged is dangerous."""
-    asked = ApprovalAsked(
-        id=approval.id,
-        call=approval.call,
-        risk=approval.risk,
-        reason=approval.reason,
-        scope=approval.scope,
-        seconds=approval.seconds,
-        agent=approval.agent,
-    )
-    try:
-        texts: ApprovalTexts = find_approval_texts()
-        # The notes above the text have the reason.
-        text = await in_thread(texts.describe_call, replace(asked, reason=""), session)
-        if approval.call.name in _COMMANDS:
-            # The title has what the first line says.
-            rows = text.split("\n")[1:]
-            text = "\n".join(row.removeprefix("   ") for row in rows)
-        dangers = await in_thread(texts.find_dangers, asked, session)
-        return ApprovalFacts(text, texts.describe_scope(asked), dangers)
-    except (*PLUGIN_EXCEPTIONS, HilumError) as error:
-        problem = f"The call could not be described: {describe_error(error)}."
-        return ApprovalFacts(approval.call.arguments, "", [Danger(problem, grave=True)])
+    """Return what the user must know of a call; the notes above the text have the reason."""
+    return await find_approval_facts(replace(approval.question, reason=""), session)
 
 
 async def _describe(
@@ -194,7 +164,8 @@ async def _describe(
     shown = Card(id=shown.id, call=approval.call, agent=approval.agent, risk=approval.risk)
     locations = find_locations(shown, root)
     content: list[dict[str, Any]] = []
-    notes = _make_notes(approval, facts)
+    title = make_title(shown, "", root)
+    notes = _make_notes(approval, facts, title)
     if notes:
         content.append(make_text_content("\n\n".join(notes)))
     preview = Preview()
@@ -206,8 +177,11 @@ async def _describe(
     if preview.diffs and preview.missing:
         missing = escape_markdown(preview.missing)
         content.append(make_text_content(f"**The diffs do not show: {missing}. The whole call:**"))
-    if preview.missing or not (preview.diffs or _is_all_in_title(shown, root)):
         content.append(make_text_content(fence(facts.text)))
+    elif not preview.diffs:
+        rest = _find_rest(shown, root, facts.text)
+        if rest:
+            content.append(make_text_content(fence(rest)))
     content += _show_cut_choices(choices)
     return {
         "toolCallId": name_call(shown),
@@ -221,41 +195,68 @@ async def _describe(
     }
 
 
-def _is_all_in_title(card: Card, root: Path) -> bool:
-    """Return whether the title of a call says all of it, even if it is shown as Markdown."""
-    given = dict(parse_arguments(card.arguments) or {})
-    command = given.pop("command", None)
-    # A guest's names of the call say nothing, and its title may just repeat the command.
-    if card.call.name.startswith("guest_"):
-        for key in ("action", "terminal"):
-            given.pop(key, None)
-        if given.get("title") == command:
-            del given["title"]
-    if given or card.call.name not in _COMMANDS:
-        return False
-    title = make_title(card, "", root)
-    return bool(command == title == escape_markdown(title))
+def _find_rest(card: Card, root: Path, text: str) -> str:
+    """Return what the title of a call does not say of it; empty if it says all.
+
+    Args:
+        card: The call.
+        root: The session's folder.
+        text: The description of the call, with a row for each argument on one line.
+    """
+    head, *rows = text.split("\n")
+    if not head.startswith(_HEAD):
+        return text
+    arguments = dict(parse_arguments(card.arguments) or {})
+    said = find_said_arguments(card, root)
+    hidden = [key for key in _GUEST_NAMES if key in arguments]
+    if not card.call.name.startswith("guest_"):
+        hidden = []
+    elif arguments.get("title") == arguments.get("command"):
+        hidden.append("title")
+    for key in dict.fromkeys([*said, *hidden]):
+        _drop_argument(rows, key, arguments.get(key))
+    if "path" in said:
+        rows = [_DELETES.sub(r"   The file has \1.", row) for row in rows]
+    return "\n".join(row.removeprefix("   ") for row in rows)
 
 
-def _make_notes(approval: Approval, facts: ApprovalFacts) -> list[str]:
+def _drop_argument(rows: list[str], name: str, value: object) -> None:
+    """Remove the rows of an argument from the description of a call."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
+    wanted = [f"   {name}: {text}"]
+    if "\n" in text:
+        wanted = [f"   {name}:", *(f"     {row}" for row in text.split("\n"))]
+    # Rows of other arguments are indented further, so none can pass for this one.
+    for start in range(len(rows)):
+        if rows[start : start + len(wanted)] == wanted:
+            del rows[start : start + len(wanted)]
+            return
+
+
+def _make_notes(approval: Approval, facts: ApprovalFacts, title: str) -> list[str]:
     """Return what is dangerous in a call, and why it needs approval, in Markdown.
 
     The texts quote commands and paths, which a model wrote.
+
+    Args:
+        approval: The approval.
+        facts: What the user must know.
+        title: The title of the call, which is not repeated.
     """
     notes = []
     for danger in facts.dangers:
+        if not danger.grave and says_the_same(danger.text, title):
+            continue
         mark = "⚠ " if danger.grave else ""
         notes.append(f"**{mark}{escape_markdown(danger.text)}**")
-    said = [_find_words(danger.text) for danger in facts.dangers]
-    if approval.reason and _find_words(approval.reason) not in said:
-        notes.append(escape_markdown(approval.reason))
+    reason = approval.reason
+    if approval.scope and not facts.once_only:
+        # One of the choices does this.
+        reason = _HOW_TO_ALLOW.sub("", reason)
+    is_said = any(says_the_same(reason, danger.text) for danger in facts.dangers)
+    if reason and not is_said:
+        notes.append(escape_markdown(reason))
     return notes
-
-
-def _find_words(text: str) -> list[str]:
-    """Return what a text says, whether it is a sentence ("It deletes …") or a part of one."""
-    words = re.findall(r"\w+", text.lower())
-    return words[1:] if words[:1] == ["it"] else words
 
 
 def _show_cut_choices(choices: Sequence[Choice]) -> list[dict[str, Any]]:

@@ -8,10 +8,9 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import redirect_stdout
-from pathlib import Path
 
 import trio
-from hilum import UsageError, load_command, parse_pair
+from hilum import UsageError, load_command, read_session_options
 from hilum.command import Parser, add_session_options, say
 from hilum.errors import E_NOT_INSTALLED
 from hilum.listening import receive_stop_signals
@@ -139,8 +138,6 @@ class AcpProgram:
             "model": options.model,
             "mode": options.mode,
             "approve": options.approve,
-            "settings": dict(map(parse_pair, options.set)),
-            "extra_plugins": [Path(path) for path in options.plugin],
-            "without": options.no_plugin,
+            **read_session_options(options),
             "environ": os.environ,
         }

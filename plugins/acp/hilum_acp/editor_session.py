@@ -27,10 +27,12 @@ from hilum_acp.config_options import (
     list_models,
     set_option,
 )
-from hilum_acp.json_rpc import ConnectionLost
+from hilum_acp.editor_terminals import EditorTerminals
+from hilum_acp.json_rpc import ConnectionLost, RpcError
 from hilum_acp.prompts import ReadPrompt, read_prompt
 from hilum_acp.questions import ask_about_plan, ask_question
-from hilum_acp.rpc_errors import find_number, make_login_error, make_rpc_error, to_rpc_error
+from hilum_acp.rpc_errors import describe_failure, find_number, make_login_error, to_rpc_error
+from hilum_acp.settings import read_settings
 from hilum_acp.slash_commands import find_unknown_command, list_slash_commands
 from hilum_acp.tool_calls import name_call
 from hilum_acp.updates import Update, UpdateMaker, make_chunk
@@ -83,6 +85,7 @@ class EditorSession:
         self._maker = UpdateMaker(
             session.workspace.root, client.abilities, trio.current_time, self._find_window
         )
+        self._terminals = EditorTerminals(client, session, self._show_terminal)
         self._caught_up = trio.Event()
         # Number of the last end of a run whose updates were sent, and an event for the next one.
         self._shown_end = 0
@@ -97,6 +100,7 @@ class EditorSession:
         self._stale: set[str] = set()
         self._models: Sequence[str] = ()
         self._cancels = 0
+        self._replies = 0
         self._announced = trio.Event()
         self._is_used = session.began_at > 0
 
@@ -111,6 +115,8 @@ class EditorSession:
                 self._models = [current, *self._models]
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._follow, nursery)
+                if read_settings(self.session).terminals:
+                    nursery.start_soon(self._terminals.run)
                 await self._caught_up.wait()
                 task_status.started()
         finally:
@@ -287,7 +293,9 @@ class EditorSession:
         return None
 
     async def _say(self, text: str) -> None:
-        message = f"reply-{self.session.journal.last}-{self._cancels}"
+        # Replies are not in the log, so their number is no number of an event.
+        self._replies += 1
+        message = f"reply-{self.session.journal.last}-{self._replies}"
         await self._client.update(self.session.id, make_chunk("agent_message_chunk", text, message))
 
     # --- updates ----------------------------------------------------------------------------------
@@ -363,6 +371,15 @@ class EditorSession:
             except ConnectionLost:
                 return
         self._sends_output = False
+
+    async def _show_terminal(self, agent: str, call: str, terminal: str) -> bool:
+        """Show a terminal in a call, and return whether the call has not ended.
+
+        Raises:
+            ConnectionLost: The editor has left.
+        """
+        await self._send_updates(partial(self._maker.show_terminal, agent, call, terminal))
+        return self._maker.has_terminal(agent, call)
 
     async def _announce_state(self) -> None:
         self._caught_up.set()
@@ -442,6 +459,6 @@ def _make_response(ended: ev.RunEnded) -> dict[str, Any]:
     """
     reason = _STOP_REASONS_BY_CODE.get(ended.code) or _STOP_REASONS.get(ended.state)
     if reason is None:
-        error = ended.error or "The run failed."
-        raise make_rpc_error(find_number(ended.code), ended.code, error, ended.hint)
+        data = {"code": ended.code, "hint": ended.hint}
+        raise RpcError(find_number(ended.code), describe_failure(ended), data)
     return {"stopReason": reason}

@@ -104,10 +104,15 @@ class Response:
 
 
 class _PendingRequest:
-    """A request that waits for its response."""
+    """A request that waits for its response.
+
+    Attributes:
+        on_late: Called with the result once the caller no longer waits; ``None`` drops it.
+    """
 
     def __init__(self) -> None:
         self.done = trio.Event()
+        self.on_late: Callable[[Any], None] | None = None
         self.result: Any = None
         self.error: Exception | None = None
 
@@ -118,6 +123,8 @@ class _PendingRequest:
         self.result = result
         self.error = error
         self.done.set()
+        if self.on_late is not None and error is None:
+            self.on_late(result)
 
 
 class _LineEnds:
@@ -239,7 +246,12 @@ class Connection:
             self._fail_pending()
 
     async def request(
-        self, method: str, params: Mapping[str, Any], *, patience: float = 0.0
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        *,
+        patience: float = 0.0,
+        on_late: Callable[[Any], None] | None = None,
     ) -> Any:
         """Send a request and return the result.
 
@@ -250,6 +262,8 @@ class Connection:
             params: The parameters.
             patience: Seconds that a cancelled caller still waits for the response. If it arrives in
                 this time, it is returned, and the caller's next wait is cancelled.
+            on_late: Called with the result if it arrives after the caller was cancelled, for a
+                request that creates something that must not be left behind. It must not wait.
 
         Raises:
             RpcError: The other side responded with an error.
@@ -269,14 +283,27 @@ class Connection:
                 if patience:
                     with trio.move_on_after(patience, shield=True):
                         await pending.done.wait()
-                if not patience or not pending.done.is_set():
+                if not pending.done.is_set():
+                    pending.on_late = on_late
                     self._put_if_possible(_notification(CANCEL_REQUEST, {"requestId": request_id}))
                     raise
+                if not patience:
+                    # The response and the cancellation have arrived together.
+                    if on_late is not None and pending.error is None:
+                        on_late(pending.result)
+                    raise
         finally:
-            self._pending.pop(request_id, None)
+            if pending.on_late is None:
+                self._pending.pop(request_id, None)
         if pending.error is not None:
             raise pending.error
         return pending.result
+
+    def post(self, method: str, params: Mapping[str, Any]) -> None:
+        """Send a request whose response does not matter, unless too many messages wait."""
+        self._last_id += 1
+        message = {"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params}
+        self._put_if_possible(message)
 
     async def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Send a notification; wait while the other side reads too slowly.
@@ -428,6 +455,8 @@ class Connection:
         if pending is None:
             _logger.debug("A response to an unknown request was ignored.")
             return
+        if pending.on_late is not None:
+            del self._pending[message["id"]]
         error = message.get("error")
         if error is None:
             pending.end(result=message.get("result"))

@@ -10,8 +10,8 @@ from hilum_view import Question
 
 from hilum_acp.client import Client
 from hilum_acp.json_rpc import ConnectionLost, RpcError
-from hilum_acp.tool_calls import escape_markdown, make_text_content
-from hilum_acp.updates import make_chunk
+from hilum_acp.tool_calls import make_text_content
+from hilum_acp.updates import describe_plan_request
 
 LEAVE = "leave"
 ACCEPT = "accept"
@@ -41,7 +41,7 @@ async def ask_question(client: Client, session: Session, question: Question, cal
             answers = await _ask_with_options(client, session, question, call)
         else:
             # The editor cannot ask for a text, so the user can answer only with the next prompt.
-            await _show_question(client, session, question)
+            # The end of the question has the conversation show it.
             by = "shown"
     except ConnectionLost:
         return
@@ -53,13 +53,6 @@ async def ask_question(client: Client, session: Session, question: Question, cal
         except HilumError:
             # For example, too many or too long answers: the agent decides.
             questions.answer(question.id, ())
-
-
-async def _show_question(client: Client, session: Session, question: Question) -> None:
-    """Show a question in the conversation."""
-    text = f"\n**Question:** {escape_markdown(question.question)}\n\n"
-    chunk = make_chunk("agent_message_chunk", text, f"question-{question.id}")
-    await client.update(session.id, chunk)
 
 
 async def _ask_with_form(
@@ -101,7 +94,9 @@ async def _ask_with_options(
     title = question.question
     if question.multiple:
         title += " (This editor can take only one of several answers.)"
-    chosen = await _choose(client, session, call or f"question-{question.id}", title, "", options)
+    identity = call or f"question-{question.id}"
+    described = {"toolCallId": identity, "title": title, "kind": "other"}
+    chosen = await _choose(client, session, described, options)
     for index, text in enumerate(question.options):
         if chosen == f"option-{index}":
             return [text]
@@ -123,9 +118,9 @@ async def ask_about_plan(client: Client, session: Session, proposal: PlanProposa
         # The next prompt in plan mode revises the plan.
         options[1]["name"] = "Revise it: I write what should change"
     try:
-        title = "Carry out this plan?"
-        name = f"plan-{proposal.run}"
-        chosen = await _choose(client, session, name, title, proposal.text, options)
+        described = describe_plan_request(proposal.run)
+        described["content"] = [make_text_content(proposal.text)]
+        chosen = await _choose(client, session, described, options)
         reason = ""
         if chosen == REVISE and client.abilities.forms:
             properties = {"reason": {"type": "string", "title": "What should change?"}}
@@ -145,22 +140,17 @@ async def ask_about_plan(client: Client, session: Session, proposal: PlanProposa
 
 
 async def _choose(
-    client: Client,
-    session: Session,
-    call: str,
-    title: str,
-    text: str,
-    options: list[dict[str, Any]],
+    client: Client, session: Session, described: dict[str, Any], options: list[dict[str, Any]]
 ) -> str:
-    """Return the id of the option that the user chose; empty if the user chose none."""
-    described: dict[str, Any] = {
-        "toolCallId": call,
-        "title": title,
-        "kind": "switch_mode" if text else "other",
-        "status": "pending",
-    }
-    if text:
-        described["content"] = [make_text_content(text)]
+    """Return the id of the option that the user chose; empty if the user chose none.
+
+    Args:
+        client: The editor.
+        session: The session.
+        described: The question, as a call of the protocol.
+        options: The options.
+    """
+    described["status"] = "pending"
     params = {"sessionId": session.id, "toolCall": described, "options": options}
     result = await client.connection.request("session/request_permission", params)
     outcome = result.get("outcome") if isinstance(result, dict) else None

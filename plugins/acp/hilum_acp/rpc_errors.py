@@ -10,6 +10,7 @@ from hilum.errors import (
     E_NO_MODEL,
     E_NOT_CONFIGURED,
 )
+from hilum.events import RunEnded
 
 from hilum_acp.json_rpc import INTERNAL_ERROR, INVALID_PARAMS, RpcError
 from hilum_acp.messages import AUTHENTICATION_REQUIRED
@@ -48,4 +49,14 @@ def find_number(code: str) -> int:
 
 def make_rpc_error(number: int, code: str, message: str, hint: str) -> RpcError:
     """Return an error response with the code and the hint of hilum as its data."""
-    return RpcError(number, f"{message} {hint}".strip(), {"code": code, "hint": hint})
+    return RpcError(number, join_hint(message, hint), {"code": code, "hint": hint})
+
+
+def describe_failure(ended: RunEnded) -> str:
+    """Return why a run failed, and what to do: the same while it runs and when it is loaded."""
+    return join_hint(ended.error or "The run failed.", ended.hint)
+
+
+def join_hint(message: str, hint: str) -> str:
+    """Return a message with its hint, if it has one, on a line of its own."""
+    return f"{message}\n{hint}" if hint else message

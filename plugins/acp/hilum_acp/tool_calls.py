@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from hilum import Image
+from hilum import Image, ToolCall
 from hilum.command import escape_terminal
 from hilum_view import Card, describe_action, parse_arguments, unwrap_call
 
@@ -60,6 +61,9 @@ _KINDS_BY_RISK = {"read": "read", "write": "edit", "execute": "execute", "networ
 _ALL_KINDS = ("read", "edit", "delete", "move", "search", "execute", "think", "fetch", "other")
 # Separates the name of an MCP server from that of its tool.
 _SERVER_MARK = "__"
+# Stand for an argument. No argument contains them by chance.
+_MARK = "argument7f3a"
+_MARK_NUMBER = 4_073_518_206
 _NO_NEWLINE = "\\"
 """Begins the line of a diff that says that the line before it does not end."""
 _STATUSES = {
@@ -73,6 +77,19 @@ _STATUSES = {
 _PATHS = ("path", "file_path", "file")
 # What begins or ends markup inside of a line, or makes a list, heading or rule of a line.
 _MARKUP = re.compile(r"[\\`*_\[\]<>|~$&]|^[#+=-]|(?<=\d)[.)](?=\s)", re.MULTILINE)
+# What Markdown would show in another way in the middle of a single line. Emphasis needs two marks,
+# and underscores inside of a word are none; an address may become a link, which shows the same.
+_CHANGED = re.compile(
+    r"""
+    [\\`<\[\]]                      # escapes, code, tags and links
+    | &[#\w]                        # entities
+    | (?<!\w)_ | _(?!\w)            # emphasis
+    | \*.*\* | ~.*~ | \$.*\$        # emphasis, struck text and formulas
+    | ^(?: [-#>+=*~|] | \d+[.)]\s ) # blocks
+    | \s\s | \s$ | ^\s              # spaces that are joined
+    """,
+    re.VERBOSE,
+)
 _HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 
 
@@ -187,7 +204,7 @@ def make_content(card: Card, root: Path) -> list[dict[str, Any]]:
             card.diff, locations[0]["path"], is_new=bool(card.data.get("created"))
         )
     if not content:
-        text = cut(_describe_refusal(card) or card.text)
+        text = cut(_describe_result(card))
         if text.strip():
             # Editors show texts as Markdown. A result could contain anything: a link to an image,
             # which the editor would load, or what looks like a message of hilum.
@@ -201,15 +218,9 @@ def make_content(card: Card, root: Path) -> list[dict[str, Any]]:
     return content
 
 
-def _describe_refusal(card: Card) -> str:
-    """Return why a call was refused, without what the model should do; empty if it was not."""
-    if card.refused_by == "user":
-        return (
-            f"You rejected this: {card.user_reason}" if card.user_reason else "You rejected this."
-        )
-    if card.refused_by == "timeout":
-        return "Nobody answered in time, so this was not run."
-    return card.text.removeprefix(f"{card.code}: ") if card.refused_by else ""
+def _describe_result(card: Card) -> str:
+    """Return the result of a call for people, without the code of a refusal."""
+    return card.user_text.removeprefix(f"{card.code}: ") if card.refused_by else card.user_text
 
 
 def make_text_content(text: str) -> dict[str, Any]:
@@ -233,6 +244,51 @@ def escape_markdown(text: str) -> str:
     escaped = escaped.replace("://", r":\/\/")
     # Two spaces at the end of a line keep its line break.
     return escaped.replace("\n", "  \n")
+
+
+def is_shown_as_written(line: str) -> bool:
+    """Return whether an editor that takes a line for Markdown shows exactly its characters."""
+    return _CHANGED.search(line) is None
+
+
+def find_said_arguments(card: Card, root: Path) -> list[str]:
+    """Return the names of the arguments that the title of a call says in full.
+
+    To find out, each argument is replaced: the title says it if it changes in just this way.
+    """
+    name, text = unwrap_call(card.call.name, card.arguments)
+    arguments = parse_arguments(text) or {}
+    title = make_title(card, "", root)
+    if not is_shown_as_written(title):
+        return []
+    return [key for key in arguments if _is_said(name, arguments, key, title, root)]
+
+
+def _is_said(name: str, arguments: Mapping[str, Any], key: str, title: str, root: Path) -> bool:
+    value = arguments[key]
+    if isinstance(value, bool):
+        return _title_with(name, {**arguments, key: not value}, root) != title
+    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str):
+        return _is_in_title(value[0], _title_with(name, {**arguments, key: [_MARK]}, root), title)
+    if isinstance(value, str):
+        shown = [value, value.removeprefix(f"{root}/"), value.removeprefix("https://")]
+        marked = _title_with(name, {**arguments, key: _MARK}, root)
+        return any(_is_in_title(each, marked, title) for each in shown)
+    if isinstance(value, int):
+        marked = _title_with(name, {**arguments, key: _MARK_NUMBER}, root)
+        plain = marked.replace(f"{_MARK_NUMBER:,}", _MARK).replace(str(_MARK_NUMBER), _MARK)
+        return any(_is_in_title(each, plain, title) for each in (str(value), f"{value:,}"))
+    return False
+
+
+def _title_with(name: str, arguments: Mapping[str, Any], root: Path) -> str:
+    call = ToolCall("", name, json.dumps(arguments, ensure_ascii=False))
+    return make_title(Card(id=0, call=call), "", root)
+
+
+def _is_in_title(text: str, marked: str, title: str) -> bool:
+    """Return whether a title has a text where the marked title has the mark."""
+    return _MARK in marked and marked.replace(_MARK, text) == title
 
 
 def cut(text: str) -> str:

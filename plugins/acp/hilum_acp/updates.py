@@ -12,15 +12,32 @@ from typing import Any
 
 import attrs
 from hilum import events as ev
-from hilum_view import Answer, Card, Changes, Notice, Outcome, Prompt, SessionView, parse_arguments
+from hilum.errors import E_CMD_FAIL
+from hilum_view import (
+    Answer,
+    Card,
+    Changes,
+    Notice,
+    Outcome,
+    PlanDecision,
+    Prompt,
+    SessionView,
+    parse_arguments,
+    read_plan_decision,
+    read_question,
+    read_question_end,
+)
 
 from hilum_acp.messages import ClientAbilities
+from hilum_acp.rpc_errors import describe_failure, join_hint
 from hilum_acp.tool_calls import (
+    cut,
     escape_markdown,
     find_kind,
     find_locations,
     find_status,
     make_content,
+    make_text_content,
     make_title,
     name_call,
 )
@@ -119,6 +136,10 @@ class UpdateMaker:
         self._called_runs: set[str] = set()
         # The tokens of the conversation with the main agent, and its window; None if not known.
         self._context: tuple[int, int] | None = None
+        # The notices that are quoted in the conversation.
+        self._quoted: set[str] = set()
+        # The texts of the questions that are open, by id.
+        self._questions: dict[str, str] = {}
         self._root = root
         self._abilities = abilities
         self._clock = clock
@@ -126,6 +147,8 @@ class UpdateMaker:
         # Only what has not ended is kept, because a session may have thousands of calls.
         self._answers: dict[int, _SentAnswer] = {}
         self._calls: dict[str, _OpenCall] = {}
+        # The terminals in which open calls are shown, by agent and id of the call.
+        self._terminals: dict[tuple[str, str], str] = {}
         self._has_title = False
 
     def make(self, item: ev.AnyEvent | ev.Delta) -> list[Update]:
@@ -150,6 +173,8 @@ class UpdateMaker:
             updates.append(self._plan(item.agent))
         if isinstance(item, ev.ModelAnswered) and self._is_for_user(item):
             updates += self._usage(item)
+        if isinstance(item, ev.PluginEvent):
+            updates += self._plugin_event(item)
         if isinstance(item, ev.Compacted) and self._abilities.compaction:
             updates.append(_make_compaction(item))
         if isinstance(item, ev.RunEnded):
@@ -221,10 +246,12 @@ class UpdateMaker:
         yield from _rest("agent_message_chunk", str(entry.text), sent.sent_text, sent.message)
 
     def _notice(self, entry: Notice) -> Iterator[Update]:
-        # The protocol: notices are live events and no part of the history.
-        if self.is_replaying or entry.about in ("compacted", "settings", "rejected"):
+        if entry.about in ("compacted", "settings", "rejected"):
             return
-        text = entry.text if not entry.hint else f"{entry.text} {entry.hint}"
+        # The protocol: notices are live events and no part of the history.
+        if self.is_replaying and self._abilities.notices:
+            return
+        text = join_hint(entry.text, entry.hint)
         if self._abilities.notices:
             first, _, rest = text.strip().partition("\n")
             notice = {"sessionUpdate": "notice", "severity": entry.level, "title": first or "hilum"}
@@ -232,6 +259,10 @@ class UpdateMaker:
                 notice["description"] = rest.strip()
             yield notice
         elif entry.about in _SAID_IN_CHAT:
+            # Each process that opened the session may have reported the same problem.
+            if self.is_replaying and text in self._quoted:
+                return
+            self._quoted.add(text)
             # Notices quote programs and servers.
             quoted = "\n".join(f"> {line}" for line in escape_markdown(text).splitlines())
             yield make_chunk("agent_message_chunk", f"\n{quoted}\n\n", f"notice-{entry.id}")
@@ -239,10 +270,38 @@ class UpdateMaker:
     def _outcome(self, entry: Outcome) -> Iterator[Update]:
         if not self._is_for_user(entry) or entry.end.state in ("completed", "stopped"):
             return
-        # Of a run that failed, the running client reads in the response to its prompt.
-        if entry.end.state == "partial_success" or self.is_replaying:
-            text = f"\n[{escape_markdown(entry.text)}]\n"
-            yield make_chunk("agent_message_chunk", text, f"end-{entry.id}")
+        if entry.end.state == "partial_success":
+            text = entry.text
+        elif self.is_replaying:
+            # The running client has read this in the response to its prompt.
+            text = describe_failure(entry.end)
+        else:
+            return
+        chunk = f"\n[{escape_markdown(text)}]\n"
+        yield make_chunk("agent_message_chunk", chunk, f"end-{entry.id}")
+
+    # --- questions and plans ----------------------------------------------------------------------
+
+    def _plugin_event(self, event: ev.PluginEvent) -> Iterator[Update]:
+        """Yield what the log says of the user's questions and decisions."""
+        question = read_question(event)
+        if question is not None:
+            self._questions[question.id] = question.question
+        end = read_question_end(event)
+        if end is not None:
+            text = self._questions.pop(end.id, "")
+            # An editor that could not ask has nothing else that shows the question.
+            if text and end.by == "shown":
+                chunk = f"\n**Question:** {escape_markdown(text)}\n\n"
+                yield make_chunk("agent_message_chunk", chunk, f"question-{end.id}")
+        decision = read_plan_decision(event)
+        if decision is not None and self._is_for_user(event):
+            yield {
+                "sessionUpdate": "tool_call",
+                **describe_plan_request(decision.plan),
+                "status": "completed",
+                "content": [make_text_content(escape_markdown(_describe_decision(decision)))],
+            }
 
     # --- calls ------------------------------------------------------------------------------------
 
@@ -271,6 +330,7 @@ class UpdateMaker:
             yield {"sessionUpdate": "tool_call_update", "toolCallId": identity, **state}
         if is_over:
             self._calls.pop(identity, None)
+            self._terminals.pop((card.agent, card.call.id), None)
         elif known is None:
             self._calls[identity] = _OpenCall(card, state)
 
@@ -290,14 +350,61 @@ class UpdateMaker:
 
     def describe(self, card: Card) -> Update:
         """Return the members that describe a call, without its id and arguments."""
-        return {
+        described = {
             "title": make_title(card, self.view.name_of(card.agent), self._root),
             "name": card.call.name,
             "kind": find_kind(card),
             "status": find_status(card),
             "locations": find_locations(card, self._root),
-            "content": make_content(card, self._root),
+            "content": self._make_content(card),
         }
+        if card.ended and self._find_terminal(card):
+            # For clients that show no terminals once they are released.
+            described["rawOutput"] = cut(card.text)
+        return described
+
+    def _make_content(self, card: Card) -> list[dict[str, Any]]:
+        """Return what is shown of a call: its terminal, if it has one, or its output as text."""
+        terminal = self._find_terminal(card)
+        if not terminal:
+            return make_content(card, self._root)
+        content: list[dict[str, Any]] = [{"type": "terminal", "terminalId": terminal}]
+        # The terminal shows how a command ends, but not why a call was refused or stopped.
+        if card.code not in ("", E_CMD_FAIL):
+            content += make_content(card, self._root)
+        return content
+
+    def _find_terminal(self, card: Card) -> str:
+        return self._terminals.get((card.agent, card.call.id), "")
+
+    def show_terminal(self, agent: str, call: str, terminal: str) -> Iterator[Update]:
+        """Show a running call in a terminal from now on, unless it has ended.
+
+        Args:
+            agent: The agent that made the call.
+            call: The id of the call.
+            terminal: The id of the terminal.
+
+        Yields:
+            The update that shows it.
+        """
+        for identity, opened in self._calls.items():
+            card = opened.card
+            if (card.agent, card.call.id) == (agent, call) and card.state not in _ENDED:
+                self._terminals[agent, call] = terminal
+                content = self._make_content(card)
+                opened.sent["content"] = content
+                opened.has_output = False
+                yield {
+                    "sessionUpdate": "tool_call_update",
+                    "toolCallId": identity,
+                    "content": content,
+                }
+                return
+
+    def has_terminal(self, agent: str, call: str) -> bool:
+        """Return whether a call that has not ended is shown in a terminal."""
+        return (agent, call) in self._terminals
 
     def _output(self, card: Card) -> Iterator[Update]:
         call = self._calls.get(name_call(card))
@@ -314,7 +421,7 @@ class UpdateMaker:
 
     def _take_output_of(self, identity: str, call: _OpenCall) -> Iterator[Update]:
         call.has_output = False
-        content = make_content(call.card, self._root)
+        content = self._make_content(call.card)
         if content == call.sent.get("content"):
             return
         call.sent["content"] = content
@@ -359,6 +466,25 @@ def make_chunk(kind: str, text: str, message: str) -> Update:
     """Return an update with a piece of a message."""
     content = {"type": "text", "text": text}
     return {"sessionUpdate": kind, "content": content, "messageId": message}
+
+
+def describe_plan_request(plan: str) -> Update:
+    """Return the members with which the question about a plan is shown as a call.
+
+    Args:
+        plan: Id of the run that proposed the plan.
+    """
+    return {"toolCallId": f"plan-{plan}", "title": "Carry out this plan?", "kind": "switch_mode"}
+
+
+def _describe_decision(decision: PlanDecision) -> str:
+    if decision.accepted:
+        return (
+            "You accepted the plan, with changes." if decision.edited else "You accepted the plan."
+        )
+    if decision.reason.strip():
+        return f"You rejected the plan: {decision.reason.strip()}"
+    return "You rejected the plan. Its open items are cancelled."
 
 
 def _rest(kind: str, text: str, sent: str, message: str) -> Iterator[Update]:

@@ -42,7 +42,7 @@ async def interpret(agents: Agents, text: str) -> Interpretation | None:
     try:
         found = await call_agent(agents, call)
     except HilumError as error:
-        return Interpretation(text, reply=str(error))
+        return Interpretation(text, reply=_describe_error(error))
     if isinstance(found, str):
         return Interpretation(text, reply=found)
     return Interpretation(call.prompt, found.name)
@@ -118,5 +118,10 @@ async def _run_command(agents: Agents, line: str) -> str:
     try:
         await run_line(line, context)
     except HilumError as error:
-        out.write(str(error))
+        out.write(_describe_error(error))
     return out.getvalue().strip()
+
+
+def _describe_error(error: HilumError) -> str:
+    """Return an error as a reply: the message, and what to do on a line of its own."""
+    return f"{error.message}\n{error.hint}".strip()

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Collection
 
 import trio
-from hilum import Session, UsageError, find_approval_texts
+from hilum import ApprovalFacts, Session, UsageError, find_approval_facts, says_the_same
 from hilum.events import ApprovalAnswered, ApprovalAsked, CallDone, Event, PluginEvent, StopAsked
 from hilum_view import Question, format_duration, read_question, read_question_end
 
@@ -138,47 +139,44 @@ class Approver:
                 self._err.say(escape_terminal(str(error)))
 
     async def _ask_approval(self, asked: ApprovalAsked) -> None:
-        texts = find_approval_texts()
-        # Created in a thread, because the description may contain the diff of a large file.
-        whole = await trio.to_thread.run_sync(texts.describe_call, asked, self._session)
+        facts = await find_approval_facts(asked, self._session)
+        whole = facts.text
         short, is_folded = folded(whole, columns())
-        covered = texts.describe_scope(asked)
         try:
             # The time limit starts now: an approval must not expire while it waits behind another
             # one.
             deadline = self._session.approval_shown(asked.id)
         except UsageError:  # the question was answered in the meantime
             return
-        # Without a scope, no rule can describe the call, so no approval can be saved.
-        forever = bool(asked.scope)
+        offered = _find_offered(asked, facts)
         left = format_duration(max(deadline - time.time(), 0))
         # Only the sentences are wrapped; the lines of the diff below them must stay as they are.
         head, reason, *body = [*short.split("\n"), ""]
         sentences = wrap(f"{head}\n{reason}", columns())
         question = "\n".join([sentences, *body]).rstrip("\n")
-        self._err.say(f"\n{question}\n{_describe_answers(covered, left, forever=forever)}")
+        self._err.say(f"\n{question}\n{_describe_answers(asked, facts, left, offered)}")
         discard_typed()
         while True:
-            self._err.put(question_line(forever=forever, view=is_folded).encode())
+            self._err.put(question_line(offered, view=is_folded).encode())
             word, reason = parse_choice(await read_line(0))
             match word:
                 case "y" | "yes":
                     return self._answer(asked, True)
-                case "a" | "all" | "always":
+                case "a" | "all" | "always" if "session" in offered:
                     return self._answer(asked, True, remember="session")
-                case "f" | "forever" if forever:
+                case "f" | "forever" if "always" in offered:
                     return self._answer(asked, True, remember="always")
                 case "n" | "no":
                     return self._answer(asked, False, reason=reason)
                 case "v" | "view":
                     self._err.say(f"\n{whole}")
                 case "?" | "h" | "help":
-                    self._err.say(_explain_answers(covered, forever=forever))
+                    self._err.say(_explain_answers(facts.covers, offered))
                 case "\x04":
                     self._err.say("\nInput ended (Ctrl-D): the call is denied.")
                     return self._answer(asked, False, reason="the user closed the input")
                 case _:
-                    keys = answer_keys(forever=forever, view=is_folded)
+                    keys = answer_keys(offered, view=is_folded)
                     self._err.say(f"Please answer {keys}, then press Enter; ? explains them.")
 
     def _answer(
@@ -190,25 +188,37 @@ class Approver:
             self._err.say(escape_terminal(error.message))
 
 
-def answer_keys(*, forever: bool, view: bool) -> str:
+def _find_offered(asked: ApprovalAsked, facts: ApprovalFacts) -> tuple[str, ...]:
+    """Return the lasting approvals that a call can get: ``session`` and ``always``, or none."""
+    if facts.once_only:
+        return ()
+    # Without a scope, no rule can describe the call, so no approval can be saved.
+    return ("session", "always") if asked.scope else ("session",)
+
+
+def answer_keys(offered: Collection[str], *, view: bool) -> str:
     """Return a list of the keys that answer a question, as text; see ``question_line``."""
-    keys = ["y", "n", "a"]
-    if forever:
+    keys = ["y", "n"]
+    if "session" in offered:
+        keys.append("a")
+    if "always" in offered:
         keys.append("f")
     if view:
         keys.append("v")
     return f"{', '.join(keys[:-1])} or {keys[-1]}"
 
 
-def question_line(*, forever: bool, view: bool) -> str:
+def question_line(offered: Collection[str], *, view: bool) -> str:
     """Return the line that asks for a decision and names every possible answer.
 
     Args:
-        forever: Whether an approval can be saved as a rule.
+        offered: The lasting approvals that the call can get, ``session`` and ``always``.
         view: Whether part of the call is hidden.
     """
-    answers = ["[y]es", "[n]o", "[a]lways"]
-    if forever:
+    answers = ["[y]es", "[n]o"]
+    if "session" in offered:
+        answers.append("[a]lways")
+    if "always" in offered:
         answers.append("[f]orever")
     if view:
         answers.append("[v]iew all")
@@ -221,30 +231,53 @@ def parse_choice(typed: str) -> tuple[str, str]:
     return word.lower().rstrip(",:;"), rest.strip()
 
 
-def _describe_answers(covered: str, left: str, *, forever: bool) -> str:
-    """Return the lines below a call: the scope of lasting approvals and the time limit."""
-    rows = [f"[a]lways: allow {covered} until the session ends."]
-    if forever:
+def _describe_answers(
+    asked: ApprovalAsked, facts: ApprovalFacts, left: str, offered: Collection[str]
+) -> str:
+    """Return the lines below a call: its dangers, the scope of lasting approvals, the time limit.
+
+    Args:
+        asked: The question.
+        facts: What the user must know of the call.
+        left: The time limit.
+        offered: The lasting approvals that the call can get.
+    """
+    rows = []
+    for danger in facts.dangers:
+        # The question begins with the reason.
+        if says_the_same(asked.reason, danger.text):
+            continue
+        kind = "Danger" if danger.grave else "Note"
+        rows.append(f"{kind}: {danger.text}")
+    if facts.once_only:
+        rows.append("This call is dangerous, so only this call can be allowed.")
+    if "session" in offered:
+        rows.append(f"[a]lways: allow {facts.covers} until the session ends.")
+    if "always" in offered:
         rows.append(
-            f"[f]orever: allow {covered} in this folder, also in later sessions (saved as a rule)."
+            f"[f]orever: allow {facts.covers} in this folder, also in later sessions (saved as a"
+            " rule)."
         )
     rows.append(f"No answer in {left} counts as no.")
     return wrap("\n".join(rows), columns())
 
 
-def _explain_answers(covered: str, *, forever: bool) -> str:
+def _explain_answers(covered: str, offered: Collection[str]) -> str:
     """Return the help: a description of each answer.
 
     Args:
         covered: Description of the calls that a lasting approval covers.
-        forever: Whether an approval can be saved as a rule.
+        offered: The lasting approvals that the call can get.
     """
     rows = [
         "y, yes: run this call.",
         "n, no: do not run it; `n REASON` tells the model why.",
-        f"a, always: run it, and do not ask again about {covered} until the session ends.",
     ]
-    if forever:
+    if "session" in offered:
+        rows.append(
+            f"a, always: run it, and do not ask again about {covered} until the session ends."
+        )
+    if "always" in offered:
         rows.append(
             "f, forever: the same in this folder, also in later sessions. `hilum permissions` shows"
             " the rule."

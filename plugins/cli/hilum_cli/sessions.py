@@ -92,7 +92,7 @@ def make_parser() -> Parser:
     """Declare commands and options."""
     parser = Parser(
         "hilum sessions",
-        "List (the default), show, resume, fork, rename, delete and export sessions.",
+        "List (the default), show, resume, fork, rename, delete, prune and export sessions.",
         EPILOG,
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=Parser)
@@ -140,6 +140,15 @@ def make_parser() -> Parser:
     command("delete", _delete, "delete a session").add_argument(
         "--yes", action="store_true", help="do not ask for confirmation"
     )
+    add = command("prune", _prune, "delete sessions that were not used lately", named=False)
+    add.add_argument(
+        "--days",
+        type=int,
+        required=True,
+        metavar="N",
+        help="delete the sessions in all folders that were last used more than N days ago",
+    )
+    add.add_argument("--dry-run", action="store_true", help="only list them")
     add = command("export", _export, "write a session to a file or to standard output").add_argument
     add(
         "--format",
@@ -330,6 +339,30 @@ async def _delete(kernel: Kernel, options: Namespace) -> int:
             return exits.FAILED
     await kernel.store.delete(info.id)
     return exits.COMPLETED
+
+
+async def _prune(kernel: Kernel, options: Namespace) -> None:
+    """Delete old sessions one after another; those that are open are left alone."""
+    if options.days < 1:
+        raise UsageError("--days must be at least 1.", code=E_BAD_ARGS, hint="Pass a number of days.")
+    limit = time.time() - options.days * 24 * 3600
+    deleted = 0
+    for info in await kernel.store.list():
+        if info.updated >= limit:
+            continue
+        if options.dry_run:
+            options.out.say(f"{info.id}  {line(info.title, 60)}".rstrip())
+            continue
+        try:
+            await kernel.store.delete(info.id)
+        except StoreError as error:
+            # Another process may use, or have deleted, a session that was just listed.
+            if error.code not in (E_BUSY, E_UNKNOWN):
+                raise
+            continue
+        deleted += 1
+    if not options.dry_run:
+        options.out.say(f"{deleted} session{'s' * (deleted != 1)} deleted.")
 
 
 async def _export(kernel: Kernel, options: Namespace) -> None:

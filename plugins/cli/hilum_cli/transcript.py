@@ -127,7 +127,7 @@ def _folded(card: Card) -> str:
 
 def _unfolded(card: Card) -> str:
     head = f"{card_mark(card)} {card.call.name} ({format_duration(card.seconds)})"
-    text = f"{head}\n{_all_arguments(card)}\n{card.text}".rstrip()
+    text = f"{head}\n{_all_arguments(card)}\n{card.user_text}".rstrip()
     return text.replace("\n", "\n    ")
 
 
@@ -187,7 +187,7 @@ def _quote(text: str) -> str:
 def _details(card: Card) -> str:
     facts = f"{card.call.name} · {card.code or 'ok'} · {format_duration(card.seconds)}"
     arguments = _fence(_all_arguments(card), "json")
-    body = f"{arguments}\n\n{_fence(card.text)}"
+    body = f"{arguments}\n\n{_fence(card.user_text)}"
     return f"<details><summary>{escape(facts)}</summary>\n\n{body}\n\n</details>"
 
 

@@ -112,7 +112,7 @@ def _render_card(card: Card) -> str:
     body = f"<pre>{escape(_format_arguments(card))}</pre>"
     if card.diff:
         body += f"<pre>{_render_diff(card.diff)}</pre>"
-    body += f"<pre>{escape(card.text)}</pre>"
+    body += f"<pre>{escape(card.user_text)}</pre>"
     title = escape(" · ".join(facts))
     return f'<details class="{state}"><summary>{title}</summary>{body}</details>'
 

@@ -23,10 +23,11 @@ import attrs
 import trio
 from hilum import Call, EditorFiles, ToolError, Workspace, errors
 
-from hilum_files.journal.changes import track_workspace
+from hilum_files.journal.changes import open_editor, track_workspace
 from hilum_files.journal.tracked_workspace import TrackedWorkspace
-from hilum_files.paths import check_replaceable, find_status, open_file, open_place, replace_file
-from hilum_files.text import BOM, show, with_newlines
+from hilum_files.paths import check_replaceable, open_file, open_place, replace_file
+from hilum_files.text import show
+from hilum_files.unsaved_text import decode_text, is_same_text, normalize_text, read_saved
 
 if TYPE_CHECKING:
     import os
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
 
 CHECK_SECONDS = 10.0
 """Seconds that a change waits for checks; they are ended then, because they become obsolete."""
-MAX_COMPARED_BYTES = 20_000_000
-"""Larger files are not compared with the editor's text."""
 
 
 async def find_unsaved(call: Call, path: str) -> bytes | None:
@@ -52,11 +51,10 @@ async def find_unsaved(call: Call, path: str) -> bytes | None:
     Raises:
         ToolError: The path leads out of the workspace, or the editor does not respond.
     """
-    editor = call.session.plugin(EditorFiles)
+    editor = open_editor(call)
     if editor is None:
         return None
-    workspace = call.workspace
-    return await _find_unsaved(editor, workspace, workspace.resolve(path))
+    return await editor.read_unsaved(call.workspace.resolve(path))
 
 
 async def track_file(call: Call, path: str) -> TrackedWorkspace:
@@ -68,11 +66,11 @@ async def track_file(call: Call, path: str) -> TrackedWorkspace:
         ToolError: The path leads out of the workspace, or the editor does not respond.
     """
     workspace = track_workspace(call)
-    editor = call.session.plugin(EditorFiles)
+    editor = open_editor(call)
     if editor is None:
         return workspace
     real = workspace.resolve(path)
-    unsaved = await _find_unsaved(editor, workspace, real)
+    unsaved = await editor.read_unsaved(real)
     texts = {} if unsaved is None else {real: unsaved}
     return attrs.evolve(
         workspace,
@@ -113,7 +111,7 @@ def check_editor_access(workspace: TrackedWorkspace, path: str) -> None:
     if editor is None or real not in workspace.unsaved:
         return
     running = workspace.running
-    if editor.can_write_in_editor and not running:
+    if editor.can_write and not running:
         return
     reason = f" while {running} of the session runs" if running else ""
     hint = "Ask the user to save the file."
@@ -171,26 +169,26 @@ def write_file(
     name = show(workspace.relative(real))
     unsaved = workspace.unsaved.get(real)
     # The user may have typed since the file was read.
-    now = trio.from_thread.run(_find_unsaved, editor, workspace, real)
+    now = trio.from_thread.run(editor.read_unsaved, real)
     if now != unsaved:
         raise ToolError(
             f"{name} changed in the editor in the meantime; it was not written.",
             code=errors.E_STALE,
             hint="Read it.",
         )
-    text = _decode(data)
+    text = decode_text(data)
     check_editor_access(workspace, str(real))
-    if text is None or not editor.can_write_in_editor or workspace.running:
+    if text is None or not editor.can_write or workspace.running:
         replace_file(workspace, real, data, expected=before)
         return
     with open_place(workspace, real, make=True) as place:
         check_replaceable(place, real, before)
     with workspace.unlocked():
         try:
-            written = trio.from_thread.run(editor.write_in_editor, real, text)
+            written = trio.from_thread.run(editor.write, real, text)
         except ToolError:
             # The editor may have written the file without saying so; undo must know the change.
-            if _read_disk(workspace, real) != data:
+            if read_saved(workspace, real) != data:
                 raise
             written = True
     if not written and unsaved is not None:
@@ -210,82 +208,13 @@ def _complete_write(
     An editor may have other newlines, or change its text without saving it. A file that somebody
     else has changed meanwhile is left alone; the caller then finds that it differs.
     """
-    found = _read_disk(workspace, real)
+    found = read_saved(workspace, real)
     if found == data:
         return
-    is_same_text = found is not None and _normalize(found) == _normalize(data)
+    has_same_text = found is not None and normalize_text(found) == normalize_text(data)
     editor = workspace.editor
     assert editor is not None
-    shown = trio.from_thread.run(editor.read_in_editor, real)
-    is_only_shown = shown is not None and _is_same_text(shown, data)
-    if not was_written or is_same_text or is_only_shown:
+    shown = trio.from_thread.run(editor.read_shown, real)
+    is_only_shown = shown is not None and is_same_text(shown, data)
+    if not was_written or has_same_text or is_only_shown:
         replace_file(workspace, real, data)
-
-
-async def _find_unsaved(editor: EditorFiles, workspace: Workspace, real: Path) -> bytes | None:
-    # An editor would load a large file only to answer.
-    if await trio.to_thread.run_sync(_measure, workspace, real) > MAX_COMPARED_BYTES:
-        return None
-    text = await editor.read_in_editor(real)
-    if text is None:
-        return None
-    saved = await trio.to_thread.run_sync(_read_disk, workspace, real)
-    if saved is None:
-        # A new file that was never saved; an empty text may be the editor's answer for no file.
-        return text.encode("utf-8", "replace") if text else None
-    if _decode(saved) is None or _is_same_text(text, saved):
-        return None
-    return _encode_like(saved, text)
-
-
-def _measure(workspace: Workspace, real: Path) -> int:
-    """Return the size of a file in bytes; 0 if there is none."""
-    try:
-        with workspace.at(real) as place:
-            status = find_status(place)
-    except ToolError:
-        return 0
-    return status.st_size if status is not None else 0
-
-
-def _read_disk(workspace: Workspace, real: Path) -> bytes | None:
-    """Return the beginning of a file; ``None`` if there is none, or it cannot be read as one."""
-    try:
-        with workspace.at(real) as place:
-            if find_status(place) is None:
-                return None
-            with place.open() as file:
-                return file.read(MAX_COMPARED_BYTES + 1)
-    except ToolError:
-        return None
-
-
-def _decode(data: bytes) -> str | None:
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return None
-
-
-def _normalize(data: bytes) -> bytes:
-    return data.removeprefix(BOM.encode()).replace(b"\r\n", b"\n")
-
-
-def _is_same_text(text: str, saved: bytes) -> bool:
-    """Return whether an editor's text is what a file contains.
-
-    Editors normalize newlines, and some leave out the one at the end.
-    """
-    shown = _normalize(text.encode("utf-8", "replace"))
-    content = _normalize(saved)
-    return shown in (content, content.removesuffix(b"\n"))
-
-
-def _encode_like(saved: bytes, text: str) -> bytes:
-    """Encode a text with the newlines and the byte order mark of a file."""
-    plain = with_newlines(text.removeprefix(BOM), "\n")
-    if saved.count(b"\r\n") == saved.count(b"\n") > 0:
-        plain = with_newlines(plain, "\r\n")
-    if saved.startswith(BOM.encode()):
-        plain = BOM + plain
-    return plain.encode("utf-8", "replace")

@@ -35,6 +35,7 @@ from hilum import (
     config_folder,
     hookimpl,
 )
+from hilum.events import ApprovalAsked
 
 from hilum_guard import call_judge, content_policy
 from hilum_guard.call_judge import SECRET_ADDRESS, JudgeRequest
@@ -285,6 +286,9 @@ class Guard:
         # is denied anyway.
         verdict, source = await self.judge(tool, call.arguments, (agent.name, call.id))
         await self._remember_placeholder(agent, call)
+        once_only = await self._is_once_only(agent, call, tool, verdict)
+        if once_only:
+            verdict = msgspec.structs.replace(verdict or allow(), once_only=True)
         if verdict is None or verdict.kind != "ask":
             return verdict
         if source == "protected file":
@@ -298,10 +302,27 @@ class Guard:
             return verdict
         # An allow rule does not override an ask rule, and a rule file must not contain a secret.
         can_be_kept = source != SECRET_ADDRESS and not source.startswith(("ask ", "deny "))
-        self.approvals.offer(call.id, verdict.scope, can_be_kept=can_be_kept)
+        self.approvals.offer(call.id, verdict.scope, can_be_kept=can_be_kept and not once_only)
         if can_be_kept:
             return msgspec.structs.replace(verdict, rule=verdict.scope)
         return verdict
+
+    async def _is_once_only(
+        self, agent: Agent, call: ToolCall, tool: Tool, verdict: Verdict | None
+    ) -> bool:
+        """Return whether the user can approve only this call, because it is dangerous."""
+        from hilum_guard.dangers.call_dangers import find_dangers  # with the first question
+
+        kind = "allow" if verdict is None else verdict.kind
+        # The kernel may ask about a call that the guard allows.
+        may_be_asked = tool.risk in agent.mode.ask or self._session.approve == "ask_first"
+        if kind == "deny" or (kind == "allow" and (tool.risk == "read" or not may_be_asked)):
+            return False
+        asked = ApprovalAsked(id="", call=call, risk=tool.risk, agent=agent.name)
+        dangers = await trio.to_thread.run_sync(
+            find_dangers, asked, self._session, abandon_on_cancel=True
+        )
+        return any(danger.grave for danger in dangers)
 
     def _was_announced(self, call: ToolCall) -> bool:
         announced = self._session.plugin(AnnouncedCalls)

@@ -8,11 +8,10 @@ from argparse import Namespace
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, redirect_stdout
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import trio
-from hilum import HilumError, Session, ToolFilter, open_standard_session, parse_pair
+from hilum import HilumError, Session, ToolFilter, open_standard_session, read_session_options
 from hilum.command import Names, Parser, add_session_options, say
 from hilum.errors import describe_fault
 from hilum.events import PluginFault
@@ -227,9 +226,7 @@ class ServeProgram:
             kind="main",
             mode=options.mode,
             model=options.model,
-            extra_plugins=[Path(path) for path in options.plugin],
-            without=options.no_plugin,
-            settings=dict(map(parse_pair, options.set)),
+            **read_session_options(options),
             # Many clients use only the tools, for which no model is needed.
             needs_model=False,
         )

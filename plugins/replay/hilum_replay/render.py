@@ -77,6 +77,30 @@ def render_chat(
     yield b"data: [DONE]\n\n"
 
 
+def render_chat_whole(message: AssistantMessage, usage: Usage, model: str, number: int) -> bytes:
+    """Return a chat completion for a request without streaming."""
+    calls = []
+    for part in message.calls:
+        function = {"name": part.name, "arguments": part.arguments}
+        calls.append({"id": part.id, "type": "function", "function": function})
+    content: dict[str, Any] = {"role": "assistant", "content": message.text or None}
+    thinking = "".join(part.text for part in message.parts if isinstance(part, Thinking))
+    if thinking:
+        content["reasoning_content"] = thinking
+    if calls:
+        content["tool_calls"] = calls
+    choice = {"index": 0, "message": content, "finish_reason": _CHAT_STOPS[message.stop]}
+    completion = {
+        "id": f"chatcmpl-{number}",
+        "object": "chat.completion",
+        "created": CREATED,
+        "model": model,
+        "choices": [choice],
+        "usage": _chat_usage(usage),
+    }
+    return _encode(completion)
+
+
 def _chat_thinking(part: Thinking) -> Iterator[dict[str, Any]]:
     """Yield reasoning under its original name, with details in the first piece."""
     details = part.vendor.get("reasoning_details")

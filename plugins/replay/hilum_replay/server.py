@@ -26,7 +26,7 @@ from hilum_replay.matching import Mode
 from hilum_replay.model import Pace, to_factor
 from hilum_replay.placeholders import PathPlaceholders
 from hilum_replay.playback import Playback
-from hilum_replay.render import render
+from hilum_replay.render import render, render_chat_whole
 from hilum_replay.render_errors import render_error, render_error_event
 from hilum_replay.rules import RULES, Rule
 from hilum_replay.wire_request import WireRequest
@@ -169,6 +169,10 @@ class CassetteServer:
 
     async def _answer(self, connection: HttpConnection, request: WireRequest, fault: Fault) -> None:
         try:
+            if self._answers_whole(request):
+                body = await self._find_body(request)
+                await connection.send_json(200, body)
+                return
             stream = await self._find_stream(request, fault.bad_arguments)
         except BaseException as error:
             # A script may raise anything, `SystemExit` included, which would end the server in the
@@ -211,11 +215,27 @@ class CassetteServer:
             await trio.sleep_until(start + min(index, last) * step)
             await connection.send_data(event)
 
+    def _answers_whole(self, request: WireRequest) -> bool:
+        """Return whether a request gets its answer as one JSON object instead of a stream.
+
+        Only scripts answer in this way, and only in the format of chat completions, which agents of
+        all kinds send without streaming. hilum's gateways always stream.
+        """
+        is_chat = request.api == "chat" and self.playback is None
+        return self._parse and is_chat and not request.stream
+
+    async def _find_body(self, request: WireRequest) -> bytes:
+        answer = await self._run_script(request)
+        if self._pace and answer.seconds:
+            await trio.sleep(answer.seconds * self._pace)
+        model = request.model or "model"
+        return render_chat_whole(answer.message, answer.usage, model, request.number)
+
     async def _find_stream(self, request: WireRequest, bad_arguments: bool) -> _Stream:
         """Return the answer to a request."""
         if self._parse and not request.stream:
             raise ModelError(
-                "This server only supports streaming.",
+                "This server only supports streaming in this format.",
                 kind="request",
                 status=400,
                 hint="Set `stream` to true.",

@@ -22,6 +22,7 @@ from hilum.messages import (
     ToolCall,
     ToolMessage,
     ToolResult,
+    ToolSpec,
     UserMessage,
 )
 
@@ -134,14 +135,19 @@ class WireRequest:
     @cached_property
     def tools(self) -> tuple[str, ...]:
         """Names of the tools in the request."""
-        names: list[str] = []
+        return tuple(spec.name for spec in self.tool_specs)
+
+    @cached_property
+    def tool_specs(self) -> tuple[ToolSpec, ...]:
+        """The tools in the request, with their descriptions and parameters."""
+        specs: list[ToolSpec] = []
         for raw in self._envelope.tools:
             item = _decode(raw)
             declared = item.get("functionDeclarations") or item.get("function_declarations")
             if declared is None:
                 declared = [item.get("function") or item]
-            names += [str(tool.get("name", "")) for tool in declared]
-        return tuple(names)
+            specs += map(_read_tool_spec, declared)
+        return tuple(specs)
 
     @cached_property
     def messages(self) -> tuple[Message, ...]:
@@ -196,6 +202,17 @@ class WireRequest:
             key=self._key,
             system=lambda: self.system,
         )
+
+
+def _read_tool_spec(tool: dict[str, Any]) -> ToolSpec:
+    schema: dict[str, Any] = {}
+    # The vendors have different names for the schema.
+    for key in ("parameters", "input_schema", "parametersJsonSchema"):
+        value = tool.get(key)
+        if isinstance(value, dict):
+            schema = value
+            break
+    return ToolSpec(str(tool.get("name", "")), str(tool.get("description") or ""), schema)
 
 
 def _invalid(reason: str) -> ModelError:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import trio
-from hilum import HilumError, UsageError, open_kernel
+from hilum import HilumError, UsageError, open_kernel, read_session_options
 from hilum.command import Parser, add_session_options, say, say_json
 from hilum.errors import E_BAD_ARGS, E_UNKNOWN
 from hilum.listening import (
@@ -21,7 +21,7 @@ from hilum.listening import (
     parse_port,
     receive_stop_signals,
 )
-from hilum.settings import load, parse_pair
+from hilum.settings import load
 from hilum.store import storage_plugins
 from hilum.workspace import check_workspace
 
@@ -189,10 +189,10 @@ class ServeProgram:
 
     async def _serve(self) -> None:
         options = self._options
-        overrides = dict(map(parse_pair, options.set))
+        session_options = read_session_options(options)
         workspaces = find_workspaces(options.workspace)
         async with open_kernel(storage_plugins()) as kernel:
-            settings = _read_settings(overrides)
+            settings = _read_settings(session_options["settings"])
             token = server.make_token() if self._is_local else ""
             tokens = Tokens(tokens_path(), token, names=options.token_name)
             self._check_access(tokens)
@@ -208,11 +208,7 @@ class ServeProgram:
                 hosts=options.allow_host,
                 user_header=options.proxy_user_header,
                 settings=settings,
-                session_options={
-                    "settings": overrides,
-                    "extra_plugins": [Path(path) for path in options.plugin],
-                    "without": options.no_plugin,
-                },
+                session_options={**session_options},
             )
             async with server.run_server(kernel.store, about) as running:
                 url = running.make_url(token) if token else self._make_url(port)

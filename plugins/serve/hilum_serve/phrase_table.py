@@ -23,6 +23,10 @@ PHRASES: tuple[tuple[str, str], ...] = (
     ),
     ("a_terminal_has_the_session_open_and", "A terminal has the session open and shares it."),
     ("a_terminal_shares_this_conversation_alone", "A terminal shares this conversation alone."),
+    ("because_hilum_ended", "hilum ended during the run"),
+    ("because_the_run_exceeded_its_time_limit", "the run exceeded its time limit"),
+    ("because_the_run_failed", "the run failed"),
+    ("because_the_run_was_stopped", "the run was stopped"),
     (
         "budget_cannot_be_kept",
         "The budget of {limit} for {what!} cannot be kept: the price of {model} is not known.",
@@ -50,6 +54,18 @@ PHRASES: tuple[tuple[str, str], ...] = (
         "budget_set_a_price",
         'Set the price ({setting}) or a budget in tokens, or let such models pass: budgets.unpriced = "admit".',
     ),
+    (
+        "call_lost_its_arguments",
+        "This was cut off. It cannot run again, because its arguments contained a secret, which is"
+        " not stored.",
+    ),
+    (
+        "call_may_have_had_its_effect",
+        "This was cut off when hilum ended and may or may not have had its effect.",
+    ),
+    ("call_printed_this_so_far", "Its output so far:"),
+    ("call_was_not_run_because", "This was not run, because {why!}."),
+    ("call_was_stopped_because", "This was stopped before it was complete, because {why!}."),
     ("copy_it_there", "Copy it there."),
     ("go_back_there_or_restore_only_the", "Go back there, or restore only the files here."),
     ("a_user_rule_denies_it", "A user rule denies it: {rule} ({source})."),
@@ -475,6 +491,7 @@ PHRASES: tuple[tuple[str, str], ...] = (
     ("model", "model: {model}"),
     ("model_approval_policy", "model: {model}, approval policy: {policy} ({meaning?})"),
     ("moves_or_overwrites_a_branch", "moves or overwrites a branch ({names})"),
+    ("needs_approval_each_time", "needs approval each time"),
     ("needs_the_right_your_token_has", "{what} needs the right {right}; your token has {own}."),
     (
         "neither_you_nor_a_search_named_the",
@@ -529,6 +546,13 @@ PHRASES: tuple[tuple[str, str], ...] = (
     ("plugins_keep_rewriting_the_call", "Plugins keep rewriting the call: {plugins}."),
     ("powershell_commands_are_not_parsed", "PowerShell commands are not parsed."),
     ("publishes_to_a_registry", "publishes to a registry ({names})"),
+    ("question_could_not_be_asked", "Nobody could be asked, so the agent decides."),
+    (
+        "question_is_in_the_conversation",
+        "The question is in the conversation; your next message can answer it.",
+    ),
+    ("question_was_left_to_the_agent", "You left this to the agent."),
+    ("question_was_not_answered_in_time", "Nobody answered in time, so the agent decides."),
     ("raise_answer_timeout_or_choose_a_faster", "Raise answer_timeout, or choose a faster model."),
     ("raise_the_setting_timeout_to_give_it", "Raise the setting `timeout` to give it more time."),
     (

@@ -83,7 +83,12 @@ def _describe_card(card: Card, plain: dict[str, Any], cut: dict[str, int]) -> No
         return
     plain["summary"] = card.summary[:500]
     plain["refused_by"] = card.refused_by
-    if card.refused_by:
+    if not card.refused_by and card.user_text != card.text:
+        text = card.user_text
+        plain["user_text"] = cut_text(text) if len(text) > MAX_TEXT else text
+        reason = find_parts(card.user_text)
+        plain["parts"] = {"result": msgspec.to_builtins(reason)} if reason else {}
+    elif card.refused_by:
         reason = find_parts(card.text.removeprefix(f"{card.code}: "))
         plain["parts"] = {"result": msgspec.to_builtins(reason)} if reason else {}
     # The page asks for images by the ids in the entry's "images"; most are never looked at.

@@ -325,14 +325,14 @@ def _folded(card: Card, painter: _Painter) -> list[str]:
     if name in COMMAND_TOOLS and (card.exit_code is not None or not card.code):
         return painter.last_lines(_command_output(card), MAX_OUTPUT_LINES)
     if card.was_stopped or card.code:
-        return painter.reason(card.text.removeprefix(f"{card.code}: ") if card.code else "")
+        return painter.reason(card.user_text.removeprefix(f"{card.code}: ") if card.code else "")
     if card.diff:
         return painter.diff(card.diff, MAX_DIFF_ROWS)
     if name in _HIT_READERS:
         return painter.first_lines(*_HIT_READERS[name](card))
     if name in _QUIET_TOOLS:
         return []
-    lines = _lines_of(card.text)
+    lines = _lines_of(card.user_text)
     # An answer that the user gave is shown with more lines than other results.
     count = MAX_ANSWER_LINES if name == "ask_question" else 1
     return painter.first_lines(lines[:count], len(lines) - count)
@@ -344,7 +344,7 @@ def _unfolded(card: Card, painter: _Painter) -> list[str]:
         return painter.diff(card.diff)
     rows = painter.arguments(card)
     is_command = _tool(card) in COMMAND_TOOLS and card.exit_code is not None
-    text = _command_output(card) if is_command else card.text
+    text = _command_output(card) if is_command else card.user_text
     return rows + painter.text(text)
 
 

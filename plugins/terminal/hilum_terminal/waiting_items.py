@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 import attrs
 import msgspec
-import trio
-from hilum import Danger, Session, find_approval_texts
-from hilum.events import ApprovalAsked
-from hilum.hooks import PLUGIN_EXCEPTIONS, describe_error
+from hilum import ApprovalFacts, Session, find_approval_facts, says_the_same
 from hilum_view import Approval, Proposal, Question, SessionView, first_line
 
 from hilum_terminal.approval_items import Item, WaitingCall, WaitingPlan, WaitingQuestion
@@ -73,20 +70,8 @@ class WaitingItems:
         if edited is not None:
             call = msgspec.structs.replace(approval.call, arguments=edited)
             approval = msgspec.structs.replace(approval, call=call)
-        asked = _question_of(approval)
-        try:
-            texts = find_approval_texts()
-            text = await trio.to_thread.run_sync(texts.describe_call, asked, self._session)
-            covers = texts.describe_scope(asked)
-            dangers = await trio.to_thread.run_sync(texts.find_dangers, asked, self._session)
-        except PLUGIN_EXCEPTIONS as error:
-            problem = f"The call could not be described: {describe_error(error)}."
-            danger = Danger(problem, grave=True)
-            arguments = approval.call.arguments
-            described = self._make_call(approval, arguments, "", [danger])
-            return attrs.evolve(described, arguments=edited)
-        described = self._make_call(approval, _without_head(text), covers, dangers)
-        return attrs.evolve(described, arguments=edited)
+        facts = await find_approval_facts(approval.question, self._session)
+        return attrs.evolve(self._make_call(approval, facts), arguments=edited)
 
     def edit(self, identity: str, arguments: str) -> None:
         """Store the arguments that the user edited for a call."""
@@ -146,9 +131,8 @@ class WaitingItems:
         runs = agent.conversation.pending if agent is not None else []
         return any(run in self._session.runs for run in runs)
 
-    def _make_call(
-        self, approval: Approval, text: str, covers: str, dangers: Sequence[Danger]
-    ) -> WaitingCall:
+    def _make_call(self, approval: Approval, facts: ApprovalFacts) -> WaitingCall:
+        text = _without_head(facts.text)
         lines = text.split("\n")
         hunks = [number for number, line in enumerate(lines) if line.startswith("@@ ")]
         # If the description contains no diff, all lines are text.
@@ -164,6 +148,7 @@ class WaitingItems:
         sandbox = ""
         if approval.risk == "execute":
             sandbox = self._find_sandbox() or "no sandbox"
+        is_said = any(says_the_same(approval.reason, danger.text) for danger in facts.dangers)
         return WaitingCall(
             id=approval.id,
             tool=approval.call.name,
@@ -173,13 +158,13 @@ class WaitingItems:
             make_brief_rows=partial(make_rows, context=False) if hunks else None,
             folder=str(self._session.workspace.root),
             sandbox=sandbox,
-            why=approval.reason,
-            dangerous=any(danger.grave for danger in dangers),
-            marks=tuple(danger.text for danger in dangers),
+            why="" if is_said else approval.reason,
+            dangerous=facts.once_only,
+            marks=tuple(danger.text for danger in facts.dangers),
             agent=self._view.name_of(approval.agent),
             response=self._response_of(approval),
             scope=approval.scope,
-            covers=covers,
+            covers=facts.covers,
         )
 
     def _response_of(self, approval: Approval) -> str:
@@ -208,16 +193,3 @@ def _without_head(text: str) -> str:
     if lines and lines[0].strip().startswith("Needs approval:"):
         del lines[0]
     return textwrap.dedent("\n".join(lines)).strip("\n")
-
-
-def _question_of(approval: Approval) -> ApprovalAsked:
-    """Return the event that asked for an approval, in the form that the guard's texts expect."""
-    return ApprovalAsked(
-        id=approval.id,
-        call=approval.call,
-        risk=approval.risk,
-        reason=approval.reason,
-        scope=approval.scope,
-        seconds=approval.seconds,
-        agent=approval.agent,
-    )

@@ -39,7 +39,7 @@ from hilum_view.formatting import (
 )
 from hilum_view.images import ImageFacts, describe_images
 from hilum_view.notices import POLICY_MEANINGS
-from hilum_view.plan import Proposal, Todo, TodoList
+from hilum_view.plan import PlanDecision, Proposal, Todo, TodoList, read_plan_decision
 from hilum_view.session import Changes, SessionView
 from hilum_view.spending import Spending, Spent, ToolUse, compute_spending
 from hilum_view.usage import Totals, total
@@ -70,6 +70,7 @@ __all__ = [
     "ImageFacts",
     "Notice",
     "Outcome",
+    "PlanDecision",
     "Prompt",
     "Proposal",
     "Question",
@@ -100,6 +101,7 @@ __all__ = [
     "is_resumable",
     "parse_arguments",
     "parse_partial_arguments",
+    "read_plan_decision",
     "read_question",
     "read_question_end",
     "total",

@@ -7,6 +7,9 @@ from typing import Any, Literal
 
 import msgspec
 from hilum.errors import (
+    CALL_ENDS,
+    CALL_LOST,
+    CALL_UNCERTAIN,
     E_ADDRESS,
     E_APPROVAL_TIMEOUT,
     E_BLOCKED,
@@ -48,6 +51,16 @@ Refuser = Literal["", "user", "timeout", "nobody", "rule", "gate"]
 # The kernel's text for the model, which contains the user's reason.
 _USER_REASON = re.compile(r"The user rejected the call: (.*?)\s*(?:Change your plan\.)?\s*", re.S)
 _NO_REASON = "no reason given."
+# The kernel's text about a call that was cut off begins with the call, which faces show anyway.
+_CUT_OFF = re.compile(rf"`.*?` ({'|'.join(map(re.escape, CALL_ENDS))})(.*)", re.S)
+# What people read about a question to which they gave no answer.
+_UNANSWERED = {
+    "headless": "Nobody could be asked, so the agent decides.",
+    "shown": "The question is in the conversation; your next message can answer it.",
+    "stop": "You left this to the agent.",
+    "timeout": "Nobody answered in time, so the agent decides.",
+    "user": "You left this to the agent.",
+}
 _GATE_CODES = (E_ADDRESS, E_BLOCKED, E_DENIED, E_PLUGIN)
 # The beginning of a command's result; see ``Card.summary``.
 COMMAND_RESULT = "Exit code"
@@ -279,9 +292,31 @@ class Card(Entry, tag="card"):
         return first_line(self.text.removeprefix(f"{self.code}: "))
 
     @property
+    def user_text(self) -> str:
+        """The text of the result for people.
+
+        For a call that was refused by the user or cut off, this is a sentence without the code, the
+        call and what the model should do; otherwise, it is the text that the model reads.
+        """
+        if self.refused_by == "user":
+            reason = self.user_reason
+            return f"You rejected this: {reason}" if reason else "You rejected this."
+        if self.refused_by == "timeout":
+            return "Nobody answered in time, so this was not run."
+        if self.call.name == "ask_question" and not self.code and not self.data.get("answers"):
+            return _UNANSWERED.get(str(self.data.get("by")), self.text)
+        text = self.text.removeprefix(f"{self.code}: ")
+        found = _CUT_OFF.fullmatch(text) if self.code else None
+        if found is None:
+            return text if self.was_stopped else self.text
+        # After these, there is only what the model should do.
+        rest = "" if found[1] in (CALL_UNCERTAIN, CALL_LOST) else found[2]
+        return f"This {found[1]}{rest}"
+
+    @property
     def summary(self) -> str:
         """The first line of the result and, for a command, also the last one."""
-        text = self.text.strip()
+        text = self.user_text.strip()
         # The first line of a command's result is its exit code; errors are usually on the last
         # line.
         if text.removeprefix("E_CMD_FAIL: ").startswith(COMMAND_RESULT) and "\n" in text:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from hilum import events as ev
 
 TODOS = "plan.todos"
 QUESTION_ASKED = "plan.question_asked"
@@ -90,3 +91,30 @@ class Proposal(msgspec.Struct, frozen=True):
     run: str
     text: str
     seq: int = 0
+
+
+class PlanDecision(msgspec.Struct, frozen=True):
+    """The user's decision about a plan.
+
+    Attributes:
+        plan: Id of the run that wrote the plan.
+        accepted: Whether the plan is carried out.
+        edited: Whether the user changed it before.
+        reason: Why it is rejected; empty if the user gave no reason.
+    """
+
+    plan: str
+    accepted: bool = False
+    edited: bool = False
+    reason: str = ""
+
+
+def read_plan_decision(event: ev.Event) -> PlanDecision | None:
+    """Return the decision about a plan in an event, or ``None`` for any other event."""
+    if not isinstance(event, ev.PluginEvent) or event.name not in (ACCEPTED, REJECTED):
+        return None
+    try:
+        decided = msgspec.convert(event.data, PlanDecision)
+    except msgspec.ValidationError:  # any plugin can write an event with this name
+        return None
+    return msgspec.structs.replace(decided, accepted=event.name == ACCEPTED)

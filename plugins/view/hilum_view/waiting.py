@@ -24,6 +24,7 @@ class Approval(msgspec.Struct, tag_field="kind", tag="approval", kw_only=True):
         seconds: Time limit for the answer in seconds, starting when the question is shown.
         deadline: Unix time at which the call is denied; 0 before the question is shown.
         seq: Number of the event that asked for the approval.
+        once_only: Whether no lasting approval can be given.
     """
 
     id: str
@@ -35,11 +36,26 @@ class Approval(msgspec.Struct, tag_field="kind", tag="approval", kw_only=True):
     seconds: float = 0.0
     deadline: float = 0.0
     seq: int = 0
+    once_only: bool = False
 
     @property
     def call_id(self) -> str:
         """Id of the call."""
         return self.call.id
+
+    @property
+    def question(self) -> ev.ApprovalAsked:
+        """The event that asked for the approval, as the texts of approvals need it."""
+        return ev.ApprovalAsked(
+            id=self.id,
+            call=self.call,
+            risk=self.risk,
+            reason=self.reason,
+            scope=self.scope,
+            seconds=self.seconds,
+            agent=self.agent,
+            once_only=self.once_only,
+        )
 
 
 class Question(msgspec.Struct, tag_field="kind", tag="question", kw_only=True):
@@ -124,6 +140,7 @@ class Waiting:
             scope=event.scope,
             seconds=event.seconds,
             seq=event.seq,
+            once_only=event.once_only,
         )
 
     def show(self, event: ev.ApprovalShown) -> bool:

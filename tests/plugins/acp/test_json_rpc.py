@@ -507,3 +507,39 @@ async def test_lines_that_are_no_messages_end_a_connection_that_limits_them(nurs
     with trio.fail_after(10):
         await wire.connection.closed.wait()
     assert wire.connection.has_flooded
+
+
+async def test_what_a_cancelled_request_creates_late_is_passed_on():
+    """Once, and only if it was created."""
+    wire = Wire()
+    late = []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wire.connection.run)
+        for number in (1, 2):
+            with trio.move_on_after(0.01) as scope:
+                await wire.connection.request("create", {}, on_late=late.append)
+            assert scope.cancelled_caught
+            assert (await wire.receive())["id"] == number
+            assert (await wire.receive())["params"] == {"requestId": number}
+        error = {"code": INTERNAL_ERROR, "message": "No."}
+        await wire.send(
+            {"jsonrpc": "2.0", "id": 1, "result": {"made": 1}},
+            {"jsonrpc": "2.0", "id": 1, "result": {"made": 2}},
+            {"jsonrpc": "2.0", "id": 2, "error": error},
+            call(7, "unknown"),
+        )
+        assert (await wire.receive())["id"] == 7
+        assert late == [{"made": 1}]
+        assert not wire.connection._pending
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_posted_request_waits_for_nothing():
+    wire = Wire()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wire.connection.run)
+        wire.connection.post("release", {"a": 1})
+        assert await wire.receive() == call(1, "release", a=1)
+        await wire.send({"jsonrpc": "2.0", "id": 1, "result": {}}, call(7, "unknown"))
+        assert (await wire.receive())["id"] == 7
+        nursery.cancel_scope.cancel()

@@ -14,6 +14,7 @@ from hilum_acp.tool_calls import (
     fence,
     find_kind,
     find_locations,
+    is_shown_as_written,
     make_absolute,
     make_content,
     make_diffs,
@@ -23,6 +24,8 @@ from hilum_acp.tool_calls import (
 )
 from hilum_files.text import unified_diff
 from hilum_view import Card
+from hypothesis import example, given
+from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 PARSER = MarkdownIt("gfm-like", {"linkify": False})
@@ -66,6 +69,26 @@ def test_escaped_text_shows_its_characters_and_has_no_markup():
         assert find_types(escaped) <= plain, text
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         assert read_text(escaped).replace("\n", "") == "".join(lines)
+
+
+@given(st.text("ab12 _*~`<>[]()!&#;$\\|+=-.:/\"'", max_size=12))
+@example("touch _x_")
+@example("rm -rf build && make")
+@example("cat *.py | wc -l")
+@example("src/my_file.py")
+@example("1. one")
+@example("a &amp; b")
+def test_a_line_that_is_shown_as_written_has_no_markup(line):
+    if is_shown_as_written(line) and line:
+        assert read_text(line) == line
+        assert find_types(line) <= {"paragraph_open", "inline", "text", "paragraph_close"}
+
+
+@pytest.mark.parametrize(
+    "line", ["rm -rf build && make", "cat *.py | wc -l", "Read src/my_file.py", "make -j4 > log"]
+)
+def test_ordinary_titles_are_shown_as_written(line):
+    assert is_shown_as_written(line)
 
 
 def test_a_result_cannot_leave_its_fence():

@@ -199,3 +199,71 @@ def test_an_agent_that_the_user_calls_does_not_change_the_context_of_the_convers
             found += maker.make(placed)
     updates = [each for each in found if each["sessionUpdate"] == "usage_update"]
     assert [(each["used"], each["cost"]["amount"]) for each in updates] == [(700, 0.5), (700, 1.0)]
+
+
+def test_calls_of_parallel_agents_of_one_kind_can_be_told_apart():
+    """The task stands in front, because the name of the agent would be the same."""
+    maker = UpdateMaker(Path("/w"), ClientAbilities(), Clock(), lambda model: 0)
+    titles = []
+    for number, title in enumerate(("Find the callers", "Find the tests", "")):
+        actor = f"explore-{number}"
+        queued = {"agent_id": actor, "agent": "explore", "actor": actor, "title": title}
+        events = (
+            ev.PluginEvent(name="agents.queued", data={**queued, "status": "queued"}),
+            ev.CallStarted(call=ToolCall("c1", "read_file", '{"path": "a.py"}'), risk="read"),
+        )
+        for offset, event in enumerate(events):
+            seq = 1 + 2 * number + offset
+            for update in maker.make(
+                msgspec.structs.replace(
+                    event, seq=seq, agent=actor if offset else "main", run=actor
+                )
+            ):
+                titles.append(update["title"])
+    assert titles == [
+        "Find the callers: Read a.py",
+        "Find the tests: Read a.py",
+        "explore: Read a.py",
+    ]
+
+
+def end_call(maker, text, code=""):
+    result = ToolResult("c1", CALL.name, (Text(text, "tool"),), code)
+    return maker.make(ev.CallDone(result=result, seconds=1.0, seq=6, agent="main", run="r"))
+
+
+TERMINAL = {"type": "terminal", "terminalId": "t1"}
+
+
+def test_a_call_in_a_terminal_is_not_also_sent_as_text(maker, clock):
+    print_output(maker, "one\n")
+    print_output(maker, "two\n")
+    [shown] = maker.show_terminal("main", "c1", "t1")
+    assert shown["content"] == [TERMINAL]
+    assert maker.has_terminal("main", "c1")
+    assert maker.find_next_output() is None
+    clock.now += OUTPUT_SECONDS
+    assert print_output(maker, "three\n") == []
+    [ended] = end_call(maker, "Exit code 0\nall")
+    assert "content" not in ended  # what was sent stays
+    assert ended["rawOutput"] == "Exit code 0\nall"
+    assert not maker.has_terminal("main", "c1")
+
+
+@pytest.mark.parametrize(("code", "is_explained"), [("E_CMD_FAIL", False), ("E_DENIED", True)])
+def test_the_reason_of_a_failure_is_shown_beside_the_terminal(maker, code, is_explained):
+    list(maker.show_terminal("main", "c1", "t1"))
+    [ended] = end_call(maker, f"{code}: why", code)
+    assert ended["status"] == "failed"
+    if is_explained:
+        assert ended["content"][0] == TERMINAL
+        assert "why" in ended["content"][1]["content"]["text"]
+    else:
+        assert "content" not in ended
+
+
+def test_a_terminal_of_an_unknown_or_ended_call_is_not_shown(maker):
+    assert list(maker.show_terminal("other", "c1", "t1")) == []
+    end_call(maker, "all")
+    assert list(maker.show_terminal("main", "c1", "t1")) == []
+    assert not maker.has_terminal("main", "c1")

@@ -41,6 +41,31 @@ async def test_only_a_named_agent_remembers_across_sessions(tmp_path):
         assert len(kit.requests[2].messages) == 1
 
 
+async def test_the_user_reads_that_an_agent_knows_an_earlier_session(tmp_path):
+    """Once a session, and only if it does: not within a session, and not after it was cleared."""
+
+    def told(kit):
+        notes = [event for event in kit.of(PluginEvent) if event.name == "agents.continued"]
+        return [note.data["say"] for note in notes]
+
+    async with open_bench(runs, folder=tmp_path, answers=["One.", "Two."]) as kit:
+        await ask(kit, REVIEW, "The first thing.")
+        await ask(kit, REVIEW, "The second thing.")
+        assert told(kit) == []
+    async with open_bench(runs, folder=tmp_path, answers=["Three.", "Four.", "Five."]) as kit:
+        await ask(kit, REVIEW, "The third thing.")
+        await ask(kit, REVIEW, "The fourth thing.")
+        await ask(kit, EXPLORE, "Look.")
+        assert told(kit) == [
+            "The agent review continues its conversation of an earlier session."
+            " `hilum agents clear review` deletes it."
+        ]
+        conversations.clear(kit.session.workspace.root, "review")
+    async with open_bench(runs, folder=tmp_path, answers=["Six."]) as kit:
+        await ask(kit, REVIEW, "The fifth thing.")
+        assert told(kit) == []
+
+
 async def test_another_workspace_has_another_conversation(tmp_path):
     """In another workspace the same name has another conversation."""
     for name in ("a", "b"):

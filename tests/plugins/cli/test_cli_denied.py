@@ -34,9 +34,14 @@ def test_the_rules_are_named_as_commands(approve):
 
 
 @pytest.mark.parametrize(
-    ("forever", "view", "keys"),
-    [(False, False, "y, n or a"), (True, False, "y, n, a or f"), (True, True, "y, n, a, f or v")],
+    ("offered", "view", "keys"),
+    [
+        ((), False, "y or n"),
+        (("session",), False, "y, n or a"),
+        (("session", "always"), False, "y, n, a or f"),
+        (("session", "always"), True, "y, n, a, f or v"),
+    ],
 )
-def test_a_wrong_answer_is_told_every_key(forever, view, keys):
+def test_a_wrong_answer_is_told_every_key(offered, view, keys):
     """Also those that only some questions have."""
-    assert answer_keys(forever=forever, view=view) == keys
+    assert answer_keys(offered, view=view) == keys

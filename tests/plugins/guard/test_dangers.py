@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 
@@ -255,6 +256,23 @@ def test_phrases_are_short_and_in_one_line(inside):
     assert len(phrase) < 100
     assert phrase.isascii()
     assert phrase.isprintable()
+
+
+@pytest.mark.parametrize("command", ["rm -rf ~/x", "rm ~/x", "rm -rf {workspace}/build"])
+def test_the_users_own_files_in_a_temporary_folder_are_not_temporary(
+    tmp_path, monkeypatch, command
+):
+    """A container may have its home folder and its workspace in a temporary folder."""
+    home = tmp_path / "home"
+    workspace = tmp_path / "workspace"
+    home.mkdir()
+    workspace.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.chdir(workspace)
+    (phrase,) = mark(command.format(workspace=workspace))
+    assert phrase.startswith("!deletes ")
+    assert "temporary" not in phrase
 
 
 async def test_edits_of_executed_files_are_marked(bench):

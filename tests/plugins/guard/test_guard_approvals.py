@@ -7,7 +7,7 @@ import hilum_files
 import hilum_guard
 import hilum_shell
 import pytest
-from hilum import ask, hookimpl
+from hilum import UsageError, ask, hookimpl
 from hilum.errors import E_BLOCKED, E_DENIED, E_REJECTED
 from hilum.events import ApprovalAsked, PluginEvent
 from hilum.testing import say, use
@@ -70,6 +70,28 @@ async def test_a_lasting_yes_to_somebody_elses_question_is_no_rule(bench, answer
 
     kit = await bench(Strict(), *PLUGINS, approve="auto")
     await answered(kit, "read_file", path="x", remember="always")
+    assert kept(kit) == {}
+
+
+@pytest.mark.parametrize("approve", ["ask_first", "auto"])
+async def test_a_dangerous_call_gets_no_lasting_yes_from_any_face(bench, approve):
+    """The session itself refuses such an answer, and the same command is asked about again."""
+    command = "git init -q && rm -rf *"
+    uses = [use("run_terminal_cmd", command=command), "ok"]
+    kit = await bench(*PLUGINS, answers=[*uses, *uses], approve=approve)
+    seen = 0
+    for _ in range(2):
+        run = await kit.start("x")
+        asked = await kit.wait_for(ApprovalAsked, after=seen)
+        assert asked.once_only
+        for remember in ("session", "always"):
+            with pytest.raises(UsageError, match="only this call"):
+                kit.session.answer(asked.id, True, remember=remember)
+        kit.session.answer(asked.id, True)
+        seen = asked.seq
+        with kit.guard():
+            await run.wait()
+    assert len(kit.of(ApprovalAsked)) == 2
     assert kept(kit) == {}
 
 

@@ -535,3 +535,46 @@ async def test_an_answer_that_is_an_error_keeps_its_status() -> None:
         with pytest.raises(ModelError) as caught:
             await ask(model, [user("x")])
         assert caught.value.kind == "rate_limit"
+
+
+async def test_a_script_answers_a_chat_completion_without_streaming() -> None:
+    import httpx
+    from openai.types.chat import ChatCompletion
+
+    message = answer(Text("I look.", "model"), ToolCall("call_1", "read_file", '{"path":"a"}'))
+    body = {"model": "some-model", "messages": [{"role": "user", "content": "Look"}]}
+    async with (
+        serve(lambda request: Answer(message, USAGE)) as server,
+        httpx.AsyncClient(base_url=server.url) as client,
+    ):
+        response = await client.post("/v1/chat/completions", json=body)
+        refused = await client.post("/v1/messages", json=body)
+    completion = ChatCompletion.model_validate(response.json())
+    [choice] = completion.choices
+    assert choice.finish_reason == "tool_calls"
+    assert choice.message.content == "I look."
+    assert choice.message.tool_calls
+    assert choice.message.tool_calls[0].to_dict() == {
+        "id": "call_1",
+        "type": "function",
+        "function": {"name": "read_file", "arguments": '{"path":"a"}'},
+    }
+    assert completion.usage
+    assert completion.usage.prompt_tokens == USAGE.input
+    assert refused.status_code == 400
+    assert "only supports streaming" in refused.text
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_a_script_sees_the_parameters_of_the_tools(api: str) -> None:
+    seen: list[tuple[ToolSpec, ...]] = []
+
+    def look(request: WireRequest) -> str:
+        seen.append(request.tool_specs)
+        return "Fine."
+
+    async with serve(look) as server, gateway(api, server.url) as model:
+        await ask(model, [user("Look.")])
+    [[spec]] = seen
+    assert (spec.name, spec.description) == ("read_file", "Read.")
+    assert spec.parameters["properties"]["path"]["type"] == "string"

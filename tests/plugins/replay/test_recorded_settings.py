@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from hilum import UsageError
 from hilum.errors import E_BAD_ARGS, E_UNKNOWN
-from hilum.events import CallStarted, ModelStarted, RoundEnded, SessionOpened, SessionReopened
+from hilum.events import CallStarted, RoundEnded, SessionOpened, SessionReopened
 from hilum.store import MemoryStore
 from hilum.testing import ScriptedModel, open_bench, use
 from hilum_replay.sessions.comparison import describe
@@ -124,19 +124,3 @@ async def test_an_unknown_plugin_cannot_be_left_out(tmp_path):
     with pytest.raises(UsageError, match="no plugin 'nosuch'") as refused:
         await run_recording(make(events), tmp_path / "w", changes=Changes(without=("nosuch",)))
     assert refused.value.code == E_UNKNOWN
-
-
-async def test_a_session_with_a_guest_is_refused(tmp_path):
-    async with open_bench(*PLUGINS, answers=["Yes."], folder=tmp_path / "b") as bench:
-        await bench.run("Well?")
-        events = list(bench.events)
-    events = [
-        msgspec.structs.replace(each, model="guest/qwen")
-        if isinstance(each, ModelStarted)
-        else each
-        for each in events
-    ]
-    with pytest.raises(UsageError, match="is a guest") as refused:
-        await run_recording(make(events), tmp_path / "w")
-    assert refused.value.code == E_BAD_ARGS
-    assert refused.value.hint

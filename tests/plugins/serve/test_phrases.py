@@ -26,7 +26,7 @@ from hilum_view import BudgetView, Card
 PLACEHOLDER = re.compile(r"\{(\w+)[?!]?\}")
 PAGE = Path(str(files(hilum_serve) / "page"))
 SOURCES = {
-    hilum: ["verdicts.py", "loop.py", "models.py", "refusals.py"],
+    hilum: ["approval_facts.py", "verdicts.py", "loop.py", "models.py", "refusals.py"],
     hilum_guard: ["gate.py", "call_judge.py", "commands/*.py", "dangers/*.py"],
     hilum_models: [
         "answer_builder.py",
@@ -212,6 +212,18 @@ def test_reasons_of_refused_calls_are_translated():
     output = ToolResult("c", "bash", (Text("E_FAILED: It erases a device."),), code="E_FAILED")
     plain = describe_entry(Card(id=0, call=call, result=output, state="failed", began=1.0))
     assert "parts" not in plain
+
+
+def test_the_page_gets_a_sentence_for_people_about_a_call_that_was_stopped():
+    call = ToolCall("c", "bash", "{}")
+    text = "E_STOPPED: `bash x` was not run, because the run was stopped."
+    result = ToolResult("c", "bash", (Text(text),), code="E_STOPPED")
+    plain = describe_entry(Card(id=0, call=call, result=result, state="failed"))
+    assert plain["user_text"] == "This was not run, because the run was stopped."
+    (part,) = plain["parts"]["result"]
+    assert part["code"] == "call_was_not_run_because"
+    (why,) = part["values"]["why"]
+    assert why["code"] == "because_the_run_was_stopped"
 
 
 def test_other_texts_are_left_alone():

@@ -3,9 +3,8 @@
 from types import SimpleNamespace
 
 import pytest
-from hilum import Danger, UsageError
+from hilum import Danger, UsageError, approval_facts
 from hilum.messages import ToolCall
-from hilum_terminal import waiting_items
 from hilum_terminal.approval_items import WaitingCall, WaitingQuestion
 from hilum_terminal.waiting_items import WaitingItems
 from hilum_view import Approval, Question
@@ -29,11 +28,14 @@ class Texts:
     def find_dangers(self, asked, session):
         return self.dangers
 
+    def find_rule_file(self, asked, session):
+        return ""
+
 
 @pytest.fixture
 def texts(monkeypatch):
     texts = Texts()
-    monkeypatch.setattr(waiting_items, "find_approval_texts", lambda: texts)
+    monkeypatch.setattr(approval_facts, "find_approval_texts", lambda: texts)
     return texts
 
 

@@ -7,13 +7,12 @@ conversation, so nothing is encoded for a provider.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING
 
 from hilum import ModelError
-from hilum.messages import Layer, Message, ToolSpec
-from hilum.models import Chunk, Model, ModelInfo, Request, Wire
+from hilum.models import Chunk, EmptyWire, Model, ModelInfo, Request, Wire
 from hilum_agents.guest_models import MODEL_PROVIDER
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ class GuestModel:
             # The requests that the guest makes pass the budgets, at the price of their model.
             delegates=True,
         )
-        self.wire: Wire = _NullWire()
+        self.wire: Wire = EmptyWire()
         self._provider = provider
 
     @asynccontextmanager
@@ -83,18 +82,3 @@ class GuestProvider:
     async def names(self) -> list[str]:
         """Return nothing; see ``suggest``."""
         return []
-
-
-class _NullWire:
-    """A wire format that encodes nothing, because nothing is sent to a provider."""
-
-    key = "nothing"
-
-    def head(self, layers: Sequence[Layer], tools: Sequence[ToolSpec]) -> bytes:
-        return b""
-
-    def message(self, message: Message) -> bytes:
-        return b""
-
-    def body(self, head: bytes, pieces: Sequence[bytes]) -> bytes:
-        return b""

@@ -184,6 +184,8 @@ class JobTable:
         self._not_begun: dict[str, list[Job]] = {}
         self._owned: dict[str, list[Job]] = {}
         self._parent_runs: dict[str, str] = {}
+        # The runs of the user's prompts, whose jobs are written afterwards under the same id.
+        self._runs_without_job: set[str] = set()
 
     # --- the fold ---------------------------------------------------------------------------------
 
@@ -196,7 +198,7 @@ class JobTable:
             case ev.PluginEvent(name=name) if name in (STATUS, RESULT):
                 self._update(event)
             case ev.PromptQueued(agent=actor, run=run, text=text):
-                self._match_prompt(actor, run, text)
+                self.match_prompt(actor, run, text)
                 self._find_marks(actor, text)
             case ev.RoundEnded(agent=owner, notes=notes):
                 self._find_marks(owner, *notes)
@@ -214,6 +216,10 @@ class JobTable:
         self._find_marks(job.actor, job.prompt)
         if job.key:
             self.by_key[job.key] = job
+        if job.id in self._runs_without_job:
+            # Otherwise, a resumed session would take the job for one that has not begun.
+            self._runs_without_job.remove(job.id)
+            self.begin(job, job.id)
 
     def _update(self, event: ev.PluginEvent) -> None:
         data = event.data
@@ -247,16 +253,25 @@ class JobTable:
         if job in owned:
             owned.remove(job)
 
-    def _match_prompt(self, actor: str, run: str, text: str) -> None:
-        """Assign a run to an agent's first job with this prompt.
+    def match_prompt(self, actor: str, run: str, text: str) -> None:
+        """Assign a run to an agent's first job with this prompt, unless the run has a job.
 
         An agent works on its jobs one at a time and in order, so the first match is the right job.
+
+        Args:
+            actor: Name of the agent in the session.
+            run: Id of the run.
+            text: The prompt.
         """
+        if run in self.by_run:
+            return
         for job in self._not_begun.get(actor, []):
             # The log replaces invalid characters, so the prompt must be compared in that form.
             if replace_surrogates(job.prompt) == text:
                 self.begin(job, run)
                 return
+        if actor != "main":
+            self._runs_without_job.add(run)
 
     def begin(self, job: Job, run: str) -> None:
         """Assign a run to a job. A job that already has a run keeps that run."""

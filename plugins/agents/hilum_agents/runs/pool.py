@@ -118,10 +118,20 @@ class AgentPool:
             if stored is not None and (agent is None or stored.session != self._session.id):
                 messages = tuple(stored.messages)
                 outdated = True
+                if messages:
+                    self._note_continued(profile.name)
         if agent is None or outdated:
             agents.pop(profile.name, None)
             agent = self._session.add_agent(profile, owner, messages)
         return agent
+
+    def _note_continued(self, name: str) -> None:
+        """Inform the user that an agent knows more than what was said to it in this session."""
+        say = (
+            f"The agent {name} continues its conversation of an earlier session."
+            f" `hilum agents clear {name}` deletes it."
+        )
+        self._session.note("agents.continued", say=say, agent=name)
 
     def bind(self, actor: str, definition: Definition | None) -> None:
         """Bind an agent in the session to a definition, if there is one."""

@@ -395,7 +395,8 @@ class Runs:
 
     @hookimpl
     def gather_context(self, agent: Agent) -> None:
-        """Reserve the budget granted to tasks when a run begins."""
+        """Create the job of a run that begins, and reserve the budget granted to tasks."""
+        self.scheduler.adopt(agent)
         self.scheduler.budgets.reserve(agent)
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import trio
-from hilum import HilumError, Session, StoreError, make_id
+from hilum import Agent, HilumError, Session, StoreError, make_id
 from hilum import events as ev
 from hilum.errors import E_INTERRUPTED, E_STOPPED
 from hilum.hooks import PLUGIN_EXCEPTIONS, PluginFailure
@@ -282,6 +282,18 @@ class Scheduler:
         if self._on_hold and not cut_off:
             self.settle(resumed=True)
         self._follow(job, event)
+
+    def adopt(self, agent: Agent) -> None:
+        """Create the job of a run that begins because of the user's prompt.
+
+        The task that follows the events may be later than the run, whose tools depend on whether
+        there are jobs.
+        """
+        for prompt in agent.conversation.queue:
+            if prompt.run == agent.starting:
+                self.jobs.match_prompt(agent.name, prompt.run, prompt.text)
+                self._adopt(prompt)
+                return
 
     def _adopt(self, event: ev.PromptQueued) -> None:
         """Create a job for a prompt that the user sent directly to an agent in ``pool.joined``."""

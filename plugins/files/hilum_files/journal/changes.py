@@ -22,9 +22,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import trio
-from hilum import Block, HilumError, UsageError, errors, events, hookimpl, make_id
+from hilum import Block, EditorFiles, HilumError, UsageError, errors, events, hookimpl, make_id
 
 from hilum_files.journal.content_store import DAY_SECONDS, ContentStore, hash_content
+from hilum_files.journal.editor_log import ClosedEditor, EditorLog, LoggedEditor
 from hilum_files.journal.journal import Journal, contents_folder
 from hilum_files.journal.records import (
     CHANGED,
@@ -96,6 +97,7 @@ class Changes:
         settings = session.settings(FilesSettings)
         limits = SnapshotLimits(settings.snapshot_file_limit, settings.snapshot_limit)
         self._snapshots = Snapshots(self._journal, session.id, limits)
+        self._editor_log = EditorLog(store)
         self._running: dict[tuple[str, str], RunningCommand] = {}
         self._snapshot_taken = 0.0
         self._has_process = False
@@ -469,6 +471,16 @@ class Changes:
         recorder = CallRecorder(call, self._journal, self._note_own_changes)
         return TrackedWorkspace.wrap(call.workspace, recorder, seen)
 
+    def open_editor(self, call: Call) -> LoggedEditor | None:
+        """Return the user's editor for a call, if the session has one."""
+        self._update()
+        editor = self._session.plugin(EditorFiles)
+        if editor is None and self._editor_log.has_texts:
+            editor = ClosedEditor()
+        if editor is None:
+            return None
+        return LoggedEditor(editor, call, call.workspace, self._editor_log)
+
     def _note_own_changes(self, changes: tuple[Change, ...]) -> None:
         """Prevent a tool's changes from being attributed to a running command."""
         if self._running:
@@ -510,6 +522,8 @@ class Changes:
         """Apply the events logged since the previous call to this method."""
         while page := self._session.journal.since(self._journal.ledger.last):
             self._journal.apply_events(page)
+            for event in page:
+                self._editor_log.apply(event)
         return self._journal
 
     def _emit_from_thread(self, event: events.PluginEvent) -> None:
@@ -590,12 +604,21 @@ def track_workspace(call: Call) -> TrackedWorkspace:
 
     Files must be read before they are changed, and every change is recorded.
     """
+    return _find_changes(call).track_workspace(call)
+
+
+def open_editor(call: Call) -> LoggedEditor | None:
+    """Return the user's editor for a call, if the session has one; its texts are logged."""
+    return _find_changes(call).open_editor(call)
+
+
+def _find_changes(call: Call) -> Changes:
     changes = call.session.plugin(Changes)
     if changes is None:
         raise UsageError(
             "The plugin hilum-files is not open in this session.", code=errors.E_PLUGIN
         )
-    return changes.track_workspace(call)
+    return changes
 
 
 def _turn_and_run(agent: Agent) -> tuple[int, str]:

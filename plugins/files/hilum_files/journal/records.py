@@ -19,6 +19,7 @@ CHANGING = "files.changing"
 CHANGED = "files.changed"
 COMMAND = "files.command"
 SHOWN = "files.shown"
+EDITOR = "files.editor"
 Scope = Literal["call", "turn", "run", "session", "undo", "since"]
 _FROM_EVENT = ("agent", "run", "at", "seq")
 

@@ -30,9 +30,8 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
-    from hilum import EditorFiles
-
     from hilum_files.journal.changes import CallRecorder
+    from hilum_files.journal.editor_log import LoggedEditor
 
 LOCK_TIMEOUT = 20.0
 MAX_LOCK_PAUSE = 0.01
@@ -110,7 +109,7 @@ class TrackedWorkspace(Workspace):
     recorder: CallRecorder
     seen: Mapping[str, str]
     shows_differences: bool = True
-    editor: EditorFiles | None = None
+    editor: LoggedEditor | None = None
     unsaved: Mapping[Path, bytes] = attrs.field(factory=dict)
     running: str = ""
     # The hash of each file when it was read for a change. A file whose hash has changed is not

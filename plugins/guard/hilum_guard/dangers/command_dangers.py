@@ -74,7 +74,7 @@ def _mark_files(
     # The phrase about the damage already describes these effects.
     if command.damage:
         return
-    deletions = list(file_dangers.mark_deletions(command, effects))
+    deletions = list(file_dangers.mark_deletions(command, effects, roots))
     if any(mark.rank is Rank.DELETION for mark in deletions):
         changes = [change for change in changes if change.kind != "delete"]
     outside = list(file_dangers.mark_outside(changes, roots))

@@ -80,10 +80,11 @@ def mark_executed(
 
 def mark_outside(changes: Iterable[Effect], roots: Sequence[str]) -> Iterator[Mark]:
     """Yield marks for changes outside the workspace and the temporary folders."""
-    allowed = (*roots, "/dev", *_temporary_folders())
+    allowed = (*roots, "/dev")
     for change in changes:
         path = os.path.join(roots[0], change.path)
-        if not any(within(path, folder) for folder in allowed):
+        is_allowed = any(within(path, folder) for folder in allowed)
+        if not is_allowed and not _is_temporary(path, roots):
             verb = "deletes" if change.kind == "delete" else "writes"
             yield Mark(Rank.OUTSIDE, f"{verb} outside the workspace: {{}}", show_path(path))
 
@@ -92,8 +93,31 @@ def _temporary_folders() -> tuple[str, ...]:
     return (*_TEMPORARY, os.path.realpath(tempfile.gettempdir()))
 
 
-def mark_deletions(command: SimpleCommand, effects: CommandEffects) -> Iterator[Mark]:
-    """Yield marks for the files that a command deletes."""
+def _is_temporary(path: str, roots: Sequence[str]) -> bool:
+    """Return whether a path is in a temporary folder, or is one.
+
+    In a container, the workspace or the home folder may be in a temporary folder; their files are
+    nevertheless the user's own.
+    """
+    home = os.path.realpath(os.path.expanduser("~"))
+    path = os.path.normpath(path)
+    for folder in _temporary_folders():
+        own = [each for each in (home, *roots) if within(each, f"{folder}/") and each != folder]
+        if within(path, folder) and not any(within(path, each) for each in own):
+            return True
+    return False
+
+
+def mark_deletions(
+    command: SimpleCommand, effects: CommandEffects, roots: Sequence[str]
+) -> Iterator[Mark]:
+    """Yield marks for the files that a command deletes.
+
+    Args:
+        command: The command.
+        effects: Its effects.
+        roots: The workspace's resolved folders, the root first.
+    """
     if command.found:
         if _finds_deletion(effects):
             found = " ".join(command.finder)
@@ -105,12 +129,15 @@ def mark_deletions(command: SimpleCommand, effects: CommandEffects) -> Iterator[
     is_recursive = parsed.has(*_RECURSIVE) or effects.program in _RECURSIVE_REMOVERS
     for access in effects.files:
         if access.kind == "delete":
-            yield _mark_deletion(command, access.path, is_recursive=is_recursive)
+            yield _mark_deletion(command, access.path, roots, is_recursive=is_recursive)
 
 
-def _mark_deletion(command: SimpleCommand, path: str, *, is_recursive: bool) -> Mark:
+def _mark_deletion(
+    command: SimpleCommand, path: str, roots: Sequence[str], *, is_recursive: bool
+) -> Mark:
     how = " recursively" if is_recursive else ""
-    if any(within(os.path.normpath(path), f"{folder}/") for folder in _temporary_folders()):
+    is_folder_itself = os.path.normpath(path) in _temporary_folders()
+    if not is_folder_itself and _is_temporary(path, roots):
         return Mark(Rank.OTHER, f"deletes temporary files{how}: {{}}", path)
     if UNKNOWN in path:
         text = f"deletes files{how} that are only known at run time ({{}})"

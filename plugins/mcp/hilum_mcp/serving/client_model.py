@@ -7,12 +7,12 @@ and causes the same events, as any other tool call.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 
 from hilum.errors import unknown_name_error
-from hilum.messages import AssistantMessage, Layer, Message, Text, ToolCall, ToolSpec
-from hilum.models import Chunk, Done, Model, ModelInfo, Request, Wire
+from hilum.messages import AssistantMessage, Text, ToolCall
+from hilum.models import Chunk, Done, EmptyWire, Model, ModelInfo, Request, Wire
 
 PROVIDER = "client"
 NAME = "mcp"
@@ -37,7 +37,7 @@ class ClientModel:
 
     def __init__(self) -> None:
         self.calls: dict[str, ToolCall] = {}
-        self.wire: Wire = _NullWire()
+        self.wire: Wire = EmptyWire()
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[Chunk]]:
@@ -73,18 +73,3 @@ class ClientModel:
     async def names(self) -> list[str]:
         """Return the names of this provider's models."""
         return [NAME]
-
-
-class _NullWire:
-    """A wire format that encodes nothing, because nothing is sent."""
-
-    key = "nothing"
-
-    def head(self, layers: Sequence[Layer], tools: Sequence[ToolSpec]) -> bytes:
-        return b""
-
-    def message(self, message: Message) -> bytes:
-        return b""
-
-    def body(self, head: bytes, pieces: Sequence[bytes]) -> bytes:
-        return b""

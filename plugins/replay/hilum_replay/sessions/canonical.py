@@ -7,7 +7,7 @@ workspace and random ids are replaced. The events of parallel calls are in the o
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -26,13 +26,17 @@ from hilum.events import (
     ModelFailed,
     ModelStarted,
     PluginEvent,
+    PromptFrozen,
+    RunEnded,
     RunsCutOff,
     SessionReopened,
     StateChanged,
+    StopAsked,
     encode,
 )
 
 from hilum_replay.placeholders import PathPlaceholders
+from hilum_replay.sessions.guest_log import is_guest_model, is_guest_request
 
 # Events that follow from others, or whose number depends on timing, such as those of slow hooks.
 _LEFT_OUT = (StateChanged, ApprovalShown, Heartbeat, HookCalled, RunsCutOff, SessionReopened)
@@ -81,8 +85,18 @@ class Step:
     data: dict[str, Any]
 
 
-def make_steps(events: Sequence[AnyEvent], placeholders: PathPlaceholders) -> list[Step]:
-    """Return the canonical form of a log, agent by agent."""
+def make_steps(
+    events: Sequence[AnyEvent],
+    placeholders: PathPlaceholders,
+    same_calls: Mapping[str, str] | None = None,
+) -> list[Step]:
+    """Return the canonical form of a log, agent by agent.
+
+    Args:
+        events: The events.
+        placeholders: The paths in the log.
+        same_calls: Other ids for calls.
+    """
     kept = _drop_retries(events)
     by_agent: dict[str, list[AnyEvent]] = {}
     for event in kept:
@@ -90,12 +104,13 @@ def make_steps(events: Sequence[AnyEvent], placeholders: PathPlaceholders) -> li
     steps = []
     # The agents join in an order that depends on timing.
     for agent in sorted(by_agent):
-        made = [_make_step(event, placeholders) for event in _in_call_order(by_agent[agent])]
+        ordered = _in_call_order(_defer_guest_requests(by_agent[agent]))
+        made = [_make_step(event, placeholders) for event in ordered]
         if not agent:
             # The events of the session itself come from tasks that run at the same time.
             made.sort(key=_sorting_key)
         steps += made
-    return _rename_ids(steps)
+    return _rename_ids([_rename_calls(step, same_calls or {}) for step in steps])
 
 
 def _sorting_key(step: Step) -> tuple[str, bytes]:
@@ -114,6 +129,7 @@ def encode_steps(steps: Sequence[Step]) -> bytes:
 def _drop_retries(events: Sequence[AnyEvent]) -> list[AnyEvent]:
     """Return the events without attempts that were repeated, which a replay does not repeat."""
     kept: list[AnyEvent] = []
+    stopped: set[str] = set()
     for event in events:
         if isinstance(event, _LEFT_OUT):
             continue
@@ -127,6 +143,11 @@ def _drop_retries(events: Sequence[AnyEvent]) -> list[AnyEvent]:
             _drop_open_request(kept, event.agent)
         if isinstance(event, PluginEvent) and _changed_nothing(event):
             continue
+        if isinstance(event, StopAsked):
+            # The stop of the agent above stops a run once more, if that has not ended yet.
+            if event.run in stopped:
+                continue
+            stopped.add(event.run)
         kept.append(event)
     return kept
 
@@ -163,6 +184,24 @@ def find_call(event: AnyEvent) -> str:
     if isinstance(event, PluginEvent):
         return str(event.data.get("call", ""))
     return ""
+
+
+def _defer_guest_requests(events: Sequence[AnyEvent]) -> list[AnyEvent]:
+    """Return the events of one agent, the requests of a guest's program at the end of each run.
+
+    The program sends them at the same time as hilum carries out its calls.
+    """
+    ordered: list[AnyEvent] = []
+    requests: list[AnyEvent] = []
+    for event in events:
+        if is_guest_request(event):
+            requests.append(event)
+            continue
+        if isinstance(event, RunEnded):
+            ordered += requests
+            requests = []
+        ordered.append(event)
+    return ordered + requests
 
 
 def _in_call_order(events: Sequence[AnyEvent]) -> list[AnyEvent]:
@@ -216,6 +255,16 @@ def _make_step(event: AnyEvent, placeholders: PathPlaceholders) -> Step:
         data.pop("effects", None)  # a digest that contains the path of the workspace
     if isinstance(event, Compacted):
         data.pop("before", None)  # an estimate
+    if isinstance(event, PromptFrozen) and is_guest_model(event.model):
+        # Nothing is sent to a guest. A replay has its tools in another order.
+        data["tools"] = sorted(data["tools"], key=lambda tool: str(tool["name"]))
+    if kind == "agents.result" and isinstance(data["data"].get("actions"), list):
+        for action in data["data"]["actions"]:
+            # They are cut at a length that includes the path of the workspace; the events of the
+            # calls contain them in full.
+            action.pop("arguments", None)
+        # Parallel calls end in an order that depends on timing.
+        data["data"]["actions"].sort(key=lambda each: msgspec.json.encode(each))
     if kind == "agents.held":
         data["data"].pop("path", None)  # where hilum is installed
     changes = data.get("data", {}).get("changes")
@@ -226,7 +275,7 @@ def _make_step(event: AnyEvent, placeholders: PathPlaceholders) -> Step:
 
 
 def _without_times(value: Any) -> Any:
-    """Return plain data without durations, and with 0 in place of Unix times."""
+    """Return plain data without durations, with 0 in place of Unix times, and 2 in place of 2.0."""
     if isinstance(value, dict):
         kept = {key: each for key, each in value.items() if key not in _DURATIONS}
         return {key: _without_times(each) for key, each in kept.items()}
@@ -234,19 +283,44 @@ def _without_times(value: Any) -> Any:
         return [_without_times(each) for each in value]
     if isinstance(value, int | float) and value > _EARLIEST_TIME:
         return 0
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
     return value
 
 
-def _rename_ids(steps: list[Step]) -> list[Step]:
-    """Return steps with random ids numbered in the order in which they first occur."""
-    numbers: dict[str, str] = {}
+def _rename_calls(step: Step, ids: Mapping[str, str]) -> Step:
+    """Return a step with other ids of calls."""
+    if not ids:
+        return step
+    text = msgspec.json.encode(step.data).decode()
+    for old, new in ids.items():
+        text = text.replace(f'"{old}"', f'"{new}"')
+    return attrs.evolve(step, call=ids.get(step.call, step.call), data=msgspec.json.decode(text))
 
-    def rename(match: re.Match[str]) -> str:
-        return numbers.setdefault(match.group(), f"id-{len(numbers) + 1}")
 
+def _rename_ids(steps: Sequence[Step]) -> list[Step]:
+    """Return steps with names in place of random ids.
+
+    Ids of runs and of what calls do are named after the agent, and after the call. If all ids were
+    numbered in one row, an id that only one of two sessions has would change all later numbers.
+    """
+    names: dict[str, str] = {}
+    counts: dict[str, int] = {}
     renamed = []
     for step in steps:
         text = msgspec.json.encode(step.data, order="deterministic").decode()
-        data = msgspec.json.decode(_RANDOM_ID.sub(rename, text))
-        renamed.append(attrs.evolve(step, data=data))
+        for identity in _RANDOM_ID.findall(text):
+            if identity not in names:
+                owner = _find_owner(step, identity)
+                counts[owner] = counts.get(owner, 0) + 1
+                names[identity] = f"{owner}-{counts[owner]}"
+        replaced = _RANDOM_ID.sub(lambda match: names[match.group()], text)
+        renamed.append(attrs.evolve(step, data=msgspec.json.decode(replaced)))
     return renamed
+
+
+def _find_owner(step: Step, identity: str) -> str:
+    """Return what a new random id is named after."""
+    if step.data.get("run") == identity:
+        return f"run-{step.agent}"
+    return f"id-{step.agent}-{step.call}" if step.call else "id"

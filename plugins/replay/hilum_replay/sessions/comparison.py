@@ -9,7 +9,6 @@ from difflib import SequenceMatcher
 from itertools import groupby
 from typing import Any, Literal
 
-import attrs
 import msgspec
 from hilum.events import AnyEvent
 
@@ -96,7 +95,7 @@ def compare_sessions(
             with that id.
     """
     one = make_steps(recorded, places[0])
-    two = [_rename_calls(step, same_calls or {}) for step in make_steps(replayed, places[1])]
+    two = make_steps(replayed, places[1], same_calls)
     placed: list[tuple[int, Difference]] = []
     agents = dict.fromkeys([*(step.agent for step in one), *(step.agent for step in two)])
     for agent in agents:
@@ -147,16 +146,6 @@ def _compare_agent(one: Sequence[Step], two: Sequence[Step]) -> list[tuple[int, 
 
 def _alignment_key(step: Step) -> tuple[str, str]:
     return step.kind, step.call
-
-
-def _rename_calls(step: Step, ids: Mapping[str, str]) -> Step:
-    """Return a step with other ids of calls."""
-    if not ids:
-        return step
-    text = msgspec.json.encode(step.data).decode()
-    for old, new in ids.items():
-        text = text.replace(f'"{old}"', f'"{new}"')
-    return attrs.evolve(step, call=ids.get(step.call, step.call), data=msgspec.json.decode(text))
 
 
 def _lone(sign: str, step: Step) -> Difference:

@@ -24,6 +24,8 @@ from hilum_replay.recorder import record
 from hilum_replay.sessions.another_day import use_another_day
 from hilum_replay.sessions.comparison import describe
 from hilum_replay.sessions.contained_files import ContainedFiles
+from hilum_replay.sessions.guest_log import GUEST_PLUGIN, find_guest_runs
+from hilum_replay.sessions.recorded_editor import list_editor_contents
 from hilum_replay.sessions.recording import (
     SESSION_FILE,
     Header,
@@ -106,6 +108,8 @@ def find_machine_commands(events: Sequence[AnyEvent]) -> dict[str, str]:
     found = {}
     for event in events:
         if isinstance(event, CallStarted) and event.risk == "execute":
+            if event.plugin == GUEST_PLUGIN:
+                continue  # all calls of guests are answered from the log
             program = _MACHINE_PROGRAM.search(_read_command(event.call))
             if program is not None:
                 why = f"`{program.group(1)}` depends on the time or the machine"
@@ -161,7 +165,7 @@ def make_recording(
         files=files.files,
         folders=tuple(files.folders),
         links=files.links,
-        from_log=find_machine_commands(events),
+        from_log={**find_guest_runs(events), **find_machine_commands(events)},
         deleted=tuple(files.deleted),
         edits=tuple(files.edits),
         effects={key: tuple(edits) for key, edits in files.effects.items()},
@@ -195,7 +199,7 @@ async def make_repeatable(
     header = msgspec.structs.replace(
         recording.header, effects=effects, requests=outcome.replayed.requests
     )
-    used = {edit.content for edit in header.edits}
+    used = {edit.content for edit in header.edits} | list_editor_contents(recording.events)
     for edits in effects.values():
         used.update(edit.content for edit in edits)
     objects = {name: data for name, data in recording.objects.items() if name in used}

@@ -28,7 +28,6 @@ from hilum.errors import E_BAD_ARGS, E_NOT_INSTALLED, E_STORE, E_TIMEOUT, unknow
 from hilum.events import (
     AnyEvent,
     CallStarted,
-    ModelStarted,
     SessionChanged,
     SessionOpened,
     SessionReopened,
@@ -38,7 +37,12 @@ from hilum.store import MemoryStore
 from hilum_replay.cassette import Cassette
 from hilum_replay.placeholders import PathPlaceholders
 from hilum_replay.sessions.contained_files import ContainedFiles
-from hilum_replay.sessions.recorded_calls import OUTSIDE_PLUGINS, RecordedCalls
+from hilum_replay.sessions.guest_log import GUEST_PLUGIN, PROVIDER, find_guest_files
+from hilum_replay.sessions.guest_programs import GuestPrograms
+from hilum_replay.sessions.played_editor import PlayedEditor
+from hilum_replay.sessions.recorded_calls import OUTSIDE_PLUGINS, RecordedCalls, RecordedGuests
+from hilum_replay.sessions.recorded_context import ContextChanges, RecordedContext
+from hilum_replay.sessions.recorded_editor import find_editor_events
 from hilum_replay.sessions.recorded_log import RecordedLog
 from hilum_replay.sessions.recorded_models import RecordedAnswers, RecordedProvider
 from hilum_replay.sessions.recording import Recording, place_events
@@ -50,8 +54,6 @@ MAX_SECONDS = 600.0
 _NOT_REPLAYED = frozenset({"cli", "models", "replay", "serve", "store", "terminal"})
 _CONFIGURATION = ("settings.toml", "keys.toml", "permissions.toml")
 _TIME_LIMITS = frozenset({"timeout", "silence", "answer_timeout", "slow_hook"})
-# The provider of the models that stand for guests; see hilum_agents.guest_models.
-_GUEST_PROVIDER = "guest"
 _KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "VIRTUAL_ENV", "SYSTEMROOT")
 
 
@@ -90,7 +92,8 @@ class ReplayedSession:
         events: The events of the replay.
         placeholders: The paths of the replay.
         changed: The recorded calls that had another result, by ``agent/call``.
-        answered: The calls that were answered from the log, by ``agent/call``.
+        answered: The calls that were answered from the log, by ``agent/call``, and the programs of
+            guests, as if each were a call.
         requests: The messages of each request, in short, by the recorded number of its answer.
         same_calls: The ids of calls whose recorded call has another id, with that id.
         other_versions: Plugins with another version than in the recording.
@@ -119,6 +122,7 @@ class _Stage:
         reached: Set when the first part has reached its end.
         settings: The settings of the recorded session, by dotted key.
         resumes: Whether the recorded session went on with interrupted runs after it was opened.
+        editor: The user's editor, if the recorded session had one with unsaved texts.
     """
 
     recording: Recording
@@ -128,12 +132,15 @@ class _Stage:
     placeholders: PathPlaceholders
     actions: UserActions
     calls: RecordedCalls
+    programs: GuestPrograms
+    context: RecordedContext
     at: int
     reached: trio.Event = attrs.field(factory=trio.Event)
     store: MemoryStore = attrs.field(factory=MemoryStore)
     session: str = ""
     settings: Mapping[str, object] = attrs.field(factory=dict)
     resumes: bool = True
+    editor: PlayedEditor | None = None
 
     async def wait(self, seq: int) -> None:
         """Wait until the replay may receive an answer of the recorded log."""
@@ -142,8 +149,10 @@ class _Stage:
             await trio.sleep_forever()
         await self.actions.wait(seq)
 
-    def reopen(self, event: SessionReopened) -> None:
+    async def reopen(self, event: SessionReopened) -> None:
         """Go on as after the recorded session was opened again."""
+        if self.actions.crashed_at:
+            self.store = await _copy_session(self.store, self.session, self.actions.crashed_at)
         self.settings = event.settings
         self.resumes = self.log.resumes_after(event)
         self.actions.pass_reopening()
@@ -171,7 +180,6 @@ async def replay(
             (``E_NOT_INSTALLED``), or the replay does not end (``E_TIMEOUT``).
     """
     changed = changes or Changes()
-    _check_guests(recording.events)
     with TemporaryDirectory(prefix="hilum-replay-", ignore_cleanup_errors=True) as made:
         base = await trio.to_thread.run_sync(_resolve_path, made)
         await trio.to_thread.run_sync(write_files, recording, workspace)
@@ -208,7 +216,7 @@ async def replay(
         events,
         stage.placeholders,
         [call.key for call in stage.calls.changed],
-        [call.key for call in stage.calls.answered],
+        [*(call.key for call in stage.calls.answered), *stage.programs.answered],
         answers.requests,
         stage.calls.same_calls,
         other_versions,
@@ -286,6 +294,8 @@ def find_plugins(
             code=E_NOT_INSTALLED,
             hint="Install them, or pass them to the replay: --plugin FILE.",
         )
+    # The replay itself takes the place of the plugin for guests, also where that is not installed.
+    installed.setdefault(GUEST_PLUGIN, "")
     wanted = [name for name in versions if name in installed and name not in _NOT_REPLAYED]
     others = []
     for name in wanted:
@@ -293,23 +303,6 @@ def find_plugins(
         if versions[name] and versions[name] != version:
             others.append(f"{name} {version} instead of {versions[name]}")
     return wanted, others
-
-
-def _check_guests(events: Sequence[AnyEvent]) -> None:
-    """Check that no agent of a session was a guest.
-
-    Raises:
-        UsageError: An agent was another program.
-    """
-    for event in events:
-        if isinstance(event, ModelStarted) and event.model.startswith(f"{_GUEST_PROVIDER}/"):
-            raise UsageError(
-                f"The agent {event.agent} of this session is a guest: another program, whose work a"
-                " replay cannot repeat.",
-                code=E_BAD_ARGS,
-                hint="Sessions with guests can be shown and traced, but not replayed or exported as"
-                " tests.",
-            )
 
 
 def _check_names(without: Sequence[str], loaded: Sequence[str]) -> None:
@@ -357,8 +350,15 @@ def _prepare(recording: Recording, workspace: Path, base: Path, changes: Changes
     workspace = workspace.resolve()
     placeholders = PathPlaceholders(workspace, environ["HOME"])
     events = place_events(recording.events, placeholders)
-    log = RecordedLog(events, recording.header.edits)
-    actions = UserActions(log, workspace, recording.objects)
+    accesses = {event.seq for event in find_editor_events(events)}
+    edits = [edit for edit in recording.header.edits if edit.seq not in accesses]
+    log = RecordedLog(events, edits)
+    for name, text in find_guest_files(events).items():
+        file = config / "agents" / f"{name}.md"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+    programs = GuestPrograms(ContainedFiles(workspace), recording.header.effects, recording.objects)
+    actions = UserActions(log, workspace, recording.objects, programs)
     calls = RecordedCalls(
         log,
         actions.wait,
@@ -368,6 +368,14 @@ def _prepare(recording: Recording, workspace: Path, base: Path, changes: Changes
         recording.objects,
         judge_as_recorded=not changes.has_changes,
     )
+    files = recording.header.files
+    redacted = frozenset(path for path, file in files.items() if file.redacted)
+    context = RecordedContext(log, calls, redacted)
+    actions.make_state = context.make_state
+    editor = None
+    if accesses:
+        found = [edit for edit in recording.header.edits if edit.seq in accesses]
+        editor = PlayedEditor(calls, actions.wait, workspace, recording.objects, found)
     return _Stage(
         recording,
         workspace,
@@ -376,8 +384,11 @@ def _prepare(recording: Recording, workspace: Path, base: Path, changes: Changes
         placeholders,
         actions,
         calls,
+        programs,
+        context,
         changes.at,
         settings=log.opened.settings,
+        editor=editor,
     )
 
 
@@ -395,11 +406,12 @@ async def _play(
     Returns:
         Whether the session is over.
     """
+    plugins = [RecordedGuests(stage.log) if name == GUEST_PLUGIN else name for name in plugins]
     stage.calls.judge_as_recorded = not changes.has_changes
     stage.calls.match_other_ids = bool(changes.model)
     stage.actions.changes_model = not changes.model
     opened = stage.log.opened
-    names = [name for name in plugins if name not in changes.without]
+    names: list[object] = [name for name in plugins if name not in changes.without]
     if changes.model:
         names.append("models")
     settings: dict[str, object] = {}
@@ -412,15 +424,16 @@ async def _play(
     await _add_rules(stage.environ, changes.rules)
     async with _open(stage, names, changes, settings) as kernel:
         kernel.router.roles.setdefault("default", changes.model or _first_model(stage))
+        kernel.router.replace(RecordedProvider(PROVIDER, answers))
         if not changes.model:
             for provider in {name.partition("/")[0] for name in _model_names(stage)}:
                 kernel.router.replace(RecordedProvider(provider, answers))
         if changes.has_changes:
             answers.ignore_notes()
         kernel.run_tool = stage.calls.run_tool
-        if not changes.has_changes:
-            kernel.adapt_prompt = stage.log.restore_context
-            kernel.adapt_reminders = stage.log.restore_reminders
+        stage.context.begin_part(_find_context_changes(stage, changes))
+        kernel.adapt_prompt = stage.context.restore
+        kernel.adapt_reminders = stage.context.restore_reminders
         async with kernel.open_session(
             stage.workspace,
             resume=stage.session,
@@ -429,10 +442,12 @@ async def _play(
         ) as session:
             is_resumed = bool(stage.session)
             stage.session = session.id
+            answers.agents = session.agents
             stage.calls.add_missing_tools(session)
             if is_resumed and stage.resumes:
                 session.resume()
             over = trio.Event()
+            reopenings: list[SessionReopened] = []
             async with trio.open_nursery() as nursery:
 
                 async def repeat() -> None:
@@ -440,7 +455,7 @@ async def _play(
                     if reopened is None:
                         over.set()
                     else:
-                        stage.reopen(reopened)
+                        reopenings.append(reopened)
                     nursery.cancel_scope.cancel()
 
                 async def stop_at_event() -> None:
@@ -449,7 +464,33 @@ async def _play(
 
                 nursery.start_soon(repeat)
                 nursery.start_soon(stop_at_event)
+    if reopenings:
+        await stage.reopen(reopenings[0])
     return over.is_set()
+
+
+async def _copy_session(store: MemoryStore, session: str, last: int) -> MemoryStore:
+    """Return a store with the events of a session up to one of them."""
+    copied = MemoryStore()
+    log = await copied.create(await store.info(session))
+    events: list[AnyEvent] = []
+    while page := await store.read(session, len(events)):
+        events += page
+    log.append(events[:last])
+    await log.close()
+    return copied
+
+
+def _find_context_changes(stage: _Stage, changes: Changes) -> ContextChanges | None:
+    """Return what a part of a replay changes about the plugins that gather context."""
+    if not changes.has_changes:
+        return None
+    recorded = {name for name, _ in map(_split_version, stage.log.opened.plugins)}
+    return ContextChanges(
+        added=frozenset(map(_find_name, changes.plugins)) - recorded,
+        removed=frozenset(changes.without),
+        configured=frozenset(key.partition(".")[0] for key in changes.settings if "." in key),
+    )
 
 
 def _choose_settings(
@@ -473,8 +514,9 @@ async def _open(
     stage: _Stage, names: Sequence[object], changes: Changes, settings: Mapping[str, object]
 ) -> AsyncIterator[Kernel]:
     """Open a kernel that is isolated from this machine, except for its programs."""
+    editors = [] if stage.editor is None else [stage.editor]
     async with open_kernel(
-        [*names, stage.calls, *changes.plugins],
+        [*names, stage.calls, *editors, *changes.plugins],
         settings=settings,
         workspace=stage.workspace,
         store=stage.store,

@@ -35,18 +35,25 @@ from hilum.errors import (
     E_REJECTED,
     E_STOPPED,
     E_UNKNOWN_TOOL,
+    STOPPED_BY,
 )
 from hilum.events import CallStarted, PromptFrozen
 from hilum.messages import Image, Text
 
 from hilum_replay.rules import RULES, apply_rules
 from hilum_replay.sessions.contained_files import ContainedFiles
+from hilum_replay.sessions.guest_log import (
+    EDIT_ANNOUNCED,
+    GUEST_PLUGIN,
+    GUEST_TOOLS,
+    complete_tool,
+)
 from hilum_replay.sessions.recorded_log import CallKey, RecordedCall, RecordedLog
 from hilum_replay.sessions.recording import FileEdit
 
 # The plugins whose tools reach outside of the workspace, so that another run may have another
 # result, or an effect that must not be repeated.
-OUTSIDE_PLUGINS = frozenset({"web", "mcp", "browser", "image"})
+OUTSIDE_PLUGINS = frozenset({"web", "mcp", "browser", "image", GUEST_PLUGIN})
 _KERNEL_TOOLS = frozenset({"find_tools", "call_tool"})
 # Codes of calls that a person, a rule or a policy refused.
 _REFUSAL_CODES = frozenset({E_DENIED, E_BLOCKED, E_REJECTED, E_APPROVAL_TIMEOUT})
@@ -60,6 +67,62 @@ _POLICY_DENIAL = "The session is read-only, "
 _OUTPUT_SO_FAR = "Its output so far:\n"
 _LISTING_PROGRAM = re.compile(r"\b(?:find|fd|ls|grep|rg|du|tree|os\.walk|listdir|glob)\b")
 _NOT_RECORDED = "The recorded session has no such call, and a replay does not reach outside."
+
+
+class RecordedAnnouncements:
+    """The changes that the user approved when guests announced them. Implements ``AnnouncedCalls``.
+
+    Args:
+        log: The recorded log.
+    """
+
+    def __init__(self, log: RecordedLog) -> None:
+        self._log = log
+
+    def was_announced(self, call: ToolCall) -> bool:
+        """Return whether a call of a guest ran without a question, as announced and approved."""
+        made = self._log.find_call(call.id)
+        if made is None or made.started is None or made.asked is not None:
+            return False
+        announcements = [
+            each
+            for each in self._log.calls_of(made.agent)
+            if each.name == EDIT_ANNOUNCED and each.answer is not None and each.answer.accepted
+        ]
+        approved = {
+            path
+            for each in announcements
+            if each.started is not None
+            for path in each.started.paths
+        }
+        return _is_same_call(made.call, call) and approved.issuperset(made.started.paths)
+
+
+class RecordedGuests:
+    """The plugin that takes the place of the one that runs guests.
+
+    Args:
+        log: The recorded log.
+    """
+
+    def __init__(self, log: RecordedLog) -> None:
+        specs, started = _find_tools(log)
+        self._tools = [
+            _make_tool(name, specs.get(name), started.get(name))
+            for name in GUEST_TOOLS
+            if name in specs or name in started
+        ]
+        self._announcements = RecordedAnnouncements(log)
+
+    @hookimpl
+    def provide_tools(self) -> list[Tool]:
+        """Return the tools with which guests asked and were shown."""
+        return self._tools
+
+    @hookimpl
+    def open_session(self, session: Session) -> RecordedAnnouncements:
+        """Return what the guard asks about the calls of guests."""
+        return self._announcements
 
 
 class RecordedCalls:
@@ -80,6 +143,7 @@ class RecordedCalls:
         judge_as_recorded: See the argument.
         match_other_ids: Whether a call may repeat a recorded call with another id. Another model
             gives its calls other ids.
+        on_answered: Called with the agent and the recorded call before a call ends as in the log.
         changed: The recorded calls with another result when they ran again.
         answered: The calls that were answered from the log.
     """
@@ -109,7 +173,9 @@ class RecordedCalls:
         self._ended: dict[CallKey, int] = {}
         self._found: dict[tuple[CallKey, int], RecordedCall | None] = {}
         self._repeated: set[int] = set()
+        self._different: set[CallKey] = set()
         self._tools: list[Tool] = []
+        self.on_answered: Callable[[Agent, RecordedCall], None] = lambda _agent, _call: None
         self.changed: list[RecordedCall] = []
         self.answered: list[RecordedCall] = []
 
@@ -156,17 +222,20 @@ class RecordedCalls:
                 pairs[key[1]] = recorded.call.id
         return pairs
 
+    @property
+    def has_differences(self) -> bool:
+        """Whether a call had another result than in the recording, which may lack the call."""
+        return bool(self._different)
+
+    def has_different_round(self, agent: Agent) -> bool:
+        """Return whether a call of an agent's present round is not as in the recording."""
+        return any((agent.name, identity) in self._different for identity in agent.run.calls)
+
     # --- tools ------------------------------------------------------------------------------------
 
     def add_missing_tools(self, session: Session) -> None:
         """Add the tools that the recorded session had and that this session lacks."""
-        specs = {}
-        for event in self._log.events:
-            if isinstance(event, PromptFrozen):
-                specs.update({spec.name: spec for spec in event.tools})
-        started = {}
-        for calls in self._log.calls.values():
-            started.update({call.name: call.started for call in calls if call.started is not None})
+        specs, started = _find_tools(self._log)
         known = {*session.tools, *_KERNEL_TOOLS}
         for name in dict.fromkeys([*specs, *started]):
             if name not in known:
@@ -191,8 +260,15 @@ class RecordedCalls:
                 raise ToolError(_NOT_RECORDED, code=E_FAILED)
             return await tool.run(call)
         code = recorded.done.result.code
-        if code == E_STOPPED:
+        if STOPPED_BY in recorded.done.result.data:
+            # Only this call was stopped, and nothing replays how.
+            await trio.to_thread.run_sync(self._apply_effects, recorded.key)
+            self.answered.append(recorded)
+            result = recorded.done.result
+            return Output(result.text, data=result.data, code=code)
+        if code == E_STOPPED and not _starts_something(tool, call):
             # The replay of the user's action ends the call.
+            self.on_answered(call.agent, recorded)
             await trio.to_thread.run_sync(self._apply_effects, recorded.key)
             _, _, printed = recorded.done.result.text.partition(_OUTPUT_SO_FAR)
             if printed:
@@ -205,6 +281,7 @@ class RecordedCalls:
             finally:
                 await self._wait(recorded.done.seq)
         self.answered.append(recorded)
+        self.on_answered(call.agent, recorded)
         await trio.to_thread.run_sync(self._apply_effects, recorded.key)
         await self._wait(recorded.done.seq)
         result = recorded.done.result
@@ -215,6 +292,7 @@ class RecordedCalls:
 
     def _reaches_outside(self, tool: Tool) -> bool:
         is_recorded = any(tool is each or tool.name == each.name for each in self._tools)
+        is_recorded = is_recorded or tool.name in GUEST_TOOLS
         return tool.risk == "network" or tool.plugin in OUTSIDE_PLUGINS or is_recorded
 
     def _is_from_log(self, tool: Tool, recorded: RecordedCall) -> bool:
@@ -254,10 +332,11 @@ class RecordedCalls:
         The next request is then the same as in the recording, to the byte.
         """
         recorded = self.find(agent, call.id)
-        if result.code == E_STOPPED:
+        if result.code == E_STOPPED and STOPPED_BY not in result.data:
             return None  # only the output of a stopped call is checked; the loop adds the rest
         key = (agent.name, call.id)
         self._ended[key] = self._ended.get(key, 0) + 1
+        self._different.add(key)
         if recorded is None or recorded.done is None:
             return None
         is_answered = recorded in self.answered or recorded.key in self._from_log
@@ -266,6 +345,7 @@ class RecordedCalls:
             or is_same_result(recorded.done.result, result)
             or _is_other_order(recorded, result)
         ):
+            self._different.discard(key)
             return msgspec.structs.replace(recorded.done.result, call_id=result.call_id)
         self.changed.append(recorded)
         return None
@@ -276,9 +356,21 @@ def _starts_something(tool: Tool, call: Call) -> bool:
     return bool(call.arguments.get("background")) or tool.plugin == "scheduler"
 
 
+def _find_tools(log: RecordedLog) -> tuple[dict[str, ToolSpec], dict[str, CallStarted]]:
+    """Return the tools that the recorded session had, and a call of each tool, by name."""
+    specs = {}
+    for event in log.events:
+        if isinstance(event, PromptFrozen):
+            specs.update({spec.name: spec for spec in event.tools})
+    started = {}
+    for calls in log.calls.values():
+        started.update({call.name: call.started for call in calls if call.started is not None})
+    return specs, started
+
+
 def _make_tool(name: str, spec: ToolSpec | None, started: CallStarted | None) -> Tool:
     """Return a tool of the recorded session, which only the log can answer."""
-    return Tool(
+    made = Tool(
         name,
         spec.description if spec is not None else "A recorded tool.",
         _refuse,
@@ -289,6 +381,7 @@ def _make_tool(name: str, spec: ToolSpec | None, started: CallStarted | None) ->
         deferred=spec is None,
         queues="recorded",
     )
+    return complete_tool(made)
 
 
 def _refuse(call: Call, **arguments: Any) -> str:

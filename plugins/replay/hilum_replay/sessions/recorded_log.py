@@ -8,7 +8,6 @@ from typing import Literal
 
 import attrs
 import msgspec
-from hilum import Agent
 from hilum.events import (
     AgentStarted,
     AnyEvent,
@@ -38,9 +37,12 @@ from hilum.events import (
     StopAsked,
     UserNeeded,
 )
-from hilum.messages import Price, Text, ToolCall, UserMessage
+from hilum.messages import Message, Price, ToolCall, UserMessage
 from hilum.shell_lines import ENDED
+from hilum_files.journal.records import COMMAND
 
+from hilum_replay.sessions.guest_log import find_crashes, is_guest_event, is_guest_model
+from hilum_replay.sessions.recorded_editor import EditorEvent, read_editor_event
 from hilum_replay.sessions.recording import FileEdit
 
 QUESTION_ASKED = "plan.question_asked"
@@ -72,7 +74,7 @@ _ID_EVENTS = {
 # The kernel's note before the last turn.
 _LAST_TURN = re.compile("One turn is left")
 # The plugin that reminds of the user's rules, which a replay does not have.
-_RULES = "rules"
+RULES_PLUGIN = "rules"
 CallKey = tuple[str, str]
 # What a prompt decides about a plan.
 Decision = Literal["", "accepted", "rejected", "edited"]
@@ -92,6 +94,7 @@ class RecordedCall:
         done: The end of the call; ``None`` if the log has no result.
         questions: The answers to the questions that the call asked.
         problem: The problem with which the call ended, if only the user can solve it.
+        editor: What the editor showed and did when the call accessed it.
     """
 
     agent: str
@@ -103,6 +106,7 @@ class RecordedCall:
     done: CallDone | None = None
     questions: list[PluginEvent] = attrs.field(factory=list)
     problem: UserNeeded | None = None
+    editor: list[EditorEvent] = attrs.field(factory=list)
 
     @property
     def key(self) -> str:
@@ -112,10 +116,25 @@ class RecordedCall:
 
 @attrs.frozen
 class RequestOutcome:
-    """How a request to a model ended: with an answer or with a failure."""
+    """How a request to a model ended: with an answer, with a failure, or not at all.
+
+    Attributes:
+        seq: Sequence number of the event that shows it.
+        failure: The failure.
+        ended: The end of the run during the request to a guest.
+        is_cut_off: Whether hilum ended during the request to a guest.
+    """
 
     seq: int
     failure: ModelFailed | None = None
+    ended: RunEnded | None = None
+    is_cut_off: bool = False
+
+    @property
+    def is_unanswered(self) -> bool:
+        """Whether the run went no further."""
+        is_given_up = self.failure is not None and self.failure.action == "give_up"
+        return is_given_up or self.is_cut_off or self.ended is not None
 
 
 @attrs.frozen
@@ -135,6 +154,7 @@ class UserAction:
         seq: Sequence number of its event.
         event: The event, or the edit of a file.
         after: What the session had reached before.
+        own: What the agent itself had reached before, if the program of a guest acted.
         decides: For a prompt that carries out or revises a plan: ``accepted`` or ``rejected``.
         reason: The reason why a plan was rejected.
     """
@@ -144,6 +164,7 @@ class UserAction:
     after: Milestone | None
     decides: Decision = ""
     reason: str = ""
+    own: Milestone | None = None
 
 
 class RecordedLog:
@@ -163,6 +184,7 @@ class RecordedLog:
         outputs: The outputs of the user's commands, by id.
         prompts: The messages with which runs began, by the id of the run.
         prices: The prices of models, as far as they are known.
+        crashes: Where hilum was killed; see ``find_crashes``.
         turns: The limit of turns, if a run came near it; otherwise 0. Logs of earlier versions lack
             the settings.
     """
@@ -183,12 +205,17 @@ class RecordedLog:
         self.turns = 0
         self._turns: dict[str, int] = {}
         self._rounds: dict[tuple[str, int], list[tuple[str, str]]] = {}
+        self.crashes = find_crashes(self.events)
+        # The open request of each guest, and the run to which it belongs.
+        self._open_requests: dict[str, str] = {}
         self._questions: dict[str, RecordedCall] = {}
         self._problems: dict[str, UserNeeded] = {}
         self._parents: dict[str, str] = {}
         self._automatic: list[tuple[str, str]] = []
         self._counts: dict[tuple[str, type[Event]], int] = {}
         self._last: Milestone | None = None
+        self._steering: set[str] = set()
+        self._last_of: dict[str, Milestone] = {}
         self._decisions = {
             event.run: event
             for event in self.events
@@ -207,37 +234,44 @@ class RecordedLog:
         found = self.calls.get((agent, call), [])
         return found[number] if number < len(found) else None
 
+    def has_work(self, messages: Sequence[Message]) -> bool:
+        """Return whether the last message of the user is one of the recorded session.
+
+        Another model may give a guest other work than the recorded one.
+
+        Args:
+            messages: The conversation of a guest.
+        """
+        known = {message.request for message in self.prompts.values()} | self._steering
+        given = [message.request for message in messages if isinstance(message, UserMessage)]
+        return not given or given[-1] in known
+
+    def find_call(self, identity: str) -> RecordedCall | None:
+        """Return the first call with an id, whichever agent made it."""
+        found = [calls for (_, known), calls in self.calls.items() if known == identity]
+        return found[0][0] if found else None
+
     def calls_of(self, agent: str) -> list[RecordedCall]:
         """Return all calls of an agent, in order."""
         return [call for call in self._all_calls() if call.agent == agent]
 
-    def restore_context(self, run: str, message: UserMessage) -> UserMessage:
-        """Return the message of a run with the context that was gathered for it in the recording.
-
-        Gathering depends on the machine, and on how busy it is.
-        """
-        recorded = self.prompts.get(run)
-        if recorded is None:
-            return message
-        own = [part for part in message.parts if not _is_context(part)]
-        return UserMessage((*own, *filter(_is_context, recorded.parts)))
-
     def restore_reminders(
-        self, agent: Agent, reminders: list[tuple[str, str]]
+        self, run: str, turn: int, reminders: list[tuple[str, str]]
     ) -> list[tuple[str, str]]:
         """Return the reminders of a round with those that the user's rules gave in the recording.
 
         Args:
-            agent: The agent of the replay.
+            run: Id of the recorded run.
+            turn: Number of the turn in the run.
             reminders: The plugins of the replay, each with its reminder.
         """
-        recorded = self._rounds.get((agent.run.id, agent.run.turn))
+        recorded = self._rounds.get((run, turn))
         if recorded is None:
             return reminders
-        left = [pair for pair in reminders if pair[0] != _RULES]
+        left = [pair for pair in reminders if pair[0] != RULES_PLUGIN]
         restored = []
         for plugin, text in recorded:
-            if plugin == _RULES:
+            if plugin == RULES_PLUGIN:
                 restored.append((plugin, text))
                 continue
             restored += [pair for pair in left if pair[0] == plugin]
@@ -266,6 +300,8 @@ class RecordedLog:
                 self._read_call_event(event)
             case PromptQueued():
                 self._read_prompt(event)
+            case _ if is_guest_event(event):
+                self._read_guest_event(event)
             case PluginEvent():
                 self._read_plugin_event(event)
             case _ if isinstance(event, _ACTIONS):
@@ -274,6 +310,7 @@ class RecordedLog:
             key = (event.agent, type(event))
             self._counts[key] = self._counts.get(key, 0) + 1
             self._last = Milestone(*key, self._counts[key])
+            self._last_of[event.agent] = self._last
 
     def _read_run_event(self, event: AgentStarted | RunStarted | RunEnded | RoundEnded) -> None:
         match event:
@@ -281,15 +318,24 @@ class RecordedLog:
                 self._parents[event.agent] = event.parent
             case RunStarted():
                 self.prompts[event.run] = event.message
-            case RunEnded(agent="main", code="E_TURN_LIMIT"):
-                self.turns = event.turns
+            case RunEnded():
+                if event.agent == "main" and event.code == "E_TURN_LIMIT":
+                    self.turns = event.turns
+                if self._open_requests.get(event.agent) == event.run:
+                    del self._open_requests[event.agent]
+                    self.outcomes.setdefault(event.agent, []).append(
+                        RequestOutcome(event.seq, ended=event)
+                    )
             case RoundEnded():
                 self._read_round(event)
 
     def _read_request_event(self, event: ModelStarted | ModelAnswered | ModelFailed) -> None:
+        self._open_requests.pop(event.agent, None)
         match event:
             case ModelStarted():
                 self.models.setdefault(event.model, event)
+                if is_guest_model(event.model):
+                    self._open_requests[event.agent] = event.run
             case ModelAnswered():
                 self._read_answer(event)
             case ModelFailed(action="compact" | "give_up"):
@@ -375,6 +421,13 @@ class RecordedLog:
         if problem is not None and event.result.text.startswith(f"{problem.code}: "):
             call.problem = problem
 
+    def _read_guest_event(self, event: AnyEvent) -> None:
+        """Read an event that the program of a guest caused, which a replay repeats."""
+        if isinstance(event, PluginEvent) and event.name == COMMAND:
+            self._id("program", str(event.data.get("id", "")))
+        own = self._last_of.get(event.agent)
+        self.actions.append(UserAction(event.seq, event, self._last, own=own))
+
     def _read_plugin_event(self, event: PluginEvent) -> None:
         if event.name == "files.changing" and event.data.get("tool") == "undo":
             self._id("undo", str(event.data.get("id", "")))
@@ -386,6 +439,11 @@ class RecordedLog:
 
     def _read_service_event(self, event: PluginEvent) -> None:
         """Read an event of a plugin that is no action of the user."""
+        accessed = read_editor_event(event)
+        if accessed is not None:
+            call = self._open_call(event.agent, accessed.record.call)
+            if call is not None:
+                call.editor.append(accessed)
         if event.name in _ID_EVENTS:
             kind, field = _ID_EVENTS[event.name]
             self._id(kind, str(event.data.get(field, "")))
@@ -447,10 +505,17 @@ class RecordedLog:
         """Read an action of the user that is no prompt."""
         if isinstance(event, SteeringQueued):
             self._id("steering", event.id)
+            self._steering.add(event.text)
         elif isinstance(event, RunRetried):
             self._id("run", event.run)
         elif isinstance(event, PluginEvent) and event.name == OUTPUT_ATTACHED:
             self.outputs[event.data["identity"]] = event.data["text"]
+        elif isinstance(event, SessionReopened):
+            for agent in self._open_requests:
+                self.outcomes.setdefault(agent, []).append(
+                    RequestOutcome(event.seq, is_cut_off=True)
+                )
+            self._open_requests.clear()
         self.actions.append(UserAction(event.seq, event, self._last))
 
     def _drop_mode_change(self) -> None:
@@ -468,15 +533,14 @@ def _is_output(event: PluginEvent) -> bool:
     return isinstance(data.get("identity"), str) and isinstance(data.get("text"), str)
 
 
-def _is_context(part: object) -> bool:
-    return isinstance(part, Text) and part.source.startswith("context:")
-
-
 def is_milestone(event: Event) -> bool:
     """Return whether an event shows how far a session has come."""
     if isinstance(event, ModelUsed):
         # Between runs, a plugin may call a model, for example to remember something.
         return not event.run
+    if isinstance(event, ModelAnswered):
+        # What the program of a guest does meanwhile belongs before or after its answer.
+        return is_guest_model(event.message.model)
     return isinstance(event, _MILESTONES) and not _is_retry(event)
 
 

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
 from hashlib import sha256
 from math import nan
 
 import attrs
 import msgspec
 import trio
-from hilum import ModelError, Redactor, UsageError
+from hilum import Agent, ModelCallDenied, ModelError, Redactor, UsageError
 from hilum.errors import E_STORE
 from hilum.events import ModelFailed
-from hilum.messages import AssistantMessage, ToolMessage
-from hilum.models import Chunk, Done, ModelInfo, Request
+from hilum.messages import AssistantMessage, Layer, Message, ToolMessage, ToolSpec
+from hilum.models import Chunk, Done, ModelInfo, Request, TextChunk, Wire
 
 from hilum_replay.cassette import Cassette, Sent
 from hilum_replay.model import PacedChunks, PlainWire, read_delta
 from hilum_replay.placeholders import PathPlaceholders
 from hilum_replay.playback import Playback
 from hilum_replay.recorder import Recorder
+from hilum_replay.sessions.guest_log import find_unfinished_text, is_guest_model
 from hilum_replay.sessions.recorded_log import RecordedLog, RequestOutcome
 
 # For logs of earlier versions, which do not contain the limits of models.
@@ -41,6 +42,7 @@ class RecordedAnswers:
 
     Attributes:
         requests: The messages of each request, in short, by the sequence number of its answer.
+        agents: The agents of the replay, by name.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class RecordedAnswers:
         cassette: Cassette | None = None,
     ) -> None:
         self.requests: dict[str, str] = {}
+        self.agents: Mapping[str, Agent] = {}
         recorder = Recorder(workspace=placeholders.workspace, redactor=redactor, every_request=True)
         self._seqs = [event.seq for event in log.events if recorder.feed(event) is not None]
         if cassette is None:
@@ -97,6 +100,8 @@ class RecordedAnswers:
             # Budgets in dollars apply again.
             self._log.prices.get(name),
             images=True,
+            # Only the requests of the program itself pass the budgets.
+            delegates=is_guest_model(name),
         )
 
     async def answer(self, request: Request) -> PacedChunks:
@@ -128,6 +133,49 @@ class RecordedAnswers:
         await self._wait(seq)
         exchange = self._playback.exchange(index)
         return PacedChunks(exchange, Done(exchange.answer, exchange.usage), 0.0)
+
+    async def repeat_unanswered(self, request: Request) -> AsyncIterator[TextChunk]:
+        """End a request to a guest as in the recording, if the recording has no answer to it.
+
+        Yields:
+            What the guest had said before.
+
+        Raises:
+            ModelCallDenied: A budget had refused a request of the guest.
+        """
+        outcomes = self._outcomes.get(request.agent, [])
+        outcome = outcomes[0] if outcomes else None
+        if outcome is None or not outcome.is_unanswered:
+            return
+        text = find_unfinished_text(self._log.events, request.agent, outcome.seq)
+        if text:
+            yield TextChunk(text)
+        if outcome.failure is not None:
+            return  # the next step repeats the failure
+        outcomes.pop(0)
+        await self._wait(outcome.seq)
+        ended = outcome.ended
+        if ended is not None and ended.state == "partial_success":
+            raise ModelCallDenied(ended.error, code=ended.code, hint=ended.hint)
+        agent = self.agents.get(request.agent)
+        if ended is not None and ended.state == "timed_out" and agent is not None:
+            assert agent.scope is not None
+            agent.scope.deadline = trio.current_time()
+        # The user's stop, or the end of hilum, is repeated.
+        await trio.sleep_forever()
+
+    def check_work(self, request: Request) -> None:
+        """Check that a guest has the work that it did in the recording.
+
+        Raises:
+            ModelError: It has other work.
+        """
+        if not self._log.has_work(request.messages):
+            raise ModelError(
+                "The recorded session has no such work of this guest, and a replay starts no other"
+                " program.",
+                kind="request",
+            )
 
 
 def describe_shape(request: Request) -> str:
@@ -196,14 +244,39 @@ class RecordedModel:
 
     def __init__(self, name: str, answers: RecordedAnswers) -> None:
         self.info = answers.info(name)
-        self.wire = PlainWire()
+        self.wire: Wire = _NullWire() if self.info.delegates else PlainWire()
         self._answers = answers
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[Chunk]]:
         """Answer a request with the recorded answer."""
-        chunks = await self._answers.answer(request)
-        yield chunks
+        if self.info.delegates:
+            async with aclosing(self._stream_guest(request)) as guest_chunks:
+                yield guest_chunks
+        else:
+            yield await self._answers.answer(request)
+
+    async def _stream_guest(self, request: Request) -> AsyncGenerator[Chunk, None]:
+        self._answers.check_work(request)
+        async for said in self._answers.repeat_unanswered(request):
+            yield said
+        async for chunk in await self._answers.answer(request):
+            yield chunk
+
+
+class _NullWire:
+    """A wire format that encodes nothing: nothing is sent to a guest, whose context is its own."""
+
+    key = "nothing"
+
+    def head(self, layers: Sequence[Layer], tools: Sequence[ToolSpec]) -> bytes:
+        return b""
+
+    def message(self, message: Message) -> bytes:
+        return b""
+
+    def body(self, head: bytes, pieces: Sequence[bytes]) -> bytes:
+        return b""
 
 
 class RecordedProvider:

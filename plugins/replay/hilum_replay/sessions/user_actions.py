@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -29,6 +29,8 @@ from hilum.events import (
 from hilum.shell_lines import ENDED, attach_output
 
 from hilum_replay.sessions.contained_files import ContainedFiles
+from hilum_replay.sessions.guest_log import is_guest_event
+from hilum_replay.sessions.guest_programs import GuestPrograms
 from hilum_replay.sessions.recorded_calls import RecordedCalls, apply_edit
 from hilum_replay.sessions.recorded_log import (
     OUTPUT_ATTACHED,
@@ -56,13 +58,27 @@ class UserActions:
         log: The recorded log.
         root: The workspace of the replay.
         objects: The contents of files that others changed.
+        programs: The programs of guests, which act at the same time as the user.
 
     Attributes:
         changes_model: Whether to repeat the user's changes of the model.
+        crashed_at: Number of the last event before a crash of hilum that is being repeated; 0 if
+            there is none.
+        make_state: A function that returns the state of the user's workspace for a prompt, given the
+            id of the recorded run and the session of the replay.
     """
 
-    def __init__(self, log: RecordedLog, root: Path, objects: Mapping[str, bytes]) -> None:
+    def __init__(
+        self,
+        log: RecordedLog,
+        root: Path,
+        objects: Mapping[str, bytes],
+        programs: GuestPrograms,
+    ) -> None:
         self._log = log
+        self._programs = programs
+        self._ended_runs: set[str] = set()
+        self.crashed_at = 0
         self._files = ContainedFiles(root)
         self._objects = objects
         self._left = list(log.actions)
@@ -71,6 +87,7 @@ class UserActions:
         self._runs: dict[str, str] = {}
         self._calls: RecordedCalls | None = None
         self.changes_model = True
+        self.make_state: Callable[[str, Session], dict[str, object]] = lambda _run, _session: {}
         self._clock = log.opened.at
         self._clock_set = time.monotonic()
 
@@ -104,11 +121,18 @@ class UserActions:
             nursery.start_soon(self._watch, session, nursery)
             while self._left:
                 action = self._left[0]
-                await self._reach(session, action.after)
                 event = action.event
+                if not isinstance(event, FileEdit) and is_guest_event(event):
+                    await self._repeat_program(session, action, event, nursery)
+                    continue
+                await self._reach(session, action.after)
                 if isinstance(event, SessionReopened):
                     if not event.interrupted:
                         await self._idle(session)
+                    if event.seq in self._log.crashes:
+                        # What hilum writes while it is closed, it has not written.
+                        await self._programs.cut_off(self._log.crashes[event.seq])
+                        self.crashed_at = session.journal.last
                     nursery.cancel_scope.cancel()
                     return event
                 # An action that is not possible any more is a consequence of an earlier
@@ -121,22 +145,52 @@ class UserActions:
             nursery.cancel_scope.cancel()
         return None
 
+    async def _repeat_program(
+        self, session: Session, action: UserAction, event: AnyEvent, nursery: trio.Nursery
+    ) -> None:
+        """Repeat what the program of a guest did, unless the run of the guest ended differently."""
+        is_reached = await self._reach(session, action.own, event.run)
+        # Agents that work at the same time see each other's files.
+        is_reached = is_reached and await self._reach(session, action.after)
+        agent = session.agents.get(event.agent)
+        has_work = agent is not None and self._log.has_work(agent.conversation.messages)
+        with suppress(UsageError, ToolError):
+            if is_reached and has_work:
+                await self._programs.repeat(session, event, nursery)
+            else:
+                await self._programs.drop(event)
+        self._left.pop(0)
+        self._wake()
+
     def pass_reopening(self) -> None:
         """Go on with the actions after the session was opened again."""
+        self.crashed_at = 0
         self._set_clock(self._left.pop(0).event.at)  # type: ignore[union-attr]
         self._wake()
 
-    async def _reach(self, session: Session, milestone: Milestone | None) -> None:
-        """Wait until the replay has come as far as the recording, or does nothing any more."""
+    async def _reach(self, session: Session, milestone: Milestone | None, run: str = "") -> bool:
+        """Wait until the replay has come as far as the recording, or does nothing any more.
+
+        Args:
+            session: The session of the replay.
+            milestone: What the recording had reached.
+            run: A run whose end ends the wait as well.
+
+        Returns:
+            Whether the replay has come as far.
+        """
         if milestone is None:
-            return
+            return True
         key = (milestone.agent, milestone.kind)
         while self._counts.get(key, 0) < milestone.count:
+            if run in self._ended_runs:
+                return False
             # Without a run, only a compaction or a plugin's prompt can still come.
             with trio.move_on_after(MAX_WAIT if session.runs else MAX_IDLE) as scope:
                 await self._progress.wait()
             if scope.cancelled_caught and not session.runs:
-                return
+                return False
+        return True
 
     async def _idle(self, session: Session) -> None:
         while session.runs:
@@ -153,6 +207,8 @@ class UserActions:
             if isinstance(event, Event) and is_milestone(event):
                 key = (event.agent, type(event))
                 self._counts[key] = self._counts.get(key, 0) + 1
+            if isinstance(event, RunEnded):
+                self._ended_runs.add(event.run)
             is_new = isinstance(event, Event) and event.seq > session.began_at
             if not is_new:
                 pass  # it was answered before the session was opened again
@@ -264,6 +320,7 @@ class UserActions:
         run = await session.prompt(
             event.typed or event.text,
             agent=event.agent,
+            state=self.make_state(event.run, session),
             piped=event.piped,
             attached=attached,
             images=event.images,

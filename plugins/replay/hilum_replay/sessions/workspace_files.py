@@ -12,7 +12,16 @@ from pathlib import Path
 import attrs
 import msgspec
 from hilum import Redactor, ToolError, find_content_policy
-from hilum.events import AnyEvent, CallStarted, PluginEvent, PromptQueued, SessionOpened
+from hilum.errors import E_READBACK_FAIL
+from hilum.events import (
+    AnyEvent,
+    CallDone,
+    CallStarted,
+    ModelAnswered,
+    PluginEvent,
+    PromptQueued,
+    SessionOpened,
+)
 from hilum.messages import ToolCall
 from hilum_files.journal.records import CHANGED, Change, Record, read_record, unspell_path
 from hilum_files.journal.tree import HILUM_FOLDER, LEFT_OUT, Node
@@ -25,6 +34,8 @@ from hilum_replay.sessions.contained_files import (
     find_path_problem,
 )
 from hilum_replay.sessions.git_files import IGNORE_FILE, GitFiles
+from hilum_replay.sessions.guest_log import GUEST_PLUGIN
+from hilum_replay.sessions.recorded_editor import EditorEvent, find_editor_events
 from hilum_replay.sessions.recording import FileEdit, RecordedFile
 from hilum_replay.text_diff import diff_texts
 
@@ -119,6 +130,21 @@ class FileCollector:
         # What is at the paths that the session changed, after its last change.
         self._states: dict[str, Node | None] = {}
         self._last_runs: dict[str, str] = {}
+        # The unsaved texts in the editor.
+        self._unsaved: dict[str, str] = {}
+        # The agent and the call for which the editor was last asked to write a file.
+        self._writes: dict[str, tuple[str, str]] = {}
+        # The numbers of the answers that made a call, by agent and call.
+        self._answers: dict[tuple[str, str], list[int]] = {}
+        for event in events:
+            for call in event.message.calls if isinstance(event, ModelAnswered) else ():
+                self._answers.setdefault((event.agent, call.id), []).append(event.seq)
+        # The agents and the calls that found another content than they had written.
+        self._unverified = {
+            (event.agent, event.result.call_id)
+            for event in events
+            if isinstance(event, CallDone) and event.result.code == E_READBACK_FAIL
+        }
         self._prompts = {
             event.run: event.seq for event in events if isinstance(event, PromptQueued)
         }
@@ -132,7 +158,12 @@ class FileCollector:
     def collect(self) -> WorkspaceFiles:
         """Collect the files."""
         states = self._states
-        for record in self._records:
+        found: list[Record | EditorEvent] = [*self._records, *find_editor_events(self._events)]
+        found.sort(key=lambda each: each.seq)
+        for record in found:
+            if isinstance(record, EditorEvent):
+                self._follow_editor(record)
+                continue
             for change in record.changes:
                 self._follow(record, change, states)
         for path, node in states.items():
@@ -165,26 +196,81 @@ class FileCollector:
         path = unspell_path(change.path)
         if self._has_path_problem(path) or self._is_left_out(path):
             return
-        if path not in states:
+        call = (record.agent, record.call)
+        was_written = self._writes.pop(path, None) == call
+        if was_written or self._is_unsaved(path, change.before):
+            pass  # the access to the editor shows how the file was
+        elif path not in states:
             self._keep_beginning(path, change.before)
             if change.before is None and change.after is not None and change.after.kind == "folder":
                 self._made.add(path)
-        elif change.before != states[path] and _is_file(change.before, states[path]):
-            # Somebody else changed the file between two changes of the session: usually the user,
-            # before the prompt of the run that found the change.
-            seq = record.seq
-            if self._last_runs.get(path) != record.run:
-                seq = self._prompts.get(record.run, seq)
-            edit = self._make_edit(seq, path, change.before)
-            self._found.edits.append(edit)
-            if edit.missing:
-                self._leave_out(path, edit.missing)
-        states[path] = change.after
+        else:
+            self._keep_edit(record, path, change.before)
+        if not was_written or call not in self._unverified:
+            states[path] = change.after  # otherwise, it is as the editor wrote it
+        if not record.is_undo and not record.what:
+            self._unsaved.pop(path, None)  # a tool has saved it
         self._last_runs[path] = record.run
         edit = self._make_edit(record.seq, path, change.after)
         # A replay repeats an undo itself.
         if not record.is_undo:
             self._found.effects.setdefault(f"{record.agent}/{record.call}", []).append(edit)
+
+    def _keep_edit(self, found: Record | EditorEvent, path: str, node: Node | None) -> None:
+        """Keep a change that somebody else made before a file was found as it is now."""
+        if node == self._states[path] or not _is_file(node, self._states[path]):
+            return
+        # Somebody else changed the file between two changes of the session: usually the user,
+        # before the prompt of the run that found the change.
+        seq = found.seq
+        if self._last_runs.get(path) != found.run:
+            seq = self._prompts.get(found.run, seq)
+        elif isinstance(found, Record):
+            # A snapshot before a command must contain the change already.
+            seq = self._find_answer(found)
+        edit = self._make_edit(seq, path, node)
+        self._found.edits.append(edit)
+        if edit.missing:
+            self._leave_out(path, edit.missing)
+
+    def _is_unsaved(self, path: str, node: Node | None) -> bool:
+        """Return whether a change began with a text in the editor, and not with the file."""
+        unsaved = self._unsaved.get(path)
+        return unsaved is not None and node is not None and node.hash == unsaved
+
+    def _find_answer(self, record: Record) -> int:
+        """Return the number of the model's answer with the call that made a change."""
+        seqs = self._answers.get((record.agent, record.call), [])
+        return max((seq for seq in seqs if seq < record.seq), default=record.seq)
+
+    def _follow_editor(self, event: EditorEvent) -> None:
+        """Keep a text in the editor, and the file as it was when the editor showed or wrote it."""
+        path = event.path
+        record = event.record
+        if self._has_path_problem(path) or self._is_left_out(path):
+            return
+        node = record.before if record.does == "write" else record.saved
+        if path not in self._states:
+            self._keep_beginning(path, node)
+        else:
+            self._keep_edit(event, path, node)
+        self._states[path] = record.saved
+        self._last_runs[path] = event.run
+        if record.does == "write":
+            self._writes[path] = (event.agent, record.call)
+            # A replay leaves the file as the editor did, also if the write failed.
+            self._keep_object(path, record.saved)
+        elif record.failure is None:
+            self._unsaved.pop(path, None)
+            if record.unsaved is not None:
+                self._unsaved[path] = record.unsaved
+                self._keep_object(path, Node("file", 0, record.unsaved))
+
+    def _keep_object(self, path: str, node: Node | None) -> None:
+        """Keep a content that a replay of the editor needs."""
+        missing = self._make_edit(0, path, node).missing
+        if missing:
+            self._leave_out(path, missing)
 
     def _make_edit(self, seq: int, path: str, node: Node | None) -> FileEdit:
         if node is None:
@@ -358,6 +444,8 @@ class FileCollector:
 
     def _find_paths_of(self, event: CallStarted) -> Sequence[str]:
         """Return the files and folders that a call may have read."""
+        if event.plugin == GUEST_PLUGIN:
+            return ()  # its program does not run again
         if event.risk == "execute":
             return (".",)
         if event.paths or event.risk != "read":

@@ -11,10 +11,18 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 import trio
-from hilum import Danger, HilumError, Plans, Run, UserQuestions, find_approval_texts
+from hilum import (
+    Danger,
+    HilumError,
+    Plans,
+    Run,
+    UserQuestions,
+    find_approval_dangers,
+    find_approval_facts,
+    is_once_only,
+)
 from hilum.errors import E_BAD_ARGS, E_BUSY, E_NOT_INSTALLED, E_UNKNOWN
 from hilum.events import ApprovalAsked
-from hilum.hooks import PLUGIN_EXCEPTIONS, describe_error
 from hilum.services import StoredApprovals
 from hilum.sharing import JoinedSession
 from hilum.sharing.messages import AcceptPlan, Answer, AnswerQuestion, RejectPlan, Revoke
@@ -188,29 +196,9 @@ def _last_asked_at(call: Call[Any, BatchAnswer]) -> int:
     return max((approval.seq for approval in found if approval is not None), default=0)
 
 
-def _question_of(approval: Approval) -> ApprovalAsked:
-    """Return the event that asked for an approval, as the texts of approvals need it."""
-    return ApprovalAsked(
-        id=approval.id,
-        call=approval.call,
-        risk=approval.risk,
-        reason=approval.reason,
-        scope=approval.scope,
-        seconds=approval.seconds,
-        agent=approval.agent,
-    )
-
-
-async def find_dangers(hosted: HostedSession, approval: Approval) -> list[Danger]:
+async def find_dangers(hosted: HostedSession, approval: Approval) -> Sequence[Danger]:
     """Return what is dangerous in a call; a call that cannot be judged is dangerous."""
-    try:
-        texts = find_approval_texts()
-        asked = _question_of(approval)
-        found = await trio.to_thread.run_sync(texts.find_dangers, asked, hosted.session)
-    except PLUGIN_EXCEPTIONS as error:
-        problem = f"The call could not be described: {describe_error(error)}."
-        return [Danger(problem, grave=True)]
-    return list(found)
+    return await find_approval_dangers(approval.question, hosted.session)
 
 
 async def _describe_approval(hosted: HostedSession, item: WaitingApproval) -> ApprovalFacts | None:
@@ -218,27 +206,16 @@ async def _describe_approval(hosted: HostedSession, item: WaitingApproval) -> Ap
     approval = find_approval(hosted, item.id)
     if approval is None:
         return None
-    dangers = await find_dangers(hosted, approval)
-    asked = _question_of(approval)
-    try:
-        texts = find_approval_texts()
-        text = await trio.to_thread.run_sync(texts.describe_call, asked, hosted.session)
-        covers = texts.describe_scope(asked)
-        file = texts.find_rule_file(asked, hosted.session)
-    except PLUGIN_EXCEPTIONS:
-        # The dangers contain the reason; the arguments as they are show what would run.
-        text = approval.call.arguments
-        covers = ""
-        file = ""
+    facts = await find_approval_facts(approval.question, hosted.session)
     return ApprovalFacts(
         item=item,
-        text=text,
-        covers=covers,
+        text=facts.text,
+        covers=facts.covers,
         rule=approval.scope,
-        file=file,
-        dangers=[_describe_danger(danger) for danger in dangers],
+        file=facts.file,
+        dangers=[_describe_danger(danger) for danger in facts.dangers],
         answer=_find_answer(hosted, approval),
-        covers_parts=find_parts(covers),
+        covers_parts=find_parts(facts.covers),
     )
 
 
@@ -298,7 +275,7 @@ async def _check_lasting(call: Call[Any, Any], identity: str, given: ApprovalAns
         problem = "The call was edited, so only this call can be allowed."
     elif given.remember == "always" and not approval.scope:
         problem = "No rule can describe this call."
-    elif any(danger.grave for danger in await find_dangers(call.hosted, approval)):
+    elif is_once_only(await find_dangers(call.hosted, approval)):
         problem = "This call is dangerous, so only this call can be allowed."
     if problem:
         raise Problem(400, E_BAD_ARGS, problem, "Answer with remember = once.")
@@ -382,7 +359,7 @@ async def _check_batched(call: Call[Any, Any], identity: str, given: ApprovalAns
     approval = find_approval(call.hosted, identity)
     if approval is None or not given.accepted:
         return
-    if any(danger.grave for danger in await find_dangers(call.hosted, approval)):
+    if is_once_only(await find_dangers(call.hosted, approval)):
         message = "This call is dangerous: it must be allowed on its own."
         raise Problem(400, E_BAD_ARGS, message)
 

@@ -23,6 +23,9 @@ export function cardState(card) {
 
 /** Return the text of a result; why hilum refused a call, in the language of the page. */
 export function resultText(card) {
+  if (card.user_text) {
+    return translate(card.user_text, card.parts?.result);
+  }
   const refusal = translate('', card.parts?.result);
   if (refusal) {
     return `${card.result.code}: ${refusal}`;

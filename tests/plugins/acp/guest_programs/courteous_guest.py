@@ -54,6 +54,8 @@ def do(kind, *values):
     elif kind == "plan":
         entries = [{"content": text, "priority": "high", "status": state} for text, state in values]
         client.update("plan", entries=entries)
+    elif kind == "exit":
+        raise SystemExit(values[0])
     elif kind == "unknown":
         result, error = client.request("craft/drainMidTurnQueue")
         return error["code"]

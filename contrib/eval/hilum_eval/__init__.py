@@ -1,0 +1,1 @@
+"""Measures agents with cases whose results are verified."""

@@ -1,0 +1,106 @@
+"""The user of an attempt, who answers approvals and questions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Protocol
+
+import attrs
+
+from hilum_eval.case import Case, Decision
+
+
+@attrs.frozen(kw_only=True)
+class Reply:
+    """What a user answers to a question.
+
+    Args:
+        text: ``allow``, ``reject``, or the text of an answer.
+        reason: The reason for a rejection, which the agent reads.
+        delay: Seconds until the user answers.
+        message: What the user writes to the agent after the answer, during the run.
+    """
+
+    text: str = "allow"
+    reason: str = ""
+    delay: float = 0.0
+    message: str = ""
+
+
+class User(Protocol):
+    """Someone who answers approvals and questions."""
+
+    def decide(self, tool: str, arguments: str) -> Reply:
+        """Return whether a call may run.
+
+        Args:
+            tool: Name of the tool.
+            arguments: Its arguments, as JSON.
+        """
+        ...
+
+    def answer(self, question: str, options: Sequence[str]) -> Reply:
+        """Return the answer to a question of the agent.
+
+        Args:
+            question: The question.
+            options: The answers that the agent offers.
+        """
+        ...
+
+    def follow_up(self, prompt: int, answer: str) -> str:
+        """Return what the user types after an answer, before the next prompt; empty for nothing.
+
+        Args:
+            prompt: Number of the prompt that was answered, counted from 1.
+            answer: The agent's answer.
+        """
+        ...
+
+
+class ScriptedUser:
+    """A user who makes the decisions of a case.
+
+    Args:
+        case: The case.
+    """
+
+    def __init__(self, case: Case) -> None:
+        self._left = list(case.decisions)
+
+    def decide(self, tool: str, arguments: str) -> Reply:
+        """Return the next decision that matches a call; a call that none matches is allowed."""
+        found = self._take(f"{tool} {arguments}")
+        return Reply(text=found.answer, reason=found.reason)
+
+    def answer(self, question: str, options: Sequence[str]) -> Reply:
+        """Return the next decision that matches a question; by default, the first option."""
+        found = self._take(question)
+        if found.answer in ("allow", "reject"):
+            return Reply(text=options[0] if options else "", reason=found.reason)
+        return Reply(text=found.answer)
+
+    def follow_up(self, prompt: int, answer: str) -> str:
+        """Return nothing: only the prompts of the case are sent."""
+        return ""
+
+    def _take(self, text: str) -> Decision:
+        matching = [each for each in self._left if re.search(each.when, text)]
+        if not matching:
+            return Decision()
+        # The last decision that matches stays, so that it answers all further questions.
+        if len(matching) > 1:
+            self._left.remove(matching[0])
+        return matching[0]
+
+
+def make_user(case: Case, kind: str, seed: int) -> User:
+    """Return the user of an attempt.
+
+    Args:
+        case: The case.
+        kind: ``scripted`` or ``simulated``.
+        seed: Number of the repetition.
+    """
+    return ScriptedUser(case)

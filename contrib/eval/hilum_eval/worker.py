@@ -1,0 +1,108 @@
+"""The process in which an agent makes one attempt: ``python -m hilum_eval.worker JOB.json``.
+
+The job is a ``WorkerJob`` as JSON. The worker writes the transcript, as JSON, to the file that the
+job names. With ``--read-log``, it reads the log of an attempt whose process was killed instead.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import sys
+from pathlib import Path
+
+import attrs
+import hilum
+import trio
+from hilum import HilumError
+from hilum.errors import E_INTERNAL
+from hilum.hooks import describe_error
+from hilum.store import storage_plugins
+
+from hilum_eval.agents.agent import Agent, Surroundings
+from hilum_eval.agents.finding import find_agent
+from hilum_eval.agents.hilum_agent import PROVIDER, read_events
+from hilum_eval.converter import structure, unstructure
+from hilum_eval.transcript import Transcript
+from hilum_eval.transcript_reader import read_transcript
+from hilum_eval.worker_job import READ_LOG, SESSION_FILE, WorkerJob
+
+
+def main(argv: list[str]) -> int:
+    """Make the attempt that a job describes, and return the exit code."""
+    path = Path(argv[-1])
+    job = structure(json.loads(path.read_text()), WorkerJob, str(path))
+    work = _read_log if READ_LOG in argv else _attempt
+    transcript = trio.run(work, job)
+    partial = job.output.with_suffix(".part")
+    partial.write_text(json.dumps(unstructure(transcript)))
+    partial.replace(job.output)
+    return 0
+
+
+async def _attempt(job: WorkerJob) -> Transcript:
+    surroundings = Surroundings(
+        workspace=job.workspace,
+        home=job.home,
+        scratch=job.scratch,
+        environ=job.environ,
+        model=job.arm.model,
+        models=job.models,
+    )
+    try:
+        agent = find_agent(job.arm.agent)
+        if job.arm.model:
+            return await agent.attempt(job.case, job.arm, job.repeat, surroundings)
+        return await _attempt_with_simulated_model(agent, job, surroundings)
+    except (HilumError, BaseExceptionGroup) as raised:
+        error = unwrap(raised)
+        if error is None:
+            raise
+        return Transcript(code=error.code, reason=error.message, broken=True)
+
+
+async def _attempt_with_simulated_model(
+    agent: Agent, job: WorkerJob, surroundings: Surroundings
+) -> Transcript:
+    # A live model needs neither the simulated one nor its server.
+    from hilum_replay import serve
+
+    from hilum_eval.simulation.model import make_answerer
+
+    answer = make_answerer(job.case, job.arm.profile, job.repeat)
+    async with serve(answer, keep=0) as server:
+        # The profile is part of the name, so that bills and traces show it.
+        name = f"{PROVIDER}/{Path(job.arm.profile).stem}"
+        surroundings = attrs.evolve(surroundings, base_url=server.url, model=name)
+        transcript = await agent.attempt(job.case, job.arm, job.repeat, surroundings)
+    for failure in server.failures:
+        # A request that is not valid is the agent's mistake; any other error is ours.
+        if not isinstance(failure, HilumError):
+            reason = f"The simulated model failed: {describe_error(failure)}."
+            return attrs.evolve(transcript, code=E_INTERNAL, reason=reason, broken=True)
+    return transcript
+
+
+def unwrap(error: BaseException) -> HilumError | None:
+    """Return the only error in an exception group if it is one of hilum's, or ``None``."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error if isinstance(error, HilumError) else None
+
+
+async def _read_log(job: WorkerJob) -> Transcript:
+    """Return what the log contains of an attempt whose process was killed."""
+    session = (job.scratch / SESSION_FILE).read_text()
+    async with hilum.open_kernel(storage_plugins(), environ=job.environ) as kernel:
+        events = await read_events(kernel.store, session)
+    return read_transcript(events, session=session)
+
+
+if __name__ == "__main__":
+    gc.freeze()
+    code = main(sys.argv[1:])
+    # Threads of tools that were abandoned must not keep the process.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
