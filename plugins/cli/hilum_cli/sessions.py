@@ -1,4 +1,4 @@
-"""``hilum sessions``: lists, shows, resumes, forks, renames, deletes and exports sessions."""
+"""``hilum sessions``: lists, shows, resumes, forks, renames, deletes, prunes and exports sessions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import hilum
 import msgspec
 from hilum import StoreError, UsageError, make_redactor
 from hilum.command import Parser, check_folder, check_text
-from hilum.errors import E_BAD_ARGS
+from hilum.errors import E_BAD_ARGS, E_BUSY, E_UNKNOWN
 from hilum.events import FINAL, encode
 from hilum.store import MemoryStore, find_session, is_open, storage_plugins
 from hilum_view import Totals, format_cost, total
@@ -46,7 +46,7 @@ A session is identified by its id or by any unambiguous beginning of the id.
 
 
 def main(argv: list[str]) -> int:
-    """List, show, resume, fork, rename, delete and export sessions.
+    """List, show, resume, fork, rename, delete, prune and export sessions.
 
     Returns:
         The exit code (see ``exits``).
@@ -344,7 +344,9 @@ async def _delete(kernel: Kernel, options: Namespace) -> int:
 async def _prune(kernel: Kernel, options: Namespace) -> None:
     """Delete old sessions one after another; those that are open are left alone."""
     if options.days < 1:
-        raise UsageError("--days must be at least 1.", code=E_BAD_ARGS, hint="Pass a number of days.")
+        raise UsageError(
+            "--days must be at least 1.", code=E_BAD_ARGS, hint="Pass a number of days."
+        )
     limit = time.time() - options.days * 24 * 3600
     deleted = 0
     for info in await kernel.store.list():
