@@ -33,7 +33,8 @@ async def test_another_machine_lists_reads_and_resumes(cli, asks, postgres):
 async def test_unreachable_database_is_an_error_and_no_other_store_is_used(cli):
     """Sessions never go to a file because the database is away."""
     url = "postgresql://me:geheim@127.0.0.1:1/team"
-    done = await cli("run", "hello", HILUM_POSTGRES_URL=url)
+    async with cli.model("Hello."):
+        done = await cli("run", "hello", HILUM_POSTGRES_URL=url)
     assert done.code == 5
     assert "E_STORE" in done.err
     assert "the database team on 127.0.0.1" in done.err
