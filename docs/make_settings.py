@@ -37,15 +37,17 @@ PROJECT = {
     "lower": "only lower",
     "higher": "only true",
 }
-# The other package in that folder is a template, whose settings are not hilum's.
-OTEL = DOCS.parent / "contrib" / "otel" / "pyproject.toml"
+# Another package in that folder is a template, whose settings are not hilum's.
+CONTRIB = [
+    path for path in DOCS.parent.glob("contrib/*/pyproject.toml") if path.parent.name != "template"
+]
 HEAD = "| name | type | default | what it is | project | environment |\n|---|---|---|---|---|---|\n"
 
 
 def sections() -> Iterator[tuple[str, type]]:
     """Yield distribution names and section classes: the kernel's, then the plugins' by name."""
     yield "hilum", KernelSettings
-    projects = [*DOCS.parent.glob("plugins/*/pyproject.toml"), OTEL]
+    projects = [*DOCS.parent.glob("plugins/*/pyproject.toml"), *CONTRIB]
     for project in sorted(projects, key=lambda path: path.parent.name):
         about = tomllib.loads(project.read_text())["project"]
         for target in about.get("entry-points", {}).get("hilum", {}).values():

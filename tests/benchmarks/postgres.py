@@ -152,7 +152,9 @@ async def measure_lists(url: str, events: int) -> None:
     """Measure what people wait for in a large database."""
     began = time.perf_counter()
     await trio.to_thread.run_sync(fill, url, events)
-    print(f"{SESSIONS:,} sessions × {events:,} events: filled in {time.perf_counter() - began:.0f} s")
+    print(
+        f"{SESSIONS:,} sessions × {events:,} events: filled in {time.perf_counter() - began:.0f} s"
+    )
     store = PostgresStore(url)
     assert len(await store.list()) >= SESSIONS
     for name, action in {
