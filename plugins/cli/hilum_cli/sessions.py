@@ -140,15 +140,17 @@ def make_parser() -> Parser:
     command("delete", _delete, "delete a session").add_argument(
         "--yes", action="store_true", help="do not ask for confirmation"
     )
-    add = command("prune", _prune, "delete sessions that were not used lately", named=False)
-    add.add_argument(
+    add = command(
+        "prune", _prune, "delete sessions that were not used lately", named=False
+    ).add_argument
+    add(
         "--days",
         type=int,
         required=True,
         metavar="N",
         help="delete the sessions in all folders that were last used more than N days ago",
     )
-    add.add_argument("--dry-run", action="store_true", help="only list them")
+    add("--dry-run", action="store_true", help="only list them")
     add = command("export", _export, "write a session to a file or to standard output").add_argument
     add(
         "--format",
