@@ -41,6 +41,7 @@ STANDARD = frozenset(
         "replay",
         "rules",
         "search",
+        "semantic-search",
         "serve",
         "shell",
         "skills",

@@ -260,7 +260,7 @@ class Session:
                 await before.wait()
             # The log is checked again, because it may have broken during the waits above.
             self._check_open()
-            self._give_up_interrupted(actor)
+            self.end_interrupted(actor.name)
             run = self._new_run(agent, state)
             queued = replace(queued, piped=given.piped, images=given.images, outputs=tuple(taken))
             self.emit(queued, actor, run.id)
@@ -320,11 +320,6 @@ class Session:
                 code=E_INTERRUPTED,
                 hint="Open the session again, and repeat your request.",
             )
-
-    def _give_up_interrupted(self, agent: Agent) -> None:
-        """End an agent's run that an earlier process began and that was not resumed."""
-        if agent.conversation.phase != "idle" and agent.name not in self._working:
-            give_up(agent, "interrupted", "E_INTERRUPTED", "The run was cut off and not resumed.")
 
     def _find_agent(self, name: str) -> Agent:
         """Return an agent by its name.
@@ -418,6 +413,18 @@ class Session:
             self._start(agent)
         return resumed
 
+    def end_interrupted(self, agent: str = "main") -> None:
+        """End an agent's run that an earlier process began and that was not resumed.
+
+        Without such a run, nothing changes. A new prompt to the agent does the same.
+
+        Raises:
+            UsageError: The agent does not exist.
+        """
+        actor = self._find_agent(agent)
+        if actor.conversation.phase != "idle" and agent not in self._working:
+            give_up(actor, "interrupted", E_INTERRUPTED, "The run was cut off and not resumed.")
+
     async def retry(self, agent: str = "main") -> Run:
         """Continue the agent's last run if it ended before it was complete.
 
@@ -475,7 +482,7 @@ class Session:
                 await before.wait()
             self._check_open()
             check_not_repeated(actor, call)
-            self._give_up_interrupted(actor)
+            self.end_interrupted(actor.name)
             run = self._new_run(actor.name)
             # No user wrote the text, so it must not count as the user's words.
             queued = ev.PromptQueued(

@@ -136,7 +136,7 @@ def fill(url: str, events: int) -> None:
         connection.execute("SET search_path = hilum")
         connection.execute(
             "INSERT INTO sessions (id, workspace, kind, title, created, updated, events, state,"
-            " forked) SELECT '20260101-' || lpad(n::text, 6, '0'), '/work/' || n %% 50, 'main',"
+            " forked) SELECT '20260101-' || lpad(n::text, 6, '0'), '/home/' || n %% 50, 'main',"
             " 'Find out why test ' || n || ' fails', n, n, %s, 'completed', ''"
             " FROM generate_series(1, %s) n",
             (events, SESSIONS),
@@ -160,7 +160,7 @@ async def measure_lists(url: str, events: int) -> None:
     assert len(await store.list()) >= SESSIONS
     for name, action in {
         "list all sessions": lambda: store.list(),
-        "list the sessions of a folder": lambda: store.list("/work/7"),
+        "list the sessions of a folder": lambda: store.list("/home/7"),
         "find a session by the beginning of its id": lambda: store.info("20260101-00777"),
         "read 1,000 events": lambda: store.read("20260101-007777", 0, 1000),
         "open a session, which reads it whole": lambda: reopen(store),

@@ -24,7 +24,8 @@ class Arm:
         environ: Environment variables of the agent.
         agent: ``hilum``, ``mini-swe-agent``, or a command line of another agent. In a command line,
             ``{prompt}``, ``{prompt_file}``, ``{workspace}``, ``{base_url}`` and ``{model}`` are replaced.
-        user: ``scripted`` (the decisions of the case) or ``simulated``.
+        user: ``scripted`` (the decisions of the case), ``simulated``, or the temper of a simulated
+            user: ``patient``, ``strict`` or ``distracted``.
     """
 
     name: str

@@ -13,7 +13,7 @@ from hilum_eval.arm import Arm
 from hilum_eval.converter import structure
 
 PROFILES = ("perfect", "strong", "mid", "weak")
-USERS = ("scripted", "simulated")
+USERS = ("scripted", "simulated", "patient", "strict", "distracted")
 
 
 def read_arm(path: Path) -> Arm:

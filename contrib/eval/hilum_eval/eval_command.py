@@ -17,7 +17,9 @@ from hilum_eval.arm import Arm
 from hilum_eval.arm_reader import check_arm, read_arm
 from hilum_eval.case import Case
 from hilum_eval.case_reader import read_suite
+from hilum_eval.comparison.installed import check_statistics
 from hilum_eval.driver import Progress, measure
+from hilum_eval.html_page import check_charts, make_page
 from hilum_eval.jobs import make_jobs
 from hilum_eval.measurement import open_results
 from hilum_eval.progress import LiveProgress, PlainProgress
@@ -133,6 +135,8 @@ def _read_arms(options: Namespace) -> list[Arm]:
                 code=E_BAD_ARGS,
                 hint="Write the model into the file of the arm.",
             )
+        if len(options.arm) > 1:
+            check_statistics()
         arms = [read_arm(Path(name)) for name in options.arm]
         names = [arm.name for arm in arms]
         twice = sorted({name for name in names if names.count(name) > 1})
@@ -156,6 +160,8 @@ def _check(options: Namespace) -> None:
                 code=E_BAD_ARGS,
                 hint="Pass another number.",
             )
+    if options.html:
+        check_charts()
     if options.fail_under is not None and not 0 <= options.fail_under <= 100:
         raise UsageError(
             "--fail-under must be from 0 to 100.", code=E_BAD_ARGS, hint="Pass a score."
@@ -181,6 +187,8 @@ def _measure(options: Namespace, cases: Sequence[Case], arms: Sequence[Arm], out
             problems=results.problems,
             fail_under=options.fail_under,
         )
+    if options.html:
+        _write_page(Path(options.html), make_page(report))
     if options.json:
         out.put(format_json(make_json(report)).encode() + b"\n")
     else:
@@ -190,6 +198,18 @@ def _measure(options: Namespace, cases: Sequence[Case], arms: Sequence[Arm], out
     if outcome.signal:
         return 128 + outcome.signal
     return failure or int(not report.is_passed)
+
+
+def _write_page(path: Path, page: str) -> None:
+    try:
+        path.write_text(page, encoding="utf-8")
+    except OSError as error:
+        # The results are stored, so that nothing but the page is lost.
+        raise UsageError(
+            f"{path} cannot be written: {error.strerror}.",
+            code=E_BAD_ARGS,
+            hint="Run the command again with --resume and another file.",
+        ) from None
 
 
 def _choose_folder(options: Namespace) -> Path:

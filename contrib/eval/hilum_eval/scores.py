@@ -32,8 +32,8 @@ def score_attempt(
     problems = list(_find_problems(case, scores))
     reason = ""
     if problems:
-        why = verdict.reason or transcript.reason
-        reason = "; ".join(problems) + (f" ({why})" if why else "")
+        causes = "; ".join(filter(None, (verdict.reason, transcript.reason)))
+        reason = "; ".join(problems) + (f" ({causes})" if causes else "")
     return attrs.evolve(
         attempt,
         state="verified",

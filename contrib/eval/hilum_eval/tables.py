@@ -24,6 +24,8 @@ def render_report(report: Report, columns: int) -> list[str]:
     lines: list[str] = []
     for summary in report.summaries:
         lines += [*_render_summary(summary, columns), ""]
+    for title, texts in report.sections:
+        lines += [title, *(f"  {text}" for text in texts), ""]
     lines.append(report.measured)
     lines += report.problems
     return lines

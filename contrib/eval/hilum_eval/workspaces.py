@@ -102,6 +102,7 @@ class Workspaces:
         name = f"{case.id}-{repeat}-"
         try:
             template = await self._find_template(case, arm)
+            # The folder of the templates is inside, so it exists by now.
             folder = await trio.to_thread.run_sync(
                 partial(tempfile.mkdtemp, prefix=name, dir=self._base)
             )
@@ -113,6 +114,17 @@ class Workspaces:
                 code=E_STORE,
                 hint="Free some disk space, or set TMPDIR to another folder.",
             ) from None
+        try:
+            await self._set_up(case, arm, place)
+        except BaseException:
+            # The caller does not get the place, so nobody else would remove it.
+            with trio.CancelScope(shield=True):
+                await trio.to_thread.run_sync(place.remove)
+            raise
+        return place
+
+    async def _set_up(self, case: Case, arm: Arm, place: Place) -> None:
+        """Run the setup commands of a case."""
         environ = make_environ(arm, place)
         for command in case.setup:
             argv = ("/bin/sh", "-c", command)
@@ -123,7 +135,6 @@ class Workspaces:
                     f" {get_last_line(done)}",
                     hint="Correct `setup` in the file case.yaml.",
                 )
-        return place
 
     async def _find_template(self, case: Case, arm: Arm) -> Path:
         """Return the repository with the files of a case; create it at the first attempt."""

@@ -48,6 +48,7 @@ _KINDS = {
     "recall_result": "read",
     "run_terminal_cmd": "execute",
     "search_files": "search",
+    "semantic_search": "search",
     "stop_service": "execute",
     "task": "other",
     "todo_write": "think",

@@ -239,6 +239,11 @@ def _searching(verb: str, arguments: Arguments) -> Action:
     return Action(verb, _quoted(arguments, "pattern"), f"in {place}" if place else "")
 
 
+def _semantic_search(arguments: Arguments) -> Action:
+    place = _text(arguments, "path") or "."
+    return Action("search for", _quoted(arguments, "query"), f"in {place}" if place != "." else "")
+
+
 def _fetch(arguments: Arguments) -> Action:
     # The scheme `https://` is left out, unlike `http://`, which is worth showing.
     address = _text(arguments, "url").removeprefix("https://")
@@ -337,6 +342,7 @@ _DESCRIBERS: dict[str, Callable[[Arguments], Action]] = {
     "remember": _simple("remember", "text"),
     "run_terminal_cmd": _command,
     "search_files": _search,
+    "semantic_search": _semantic_search,
     "stop_service": _simple("stop", "service"),
     "task": _task,
     "todo_write": _todo,

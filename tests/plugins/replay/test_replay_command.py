@@ -78,6 +78,24 @@ def test_a_rule_differs_and_the_difference_is_readable_and_json(stored, capsys):
     assert {"behaviour", "files"} <= kinds
 
 
+def test_a_command_with_a_random_result_is_no_effect_of_a_rule(tmp_path, capsys):
+    command = use("run_terminal_cmd", command="python3 -c 'import random; print(random.random())'")
+
+    async def record() -> str:
+        async with open_bench(
+            "files", "shell", "guard", "store", answers=[command, "Done."], folder=tmp_path / "b"
+        ) as bench:
+            await bench.run("Roll the dice.")
+            return bench.session.id
+
+    session = trio.run(record)
+    os.environ["HILUM_DATA"] = str(tmp_path / "b" / "data")
+    arguments = [session, "--rule", "deny edit_file"]
+    assert replay_command.main(arguments) == replay_command.EXIT_SAME, capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "Answered from the log: main/call-1: its result is another one" in shown
+
+
 def test_a_denial_names_the_rules_as_those_of_the_user(stored, capsys):
     replay_command.main([stored, "--rule", "deny edit_file"])
     shown = capsys.readouterr().out

@@ -6,26 +6,11 @@ import re
 from collections.abc import Sequence
 from typing import Protocol
 
-import attrs
+from hilum.errors import unknown_name_error
 
 from hilum_eval.case import Case, Decision
-
-
-@attrs.frozen(kw_only=True)
-class Reply:
-    """What a user answers to a question.
-
-    Args:
-        text: ``allow``, ``reject``, or the text of an answer.
-        reason: The reason for a rejection, which the agent reads.
-        delay: Seconds until the user answers.
-        message: What the user writes to the agent after the answer, during the run.
-    """
-
-    text: str = "allow"
-    reason: str = ""
-    delay: float = 0.0
-    message: str = ""
+from hilum_eval.simulation.simulated_user import TEMPERS, SimulatedUser
+from hilum_eval.simulation.user_reply import Reply as Reply
 
 
 class User(Protocol):
@@ -100,7 +85,17 @@ def make_user(case: Case, kind: str, seed: int) -> User:
 
     Args:
         case: The case.
-        kind: ``scripted`` or ``simulated``.
+        kind: ``scripted``, ``simulated`` (with a temper that the seed chooses), ``patient``,
+            ``strict`` or ``distracted``.
         seed: Number of the repetition.
+
+    Raises:
+        UsageError: There is no such kind of user.
     """
-    return ScriptedUser(case)
+    if kind == "scripted":
+        return ScriptedUser(case)
+    if kind == "simulated":
+        return SimulatedUser(case, seed)
+    if kind in TEMPERS:
+        return SimulatedUser(case, seed, kind)
+    raise unknown_name_error("user", kind, ["scripted", "simulated", *TEMPERS])

@@ -305,6 +305,19 @@ def find_plugins(
     return wanted, others
 
 
+def find_recorded_plugins(events: Sequence[AnyEvent], plugins: Sequence[object]) -> list[object]:
+    """Return those plugins that the recorded session had.
+
+    Args:
+        events: The events of the recorded session.
+        plugins: Names, files, modules or objects.
+    """
+    opened = events[0]
+    assert isinstance(opened, SessionOpened)
+    recorded = {name for name, _ in map(_split_version, opened.plugins)}
+    return [plugin for plugin in plugins if _find_name(plugin) in recorded]
+
+
 def _check_names(without: Sequence[str], loaded: Sequence[str]) -> None:
     """Check that the plugins to leave out are among those that a replay loads.
 

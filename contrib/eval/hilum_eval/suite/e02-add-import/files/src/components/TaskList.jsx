@@ -1,0 +1,11 @@
+import React from 'react';
+
+export default function TaskList({ tasks }) {
+  return (
+    <ul className="tasks">
+      {tasks.map((task) => (
+        <li key={task.title}>{task.title}</li>
+      ))}
+    </ul>
+  );
+}

@@ -1,0 +1,1 @@
+export const byPriority = (a, b) => (a.priority ?? 99) - (b.priority ?? 99);

@@ -1,0 +1,12 @@
+"""A regression of hilum: a compaction keeps neither the earlier requests nor the summary."""
+
+from typing import Any
+
+from hilum_memory import compaction
+
+
+def write_empty_note(*arguments: Any, **named: Any) -> str:
+    return "Earlier messages were removed to make room."
+
+
+compaction.write_note = write_empty_note
