@@ -37,6 +37,7 @@ STANDARD = frozenset(
         "models",
         "otel",
         "plan",
+        "postgres",
         "prompt",
         "replay",
         "rules",

@@ -262,8 +262,9 @@ def _todo(arguments: Arguments) -> Action:
 def _task(arguments: Arguments) -> Action:
     agent = _text(arguments, "agent")
     background = "in the background" if arguments.get("background") is True else ""
-    verb = f"start agent {agent}:" if agent else "start an agent:"
-    return Action(verb, _text(arguments, "description"), background)
+    verb = f"start agent {agent}" if agent else "start an agent"
+    description = _text(arguments, "description")
+    return Action(f"{verb}:" if description else verb, description, background)
 
 
 def _browse(arguments: Arguments) -> Action:

@@ -1,5 +1,6 @@
 """Attempts with the real agent in a process of its own, and everything that can go wrong."""
 
+import os
 import shutil
 import socket
 from pathlib import Path
@@ -88,6 +89,17 @@ async def test_a_process_that_hangs_is_killed(tmp_path):
     assert attempt.code == "E_TIMEOUT"
     assert attempt.state == "verified"
     assert attempt.usage.calls == 2
+
+
+async def test_nothing_that_an_attempt_started_outlives_it(tmp_path):
+    """Not even a process that a plugin starts behind hilum's back."""
+    note = tmp_path / "pid"
+    start = "__import__('subprocess').Popen(['sleep', '1000'], start_new_session=True).pid"
+    arm = with_plugin(tmp_path, f"open({str(note)!r}, 'w').write(str({start}))")
+    attempt = await run(write_suite_case(tmp_path), tmp_path, arm)
+    assert attempt.passed
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(note.read_text()), 0)
 
 
 async def test_a_model_that_never_answers_ends_at_the_time_limit(tmp_path):

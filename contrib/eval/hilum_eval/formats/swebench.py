@@ -138,7 +138,8 @@ def _read_tests(data: Mapping[str, Any], name: str, where: str) -> tuple[str, ..
 
 def find_bad_path(patch: str) -> str:
     """Return a path of a patch that leads out of the repository or into its ``.git``; or nothing."""
-    for name in _NAMED.findall(patch):
+    names: list[str] = _NAMED.findall(patch)
+    for name in names:
         bare = name.strip().strip('"')
         if bare == "/dev/null":
             continue

@@ -223,14 +223,14 @@ def _show(options: Namespace, recording: Recording, outcome: ReplayOutcome, fold
             "identical": comparison.identical,
             "differs": bool(comparison.failures),
             "events": {"recorded": comparison.events[0], "replayed": comparison.events[1]},
-            "from_log": recording.header.from_log,
+            "from_log": outcome.replayed.from_log,
             "left_out": recording.header.left_out,
             "differences": [msgspec.to_builtins(each) for each in comparison.differences],
         }
         say_json(shown)
     else:
         lines = [describe(comparison)]
-        for key, why in recording.header.from_log.items():
+        for key, why in outcome.replayed.from_log.items():
             lines.append(f"Answered from the log: {key}: {why}.")
         for path, why in recording.header.left_out.items():
             lines.append(f"Not in the copy: {path}: {why}.")
