@@ -24,7 +24,9 @@ from hilum_eval.jobs import make_jobs
 from hilum_eval.measurement import open_results
 from hilum_eval.summary import add_usages
 
-HEADER = "profile  agent           solved      failed  recovered  wasted  turns  tokens/solved"
+HEADER = (
+    "profile, cases     agent           solved      failed  recovered  wasted  turns  tokens/solved"
+)
 
 
 class PrintedProgress(Progress):
@@ -58,7 +60,7 @@ def find_pairs(attempts: Sequence[Attempt]) -> dict[str, list[Attempt]]:
     return by_agent
 
 
-def describe(profile: str, agent: str, attempts: Sequence[Attempt]) -> str:
+def describe(title: str, agent: str, attempts: Sequence[Attempt]) -> str:
     """Return the line of an agent; calls and turns are means of one attempt."""
     usage = add_usages([attempt.usage for attempt in attempts])
     solved = sum(attempt.passed for attempt in attempts)
@@ -66,7 +68,7 @@ def describe(profile: str, agent: str, attempts: Sequence[Attempt]) -> str:
     tokens = usage.input_tokens + usage.output_tokens
     per_solved = f"{tokens / solved:,.0f}" if solved else "-"
     return (
-        f"{profile:<8} {agent:<15} {solved:>3} of {count:<3} {usage.failed_calls / count:>8.2f}"
+        f"{title:<18} {agent:<15} {solved:>3} of {count:<3} {usage.failed_calls / count:>8.2f}"
         f" {usage.recovered_calls / count:>10.2f} {usage.wasted_calls / count:>7.2f}"
         f" {usage.turns / count:>6.1f} {per_solved:>14}"
     )
@@ -92,8 +94,14 @@ def main() -> None:
             outcome = measure(jobs, results, at_once=options.jobs, progress=PrintedProgress())
         broken = [each for each in outcome.attempts if each.state == "broken"]
         lines += [f"  broken: {each.case} {each.arm}: {each.reason}" for each in broken]
-        found = find_pairs(outcome.attempts)
-        lines += [describe(profile, agent, found[agent]) for agent in sorted(found)]
+        # Without a guard, nothing is refused, so that security cases hide wasted calls.
+        gates = {case.id for case in cases if case.gate}
+        for title, is_gate in (("work", False), ("security", True)):
+            chosen = [each for each in outcome.attempts if (each.case in gates) == is_gate]
+            found = find_pairs(chosen)
+            lines += [
+                describe(f"{profile}, {title}", agent, found[agent]) for agent in sorted(found)
+            ]
         print("\n".join([HEADER, *lines]), flush=True)
 
 
