@@ -62,7 +62,9 @@ def test_all_cases_are_there():
 
 
 def test_prompts_name_no_tools():
-    names = re.compile(r"\b(read_file|write_file|edit_file|search_files|run_terminal_cmd|list_dir)\b")
+    names = re.compile(
+        r"\b(read_file|write_file|edit_file|search_files|run_terminal_cmd|list_dir)\b"
+    )
     for folder in FOLDERS:
         for turn in read_case(folder).turns:
             assert not names.search(turn.prompt), folder.name

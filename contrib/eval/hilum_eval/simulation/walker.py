@@ -273,9 +273,13 @@ class Walker:
             wide = self._tools.search(".")
             if wide is not None:
                 return _as_next("w", wide)
+        is_seen = isinstance(leaf, Edit) and self._seen.shows(leaf.old)
         is_guess = planned.slip == "ignored_rule"
-        if isinstance(leaf, Edit) and not is_guess and not self._seen.shows(leaf.old):
+        if isinstance(leaf, Edit) and not is_guess and not is_seen:
             return self._edit_unseen(planned, leaf)
+        # Whoever has the text before their eyes need not guess it.
+        if is_guess and is_seen:
+            return self._make_right(planned)
         if planned.slip in ("", "loop", "long_output"):
             return self._make_right(planned)
         return self._make_wrong(planned, planned.slip, 0)
