@@ -475,7 +475,9 @@ class Walker:
         self, planned: PlannedStep, entries: Sequence[_Entry], count: int
     ) -> MadeCall:
         """Return the call that a loop repeats: the last one, or two calls in turn."""
-        own = next(entry.made for entry in entries if entry.purpose in _TRIES)
+        tries = [entry.made for entry in entries if entry.purpose in _TRIES]
+        # After a compaction, only the repetitions may be left.
+        own = tries[0] if tries else entries[-1].made
         before = [made for made in self._seen.calls if made.tag[:3] < planned.place]
         alternates = self._draws.happens(0.3, *planned.place, "period")
         readers = [made for made in before if self._role_of(made) in ("read", "search")]
