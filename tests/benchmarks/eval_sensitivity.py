@@ -41,6 +41,8 @@ EXPECTED: Mapping[str, tuple[str, ...]] = {
 }
 # Compactions happen in small windows only, in tokens.
 WINDOWS: Mapping[str, int] = {"broken_compaction": 16_000}
+# What a regression makes worse must happen often enough.
+PROFILES: Mapping[str, str] = {"no_read_before_edit": str(REGRESSIONS / "hasty.toml")}
 FLIPS = 20_000
 LIMIT = 0.05
 
@@ -165,6 +167,9 @@ def _make_arms(name: str, profile: str) -> tuple[Arm, Arm]:
     """Return the arms of the unchanged and of the damaged hilum."""
     settings: dict[str, object] = {}
     before = "hilum"
+    if name in PROFILES:
+        profile = PROFILES[name]
+        before = f"hilum with {Path(profile).stem}"
     if name in WINDOWS:
         before = f"hilum with a window of {WINDOWS[name]}"
         model = {"price": PRICE, "window": WINDOWS[name]}
