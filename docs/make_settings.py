@@ -37,16 +37,21 @@ PROJECT = {
     "lower": "only lower",
     "higher": "only true",
 }
-# The other package in that folder is a template, whose settings are not hilum's.
-OTEL = DOCS.parent / "contrib" / "otel" / "pyproject.toml"
+# A package in the folder `contrib` whose settings are not hilum's.
+TEMPLATE = "template"
 HEAD = "| name | type | default | what it is | project | environment |\n|---|---|---|---|---|---|\n"
 
 
 def sections() -> Iterator[tuple[str, type]]:
     """Yield distribution names and section classes: the kernel's, then the plugins' by name."""
     yield "hilum", KernelSettings
-    projects = [*DOCS.parent.glob("plugins/*/pyproject.toml"), OTEL]
+    projects = [
+        *DOCS.parent.glob("plugins/*/pyproject.toml"),
+        *DOCS.parent.glob("contrib/*/pyproject.toml"),
+    ]
     for project in sorted(projects, key=lambda path: path.parent.name):
+        if project.parent.name == TEMPLATE:
+            continue
         about = tomllib.loads(project.read_text())["project"]
         for target in about.get("entry-points", {}).get("hilum", {}).values():
             for section in sections_of(import_module(target)):

@@ -285,6 +285,8 @@ async def _execute(agent: Agent, state: CallState, place: Place) -> Output:
         # The start is logged before the tool runs. If hilum ends while the tool runs, the log thus
         # shows that the call may have had its effect.
         seq = agent.emit(started)
+        if tool.effect != "pure":
+            await session.journal.flush(seq)
         state.began = trio.current_time()
         output = await _run(agent, state, prepared, place, seq)
     if not judged.rewritten_by:

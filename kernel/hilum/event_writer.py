@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -108,7 +109,12 @@ class EventWriter:
         """Drop the streamed output that an event replaces, and wake tasks that wait for a run."""
         self._journal.drop_replaced(event)
         if isinstance(event, ev.RunEnded) and event.run in self._runs:
-            self._runs.pop(event.run)._finish(event)
+            self._journal.when_durable(event.seq, partial(self._end_run, event))
+
+    def _end_run(self, event: ev.RunEnded) -> None:
+        run = self._runs.pop(event.run, None)
+        if run is not None:
+            run._finish(event)
 
 
 def _keep_unwritten(event: ev.Event, agent: Agent) -> None:

@@ -16,7 +16,8 @@ class Extra(NamedTuple):
     """An optional package of hilum, installed as ``hilum[NAME]``.
 
     Attributes:
-        name: The name of the extra, of the plugin, and of the plugin's command if it has one.
+        name: The name of the extra, of the plugin if there is one, and of the command if there is
+            one.
         tools: The names of the package's tools.
         sections: The settings sections that the package reads.
         files: Files of a project that have no effect without the package.
@@ -36,7 +37,9 @@ class Extra(NamedTuple):
 
 
 EXTRAS = (
+    Extra("batch", has_command=True),
     Extra("browser", tools=("browser_use",), sections=("browser",)),
+    Extra("eval", has_command=True),
     Extra("image", tools=("generate_image",), sections=("image",)),
     Extra(
         "mcp",
@@ -45,14 +48,20 @@ EXTRAS = (
         has_command=True,
     ),
     Extra("otel", sections=("otel",)),
+    Extra("semantic-search", tools=("semantic_search",), sections=("semantic_search",)),
     Extra("web", tools=("web_search", "web_fetch"), sections=("web",)),
 )
 
 
 def missing_extras() -> list[Extra]:
     """Return the optional packages that are not installed."""
-    installed = entry_points("hilum")
-    return [extra for extra in EXTRAS if extra.name not in installed]
+    plugins = entry_points("hilum")
+    commands = entry_points("hilum.commands")
+    return [
+        extra
+        for extra in EXTRAS
+        if extra.name not in plugins and not (extra.has_command and extra.name in commands)
+    ]
 
 
 def advice_for_command(name: str) -> str:

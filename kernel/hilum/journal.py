@@ -1,14 +1,16 @@
 """The journal of a session, which provides its events and streamed output to any number of readers.
 
-Readers get an event only after it is written to the log. Output that is still arriving (``Delta``)
-is never stored. A late reader gets the text so far and then the additions; a slow reader gets
-several pieces joined. Writers never wait for readers.
+Readers get an event only when it is durable (see ``hilum.store.Log``), and what follows from an event
+waits as well. Output that is still arriving (``Delta``) is never stored. A late reader gets the text
+so far and then the additions; a slow reader gets several pieces joined. Writers never wait for
+readers.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import islice
 
 import msgspec
@@ -21,6 +23,10 @@ from hilum.store import Log
 # Number of recent events that are kept in memory, so that only late readers need the store.
 RECENT = 1_000
 KEEP = 200_000
+# Seconds that a session which closes waits for its last events to become durable.
+CLOSE_TIMEOUT = 10.0
+# Seconds after which the user learns that events do not become durable.
+DELAY_SHOWN = 2.0
 Key = tuple[int, str, str]  # sequence number, kind, call id
 
 
@@ -33,6 +39,7 @@ class Stream(msgspec.Struct):
     pieces: deque[str] = msgspec.field(default_factory=deque)
     first: int = 0
     size: int = 0
+    replaced_by: int = 0  # the event with the whole output, which is not durable yet
 
     def add(self, text: str) -> None:
         """Add a piece, and drop the oldest pieces of an output that is too long."""
@@ -65,6 +72,7 @@ class Journal:
         news: Set, and then replaced by a new event, when there are events or output to read.
         closed: Whether the session is closed.
         appended_at: Time of the last event on trio's clock.
+        on_broken: Called when the journal breaks.
     """
 
     def __init__(self, log: Log) -> None:
@@ -75,14 +83,28 @@ class Journal:
         self.news: trio.Event = trio.Event()
         self.closed: bool = False
         self.appended_at: float = trio.current_time()
+        self.on_broken: Callable[[], None] = _do_nothing
+        # What waits for an event to become durable, in the order of the events.
+        self._waiting = deque[tuple[int, Callable[[], None]]]()
+        log.subscribe(self._advance)
 
     @property
     def last(self) -> int:
-        """Sequence number of the last event."""
+        """Sequence number of the last event, which may not be durable yet."""
         return self._log.last
 
+    @property
+    def durable(self) -> int:
+        """Sequence number of the last durable event, which is the last one that readers get."""
+        return self._log.durable
+
+    @property
+    def delay(self) -> StoreError | None:
+        """Why events do not become durable at the moment; ``None`` while nothing is wrong."""
+        return self._log.delay if self.broken is None else None
+
     def append(self, events: Sequence[AnyEvent], shown: Sequence[AnyEvent] | None = None) -> None:
-        """Write events in one transaction, then show them to readers.
+        """Write events in one transaction, and show them to readers when they are durable.
 
         Args:
             events: The events.
@@ -99,11 +121,52 @@ class Journal:
             self.appended_at = trio.current_time()
             self._recent.extend(events if shown is None else shown)
         except StoreError as error:
-            self.broken = error
+            self._break(error)
             raise
         finally:
             # Readers are also woken after a failure, because they end when the log is broken.
             self._wake()
+
+    async def flush(self, seq: int | None = None) -> None:
+        """Wait until an event is durable; by default, the last one.
+
+        Raises:
+            StoreError: The event will never be durable; from now on, no event can be written.
+        """
+        if self._log.durable >= (self._log.last if seq is None else seq):
+            return
+        if self.broken is not None:
+            raise self.broken
+        await self._log.flush(seq)
+
+    def when_durable(self, seq: int, function: Callable[[], None]) -> None:
+        """Call a function when an event is durable: now, later, or never if the log breaks."""
+        if self._log.durable >= seq:
+            function()
+        else:
+            self._waiting.append((seq, function))
+
+    async def wait_for_delay(self, delayed: bool) -> StoreError | None:
+        """Wait until events are delayed, or no longer delayed, and return why they are."""
+        while (self.delay is not None) != delayed:
+            await self.news.wait()
+        return self.delay
+
+    def _advance(self, error: StoreError | None) -> None:
+        """Take note that more events are durable, or that the log is broken or delayed."""
+        while self._waiting and self._waiting[0][0] <= self._log.durable:
+            self._waiting.popleft()[1]()
+        for key, stream in list(self.streams.items()):
+            if 0 < stream.replaced_by <= self._log.durable:
+                del self.streams[key]
+        if error is not None and self.broken is None:
+            self._break(error)
+        self._wake()
+
+    def _break(self, error: StoreError) -> None:
+        self.broken = error
+        self._waiting.clear()
+        self.on_broken()
 
     def read_all(self) -> list[AnyEvent]:
         """Read all events so far."""
@@ -127,16 +190,17 @@ class Journal:
     def read_answer(self, agent: str) -> str:
         """Return the text of the answer that is arriving for an agent; empty if there is none."""
         for (_, kind, _), stream in self.streams.items():
-            if kind == "text" and stream.agent == agent:
+            if kind == "text" and stream.agent == agent and not stream.replaced_by:
                 return "".join(stream.pieces)
         return ""
 
-    def drop(self, agent: str, call_id: str | None = None, *, run: str = "") -> None:
+    def _drop(self, seq: int, agent: str, call_id: str | None = None, *, run: str = "") -> None:
         """Drop the output of a call or, if no call is given, of the agent's response.
 
-        The caller has already written the event with the complete output.
+        Readers get it until the event with the complete output is durable.
 
         Args:
+            seq: Sequence number of the event with the complete output.
             agent: The agent.
             call_id: The call.
             run: The only run whose output is dropped; by default, all runs.
@@ -147,7 +211,10 @@ class Journal:
                 continue
             is_answer = kind != "output"
             if (call_id is None and is_answer) or (call_id == call and not is_answer):
-                del self.streams[key]
+                if self._log.durable >= seq:
+                    del self.streams[key]
+                elif not stream.replaced_by:
+                    stream.replaced_by = seq
 
     def has_in_memory(self, after: int) -> bool:
         """Return whether all events after a sequence number can be read without the store."""
@@ -156,22 +223,36 @@ class Journal:
     def drop_replaced(self, event: Event) -> None:
         """Drop the streamed output that an event in the log replaces."""
         if isinstance(event, ModelAnswered | ModelFailed):
-            self.drop(event.agent)
+            self._drop(event.seq, event.agent)
         elif isinstance(event, RunEnded):
             # A prompt that is dropped from the queue ends, too, while the agent answers another
             # one. The text of that answer must not be lost.
-            self.drop(event.agent, run=event.run)
+            self._drop(event.seq, event.agent, run=event.run)
         elif isinstance(event, CallDone):
-            self.drop(event.agent, event.result.call_id)
+            self._drop(event.seq, event.agent, event.result.call_id)
 
     def since(self, after: int) -> list[AnyEvent]:
-        """Read all events after a sequence number if they are recent, otherwise a page of them."""
+        """Read all events after a sequence number if they are recent, otherwise a page of them.
+
+        The events need not be durable, so that a plugin finds those that it has just written. What
+        leaves the process is read with ``durable_since``.
+        """
         if not self.has_in_memory(after):
             return self._log.read(after)
         missing = self._log.last - after
         # Access to the middle of a deque is slow, so the last events are read from its end.
         newest_first = islice(reversed(self._recent), max(missing, 0))
         return list(newest_first)[::-1]
+
+    def durable_since(self, after: int) -> list[AnyEvent]:
+        """Read all durable events after a sequence number, or a page of them."""
+        durable = self._log.durable
+        if after >= durable:
+            return []
+        events = self.since(after)
+        if events and events[-1].seq > durable:
+            return [event for event in events if event.seq <= durable]
+        return events
 
     def _wake(self) -> None:
         self.news.set()
@@ -184,11 +265,13 @@ class Journal:
         self._wake()
 
     async def close(self) -> None:
-        """End the readers and release the log."""
-        self.end()
+        """End the readers, after they got the last events, and release the log."""
         # A session that is cancelled must release its lease; otherwise it could not be opened
         # again.
         with trio.CancelScope(shield=True):
+            with suppress(StoreError), trio.move_on_after(CLOSE_TIMEOUT):
+                await self.flush()
+            self.end()
             await self._log.close()
 
 
@@ -230,7 +313,7 @@ class Reader:
 
     def _fill(self) -> None:
         """Fetch what is new: events first, and output only when all events have been fetched."""
-        events = self._journal.since(self._after)
+        events = self._journal.durable_since(self._after)
         if events:
             self._after = events[-1].seq
             self._ready.extend(events)
@@ -246,6 +329,8 @@ class Reader:
         seen = {}
         for key, stream in self._journal.streams.items():
             seq, kind, call_id = key
+            if seq > self._journal.durable:
+                continue  # readers do not know yet what this is the output of
             text, seen[key] = stream.since(self._seen.get(key, 0))
             is_new_call = bool(stream.tool) and key not in self._seen
             if text or is_new_call:
@@ -261,3 +346,25 @@ class Reader:
                 found.append(delta)
         self._seen = seen
         return found
+
+
+async def report_delays(journal: Journal, tell: Callable[[StoreError | None], None]) -> None:
+    """Tell the user when events have not become durable for a while, and when they do again.
+
+    Args:
+        journal: The journal.
+        tell: Called with the reason, and later with ``None``.
+    """
+    while True:
+        reason = await journal.wait_for_delay(True)
+        with trio.move_on_after(DELAY_SHOWN):
+            await journal.wait_for_delay(False)
+            continue
+        tell(reason)
+        await journal.wait_for_delay(False)
+        if journal.broken is None:
+            tell(None)
+
+
+def _do_nothing() -> None:
+    pass

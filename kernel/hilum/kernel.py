@@ -267,6 +267,7 @@ class Kernel:
                     log.append([_adapt_to_fork(event, new.id, old.id, left_out) for event in kept])
             for number, event in enumerate(restrictions.events(), log.last + 1):
                 log.append([replace(event, seq=number, at=time.time())])
+            await log.flush()
             if old.title:
                 is_whole = upto is None or upto >= last
                 taken = {info.title for info in await self.store.list(old.workspace)}

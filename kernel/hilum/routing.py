@@ -283,6 +283,10 @@ async def _send(
     began = trio.current_time()
     try:
         seq = agent.emit(started)
+        # A request must not contain what a crash could still take back: the resumed run would send
+        # another one.
+        await session.journal.flush(seq)
+        began = trio.current_time()
         done, first = await _listen(agent, model, sent, seq)
     except ModelCallDenied:
         raise

@@ -114,6 +114,7 @@ class Session:
         self.attended: bool = info.kind != "headless"
         self.workspace: Workspace = Workspace(root, self.options.extra_roots)
         self.journal: Journal = Journal(log)
+        self.journal.on_broken = self._cancel_runs
         self.began_at: int = self.journal.last
         self.agents: dict[str, Agent] = {}
         self.runs: dict[str, Run] = {}
@@ -143,7 +144,9 @@ class Session:
     def emit(self, event: ev.Event, agent: Agent | None = None, run: str = "") -> int:
         """Write an event to the log, fold it and show it to readers.
 
-        When this method returns, the event is durable.
+        With the standard store, the event is durable when this method returns. Another store may
+        write in the background; readers get the event when it is durable. What must not happen
+        before that waits for ``journal.flush``.
 
         Secrets in the event are replaced first. The event is folded in the form in which it is
         written, so that a resumed session sends the model the same requests. Only a request
@@ -257,7 +260,7 @@ class Session:
                 await before.wait()
             # The log is checked again, because it may have broken during the waits above.
             self._check_open()
-            self._give_up_interrupted(actor)
+            self.end_interrupted(actor.name)
             run = self._new_run(agent, state)
             queued = replace(queued, piped=given.piped, images=given.images, outputs=tuple(taken))
             self.emit(queued, actor, run.id)
@@ -273,7 +276,23 @@ class Session:
         if given.images:
             self._warn_without_images(actor)
         self._start(actor)
+        await self._acknowledge(run)
         return run
+
+    async def _acknowledge(self, run: Run) -> None:
+        """Wait until the events of a run that was requested are durable.
+
+        The run begins meanwhile; it stops if the request for it is cancelled.
+
+        Raises:
+            StoreError: The events could not be written.
+        """
+        try:
+            await self.journal.flush()
+        except trio.Cancelled:
+            if self.journal.broken is None:
+                run.stop()
+            raise
 
     def _warn_without_images(self, agent: Agent) -> None:
         """Inform the user if an agent's model does not accept the images of a prompt."""
@@ -301,11 +320,6 @@ class Session:
                 code=E_INTERRUPTED,
                 hint="Open the session again, and repeat your request.",
             )
-
-    def _give_up_interrupted(self, agent: Agent) -> None:
-        """End an agent's run that an earlier process began and that was not resumed."""
-        if agent.conversation.phase != "idle" and agent.name not in self._working:
-            give_up(agent, "interrupted", "E_INTERRUPTED", "The run was cut off and not resumed.")
 
     def _find_agent(self, name: str) -> Agent:
         """Return an agent by its name.
@@ -399,6 +413,18 @@ class Session:
             self._start(agent)
         return resumed
 
+    def end_interrupted(self, agent: str = "main") -> None:
+        """End an agent's run that an earlier process began and that was not resumed.
+
+        Without such a run, nothing changes. A new prompt to the agent does the same.
+
+        Raises:
+            UsageError: The agent does not exist.
+        """
+        actor = self._find_agent(agent)
+        if actor.conversation.phase != "idle" and agent not in self._working:
+            give_up(actor, "interrupted", E_INTERRUPTED, "The run was cut off and not resumed.")
+
     async def retry(self, agent: str = "main") -> Run:
         """Continue the agent's last run if it ended before it was complete.
 
@@ -422,6 +448,7 @@ class Session:
         retried = ev.RunRetried(previous=ended.run, model=model, mode=actor.mode.name)
         self.emit(retried, actor, run.id)
         self._start(actor)
+        await self._acknowledge(run)
         return run
 
     async def repeat_call(self, call: str) -> Run:
@@ -455,7 +482,7 @@ class Session:
                 await before.wait()
             self._check_open()
             check_not_repeated(actor, call)
-            self._give_up_interrupted(actor)
+            self.end_interrupted(actor.name)
             run = self._new_run(actor.name)
             # No user wrote the text, so it must not count as the user's words.
             queued = ev.PromptQueued(
@@ -465,6 +492,7 @@ class Session:
             )
             self.emit(queued, actor, run.id)
             self._start(actor)
+        await self._acknowledge(run)
         return run
 
     def stop(self, agent: str = "", *, run: str = "") -> None:
@@ -540,6 +568,7 @@ class Session:
                     hint="Send the text as a prompt.",
                 )
             self.emit(message, actor, pending[0])
+        await self.journal.flush()
         return message.id
 
     def withdraw(self, message: str, *, agent: str = "main") -> bool:
@@ -930,6 +959,8 @@ class Session:
                 while True:
                     if find_next_run(agent):
                         await drive(agent)
+                        # Whoever waits for the run learns its end when it is durable.
+                        await self.journal.flush()
                     elif conversation.compaction_requested:
                         await compact_idle(agent)
                     else:
@@ -946,6 +977,12 @@ class Session:
                 if run.agent == agent.name and not run._over.is_set():
                     message = "The session was closed before the run ended."
                     run._finish(None, HilumError(message, code="E_INTERRUPTED"))
+
+    def _cancel_runs(self) -> None:
+        """Cancel what all agents are doing, because none of it can be logged any more."""
+        for agent in self.agents.values():
+            if agent.scope is not None:
+                agent.scope.cancel()
 
     async def _wrap(self, command: Command) -> Command:
         """Return a command in the form in which plugins allow it to start.

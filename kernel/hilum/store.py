@@ -1,15 +1,16 @@
 """The store protocol, and a store in memory.
 
 A store keeps the event logs of sessions. Only one process at a time can have a log open for writing
-(a lease); any process can read it. Appending is synchronous: once ``append`` returns, the events
-survive the death of the process.
+(a lease); any process can read it. Appending never waits. A log on a local disk writes at once; a log
+in a database writes in the background, in order, and tells how far its events are durable, which
+means that they survive the death of the process.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
@@ -68,27 +69,81 @@ class SessionInfo(Data, frozen=True):
 
 
 class Log(Protocol):
-    """The event log of one session, open for writing by this process."""
+    """The event log of one session, open for writing by this process.
+
+    All methods are called in the event loop, and none holds it: a log whose events are written
+    somewhere else queues them, and keeps a local copy of what ``read`` returns.
+    """
 
     @property
     def last(self) -> int:
-        """Sequence number of the last event; 0 for an empty log."""
+        """Sequence number of the last event, written or queued; 0 for an empty log."""
+
+    @property
+    def durable(self) -> int:
+        """Sequence number of the last event that survives the end of this process."""
+
+    @property
+    def delay(self) -> StoreError | None:
+        """Why queued events cannot be written at the moment; ``None`` while nothing is wrong."""
 
     def append(self, events: Sequence[AnyEvent]) -> None:
-        """Write events in one transaction.
+        """Write events in one transaction, or queue them to be written in one, in order.
 
         The ``seq`` values of the events must follow ``last`` without a gap.
 
         Raises:
-            StoreError: Nothing was written, because the disk is full, the file is damaged, or the
-                lease was lost.
+            StoreError: Nothing was written or queued, because the disk or the queue is full, the
+                file is damaged, or the lease was lost.
         """
 
     def read(self, after: int = 0, limit: int = 1000) -> list[AnyEvent]:
-        """Read at most ``limit`` events with a ``seq`` greater than ``after``, in order."""
+        """Read at most ``limit`` events with a ``seq`` greater than ``after``, in order.
+
+        Events that are queued are included.
+        """
+
+    async def flush(self, seq: int | None = None) -> None:
+        """Wait until an event is durable; by default, the last one.
+
+        Raises:
+            StoreError: The event will never be durable, because the log is broken.
+        """
+
+    def subscribe(self, callback: Callable[[StoreError | None], None]) -> None:
+        """Have a function called when ``durable`` grew later than ``append``, or ``delay`` changed.
+
+        The function is called in the event loop, with ``None``; or, for the last time, with the
+        error that keeps this log from ever writing its queued events.
+        """
 
     async def close(self) -> None:
-        """Release the lease. The session can still be read."""
+        """Release the lease. The session can still be read.
+
+        Queued events are written first, unless that takes too long.
+        """
+
+
+class ImmediateLog:
+    """The part of ``Log`` that is the same for all logs whose ``append`` writes at once."""
+
+    delay: StoreError | None = None
+
+    @property
+    def last(self) -> int:
+        """Sequence number of the last event."""
+        raise NotImplementedError
+
+    @property
+    def durable(self) -> int:
+        """Sequence number of the last event, which is durable."""
+        return self.last
+
+    async def flush(self, seq: int | None = None) -> None:
+        """Return at once."""
+
+    def subscribe(self, callback: Callable[[StoreError | None], None]) -> None:
+        """Do nothing, because nothing happens later than ``append``."""
 
 
 @runtime_checkable
@@ -149,8 +204,8 @@ class RawReader(Protocol):
 def storage_plugins() -> list[str] | None:
     """Return the plugins that a command needs if it only reads and writes the store.
 
-    Importing all plugins would take a quarter of the time of `hilum sessions list`. Only one of
-    hilum's own plugins provides a store. A plugin from another distribution may also provide a
+    Importing all plugins would take a quarter of the time of `hilum sessions list`. Only two of
+    hilum's own plugins provide a store. A plugin from another distribution may also provide a
     store, and may need other plugins in order to load.
 
     Returns:
@@ -160,7 +215,8 @@ def storage_plugins() -> list[str] | None:
     points = entry_points("hilum").values()
     if any(point.distribution.lower() not in STANDARD for point in points):
         return None
-    return [point.name for point in points if point.distribution.lower() == "hilum-store"]
+    own = ("hilum-store", "hilum-postgres")
+    return [point.name for point in points if point.distribution.lower() in own]
 
 
 async def is_open(store: Store, session: str) -> bool:
@@ -294,7 +350,7 @@ class MemoryStore:
             log.leased = False
 
 
-class MemoryLog:
+class MemoryLog(ImmediateLog):
     """A log in memory, which stays readable when it is closed. Implements ``Log``."""
 
     def __init__(self, info: SessionInfo) -> None:

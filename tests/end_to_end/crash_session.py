@@ -1,8 +1,8 @@
 """A session to be killed: the program that runs it, the model that answers it, and what must hold
 afterwards.
 
-Run as a program it is the child: the real kernel with the SQLite store, the chat gateway over
-loopback HTTP, the file and shell tools, and a plugin whose tools leave a line in a file each time
+Run as a program it is the child: the real kernel with the SQLite store, or the one in PostgreSQL, the
+chat gateway over loopback HTTP, the file and shell tools, and a plugin whose tools leave a line in a file each time
 they run. ``trial`` kills it and has it resumed, and ``judge`` compares what is left with a run that
 nobody disturbed.
 """
@@ -43,9 +43,11 @@ from hilum.events import (
 )
 from hilum.hookspecs import ask
 from hilum.messages import AssistantMessage, Layer, Text, ToolCall, Usage
+from hilum.store import is_open
 from hilum.tools import Call
 
 if TYPE_CHECKING:
+    from hilum.store import Store
     from hilum_replay import Answer, WireRequest
 
 PROMPTS = 3
@@ -195,7 +197,7 @@ def murderous(log, when: str, number: int):  # type: ignore[no-untyped-def]
 
 
 class DeadlyStore:
-    """The SQLite store, with logs that kill."""
+    """A store with logs that kill."""
 
     def __init__(self, store, when: str, number: int) -> None:  # type: ignore[no-untyped-def]
         self._store, self._deed = store, (when, number)
@@ -210,8 +212,26 @@ class DeadlyStore:
         return murderous(await self._store.open(session), *self._deed)
 
 
+def make_store(data: Path, database: str) -> Store:
+    """Return the store of a trial: a file in the folder, or a database."""
+    if database:
+        from hilum_postgres import PostgresStore
+
+        return PostgresStore(database)
+    from hilum_store import SqliteStore
+
+    return SqliteStore(data / "sessions.db")
+
+
 async def child(
-    url: str, workspace: str, data: str, ran: str, resume: str, when: str, number: int
+    url: str,
+    workspace: str,
+    data: str,
+    ran: str,
+    resume: str,
+    when: str,
+    number: int,
+    database: str,
 ) -> None:
     """Run the session, or go on with it, and write every event that a reader sees to standard
     output.
@@ -221,12 +241,11 @@ async def child(
     import hilum_models
     import hilum_prompt
     import hilum_shell
-    from hilum_store import SqliteStore
 
     os.environ |= {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "none"}
     if when == "full":
         resource.setrlimit(resource.RLIMIT_FSIZE, (number, resource.RLIM_INFINITY))
-    store = DeadlyStore(SqliteStore(Path(data, "sessions.db")), when, number)
+    store = DeadlyStore(make_store(Path(data), database), when, number)
     plugins = [hilum_files, hilum_models, hilum_prompt, hilum_shell, Marks(ran)]
     # A small window, so that the conversation is compacted now and then.
     models = {"openai/m": {"window": WINDOW}}
@@ -288,7 +307,7 @@ class Trial:
         return self.lives[-1].stored
 
 
-async def trial(turns: int, deeds: Sequence[Deed] = ()) -> Trial:
+async def trial(turns: int, deeds: Sequence[Deed] = (), database: str = "") -> Trial:
     """Run a session to its end, cut off on the way.
 
     Args:
@@ -296,11 +315,12 @@ async def trial(turns: int, deeds: Sequence[Deed] = ()) -> Trial:
         deeds: How each process ends: ``("before", n)`` or ``("after", n)`` an event,
             ``("at", seconds)``, or ``("full", bytes)``, the size at which no file can grow any
             more. The last process is left in peace.
+        database: The URL of an empty database; by default, the session is in a file.
     """
     with tempfile.TemporaryDirectory(prefix="crash-") as name:
         folder, lives = Path(name), []
         for deed in (*deeds, ("never", 0.0)):
-            lives.append(await live(folder, turns, deed))
+            lives.append(await live(folder, turns, deed, database))
             if not lives[-1].killed:
                 break
         root = folder / "work"
@@ -309,15 +329,14 @@ async def trial(turns: int, deeds: Sequence[Deed] = ()) -> Trial:
         )
 
 
-async def live(folder: Path, turns: int, deed: Deed) -> Life:
+async def live(folder: Path, turns: int, deed: Deed, database: str) -> Life:
     """Start the child, and wait until it dies or is done."""
     from hilum_replay import serve
-    from hilum_store import SqliteStore
 
     data, work, ran = folder / "data", folder / "work", folder / "ran.txt"
     data.mkdir(exist_ok=True)
     work.mkdir(exist_ok=True)
-    store = SqliteStore(data / "sessions.db")
+    store = make_store(data, database)
     known = await store.list()
     when, number = deed
     kill = ("never", "0") if when == "at" else (when, str(int(number)))
@@ -332,18 +351,27 @@ async def live(folder: Path, turns: int, deed: Deed) -> Life:
             str(ran),
             resume,
             *kill,
+            database,
         ]
         shown, code, errors = await watch(argv, number if when == "at" else None)
         assert not server.failures, server.failures
         bodies = [normal(body, folder) for body in server.bodies]
     stored: list[AnyEvent] = []
     for info in await store.list():
+        await wait_until_free(store, info.id)
         while page := await store.read(info.id, len(stored)):
             stored += page
     await store.close()
     assert code in (0, E_STORE_EXIT if when == "full" else -signal.SIGKILL), errors
     counts = Counter(ran.read_text().split() if ran.exists() else ())
     return Life(shown.split(b"\n")[:-1], bodies, stored, counts, code != 0, errors)
+
+
+async def wait_until_free(store: Store, session: str) -> None:
+    """Wait until nothing writes a session any more: a server notices a moment later who is dead."""
+    with trio.fail_after(2):
+        while await is_open(store, session):  # noqa: ASYNC110 (a server does it)
+            await trio.sleep(0.005)
 
 
 async def watch(argv: list[str], seconds: float | None) -> tuple[bytes, int, str]:
@@ -549,7 +577,11 @@ def instants(undisturbed: Trial, dice: random.Random, count: int) -> list[list[D
 
 
 async def judge_all(
-    turns: int, undisturbed: Trial, plans: Sequence[Sequence[Deed]], workers: int = 2
+    turns: int,
+    undisturbed: Trial,
+    plans: Sequence[Sequence[Deed]],
+    workers: int = 2,
+    make_database: Callable[[], str] = str,
 ) -> Counter[str]:
     """Carry out trials, some at once, and judge each; give what happened, added up.
 
@@ -563,7 +595,7 @@ async def judge_all(
         while waiting:
             plan = waiting.pop()
             try:
-                total.update(judge(await trial(turns, plan), undisturbed, turns))
+                total.update(judge(await trial(turns, plan, make_database()), undisturbed, turns))
             except AssertionError as error:
                 raise AssertionError(f"{plan}: {error}") from error
 
@@ -574,9 +606,9 @@ async def judge_all(
 
 
 if __name__ == "__main__":
-    url, workspace, data, ran, resume, when, number = sys.argv[1:]
+    url, workspace, data, ran, resume, when, number, database = sys.argv[1:]
     try:
-        trio.run(child, url, workspace, data, ran, resume, when, int(number))
+        trio.run(child, url, workspace, data, ran, resume, when, int(number), database)
     except* HilumError as group:
         for error in group.exceptions:
             print(f"{type(error).__name__}: {error}", file=sys.stderr)

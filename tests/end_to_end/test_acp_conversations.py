@@ -295,7 +295,9 @@ async def test_a_run_that_was_killed_is_shown_as_interrupted(cli, editor, asks, 
             await e.initialize(**EVERYTHING)
             await e.request(method, **place(cli, session))
             if method == "session/load":
-                assert [call["status"] for call in e.calls()] == ["failed"]
+                [call] = e.calls()
+                assert call["status"] == "failed"
+                assert "This was cut off when hilum ended" in json.dumps(call["content"])
                 assert "The run was interrupted. `/continue` continues it" in e.text()
             else:
                 assert not e.calls()

@@ -351,7 +351,7 @@ async def test_a_long_scope_is_shown_in_full(cli, editor, asks):
             ],
         ),
         # What is dangerous is the reason.
-        ("git push --force", ["**⚠ rewrites the history of a remote branch (git push --force)**"]),
+        ("git push --force", ["**⚠ rewrites the history of a remote branch**"]),
     ],
 )
 async def test_a_question_says_a_command_once(cli, editor, asks, command, texts):

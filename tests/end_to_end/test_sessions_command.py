@@ -3,6 +3,7 @@ deleted.
 """
 
 import json
+import sqlite3
 
 import pytest
 from hilum.events import RunEnded, decode
@@ -157,3 +158,19 @@ async def test_sessions_alone_lists_them(cli, session):
     assert "export" in (await cli("sessions", "--help")).out
     wrong = await cli("sessions", "lst")
     assert wrong.code == 2
+
+
+async def test_old_sessions_are_deleted_and_others_are_not(cli, session):
+    """By the day of their last use, after a look at what would go."""
+    path = cli.folder / "data" / "sessions.db"
+    old = (await cli("sessions", "fork", session)).out.strip()
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE sessions SET updated = updated - 10 * 86400 WHERE id = ?", (old,))
+    connection.commit()
+    connection.close()
+    assert (await cli("sessions", "prune", "--days", "0")).code == 2
+    assert (await cli("sessions", "prune", "--days", "11")).out == "0 sessions deleted.\n"
+    assert (await cli("sessions", "prune", "--days", "9", "--dry-run")).out.startswith(old)
+    assert (await cli("sessions", "prune", "--days", "9")).out == "1 session deleted.\n"
+    left = json.loads((await cli("sessions", "list", "--all", "--json")).out)
+    assert [info["id"] for info in left] == [session]

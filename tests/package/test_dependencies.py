@@ -15,6 +15,7 @@ PROJECTS = [
     *sorted(ROOT.glob("contrib/*/pyproject.toml")),
 ]
 DISTRIBUTIONS = {
+    "quickjs": "quickjs-ng",
     "yaml": "pyyaml",
     "hilum": "hilum-core",
     "markdown_it": "markdown-it-py",
@@ -41,7 +42,8 @@ def read_imports(project: Path) -> set[str]:
     package = next(folder for folder in project.parent.glob("hilum*") if folder.is_dir())
     tops = set()
     for path in package.rglob("*.py"):
-        if "corpus" in path.parts:  # the files of recorded sessions
+        # The files of recorded sessions, and the projects of the cases of hilum-eval.
+        if {"corpus", "suite"} & set(path.relative_to(package).parts):
             continue
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Import):

@@ -149,7 +149,7 @@ COMMANDS = (
     "diff --help",
     "run --help",
 )
-MISSING = {"mcp": ["mcp", "list"]}
+MISSING = {"batch": ["batch", "tasks.txt"], "eval": ["eval", "--list"], "mcp": ["mcp", "list"]}
 FRONT_MATTER = """
 from hilum.frontmatter import read, text
 assert text(read(b"---\\nname: pdf\\n---\\n"), "name") == "pdf"

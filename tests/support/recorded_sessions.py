@@ -637,7 +637,7 @@ def guest(rng: random.Random) -> Scene:
         ["disk", f"made_{number}.txt", f"{number}\n"],
         ["tool", "npm test", f"{number} passed"],
         ["terminal", f"echo {number} > printed.txt; cat printed.txt"],
-        ["plan", ["Read", "completed"], ["Write", "completed"]],
+        ["plan", ["Read", "completed"], ["Write", "in_progress"]],
         ["think", "What is left?"],
         ["read", "missing.py"],
         ["write", "../outside.txt", "x"],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,17 +11,19 @@ from typing import Any
 import attrs
 import trio
 from hilum.errors import E_INTERNAL, E_TIMEOUT
-from hilum.processes import Command, CommandError, Completed, Warden
+from hilum.processes import Warden
 
 from hilum_eval.attempt import Attempt
 from hilum_eval.call_counts import count_calls
+from hilum_eval.case import Case
 from hilum_eval.converter import structure, unstructure
 from hilum_eval.jobs import Job
 from hilum_eval.scores import score_attempt
 from hilum_eval.transcript import Transcript
 from hilum_eval.verifier import Verifier
 from hilum_eval.worker_job import READ_LOG, SESSION_FILE
-from hilum_eval.workspaces import FixtureError, Place, Workspaces, get_last_line, make_environ
+from hilum_eval.worker_processes import WorkerEnd, WorkerProcesses
+from hilum_eval.workspaces import FixtureError, Place, Workspaces, make_environ
 
 WORKER_RESERVE = 60.0
 """Seconds that a worker has beyond the time limit of its case, for its start and its end."""
@@ -35,7 +36,8 @@ class AttemptRunner:
     """Runs attempts, several at once if wanted.
 
     Args:
-        warden: Starts and ends all processes.
+        warden: Runs the commands of fixtures and the verifiers.
+        processes: Runs the agents.
         base: A folder for the workspaces.
         models: The user's own settings of models, for live models.
         sandboxed: Whether verifiers run in a sandbox.
@@ -46,6 +48,7 @@ class AttemptRunner:
     def __init__(
         self,
         warden: Warden,
+        processes: WorkerProcesses,
         base: Path,
         *,
         models: Mapping[str, Any],
@@ -54,6 +57,7 @@ class AttemptRunner:
         reserve: float = WORKER_RESERVE,
     ) -> None:
         self._warden = warden
+        self._processes = processes
         self._workspaces = Workspaces(warden, base)
         self._verifier = Verifier(warden, sandboxed=sandboxed)
         self._models = models
@@ -117,49 +121,28 @@ class AttemptRunner:
             "output": str(output),
         }
         described.write_text(json.dumps(data))
-        # With -P, no module of the present folder takes the place of hilum's.
-        argv = (sys.executable, "-P", "-m", "hilum_eval.worker")
-        command = Command((*argv, str(described)), str(place.folder), dict(environ))
-        problem, code = "", E_INTERNAL
-        done: Completed | None = None
-        with trio.move_on_after(job.case.timeout + self._reserve):
-            try:
-                done = await self._warden.run(command)
-            except CommandError as error:
-                problem = error.message
+        end = await self._processes.run(
+            [str(described)],
+            folder=place.scratch,
+            environ=environ,
+            limit=job.case.timeout + self._reserve,
+        )
         found = await trio.to_thread.run_sync(_read_transcript, output)
         if found is not None:
             return found
-        if done is None and not problem:
-            problem = f"The agent did not end within {job.case.timeout:g} seconds, and was killed."
-            code = E_TIMEOUT
-        elif done is not None:
-            problem = _describe_end(done)
-        return await self._read_log(place, command, output, problem, code)
-
-    async def _read_log(
-        self, place: Place, command: Command, output: Path, problem: str, code: str
-    ) -> Transcript:
-        """Return what the log contains of an attempt whose process did not finish.
-
-        Args:
-            place: The folders of the attempt.
-            command: The command of the worker.
-            output: The file with the transcript.
-            problem: How the process ended.
-            code: The error code of that.
-        """
+        code = E_TIMEOUT if end.code is None else E_INTERNAL
         if not (place.scratch / SESSION_FILE).is_file():
             # The agent had not begun.
-            return Transcript(code=code, reason=problem, broken=True)
-        command = attrs.evolve(command, argv=(*command.argv[:-1], READ_LOG, command.argv[-1]))
-        with trio.move_on_after(WORKER_RESERVE):
-            try:
-                await self._warden.run(command)
-            except CommandError:
-                pass  # the problem of the agent's process is reported
+            return Transcript(code=code, reason=_describe_end(end, job.case), broken=True)
+        # The log contains what the agent did until then.
+        await self._processes.run(
+            [READ_LOG, str(described)],
+            folder=place.scratch,
+            environ=environ,
+            limit=WORKER_RESERVE,
+        )
         found = await trio.to_thread.run_sync(_read_transcript, output)
-        return attrs.evolve(found or Transcript(), code=code, reason=problem)
+        return attrs.evolve(found or Transcript(), code=code, reason=_describe_end(end, job.case))
 
 
 def _read_transcript(path: Path) -> Transcript | None:
@@ -169,7 +152,9 @@ def _read_transcript(path: Path) -> Transcript | None:
     return structure(json.loads(path.read_text()), Transcript, str(path))
 
 
-def _describe_end(done: Completed) -> str:
-    if done.returncode < 0:
-        return f"The agent's process was ended by signal {-done.returncode}."
-    return f"The agent's process failed with exit code {done.returncode}: {get_last_line(done)}"
+def _describe_end(end: WorkerEnd, case: Case) -> str:
+    if end.code is None:
+        return f"The agent did not end within {case.timeout:g} seconds, and was killed."
+    if end.code < 0:
+        return f"The agent's process was ended by signal {-end.code}."
+    return f"The agent's process failed with exit code {end.code}: {end.text or 'it wrote nothing'}"

@@ -25,6 +25,7 @@ from hilum_eval.jobs import Job
 from hilum_eval.scores import combine_scores
 from hilum_eval.transcript import Transcript
 from hilum_eval.verifier import Verifier, find_sandbox
+from hilum_eval.worker_processes import open_worker_processes
 from hilum_eval.workspaces import FixtureError, Workspaces, make_environ
 
 ORACLE = Arm(name="oracle", profile="perfect")
@@ -82,12 +83,14 @@ async def check_cases(cases: Sequence[Case], base: Path, at_once: int) -> list[C
     """
     found = [CheckedCase(case) for case in cases]
     waiting = iter(found)
-    async with Warden() as warden:
+    async with Warden() as warden, open_worker_processes(warden) as processes:
         sandboxed = await find_sandbox(warden)
+        runner = AttemptRunner(warden, processes, base, models={}, sandboxed=sandboxed)
 
         async def work() -> None:
             for checked in waiting:
-                await _check(checked, warden, base, sandboxed)
+                await _check_untouched(checked, warden, base, sandboxed)
+                await _check_solution(checked, runner)
 
         async with trio.open_nursery() as nursery:
             for _ in range(at_once):
@@ -95,13 +98,12 @@ async def check_cases(cases: Sequence[Case], base: Path, at_once: int) -> list[C
     return found
 
 
-async def _check(checked: CheckedCase, warden: Warden, base: Path, sandboxed: bool) -> None:
+async def _check_solution(checked: CheckedCase, runner: AttemptRunner) -> None:
+    """Check that the known steps pass."""
     case = checked.case
-    await _check_untouched(checked, warden, base, sandboxed)
     if not all(turn.steps for turn in case.turns):
         checked.notes.append("Not all prompts have steps, so the solution was not checked.")
         return
-    runner = AttemptRunner(warden, base, models={}, sandboxed=sandboxed)
     attempt = await runner.run(Job(case, ORACLE, 0))
     if attempt.state == "skipped":
         checked.notes.append(f"The solution was not checked: the case {attempt.reason}.")

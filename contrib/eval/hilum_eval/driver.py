@@ -21,6 +21,7 @@ from hilum_eval.attempts import AttemptRunner
 from hilum_eval.jobs import Job
 from hilum_eval.measurement import ResultsFile
 from hilum_eval.verifier import find_sandbox
+from hilum_eval.worker_processes import open_worker_processes
 
 
 @attrs.define
@@ -136,11 +137,16 @@ async def _run_jobs(
             await trio.to_thread.run_sync(results.append, job, attempt)
             progress.add(attempt)
 
-    async with Warden() as warden, trio.open_nursery() as signals:
+    async with (
+        Warden() as warden,
+        open_worker_processes(warden) as processes,
+        trio.open_nursery() as signals,
+    ):
         await signals.start(_listen, outcome, signals.cancel_scope)
         outcome.sandboxed = await find_sandbox(warden)
         runner = AttemptRunner(
             warden,
+            processes,
             base,
             models=_read_models(),
             sandboxed=outcome.sandboxed,

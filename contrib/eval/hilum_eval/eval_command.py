@@ -17,6 +17,7 @@ from hilum_eval.arm import Arm
 from hilum_eval.arm_reader import check_arm, read_arm
 from hilum_eval.case import Case
 from hilum_eval.case_reader import read_suite
+from hilum_eval.comparison.installed import check_statistics
 from hilum_eval.driver import Progress, measure
 from hilum_eval.html_page import check_charts, make_page
 from hilum_eval.jobs import make_jobs
@@ -134,6 +135,8 @@ def _read_arms(options: Namespace) -> list[Arm]:
                 code=E_BAD_ARGS,
                 hint="Write the model into the file of the arm.",
             )
+        if len(options.arm) > 1:
+            check_statistics()
         arms = [read_arm(Path(name)) for name in options.arm]
         names = [arm.name for arm in arms]
         twice = sorted({name for name in names if names.count(name) > 1})

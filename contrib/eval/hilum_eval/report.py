@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import hilum
@@ -14,6 +15,9 @@ from hilum_eval.case import WEIGHTS, Case
 from hilum_eval.converter import unstructure
 from hilum_eval.driver import Outcome
 from hilum_eval.summary import Summary, summarize
+
+if TYPE_CHECKING:
+    from hilum_eval.comparison.comparison import Comparison
 
 SCHEMA = 1
 """Version of the format of ``make_json``."""
@@ -29,6 +33,7 @@ class Report:
         measured: What was measured, in one sentence.
         problems: What is wrong with the measurement, one sentence each.
         sections: Further sections, each a title and lines of text, such as a comparison.
+        comparisons: Comparisons of the first arm with each other one.
     """
 
     summaries: tuple[Summary, ...]
@@ -36,6 +41,7 @@ class Report:
     measured: str
     problems: tuple[str, ...] = ()
     sections: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
 
     @property
     def is_passed(self) -> bool:
@@ -72,12 +78,38 @@ def make_report(
         found.append("The measurement was stopped; --resume continues it.")
     if outcome.sandboxed is False:
         found.append("The verifiers ran without a sandbox, because bubblewrap does not work here.")
+    comparisons, sections = _compare(cases, summaries, outcome.attempts)
     return Report(
         summaries=tuple(summaries),
         attempts=tuple(outcome.attempts),
         measured=describe_measured(arms),
         problems=tuple(found),
+        sections=tuple(sections),
+        comparisons=tuple(comparisons),
     )
+
+
+def _compare(
+    cases: Sequence[Case], summaries: Sequence[Summary], attempts: Sequence[Attempt]
+) -> tuple[list[Comparison], list[tuple[str, tuple[str, ...]]]]:
+    """Return the comparisons of the first arm with the others, as data and as text."""
+    comparisons: list[Comparison] = []
+    sections: list[tuple[str, tuple[str, ...]]] = []
+    if len(summaries) < 2:
+        return comparisons, sections
+    # These import SciPy, which a measurement of one arm does not need.
+    compare = import_module("hilum_eval.comparison.comparison").compare
+    describe = import_module("hilum_eval.comparison.sentences").describe_comparison
+    first, *others = summaries
+    for other in others:
+        title = f"{other.arm.name} compared with {first.arm.name}"
+        found = compare(cases, attempts, first, other)
+        if found is None:
+            sections.append((title, ("No attempt of both arms has a judgement.",)))
+            continue
+        comparisons.append(found)
+        sections.append((title, tuple(describe(found))))
+    return comparisons, sections
 
 
 def describe_measured(arms: Sequence[Arm]) -> str:
@@ -107,6 +139,7 @@ def make_json(report: Report) -> dict[str, Any]:
         "problems": list(report.problems),
         "weights": dict(WEIGHTS),
         "arms": [_make_arm(summary) for summary in report.summaries],
+        "comparisons": [unstructure(each) for each in report.comparisons],
         "attempts": [unstructure(attempt) for attempt in report.attempts],
     }
 

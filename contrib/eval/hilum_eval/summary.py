@@ -245,7 +245,11 @@ def _make_gates(
         # With several attempts, a case counts as far as its attempts are passed.
         measured = [each for each in summaries if each.attempts]
         passed = sum(each.passed / each.attempts for each in measured)
-        yield Gate(name="cases passed", found=passed, needed=MIN_CASES * len(measured))
+        yield Gate(
+            name="cases passed",
+            found=passed if measured else None,
+            needed=MIN_CASES * len(measured),
+        )
     else:
         yield Gate(name="total", found=total, needed=fail_under)
     gates = [

@@ -1,15 +1,13 @@
-"""The process in which an agent makes one attempt: ``python -m hilum_eval.worker JOB.json``.
+"""What the process of an attempt does (see ``fork_server``).
 
-The job is a ``WorkerJob`` as JSON. The worker writes the transcript, as JSON, to the file that the
-job names. With ``--read-log``, it reads the log of an attempt whose process was killed instead.
+The argument is the path of a file that contains a ``WorkerJob`` as JSON. The worker writes the
+transcript, as JSON, to the file that the job names. With ``--read-log``, it reads the log of an
+attempt whose process was killed instead.
 """
 
 from __future__ import annotations
 
-import gc
 import json
-import os
-import sys
 from pathlib import Path
 
 import attrs
@@ -19,11 +17,13 @@ from hilum import HilumError
 from hilum.errors import E_INTERNAL
 from hilum.hooks import describe_error
 from hilum.store import storage_plugins
+from hilum_replay import serve
 
 from hilum_eval.agents.agent import Agent, Surroundings
 from hilum_eval.agents.finding import find_agent
 from hilum_eval.agents.hilum_agent import PROVIDER, read_events
 from hilum_eval.converter import structure, unstructure
+from hilum_eval.simulation.model import make_answerer
 from hilum_eval.transcript import Transcript
 from hilum_eval.transcript_reader import read_transcript
 from hilum_eval.worker_job import READ_LOG, SESSION_FILE, WorkerJob
@@ -65,11 +65,6 @@ async def _attempt(job: WorkerJob) -> Transcript:
 async def _attempt_with_simulated_model(
     agent: Agent, job: WorkerJob, surroundings: Surroundings
 ) -> Transcript:
-    # A live model needs neither the simulated one nor its server.
-    from hilum_replay import serve
-
-    from hilum_eval.simulation.model import make_answerer
-
     answer = make_answerer(job.case, job.arm.profile, job.repeat)
     async with serve(answer, keep=0) as server:
         # The profile is part of the name, so that bills and traces show it.
@@ -97,12 +92,3 @@ async def _read_log(job: WorkerJob) -> Transcript:
     async with hilum.open_kernel(storage_plugins(), environ=job.environ) as kernel:
         events = await read_events(kernel.store, session)
     return read_transcript(events, session=session)
-
-
-if __name__ == "__main__":
-    gc.freeze()
-    code = main(sys.argv[1:])
-    # Threads of tools that were abandoned must not keep the process.
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)

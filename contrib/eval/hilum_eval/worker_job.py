@@ -15,6 +15,8 @@ READ_LOG = "--read-log"
 """The option with which a worker reads the log of an attempt whose process was killed."""
 SESSION_FILE = "session"
 """The file in the folder ``scratch`` that contains the id of hilum's session."""
+EXIT_MARK = "hilum-eval-exit:"
+"""The beginning of the line in which the process that forks workers reports an exit code."""
 
 
 @attrs.frozen(kw_only=True)

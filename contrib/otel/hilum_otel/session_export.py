@@ -75,7 +75,7 @@ class SessionExport:
             if self._pipeline is None:
                 self._report_failures()
                 return
-            while events := self._session.journal.since(self._seq):
+            while events := self._session.journal.durable_since(self._seq):
                 for event in events:
                     self._apply(event)
                 await trio.lowlevel.checkpoint()

@@ -235,7 +235,7 @@ class _Terminal:
 
     def _welcome(self) -> Welcome:
         session = self._session
-        last = session.journal.last
+        last = session.journal.durable
         after = last
         for agent in session.agents.values():
             run = agent.conversation.run
@@ -271,7 +271,7 @@ class _Terminal:
                 ready.append(ev.encode(item))
                 size += len(ready[-1])
                 # Many events in one message are faster, but a message must not become too large.
-                if size < _MESSAGE_SIZE and item.seq < session.journal.last:
+                if size < _MESSAGE_SIZE and item.seq < session.journal.durable:
                     continue
                 await self._stream.send(Events(tuple(map(msgspec.Raw, ready))))
                 ready = []

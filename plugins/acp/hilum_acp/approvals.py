@@ -50,6 +50,7 @@ _HEAD = "── "
 _GUEST_NAMES = ("action", "terminal")
 """Arguments of a guest's call with which it names the call; they say nothing to people."""
 _HOW_TO_ALLOW = re.compile(r" To always allow it: hilum permissions allow .*$")
+_NOT_HARMLESS = re.compile(r" is not on the list of harmless commands\.$")
 _DELETES = re.compile(r"^   deletes .* \(([\d,]+ lines?)\)$")
 MAX_NAME = 120
 """Maximum number of characters of a choice, which editors show as a button."""
@@ -248,12 +249,15 @@ def _make_notes(approval: Approval, facts: ApprovalFacts, title: str) -> list[st
         if not danger.grave and says_the_same(danger.text, title):
             continue
         mark = "⚠ " if danger.grave else ""
-        notes.append(f"**{mark}{escape_markdown(danger.text)}**")
+        text = danger.text.removesuffix(f" ({title})")
+        notes.append(f"**{mark}{escape_markdown(text)}**")
     reason = approval.reason
     if approval.scope and not facts.once_only:
         # One of the choices does this.
         reason = _HOW_TO_ALLOW.sub("", reason)
     is_said = any(says_the_same(reason, danger.text) for danger in facts.dangers)
+    if any(danger.grave for danger in facts.dangers):
+        is_said = is_said or _NOT_HARMLESS.search(reason) is not None
     if reason and not is_said:
         notes.append(escape_markdown(reason))
     return notes

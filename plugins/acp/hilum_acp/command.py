@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -11,7 +12,7 @@ from contextlib import redirect_stdout
 
 import trio
 from hilum import UsageError, load_command, read_session_options
-from hilum.command import Parser, add_session_options, say
+from hilum.command import Parser, add_session_options, escape_terminal, say
 from hilum.errors import E_NOT_INSTALLED
 from hilum.listening import receive_stop_signals
 
@@ -22,6 +23,8 @@ from hilum_acp.stdio import claim_stdio
 GRACE_SECONDS = 1.0
 """How long requests may still run when the editor has closed standard input."""
 CLOSE_SECONDS = 20.0
+MAX_LOG_MESSAGE = 4_000
+"""Maximum number of characters of a message on standard error."""
 EPILOG = """\
 An editor starts this command and speaks the Agent Client Protocol with it, over standard input and
 output. In Zed's settings, for example:
@@ -70,12 +73,36 @@ def main(argv: Sequence[str]) -> int:
             "hilum acp waits for the messages of an editor, which starts it (--help).",
             to=sys.stderr,
         )
+    _escape_log()
     program = AcpProgram(options)
     # Standard output carries the protocol, which would break if a plugin printed to it.
     with redirect_stdout(sys.stderr):
         trio.run(program.main)
     # The exit code that shells use for a process that a signal ended.
     return 128 + program.signal if program.signal else 0
+
+
+class _LogFormatter(logging.Formatter):
+    """Formats messages for standard error, which editors show as text or in a terminal.
+
+    Messages quote what the editor has sent, which may contain anything of any length.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return a message without harmful characters, and without the middle of a long one."""
+        text = super().format(record)
+        if len(text) > MAX_LOG_MESSAGE:
+            half = MAX_LOG_MESSAGE // 2
+            text = f"{text[:half]}…{text[-half:]}"
+        return escape_terminal(text)
+
+
+def _escape_log() -> None:
+    """Write what plugins log to standard error, escaped."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setLevel(logging.WARNING)
+    handler.setFormatter(_LogFormatter())
+    logging.getLogger().addHandler(handler)
 
 
 def _set_up() -> int:

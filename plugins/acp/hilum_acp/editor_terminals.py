@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -26,7 +27,7 @@ from hilum_view import parse_arguments, unwrap_call
 from hilum_acp import terminal_viewer
 from hilum_acp.client import Client
 from hilum_acp.json_rpc import ConnectionLost, RpcError
-from hilum_acp.terminal_output import OutputQueue, TerminalFilter
+from hilum_acp.terminal_output import OutputQueue
 from hilum_acp.viewer_sockets import ViewerSocket, has_sockets, open_viewer_socket
 
 START_SECONDS = 0.2
@@ -45,6 +46,8 @@ DRAIN_SECONDS = 10.0
 """How long the terminal of an ended command may take to print the rest of its output."""
 RELEASE_SECONDS = 5.0
 """How long hilum waits for the response to the release of a terminal."""
+FILTER_SHARE = 0.2
+"""Largest share of the time in which hilum filters the output of one command."""
 COMMAND_TOOL = "run_terminal_cmd"
 OUTPUT_LIMIT = 2_000_000
 """Number of bytes of output that the editor keeps of a terminal."""
@@ -66,7 +69,6 @@ class _ShownCommand:
         agent: Name of the agent that runs it.
         call: Id of its call.
         output: The output that the viewer has not got.
-        filter: Removes harmful sequences from the output.
         exit_code: The exit code of the viewer; ``None`` while the call runs.
         ended: Set when the call has ended.
         connected: Set when the viewer has connected.
@@ -78,7 +80,6 @@ class _ShownCommand:
     agent: str
     call: str
     output: OutputQueue = attrs.field(factory=OutputQueue)
-    filter: TerminalFilter = attrs.field(factory=TerminalFilter)
     exit_code: int | None = None
     ended: trio.Event = attrs.field(factory=trio.Event)
     connected: trio.Event = attrs.field(factory=trio.Event)
@@ -89,7 +90,7 @@ class _ShownCommand:
 
     def print(self, text: str) -> None:
         """Add output for the viewer, without waiting for it."""
-        self.output.add(self.filter.filter(text))
+        self.output.add(text)
         self._wake_writer()
 
     def end(self, result: ToolResult) -> None:
@@ -134,8 +135,14 @@ class _ShownCommand:
     async def _send_output(self, stream: trio.SocketStream) -> None:
         while True:
             if not self.output.is_empty:
+                began = time.thread_time()
                 data = self.output.take()
-                await stream.send_all(_make_message(terminal_viewer.OUTPUT, data))
+                spent = time.thread_time() - began
+                if data:
+                    await stream.send_all(_make_message(terminal_viewer.OUTPUT, data))
+                # Meanwhile, the queue leaves out the oldest output, so the rest of hilum does not
+                # wait for a command that prints more than can be filtered.
+                await trio.sleep(spent * (1 / FILTER_SHARE - 1))
             elif self.exit_code is not None:
                 data = bytes([self.exit_code])
                 await stream.send_all(_make_message(terminal_viewer.END, data))

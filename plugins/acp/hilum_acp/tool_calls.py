@@ -48,6 +48,7 @@ _KINDS = {
     "recall_result": "read",
     "run_terminal_cmd": "execute",
     "search_files": "search",
+    "semantic_search": "search",
     "stop_service": "execute",
     "task": "other",
     "todo_write": "think",
@@ -90,6 +91,7 @@ _CHANGED = re.compile(
     """,
     re.VERBOSE,
 )
+_MORE_LINES = re.compile(r"\(\+[\d,]+ lines?\)")
 _HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 
 
@@ -133,18 +135,31 @@ def make_title(card: Card, agent: str, root: Path) -> str:
     action = describe_action(card.call.name, card.arguments, str(root))
     name, _ = unwrap_call(card.call.name, card.arguments)
     verb = action.verb
-    if verb == "$":
-        verb = ""
-    elif verb == name:
+    if verb == name:
         verb = verb.replace(_SERVER_MARK, ": ", 1)
     else:
         verb = f"{verb[:1].upper()}{verb[1:]}"
+    details = action.details
+    if action.verb == "$":
+        verb, details = _split_details(details)
     # The end of a path or command may matter more than its middle.
-    subject = _cut_middle(action.subject, MAX_TITLE - len(action.details))
-    title = " ".join(filter(None, (verb, subject, action.details)))
+    subject = _cut_middle(action.subject, MAX_TITLE - len("()") - len(action.details))
+    title = " ".join(filter(None, (verb, subject, details)))
     # A model could hide a part of a call with characters that change how text looks.
     title = escape_terminal(title)
     return f"{agent}: {title}" if agent else title or card.call.name
+
+
+def _split_details(details: str) -> tuple[str, str]:
+    """Return what precedes a command in its title, and what follows it.
+
+    What is not part of the command is in parentheses in front of it: in no shell is a word after
+    closing parentheses a command, so no other command has the same title.
+    """
+    found = _MORE_LINES.match(details)
+    after = found[0] if found is not None else ""
+    before = details[len(after) :].strip()
+    return f"({before})" if before else "", after
 
 
 def _cut_middle(text: str, limit: int) -> str:

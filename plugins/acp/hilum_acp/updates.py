@@ -12,7 +12,8 @@ from typing import Any
 
 import attrs
 from hilum import events as ev
-from hilum.errors import E_CMD_FAIL
+from hilum.command import escape_terminal
+from hilum.errors import CALL_NOT_RUN, CALL_UNCERTAIN, E_CMD_FAIL
 from hilum_view import (
     Answer,
     Card,
@@ -340,8 +341,14 @@ class UpdateMaker:
         If the run is continued, they are sent in their new state.
         """
         for identity, call in self._calls.items():
-            call.sent["status"] = "failed"
-            yield {"sessionUpdate": "tool_call_update", "toolCallId": identity, "status": "failed"}
+            content = [make_text_content(_describe_interruption(call.card))]
+            call.sent |= {"status": "failed", "content": content}
+            yield {
+                "sessionUpdate": "tool_call_update",
+                "toolCallId": identity,
+                "status": "failed",
+                "content": content,
+            }
 
     def forget_sent(self) -> None:
         """Have the next update of each call describe it wholly, because none was sent before."""
@@ -360,7 +367,7 @@ class UpdateMaker:
         }
         if card.ended and self._find_terminal(card):
             # For clients that show no terminals once they are released.
-            described["rawOutput"] = cut(card.text)
+            described["rawOutput"] = escape_terminal(cut(card.text))
         return described
 
     def _make_content(self, card: Card) -> list[dict[str, Any]]:
@@ -475,6 +482,11 @@ def describe_plan_request(plan: str) -> Update:
         plan: Id of the run that proposed the plan.
     """
     return {"toolCallId": f"plan-{plan}", "title": "Carry out this plan?", "kind": "switch_mode"}
+
+
+def _describe_interruption(card: Card) -> str:
+    """Return what became of a call that had not ended when hilum did."""
+    return f"This {CALL_UNCERTAIN}" if card.began else f"This {CALL_NOT_RUN} hilum ended."
 
 
 def _describe_decision(decision: PlanDecision) -> str:

@@ -34,8 +34,12 @@ async def interpret(agents: Agents, text: str) -> Interpretation | None:
         return None
     if not await _depends_on_agents(agents, words):
         return None
-    names = (await agents.refresh()).names
+    catalog = await agents.refresh()
+    names = catalog.names
     call = read_call(words, names)
+    if call is None and words.startswith("@"):
+        # The user is told what is wrong with the file of this name. Other phrasings stay text.
+        call = read_call(words, [entry.definition.name for entry in catalog.entries])
     if call is None:
         _report_unknown(agents.session, words, names)
         return None

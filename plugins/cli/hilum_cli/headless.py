@@ -25,10 +25,11 @@ from hilum import (
     calls_left_behind,
     open_standard_session,
 )
-from hilum.command import output_error
+from hilum.command import output_error, say
 from hilum.errors import E_INTERNAL, E_STOPPED, letting_run
 from hilum.events import Delta, ErrorRaised, PluginEvent, RunEnded, StopAsked
 from hilum.hooks import PLUGIN_EXCEPTIONS, describe_error
+from hilum.journal import report_delays
 from hilum.sharing import share_session
 from hilum.store import MemoryStore
 from hilum_agents.runs import Runs
@@ -44,7 +45,7 @@ from hilum_cli.stopping import Stopping
 from hilum_cli.terminal import line, quiet_exit
 
 if TYPE_CHECKING:
-    from hilum import Run, Session
+    from hilum import Run, Session, StoreError
     from hilum.events import AnyEvent
     from hilum.services import BackgroundCommand
     from hilum_replay import Recorder
@@ -472,6 +473,7 @@ class Headless:
             return
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.face.tick)
+            nursery.start_soon(report_delays, session.journal, _tell_of_delay)
             if approver:
                 nursery.start_soon(approver.run)
             ends = await self._follow(session, runs, recorder, approver)
@@ -530,7 +532,7 @@ class Headless:
 
     async def _show_rest(self, session: Session) -> None:
         """Show the state change that was written together with the last event."""
-        for event in session.journal.since(self._shown):
+        for event in session.journal.durable_since(self._shown):
             self._shown = event.seq
             await self.face.show(event)
 
@@ -551,6 +553,14 @@ class Headless:
         # The stop itself writes an event, which must not cause another stop.
         if is_unread and not isinstance(item, StopAsked):
             session.stop()
+
+
+def _tell_of_delay(reason: StoreError | None) -> None:
+    """Tell the user on standard error that the run waits for its store, or goes on."""
+    if reason is None:
+        say("hilum: The session is being stored again; the run goes on.", to=sys.stderr)
+    else:
+        say(f"hilum: {reason.message} The run waits. {reason.hint}", to=sys.stderr)
 
 
 def _running_services(session: Session) -> tuple[Sequence[BackgroundCommand], bool]:

@@ -1,4 +1,4 @@
-"""``hilum sessions``: lists, shows, resumes, forks, renames, deletes and exports sessions."""
+"""``hilum sessions``: lists, shows, resumes, forks, renames, deletes, prunes and exports sessions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import hilum
 import msgspec
 from hilum import StoreError, UsageError, make_redactor
 from hilum.command import Parser, check_folder, check_text
-from hilum.errors import E_BAD_ARGS
+from hilum.errors import E_BAD_ARGS, E_BUSY, E_UNKNOWN
 from hilum.events import FINAL, encode
 from hilum.store import MemoryStore, find_session, is_open, storage_plugins
 from hilum_view import Totals, format_cost, total
@@ -46,7 +46,7 @@ A session is identified by its id or by any unambiguous beginning of the id.
 
 
 def main(argv: list[str]) -> int:
-    """List, show, resume, fork, rename, delete and export sessions.
+    """List, show, resume, fork, rename, delete, prune and export sessions.
 
     Returns:
         The exit code (see ``exits``).
@@ -92,7 +92,7 @@ def make_parser() -> Parser:
     """Declare commands and options."""
     parser = Parser(
         "hilum sessions",
-        "List (the default), show, resume, fork, rename, delete and export sessions.",
+        "List (the default), show, resume, fork, rename, delete, prune and export sessions.",
         EPILOG,
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=Parser)
@@ -140,6 +140,17 @@ def make_parser() -> Parser:
     command("delete", _delete, "delete a session").add_argument(
         "--yes", action="store_true", help="do not ask for confirmation"
     )
+    add = command(
+        "prune", _prune, "delete sessions that were not used lately", named=False
+    ).add_argument
+    add(
+        "--days",
+        type=int,
+        required=True,
+        metavar="N",
+        help="delete the sessions in all folders that were last used more than N days ago",
+    )
+    add("--dry-run", action="store_true", help="only list them")
     add = command("export", _export, "write a session to a file or to standard output").add_argument
     add(
         "--format",
@@ -330,6 +341,32 @@ async def _delete(kernel: Kernel, options: Namespace) -> int:
             return exits.FAILED
     await kernel.store.delete(info.id)
     return exits.COMPLETED
+
+
+async def _prune(kernel: Kernel, options: Namespace) -> None:
+    """Delete old sessions one after another; those that are open are left alone."""
+    if options.days < 1:
+        raise UsageError(
+            "--days must be at least 1.", code=E_BAD_ARGS, hint="Pass a number of days."
+        )
+    limit = time.time() - options.days * 24 * 3600
+    deleted = 0
+    for info in await kernel.store.list():
+        if info.updated >= limit:
+            continue
+        if options.dry_run:
+            options.out.say(f"{info.id}  {line(info.title, 60)}".rstrip())
+            continue
+        try:
+            await kernel.store.delete(info.id)
+        except StoreError as error:
+            # Another process may use, or have deleted, a session that was just listed.
+            if error.code not in (E_BUSY, E_UNKNOWN):
+                raise
+            continue
+        deleted += 1
+    if not options.dry_run:
+        options.out.say(f"{deleted} session{'s' * (deleted != 1)} deleted.")
 
 
 async def _export(kernel: Kernel, options: Namespace) -> None:

@@ -96,6 +96,6 @@ class _Watcher:
     async def end(self) -> None:
         """Show the remaining events and restore the terminal."""
         # The task that shows events may not have run since the last events were written.
-        for event in self._session.journal.since(self._seq):
+        for event in self._session.journal.durable_since(self._seq):
             await self._show(event)
         await self._face.finish()

@@ -161,7 +161,7 @@ def _effect_kind(tool: Tool, parameter: str) -> Kind | None:
         return "delete"
     if parameter in tool.writes or tool.risk == "write":
         return "write"
-    if tool.name in ("read_file", "search_files"):
+    if tool.name in ("read_file", "search_files", "semantic_search"):
         return "read"
     return None
 

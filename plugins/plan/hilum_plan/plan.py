@@ -89,6 +89,8 @@ class Plan:
         self._answered: dict[tuple[str, str], Answer] = {}
         self._waiting: dict[str, _OpenQuestion] = {}
         self._deciding: set[str] = set()
+        # The agents with a list. A sub-agent may leave the session as soon as its run has ended.
+        self._agents: dict[str, Agent] = {}
 
     # --- state ------------------------------------------------------------------------------------
 
@@ -166,17 +168,20 @@ class Plan:
         """Write the events that are due after a run: cancelled items, open items or a proposal."""
         self._read()
         for name, plan in list(self._plans.items()):
-            agent = self._session.agents.get(name)
+            agent = self._session.agents.get(name) or self._agents.get(name)
             if plan.owed and agent is not None and self._session.journal.broken is None:
                 # If the session no longer accepts events, the report is written when the session is
                 # resumed.
                 with suppress(StoreError):
                     self._emit(plan.owed, agent, plan.ended, **_owed_data(plan))
+            if not plan.run and name not in self._session.agents:
+                self._agents.pop(name, None)
 
     def _emit(self, name: str, agent: Agent, run: str = "", /, **data: Any) -> None:
         self._session.emit(PluginEvent(name=name, data=data), agent, run)
 
     def _write_list(self, agent: Agent, items: Sequence[Item], cause: str, run: str = "") -> None:
+        self._agents[agent.name] = agent
         self._emit(TODOS, agent, run, **_list_data(items), cause=cause)
 
     # --- the todo list ----------------------------------------------------------------------------
@@ -253,6 +258,8 @@ class Plan:
     @hookimpl
     def gather_context(self, agent: Agent) -> Block | None:
         """Return the open items, and the items that a stop has cancelled, for a prompt."""
+        # The next run begins after this; the last one must be reported before.
+        self.report()
         text = texts.describe_left_items(self._plan(agent.name))
         return Block("todos", text) if text else None
 

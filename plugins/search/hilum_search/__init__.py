@@ -12,7 +12,10 @@ from hilum import Tool, hookimpl
 from hilum_search.content_search import search_files
 from hilum_search.name_search import glob_search
 from hilum_search.path_index import PathIndex, find_paths
+from hilum_search.ripgrep import list_files, workspace_scope
 from hilum_search.settings import SearchSettings
+from hilum_search.targets import show
+from hilum_search.withholding import withheld_files
 
 if TYPE_CHECKING:
     from hilum import Session
@@ -25,9 +28,13 @@ __all__ = [
     "find_mentions",
     "find_paths",
     "glob_search",
+    "list_files",
     "open_session",
     "provide_tools",
     "search_files",
+    "show",
+    "withheld_files",
+    "workspace_scope",
 ]
 
 REPLY_SECONDS = 10.0

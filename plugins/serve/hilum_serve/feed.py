@@ -454,7 +454,7 @@ class Feed:
         session = self._session
         # The journal keeps the last thousand events in memory; the store reads in a thread.
         if session.journal.last - after < MAX_RECENT:
-            return session.journal.since(after)
+            return session.journal.durable_since(after)
         return await session.kernel.store.read(session.id, after, limit)
 
     def _encode_missed_entries(self, after: int) -> list[Element]:

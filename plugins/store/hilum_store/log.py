@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 
 from hilum import StoreError, errors
 from hilum.events import AnyEvent, RunEnded, encode
-from hilum.store import SessionInfo, describe
+from hilum.store import ImmediateLog, SessionInfo, describe
 from msgspec.structs import replace
 
 from hilum_store.database import SEQ_BITS, Database, read_events
@@ -33,7 +33,7 @@ WHERE number = ? AND holder = ?
 INSERT = "INSERT INTO events (key, data) VALUES (?, ?)"
 
 
-class SqliteLog:
+class SqliteLog(ImmediateLog):
     """The log of a session and its lease. Implements ``Log``. The store creates it.
 
     Args:

@@ -27,6 +27,7 @@ from hilum.events import (
     RunEnded,
     SteeringQueued,
 )
+from hilum.journal import report_delays
 from hilum.sharing import JoinedSession
 from hilum.shell_lines import ShellLine, attach_output, note_end, run_shell_line
 from hilum.store import MemoryStore
@@ -255,7 +256,7 @@ class Conversation:
         """Show errors that were written while the session closed, which nobody has read."""
         if not session.journal.has_in_memory(last):
             return
-        for event in session.journal.since(last):
+        for event in session.journal.durable_since(last):
             if isinstance(event, ErrorRaised):
                 error = HilumError(event.message, code=event.code, hint=event.hint)
                 self._face.show_error(error)
@@ -301,6 +302,7 @@ class Conversation:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
                 nursery.start_soon(self._follow, session, start.takes_over)
+                nursery.start_soon(report_delays, session.journal, self._tell_of_delay)
                 if isinstance(session, JoinedSession):
                     report_problems(session, self._face, self.transcript)
                     nursery.start_soon(self._watch_owner, session)
@@ -313,6 +315,13 @@ class Conversation:
         finally:
             self._nursery = None
             self._close()
+
+    def _tell_of_delay(self, reason: StoreError | None) -> None:
+        """Tell the user that the conversation waits for its store, or goes on."""
+        if reason is None:
+            self._face.say("The session is being stored again; the agents go on.")
+        else:
+            self._face.show_error(reason)
 
     def _begin(self, session: Session) -> None:
         """Discard all state of the previous session."""

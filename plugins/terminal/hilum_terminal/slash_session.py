@@ -67,7 +67,7 @@ async def stop_work(chat: Chat, purpose: str) -> bool:
 async def read_events(session: Session) -> list[AnyEvent]:
     """Return all events of an open session."""
     events: list[AnyEvent] = []
-    while page := session.journal.since(events[-1].seq if events else 0):
+    while page := session.journal.durable_since(events[-1].seq if events else 0):
         events += page
         # A long log is read in many pages; keys must be handled between pages.
         await trio.lowlevel.checkpoint()

@@ -239,6 +239,11 @@ def _searching(verb: str, arguments: Arguments) -> Action:
     return Action(verb, _quoted(arguments, "pattern"), f"in {place}" if place else "")
 
 
+def _semantic_search(arguments: Arguments) -> Action:
+    place = _text(arguments, "path") or "."
+    return Action("search for", _quoted(arguments, "query"), f"in {place}" if place != "." else "")
+
+
 def _fetch(arguments: Arguments) -> Action:
     # The scheme `https://` is left out, unlike `http://`, which is worth showing.
     address = _text(arguments, "url").removeprefix("https://")
@@ -257,8 +262,9 @@ def _todo(arguments: Arguments) -> Action:
 def _task(arguments: Arguments) -> Action:
     agent = _text(arguments, "agent")
     background = "in the background" if arguments.get("background") is True else ""
-    verb = f"start agent {agent}:" if agent else "start an agent:"
-    return Action(verb, _text(arguments, "description"), background)
+    verb = f"start agent {agent}" if agent else "start an agent"
+    description = _text(arguments, "description")
+    return Action(f"{verb}:" if description else verb, description, background)
 
 
 def _browse(arguments: Arguments) -> Action:
@@ -337,6 +343,7 @@ _DESCRIBERS: dict[str, Callable[[Arguments], Action]] = {
     "remember": _simple("remember", "text"),
     "run_terminal_cmd": _command,
     "search_files": _search,
+    "semantic_search": _semantic_search,
     "stop_service": _simple("stop", "service"),
     "task": _task,
     "todo_write": _todo,

@@ -91,12 +91,12 @@ async def kit(tmp_path):
         yield kit
 
 
-async def ask_about(kit, tool, arguments):
+async def ask_about(kit, tool, arguments, reason=POLICY):
     """Return the notes of the request for approval of a call, and the other texts that it shows."""
     known = kit.session.tools.get(tool)
     call = ToolCall("c1", tool, json.dumps(arguments))
     risk = known.risk if known is not None else "write"
-    approval = Approval(id="a1", agent="main", call=call, risk=risk, reason=POLICY)
+    approval = Approval(id="a1", agent="main", call=call, risk=risk, reason=reason)
     facts = await approvals._find_facts(kit.session, approval)
     choices = approvals.list_choices(approval, facts, can_ask_reason=False)
     request = await approvals._describe(kit.session, approval, None, "", facts, choices)
@@ -146,7 +146,7 @@ async def test_each_part_of_a_call_is_shown_and_none_twice(kit, tool, arguments)
     assert "wants to run" not in shown
     assert len({note.casefold() for note in notes}) == len(notes)
     if arguments.get("background"):
-        assert texts == ["make in the background"]
+        assert texts == ["(in the background) make"]
 
 
 @pytest.mark.parametrize(
@@ -194,3 +194,37 @@ async def test_invisible_characters_are_shown_in_the_text(kit):
     _, shown = await ask_about(kit, "delete_file", {"path": "a\u202eb"})
     assert "\u202e" not in "".join(shown)
     assert "a\\u202eb" in shown[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "title"),
+    [
+        ({"command": "touch q", "background": True}, "(in the background) touch q"),
+        ({"command": "touch q in the background"}, "touch q in the background"),
+        ({"command": "make", "working_directory": "src"}, "(in src) make"),
+        ({"command": "make in src"}, "make in src"),
+        (
+            {"command": "a\nb", "working_directory": "src", "background": True},
+            "(in src in the background) a (+1 line)",
+        ),
+    ],
+)
+async def test_a_title_tells_a_command_from_where_it_runs(kit, arguments, title):
+    _, [shown, *_] = await ask_about(kit, "run_terminal_cmd", arguments)
+    assert shown == title
+
+
+@pytest.mark.parametrize("command", ["git reset --hard HEAD~1", "git push --force"])
+async def test_a_dangerous_command_is_named_only_by_the_title(kit, command):
+    reason = f"`{command}` is not on the list of harmless commands."
+    arguments = {"command": command}
+    [danger], [title] = await ask_about(kit, "run_terminal_cmd", arguments, reason)
+    assert title == command
+    assert danger.startswith("**⚠ ")
+    assert command not in danger.replace("\\", "")
+
+
+async def test_a_harmless_looking_command_has_a_reason(kit):
+    reason = "`touch` is not on the list of harmless commands."
+    [note], _ = await ask_about(kit, "run_terminal_cmd", {"command": "touch x"}, reason)
+    assert "harmless" in note

@@ -1,10 +1,17 @@
 """Output of commands that is shown in an editor's terminal: what stays of it, and how much waits."""
 
+import itertools
 import random
+import time
 
 import pytest
+import trio
+import trio.testing
+from hilum.messages import ToolResult
+from hilum_acp.editor_terminals import FILTER_SHARE, _ShownCommand
 from hilum_acp.terminal_output import (
     MAX_STRING,
+    MAX_TAKEN,
     MAX_WAITING,
     RESET,
     OutputQueue,
@@ -79,20 +86,62 @@ def test_a_string_that_never_ends_does_not_hide_the_rest():
     assert len(shown) < 1100
 
 
+def test_text_that_needs_no_filter_is_as_it_was():
+    text = "".join(f"\x1b[3{number % 8}mline {number} ü\x1b[0m\n" for number in range(30_000))
+    filtered = TerminalFilter()
+    pieces = [text[at : at + 4096] for at in range(0, len(text), 4096)]
+    assert "".join(map(filtered.filter, pieces)) == text
+
+
+@pytest.mark.parametrize(
+    "piece", ["\x90", "\x1b]", "\x1b[1", "\x1b[", "\x9b;", "\x1b \x1b", "\x1b[1;"]
+)
+def test_filtering_takes_linear_time(piece):
+    def measure(count):
+        text = piece * count
+        began = time.thread_time()
+        TerminalFilter().filter(text)
+        return time.thread_time() - began
+
+    short = min(measure(20_000) for _ in range(5))
+    long = min(measure(200_000) for _ in range(5))
+    # Quadratic work would take 100 times as long.
+    assert long < 40 * short + 0.01
+
+
 def test_output_waits_in_order():
     queue = OutputQueue()
     queue.add("one\n")
     queue.add("")
     queue.add("two")
     queue.add_notice("It was \x1b[31mstopped.")
-    assert [queue.take() for _ in range(3)] == [
-        b"one\n",
-        b"two",
-        f"{RESET}\n[It was \\x1b[31mstopped.]\n".encode(),
-    ]
+    assert queue.take() == b"one\ntwo"
+    assert queue.take() == f"{RESET}\n[It was \\x1b[31mstopped.]\n".encode()
     assert queue.is_empty
     queue.add_notice("Again.")
     assert queue.take() == f"{RESET}[Again.]\n".encode()
+
+
+def test_a_notice_is_no_part_of_an_unfinished_sequence():
+    queue = OutputQueue()
+    queue.add("a\x1b]0;title")
+    queue.add_notice("The command was stopped.")
+    assert queue.take() == b"a"
+    assert queue.take() == f"{RESET}\n[The command was stopped.]\n".encode()
+
+
+def test_harmful_output_alone_shows_nothing():
+    queue = OutputQueue()
+    queue.add("\x1b[2J")
+    assert queue.take() == b""
+    assert queue.is_empty
+
+
+def take_all(queue):
+    found = b""
+    while not queue.is_empty:
+        found += queue.take()
+    return found
 
 
 def test_the_oldest_output_is_left_out_and_the_terminal_says_so():
@@ -105,11 +154,79 @@ def test_the_oldest_output_is_left_out_and_the_terminal_says_so():
     assert MAX_WAITING == 1_000_000
     taken = queue.take()
     assert taken.startswith(f"{RESET}\n[2,000,000 bytes of output were left out.]\n20".encode())
-    rest = b""
-    while not queue.is_empty:
-        rest += queue.take()
+    rest = take_all(queue)
     assert rest.endswith(b"29")
     assert b"left out" not in rest
     # One piece that is larger than everything that may wait is kept.
     queue.add("x" * (MAX_WAITING + 1))
     assert len(queue.take()) == MAX_WAITING + 1
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_output_continues_with_a_whole_line(end):
+    line = "0123456789" + end
+    text = line * 200_000
+    queue = OutputQueue()
+    for at in range(0, len(text), 1009):
+        queue.add(text[at : at + 1009])
+    notice, _, shown = take_all(queue).decode().partition("left out.]\n")
+    assert shown == line * (len(shown) // len(line))
+    assert f"[{len(text) - len(shown):,} bytes" in notice
+    assert queue.left_out == len(text) - len(shown)
+
+
+def test_output_that_is_left_out_at_the_end_of_a_line_loses_no_other_line():
+    queue = OutputQueue()
+    for number in range(20):
+        queue.add(f"{number:02d}\n" + "x" * 99_996 + "\n")
+    assert b"left out.]\n10\nx" in queue.take()
+
+
+def test_output_that_is_left_out_is_not_filtered(monkeypatch):
+    filtered = []
+
+    def note(self, text):
+        filtered.append(text)
+        return text
+
+    monkeypatch.setattr(TerminalFilter, "filter", note)
+    queue = OutputQueue()
+    for _ in range(500):
+        queue.add("\x1b[6n" * 10_000)
+    assert filtered == []
+    take_all(queue)
+    assert sum(map(len, filtered)) <= MAX_WAITING
+
+
+def test_a_sequence_whose_middle_is_left_out_does_not_hide_what_follows():
+    queue = OutputQueue()
+    queue.add("\x1b]0;title")
+    assert queue.take() == b""
+    for _ in range(30):
+        queue.add("y" * 99_999 + "\n")
+    assert queue.take().decode().partition("left out.]\n")[2].startswith("yyy")
+
+
+async def test_filtering_leaves_most_of_the_time_to_others(monkeypatch, autojump_clock):
+    spent = itertools.count()
+    monkeypatch.setattr(time, "thread_time", lambda: next(spent) * 0.1)
+    ours, theirs = trio.testing.memory_stream_pair()
+    command = _ShownCommand("main", "call-1")
+    for _ in range(4):
+        command.print("x" * MAX_TAKEN)
+    command.end(ToolResult("call-1", "run_terminal_cmd", (), data={"exit_code": 0}))
+    began = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(command.serve, ours)
+        async for _ in theirs:
+            if command.output.is_empty:
+                break
+        await command_sent(theirs)
+    # Each of the four pieces takes a tenth of a second to filter.
+    assert trio.current_time() - began >= 4 * 0.1 * (1 / FILTER_SHARE - 1) - 1e-6
+
+
+async def command_sent(stream):
+    """Read until the exit code, and leave."""
+    await stream.receive_some()
+    await stream.aclose()

@@ -176,7 +176,7 @@ def title_of(tool, agent="", **arguments):
         ("my_tool", {"n": 4}, "my_tool n=4"),
         ("read_resource", {"server": "s", "uri": "s://x"}, "Read s://x"),
         ("guest_run", {"action": "p1", "title": "push", "command": "git push"}, "git push"),
-        ("guest_terminal", {"terminal": "t1", "command": "git status", "working_directory": "/w/src"}, "git status in src"),
+        ("guest_terminal", {"terminal": "t1", "command": "git status", "working_directory": "/w/src"}, "(in src) git status"),
         ("guest_edit", {"action": "p1", "title": "x", "paths": ["a.py", "b.py"]}, "Edit a.py, b.py"),
         ("guest_read", {"action": "p1", "title": "x", "paths": ["/etc/passwd"]}, "Read /etc/passwd"),
         ("guest_other", {"action": "p1", "title": "Think about it", "details": "{}"}, "Think about it"),
@@ -188,11 +188,16 @@ def test_a_title_says_what_a_call_does(tool, arguments, title):
     assert title_of(tool, "echo", **arguments) == f"echo: {title}"
 
 
+def test_a_call_without_a_description_has_a_whole_title():
+    assert title_of("task", description="", prompt="x") == "Start an agent"
+    assert title_of("task", description="Look", prompt="x") == "Start an agent: Look"
+
+
 def test_a_long_title_keeps_its_end():
     title = title_of("run_terminal_cmd", command=f"tar {'x' * 500} > /dev/sda", background=True)
     assert len(title) <= MAX_TITLE + 1
-    assert title.startswith("tar xx")
-    assert title.endswith("xx > /dev/sda in the background")
+    assert title.startswith("(in the background) tar xx")
+    assert title.endswith("xx > /dev/sda")
 
 
 def test_the_kind_of_a_call_is_right_from_the_beginning():

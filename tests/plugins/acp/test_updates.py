@@ -267,3 +267,20 @@ def test_a_terminal_of_an_unknown_or_ended_call_is_not_shown(maker):
     end_call(maker, "all")
     assert list(maker.show_terminal("main", "c1", "t1")) == []
     assert not maker.has_terminal("main", "c1")
+
+
+def test_invisible_characters_of_a_result_are_escaped(maker):
+    list(maker.show_terminal("main", "c1", "t1"))
+    [ended] = end_call(maker, "one\ttab\n\u202etwo\u200b\x1b[31m")
+    assert ended["rawOutput"] == "one\ttab\n\\u202etwo\\u200b\\x1b[31m"
+
+
+def test_a_loaded_call_that_was_cut_off_says_so(maker):
+    [waiting] = maker.interrupt_calls()
+    assert waiting["status"] == "failed"
+    assert text_of(waiting) == "This was not run, because hilum ended."
+    begun = ev.CallStarted(call=CALL, risk="execute", seq=5, agent="main", run="r", at=1.0)
+    maker.make(begun)
+    [cut_off] = maker.interrupt_calls()
+    assert cut_off["status"] == "failed"
+    assert text_of(cut_off).startswith("This was cut off when hilum ended and may or may not")

@@ -9,7 +9,7 @@ import pytest
 import trio
 import trio.testing
 from hilum import Profile, StoreError, tool
-from hilum.events import PluginEvent, PromptQueued, RoundEnded
+from hilum.events import PluginEvent, PromptQueued, RoundEnded, RunEnded, RunStarted
 from hilum.store import MemoryStore
 from hilum.testing import open_bench, pause, plugin, say, use
 from hilum_agents import runs
@@ -139,6 +139,9 @@ async def test_without_a_resume_interrupted_jobs_are_marked_and_can_be_retried(t
             results = [await agent_runs.wait(one) for one in started]
         assert {result["status"] for result in results} == {"interrupted"}
         assert {result["error"]["code"] for result in results} == {"E_INTERRUPTED"}
+        # Every run has ended in the log, so that the session can be exported.
+        begun = {event.run for event in kit.of(RunStarted)}
+        assert begun == {event.run for event in kit.of(RunEnded)}
         again = await agent_runs.wait(await agent_runs.retry(started[0]))
         assert (again["status"], again["text"]) == ("completed", "Done.")
         assert len(kit.requests) == 2

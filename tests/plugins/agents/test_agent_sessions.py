@@ -174,6 +174,18 @@ async def test_a_prompt_with_an_unknown_name_is_text_and_the_nearest_is_suggeste
         ]
 
 
+async def test_a_call_of_an_agent_with_a_mistake_says_what_is_wrong(opened):
+    user = {"broken": agent("broken", body="")}
+    async with opened(user=user, answers=["text"]) as bench:
+        run = await bench.session.prompt("@broken look at a.py")
+        assert run.reply.startswith("The agent broken cannot be called: ")
+        assert "The file has no prompt below its front matter." in run.reply
+        assert "`hilum agents validate broken` shows details." in run.reply
+        assert not bench.requests
+        # Only this form names an agent without doubt.
+        assert (await bench.run("broken links: look at a.py")).text == "text"
+
+
 async def test_a_literal_prompt_calls_no_agent(opened):
     async with opened(user={"helper": agent("helper")}, answers=["ok"]) as bench:
         agents = bench.session.plugin(Agents)

@@ -1,5 +1,6 @@
 """Attempts with the real agent in a process of its own, and everything that can go wrong."""
 
+import os
 import shutil
 import socket
 from pathlib import Path
@@ -13,6 +14,7 @@ from hilum_eval.attempt import Attempt
 from hilum_eval.attempts import AttemptRunner
 from hilum_eval.case_reader import read_case
 from hilum_eval.jobs import Job
+from hilum_eval.worker_processes import open_worker_processes
 
 ARM = Arm(name="oracle", profile="perfect")
 # Something happens to hilum's process after the edit.
@@ -30,8 +32,8 @@ def remind(agent, results):
 async def run(case: Path, tmp_path: Path, arm: Arm = ARM, **options) -> Attempt:
     base = tmp_path / "base"
     base.mkdir()
-    async with Warden() as warden:
-        runner = AttemptRunner(warden, base, models={}, sandboxed=False, **options)
+    async with Warden() as warden, open_worker_processes(warden) as processes:
+        runner = AttemptRunner(warden, processes, base, models={}, sandboxed=False, **options)
         attempt = await runner.run(Job(read_case(case), arm, 0))
     if not options.get("keep"):
         # Only the templates are left.
@@ -87,6 +89,17 @@ async def test_a_process_that_hangs_is_killed(tmp_path):
     assert attempt.code == "E_TIMEOUT"
     assert attempt.state == "verified"
     assert attempt.usage.calls == 2
+
+
+async def test_nothing_that_an_attempt_started_outlives_it(tmp_path):
+    """Not even a process that a plugin starts behind hilum's back."""
+    note = tmp_path / "pid"
+    start = "__import__('subprocess').Popen(['sleep', '1000'], start_new_session=True).pid"
+    arm = with_plugin(tmp_path, f"open({str(note)!r}, 'w').write(str({start}))")
+    attempt = await run(write_suite_case(tmp_path), tmp_path, arm)
+    assert attempt.passed
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(note.read_text()), 0)
 
 
 async def test_a_model_that_never_answers_ends_at_the_time_limit(tmp_path):

@@ -1,6 +1,7 @@
 """The 20 cases: each verifier accepts the known solution, and rejects the untouched files and near misses."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import hilum_eval
@@ -9,6 +10,7 @@ import yaml
 from eval_oracle import Oracle, prepare, run_command
 from hilum_eval.case import WEIGHTS, Case, Step
 from hilum_eval.case_reader import read_case
+from hilum_eval.checking import compare_with_fixture
 from hilum_eval.converter import structure
 
 SUITE = Path(hilum_eval.__file__).parent / "suite"
@@ -31,7 +33,28 @@ def load_misses(folder: Path) -> list[dict]:
     return yaml.safe_load((folder / "misses" / "misses.yaml").read_text("utf-8"))
 
 
-MISSES = [(folder, miss) for folder in FOLDERS for miss in load_misses(folder)]
+def load_alternatives(folder: Path) -> list[dict]:
+    path = folder / "misses" / "alternatives.yaml"
+    return yaml.safe_load(path.read_text("utf-8")) if path.is_file() else []
+
+
+def make_parameters(load: Callable[[Path], list[dict]]) -> list:
+    return [
+        pytest.param(folder, each, id=f"{folder.name}-{each['name']}")
+        for folder in FOLDERS
+        for each in load(folder)
+    ]
+
+
+def carry_out(oracle: Oracle, steps: list[dict]) -> None:
+    for step in steps:
+        if "shell" in step:
+            # What no step of a case can do, such as deleting a file.
+            done = run_command(step["shell"], oracle.workspace, oracle.home)
+            assert done.returncode == 0, done.stdout
+        else:
+            [single] = structure([step], tuple[Step, ...], oracle.case.id)
+            oracle.carry_out(single)
 
 
 @pytest.fixture(params=FOLDERS, ids=lambda folder: folder.name)
@@ -101,23 +124,33 @@ def test_untouched_files_are_rejected(case, tmp_path):
 
 
 @pytest.mark.slow(cases=12)
-@pytest.mark.parametrize(
-    ("folder", "miss"), MISSES, ids=[f"{folder.name}-{miss['name']}" for folder, miss in MISSES]
-)
+@pytest.mark.parametrize(("folder", "miss"), make_parameters(load_misses))
 def test_near_miss_is_rejected(folder, miss, solve, tmp_path):
     case = read_case(folder)
     if miss.get("from") == "fixture":
         oracle = prepare(case, tmp_path / "attempt")
     else:
         oracle = solve(case).copy(tmp_path / "attempt")
-    for step in miss.get("steps", ()):
-        if "shell" in step:
-            # What no step of a case can do, such as deleting a file.
-            done = run_command(step["shell"], oracle.workspace, oracle.home)
-            assert done.returncode == 0, done.stdout
-        else:
-            [single] = structure([step], tuple[Step, ...], miss["name"])
-            oracle.carry_out(single)
+    carry_out(oracle, miss.get("steps", []))
     judgement = oracle.verify(**miss.get("record", {}))
     assert not passes(case, judgement), judgement
     assert judgement["reason"]
+
+
+@pytest.mark.slow(cases=4)
+@pytest.mark.parametrize(("folder", "alternative"), make_parameters(load_alternatives))
+def test_other_solution_is_accepted(folder, alternative, tmp_path):
+    case = read_case(folder)
+    oracle = prepare(case, tmp_path / "attempt")
+    carry_out(oracle, alternative["steps"])
+    judgement = oracle.verify()
+    assert judgement["completion"] == 10, judgement
+    assert passes(case, judgement)
+
+
+@pytest.mark.parametrize("folder", [each for each in FOLDERS if read_case(each).setup])
+def test_workspaces_are_the_same_everywhere(folder, tmp_path):
+    case = read_case(folder)
+    first = prepare(case, tmp_path / "first")
+    second = prepare(case, tmp_path / "another folder")
+    assert compare_with_fixture(first.workspace, second.workspace) == {}

@@ -9,7 +9,15 @@ import hilum_prompt
 import pytest
 import trio
 from hilum import Profile, hookimpl, tool
-from hilum.events import CallDone, Compacted, ModelStarted, PluginEvent, RoundEnded, RunEnded
+from hilum.events import (
+    CallDone,
+    Compacted,
+    ModelStarted,
+    PluginEvent,
+    RoundEnded,
+    RunEnded,
+    RunStarted,
+)
 from hilum.messages import UserMessage
 from hilum.store import MemoryStore
 from hilum.testing import open_bench, pause, use
@@ -17,6 +25,11 @@ from hilum_plan import Plan
 from hilum_view import SessionView
 
 THREE = [{"id": name, "content": f"Do {name}"} for name in "abc"]
+
+
+async def wait_forever(plan: Plan) -> None:
+    """Take the place of the task that reports the ends of runs."""
+    await trio.sleep_forever()
 
 
 class Work:
@@ -231,6 +244,31 @@ async def test_left_items_are_reported_when_the_run_ends():
             PluginEvent, lambda e: e.name == "plan.left_over" and e.seq > event.seq
         )
     assert len(named(bench, "plan.left_over")) == 2
+
+
+async def test_left_items_are_reported_before_the_next_run(monkeypatch):
+    """The task that reports them may be later than the next prompt."""
+    monkeypatch.setattr(Plan, "watch", wait_forever)
+    async with opened(todo(*THREE), "Done.", "Hello.") as bench:
+        await bench.run("Do three things")
+        assert not named(bench, "plan.left_over")
+        await bench.run("Hi")
+        (event,) = named(bench, "plan.left_over")
+        began = [each for each in bench.events if isinstance(each, RunStarted)]
+        assert event.run == began[0].run
+        assert event.seq < began[1].seq
+
+
+async def test_left_items_of_an_agent_that_has_left_are_reported(monkeypatch):
+    """A sub-agent leaves the session when its run has ended."""
+    monkeypatch.setattr(Plan, "watch", wait_forever)
+    async with opened(todo(*THREE), "Done.") as bench:
+        await bench.run("Do three things")
+        main = bench.session.agents.pop("main")
+        bench.session.plugin(Plan).report()
+        (event,) = named(bench, "plan.left_over")
+        assert event.agent == "main"
+        bench.session.agents["main"] = main
 
 
 async def test_a_finished_list_leaves_nothing_to_tell():

@@ -16,6 +16,7 @@ from hilum.events import (
     Delta,
     ModelAnswered,
     ModelUsed,
+    RunEnded,
     RunStarted,
 )
 from hilum.store import MemoryStore
@@ -371,7 +372,7 @@ async def test_a_write_behind_the_back_makes_a_write_through_hilum_stale(tmp_pat
 # --- the end of hilum -----------------------------------------------------------------------------
 
 
-async def record_interrupted(folder, text, prompt, *, kill):
+async def record_interrupted(folder, text, prompt, *, kill, resumed=True):
     """Record a session that is closed while a guest works, and opened again."""
     store = MemoryStore()
     options = {"guests": {"guest": "bypassing"}, "files": FILES, "store": store}
@@ -391,7 +392,7 @@ async def record_interrupted(folder, text, prompt, *, kill):
     async with open_guest_bench(
         folder, answers=["Done.", "Done."], resume=session, **options
     ) as bench:
-        for run in bench.session.resume():
+        for run in bench.session.resume() if resumed else ():
             await run.wait()
         await bench.run("And now?")
         return await settle(bench)
@@ -412,6 +413,21 @@ time.sleep(seconds)
     await replay_elsewhere(events, tmp_path, monkeypatch)
     made = (tmp_path / "other place" / "work" / "made.txt").read_text()
     assert made == "made\n" * 2
+
+
+@pytest.mark.parametrize("kill", [False, True])
+@pytest.mark.parametrize("by_name", [False, True])
+async def test_an_interrupted_guest_that_is_not_resumed_replays(
+    tmp_path, monkeypatch, by_name, kill
+):
+    text = 'open("made.txt", "a").write("made\\n")\nclient.say("made")\ntime.sleep(99)'
+    prompt = f"@guest {code(text)}" if by_name else "Let the guest do it."
+    events = await record_interrupted(tmp_path, text, prompt, kill=kill, resumed=False)
+    begun = {event.run for event in events if isinstance(event, RunStarted)}
+    ended = {event.run: event.code for event in events if isinstance(event, RunEnded)}
+    assert begun == set(ended)
+    assert "E_INTERRUPTED" in ended.values()
+    await replay_elsewhere(events, tmp_path, monkeypatch)
 
 
 # --- changes --------------------------------------------------------------------------------------

@@ -78,6 +78,68 @@ def test_a_rule_differs_and_the_difference_is_readable_and_json(stored, capsys):
     assert {"behaviour", "files"} <= kinds
 
 
+def record_command(command: str, folder: Path) -> str:
+    """Record a session in which one command runs in a repository, and return its id."""
+    answers = [use("run_terminal_cmd", command=command), "Done."]
+
+    async def record() -> str:
+        async with open_bench(
+            "files", "shell", "guard", "store", answers=answers, files=FILES, folder=folder
+        ) as bench:
+            workspace = str(bench.workspace)
+            for arguments in (["init", "-q"], ["add", "a.py"], ["commit", "-q", "-m", "One."]):
+                made = await trio.run_process(
+                    ["git", "-c", "user.name=A", "-c", "user.email=a@example.org", *arguments],
+                    cwd=workspace,
+                    capture_stderr=True,
+                )
+                assert made.returncode == 0
+            ended = await bench.run("Go.")
+            assert ended.state == "completed"
+            return bench.session.id
+
+    session = trio.run(record)
+    os.environ["HILUM_DATA"] = str(folder / "data")
+    return session
+
+
+def test_a_command_with_a_random_result_is_no_effect_of_a_rule(tmp_path, capsys):
+    session = record_command("python3 -c 'import random; print(random.random())'", tmp_path / "b")
+    arguments = [session, "--rule", "deny edit_file"]
+    assert replay_command.main(arguments) == replay_command.EXIT_SAME, capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "Answered from the log: main/call-1: its result is another one" in shown
+
+
+def test_a_command_that_reads_the_repository_is_no_effect_of_a_rule(tmp_path, capsys):
+    session = record_command("git status --short; git log --format=%s", tmp_path / "b")
+    assert replay_command.main([session, "--rule", "deny web_fetch"]) == replay_command.EXIT_SAME
+    shown = capsys.readouterr().out
+    assert "Answered from the log: main/call-1: its result is another one" in shown
+    # Everything up to the event is repeated unchanged.
+    arguments = [session, "--at", "20", "--rule", "deny edit_file"]
+    assert replay_command.main(arguments) == replay_command.EXIT_SAME
+    assert "fatal: not a git repository" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("command", "denied"), [("date +%N", "date *"), ("git log", "git *")])
+def test_a_call_that_the_log_could_answer_is_refused_by_a_change(tmp_path, capsys, command, denied):
+    change = ["--rule", f"deny run_terminal_cmd({denied})"]
+    session = record_command(command, tmp_path / "b")
+    assert replay_command.main([session]) == replay_command.EXIT_SAME
+    assert "Answered from the log: main/call-1: " in capsys.readouterr().out
+    assert replay_command.main([session, *change]) == replay_command.EXIT_DIFFERENT
+    shown = capsys.readouterr().out
+    assert "call started (run_terminal_cmd call-1): only in the recorded session" in shown
+    assert "call done (run_terminal_cmd call-1): result differs" in shown
+    assert "+ E_DENIED: A user rule denies it: " in shown
+    assert "The recording has no answer to this request, so the run ends here." in shown
+    assert "+ state: failed" in shown
+    assert "Answered from the log" not in shown
+    assert replay_command.main([session, *change, "--json"]) == replay_command.EXIT_DIFFERENT
+    assert json.loads(capsys.readouterr().out)["from_log"] == {}
+
+
 def test_a_denial_names_the_rules_as_those_of_the_user(stored, capsys):
     replay_command.main([stored, "--rule", "deny edit_file"])
     shown = capsys.readouterr().out

@@ -10,7 +10,7 @@ from hilum_serve.mirror import Mirror, MirrorReader
 
 
 @pytest.fixture
-def mirror():
+async def mirror():
     """Return a mirror that has received one event."""
     made = Mirror(SessionInfo(id="x", workspace="/"))
     assert made.add_event(ModelStarted(model="m", seq=1, agent="main", run="r"))

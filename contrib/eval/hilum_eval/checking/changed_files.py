@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -28,15 +29,14 @@ def compare_with_fixture(
         ignore: Patterns of relative paths that are left out.
 
     Returns:
-        ``added``, ``changed`` or ``removed`` by relative path. A link counts as changed.
+        ``added``, ``changed`` or ``removed`` by relative path. A link is compared by its target.
     """
     before = set(_files(fixture))
     after = set(_files(workspace))
     changes = dict.fromkeys(before - after, "removed")
     changes.update(dict.fromkeys(after - before, "added"))
     for path in before & after:
-        current = workspace / path
-        if current.is_symlink() or current.read_bytes() != (fixture / path).read_bytes():
+        if _content(workspace / path) != _content(fixture / path):
             changes[path] = "changed"
     return {
         path: changes[path]
@@ -71,6 +71,10 @@ def copy_with_originals(fixture: Path, originals: Iterable[str], workspace: Path
         else:
             shutil.copy(source, target)
     return copy
+
+
+def _content(path: Path) -> bytes | str:
+    return os.readlink(path) if path.is_symlink() else path.read_bytes()
 
 
 def _files(root: Path) -> Iterable[str]:

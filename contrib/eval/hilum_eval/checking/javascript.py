@@ -19,7 +19,7 @@ from tree_sitter import Language, Node, Parser
 from hilum_eval.checking.python_code import Raised
 
 _PARSER = Parser(Language(tree_sitter_javascript.language()))
-_TIME_LIMIT = 10  # seconds
+_TIME_LIMIT = 5  # seconds
 _MEMORY_LIMIT = 256 * 1024 * 1024
 _SUFFIXES = ("", ".js", ".jsx", ".mjs", "/index.js", "/index.jsx")
 

@@ -258,6 +258,8 @@ class Scheduler:
         self.jobs.apply(event)
         if isinstance(event, ev.PromptQueued):
             self._prompted = True
+            # Not only at the next tick: the session may be closed before.
+            self.recover()
             self._adopt(event)
         if event.run:
             self.notices.awake = True
@@ -451,11 +453,9 @@ class Scheduler:
         self.reports.unfinished.clear()
         if not self._on_hold:
             return
-        cut_off = [job.actor for job in self.jobs.open() if job.run]
-        agents = [self._session.agents.get(actor) for actor in cut_off]
-        # An agent has a cancel scope only while its run is active, so a scope means that the
-        # session resumed the run.
-        if not cut_off or any(agent is not None and agent.scope is not None for agent in agents):
+        cut_off = [job.run for job in self.jobs.open() if job.run]
+        # The session has only runs that it began or resumed.
+        if not cut_off or any(run in self._session.runs for run in cut_off):
             self.settle(resumed=True)
         elif self._prompted:
             self.settle(resumed=False)
@@ -494,6 +494,8 @@ class Scheduler:
         else:
             error = "hilum ended before the agent began."
         hint = f"`hilum agents retry {job.id}` continues it."
+        if job.run and job.actor in self._session.agents:
+            self._session.end_interrupted(job.actor)
         self.finish(
             job, ev.RunEnded(state="interrupted", code=E_INTERRUPTED, error=error, hint=hint)
         )

@@ -93,7 +93,9 @@ class Changes:
     def __init__(self, session: Session, store: ContentStore) -> None:
         self._session = session
         self._store = store
-        self._journal = Journal(session.workspace, store, self._emit_from_thread, session.id)
+        self._journal = Journal(
+            session.workspace, store, self._emit_from_thread, session.id, self._flush_from_thread
+        )
         settings = session.settings(FilesSettings)
         limits = SnapshotLimits(settings.snapshot_file_limit, settings.snapshot_limit)
         self._snapshots = Snapshots(self._journal, session.id, limits)
@@ -345,6 +347,7 @@ class Changes:
             self._running[agent.name, record.call] = running
             self._session.emit(record.to_event(COMMAND))
         try:
+            await self._session.journal.flush()
             yield
         finally:
             # The changes must be recorded even if the session is being closed.
@@ -535,6 +538,12 @@ class Changes:
 
         trio.from_thread.run_sync(emit)
 
+    def _flush_from_thread(self) -> None:
+        """Wait in a thread until the log is durable, which it usually is already."""
+        journal = self._session.journal
+        if journal.durable < journal.last:
+            trio.from_thread.run(journal.flush)
+
 
 class CallRecorder:
     """Records the changes of one call, in the thread that makes them.
@@ -569,6 +578,11 @@ class CallRecorder:
         name = make_id("change")
         self._record = msgspec.structs.replace(self._record, id=name, changes=changes)
         self._journal.emit(self._record.to_event(CHANGING))
+        try:
+            self._journal.flush()
+        except BaseException:  # the call was stopped while it waited
+            self.end(())
+            raise
 
     def end(self, changes: tuple[Change, ...]) -> None:
         """Record the changes that were made, if any."""

@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
@@ -139,6 +140,7 @@ async def _run_with_journal(options: argparse.Namespace, action: Action) -> None
         journal = Journal(workspace, ContentStore(contents_folder()), _ignore, session)
         if log is not None:
             journal.emit = _make_writer(log, journal)
+            journal.flush = partial(trio.from_thread.run, log.flush)
         try:
             if log is not None:
                 # Another process may have written to the log before this process opened it.

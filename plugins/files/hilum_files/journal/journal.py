@@ -44,6 +44,7 @@ class Journal:
         store: The store of contents.
         emit: Writes an event.
         session: Id of the session.
+        flush: Waits until what was written is durable, in the thread that calls it.
 
     Attributes:
         shared: The changes of all sessions.
@@ -51,10 +52,18 @@ class Journal:
         tree_lock: The lock held during each change and each walk over the whole tree.
     """
 
-    def __init__(self, workspace: Workspace, store: ContentStore, emit: Emit, session: str) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        store: ContentStore,
+        emit: Emit,
+        session: str,
+        flush: Callable[[], None] = lambda: None,
+    ) -> None:
         self.workspace = workspace
         self.store = store
         self.emit = emit
+        self.flush = flush
         own = HilumPaths(find_hilum_folders(os.path.realpath(workspace.root)))
         self.ledger = Ledger(own.contains)
         self.tree_lock = threading.Lock()
@@ -161,6 +170,7 @@ class Journal:
             # after a crash.
             self.emit(record.to_event(CHANGING))
             try:
+                self.flush()
                 carry_out(self.workspace, self.store, plan.steps)
             # Even if the undo is cancelled or interrupted, the log must describe what was written.
             except BaseException:

@@ -26,8 +26,8 @@ CATEGORIES = ("read", "write", "execute", "network")
 STANDARD: Mapping[str, str] = MappingProxyType(
     {
         **dict.fromkeys(
-            """read_file list_directory search_files glob_search read_lints read_service
-            list_services recall_result remember todo_write ask_question task
+            """read_file list_directory search_files semantic_search glob_search read_lints
+            read_service list_services recall_result remember todo_write ask_question task
             get_agent_result use_skill find_tools""".split(),
             "read",
         ),

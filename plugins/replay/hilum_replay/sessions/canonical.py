@@ -55,6 +55,8 @@ _LEFT_OUT_NAMES = (
     "guard.sandbox",  # what the machine offers
     "guard.unmarked",  # the marker in the workspace could not be written
 )
+# What hilum-plan reports when it has noticed the end of a run.
+_AFTER_RUNS = ("plan.left_over", "plan.proposed")
 _FIELDS = (
     "seq at seconds first deadline estimate size window max_output attempt session forked version"
     " plugins workspace settings waited sources gathered_by noted_by price"
@@ -104,7 +106,7 @@ def make_steps(
     steps = []
     # The agents join in an order that depends on timing.
     for agent in sorted(by_agent):
-        ordered = _in_call_order(_defer_guest_requests(by_agent[agent]))
+        ordered = _in_call_order(_move_to_ends(_defer_guest_requests(by_agent[agent])))
         made = [_make_step(event, placeholders) for event in ordered]
         if not agent:
             # The events of the session itself come from tasks that run at the same time.
@@ -204,6 +206,28 @@ def _defer_guest_requests(events: Sequence[AnyEvent]) -> list[AnyEvent]:
     return ordered + requests
 
 
+def _move_to_ends(events: Sequence[AnyEvent]) -> list[AnyEvent]:
+    """Return the events of one agent, what is left over from a run directly after its end.
+
+    The plan is reported by a task of its own, to which the end of the run may come later than the
+    next prompt.
+    """
+    reports: dict[str, list[AnyEvent]] = {}
+    for event in events:
+        if isinstance(event, PluginEvent) and event.name in _AFTER_RUNS:
+            reports.setdefault(event.run, []).append(event)
+    ordered: list[AnyEvent] = []
+    for event in events:
+        if isinstance(event, PluginEvent) and event.name in _AFTER_RUNS:
+            continue
+        ordered.append(event)
+        if isinstance(event, RunEnded):
+            ordered += reports.pop(event.run, [])
+    for left in reports.values():
+        ordered += left
+    return ordered
+
+
 def _in_call_order(events: Sequence[AnyEvent]) -> list[AnyEvent]:
     """Return the events of one agent, those of parallel calls in the order of the calls."""
     ordered: list[AnyEvent] = []
@@ -265,6 +289,8 @@ def _make_step(event: AnyEvent, placeholders: PathPlaceholders) -> Step:
             action.pop("arguments", None)
         # Parallel calls end in an order that depends on timing.
         data["data"]["actions"].sort(key=lambda each: msgspec.json.encode(each))
+    if kind == "files.changed":
+        data["data"].pop("others", None)  # which calls ran at the same time depends on timing
     if kind == "agents.held":
         data["data"].pop("path", None)  # where hilum is installed
     changes = data.get("data", {}).get("changes")

@@ -94,6 +94,8 @@ class ReplayedSession:
         changed: The recorded calls that had another result, by ``agent/call``.
         answered: The calls that were answered from the log, by ``agent/call``, and the programs of
             guests, as if each were a call.
+        from_log: Why calls and the runs of guests were answered from the log, by ``agent/call``,
+            without the calls that the replay refused or did not make.
         requests: The messages of each request, in short, by the recorded number of its answer.
         same_calls: The ids of calls whose recorded call has another id, with that id.
         other_versions: Plugins with another version than in the recording.
@@ -105,6 +107,7 @@ class ReplayedSession:
     placeholders: PathPlaceholders
     changed: list[str]
     answered: list[str]
+    from_log: dict[str, str]
     requests: dict[str, str]
     same_calls: dict[str, str]
     other_versions: list[str]
@@ -217,11 +220,23 @@ async def replay(
         stage.placeholders,
         [call.key for call in stage.calls.changed],
         [*(call.key for call in stage.calls.answered), *stage.programs.answered],
+        _find_answered(recording, stage),
         answers.requests,
         stage.calls.same_calls,
         other_versions,
         live if changed.model else None,
     )
+
+
+def _find_answered(recording: Recording, stage: _Stage) -> dict[str, str]:
+    """Return why calls and the runs of guests were answered from the log, if they were."""
+    calls = {call.key for found in stage.log.calls.values() for call in found}
+    answered = stage.calls.repeated | {call.key for call in stage.calls.answered}
+    return {
+        key: why
+        for key, why in recording.header.from_log.items()
+        if key in answered or key not in calls
+    }
 
 
 def _resolve_path(folder: str) -> Path:
@@ -303,6 +318,19 @@ def find_plugins(
         if versions[name] and versions[name] != version:
             others.append(f"{name} {version} instead of {versions[name]}")
     return wanted, others
+
+
+def find_recorded_plugins(events: Sequence[AnyEvent], plugins: Sequence[object]) -> list[object]:
+    """Return those plugins that the recorded session had.
+
+    Args:
+        events: The events of the recorded session.
+        plugins: Names, files, modules or objects.
+    """
+    opened = events[0]
+    assert isinstance(opened, SessionOpened)
+    recorded = {name for name, _ in map(_split_version, opened.plugins)}
+    return [plugin for plugin in plugins if _find_name(plugin) in recorded]
 
 
 def _check_names(without: Sequence[str], loaded: Sequence[str]) -> None:

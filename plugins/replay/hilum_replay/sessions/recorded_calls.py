@@ -146,6 +146,7 @@ class RecordedCalls:
         on_answered: Called with the agent and the recorded call before a call ends as in the log.
         changed: The recorded calls with another result when they ran again.
         answered: The calls that were answered from the log.
+        repeated: The calls of ``from_log`` that ended with the recorded result, by ``agent/call``.
     """
 
     name = "recorded_calls"
@@ -173,11 +174,13 @@ class RecordedCalls:
         self._ended: dict[CallKey, int] = {}
         self._found: dict[tuple[CallKey, int], RecordedCall | None] = {}
         self._repeated: set[int] = set()
+        self._ran: set[tuple[CallKey, int]] = set()
         self._different: set[CallKey] = set()
         self._tools: list[Tool] = []
         self.on_answered: Callable[[Agent, RecordedCall], None] = lambda _agent, _call: None
         self.changed: list[RecordedCall] = []
         self.answered: list[RecordedCall] = []
+        self.repeated: set[str] = set()
 
     def find(self, agent: Agent, identity: str) -> RecordedCall | None:
         """Return the recorded call that a call of the replay repeats.
@@ -254,6 +257,8 @@ class RecordedCalls:
         Raises:
             ToolError: The call failed.
         """
+        key = (call.agent.name, call.id)
+        self._ran.add((key, self._ended.get(key, 0)))
         recorded = self.find(call.agent, call.id)
         if recorded is None or recorded.done is None:
             if self._reaches_outside(tool):
@@ -335,11 +340,18 @@ class RecordedCalls:
         if result.code == E_STOPPED and STOPPED_BY not in result.data:
             return None  # only the output of a stopped call is checked; the loop adds the rest
         key = (agent.name, call.id)
-        self._ended[key] = self._ended.get(key, 0) + 1
+        number = self._ended.get(key, 0)
+        self._ended[key] = number + 1
         self._different.add(key)
         if recorded is None or recorded.done is None:
             return None
-        is_answered = recorded in self.answered or recorded.key in self._from_log
+        is_answered = recorded in self.answered
+        if recorded.key in self._from_log:
+            # If a rule or a missing plugin keeps the call from running, it has no recorded result.
+            has_run = (key, number) in self._ran
+            is_answered = is_answered or has_run == (recorded.started is not None)
+            if is_answered:
+                self.repeated.add(recorded.key)
         if (
             is_answered
             or is_same_result(recorded.done.result, result)

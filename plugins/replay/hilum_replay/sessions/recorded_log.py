@@ -446,7 +446,10 @@ class RecordedLog:
                 call.editor.append(accessed)
         if event.name in _ID_EVENTS:
             kind, field = _ID_EVENTS[event.name]
-            self._id(kind, str(event.data.get(field, "")))
+            identity = str(event.data.get(field, ""))
+            # The job of an agent that the user called has the id of its run.
+            if identity not in self.ids.get("run", ()):
+                self._id(kind, identity)
         if event.name == QUESTION_ASKED:
             call = self._open_call(event.agent, str(event.data.get("call", "")))
             if call is not None:

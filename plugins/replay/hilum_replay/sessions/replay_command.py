@@ -19,7 +19,7 @@ from hilum.store import find_session, storage_plugins
 
 from hilum_replay.sessions.comparison import describe
 from hilum_replay.sessions.exporting import make_recording, make_repeatable, open_contents
-from hilum_replay.sessions.player import Changes, ReplayedSession
+from hilum_replay.sessions.player import Changes, ReplayedSession, find_recorded_plugins
 from hilum_replay.sessions.recording import SESSION_FILE, Recording, load_recording
 from hilum_replay.sessions.session_test import ReplayOutcome, run_recording
 
@@ -137,8 +137,9 @@ async def _replay(options: Namespace) -> int:
             code=E_BAD_ARGS,
             hint=_SHOW_EVENTS,
         )
-    if not changes.has_changes:
-        recording, _ = await make_repeatable(recording)
+    # Otherwise, a command with a random result would look like an effect of the change.
+    given = find_recorded_plugins(recording.events, changes.plugins)
+    recording, _ = await make_repeatable(recording, given)
     folder = Path(await trio.to_thread.run_sync(mkdtemp, None, "hilum-replay-"))
     try:
         outcome = await run_recording(recording, folder / "workspace", changes=changes)
@@ -222,14 +223,14 @@ def _show(options: Namespace, recording: Recording, outcome: ReplayOutcome, fold
             "identical": comparison.identical,
             "differs": bool(comparison.failures),
             "events": {"recorded": comparison.events[0], "replayed": comparison.events[1]},
-            "from_log": recording.header.from_log,
+            "from_log": outcome.replayed.from_log,
             "left_out": recording.header.left_out,
             "differences": [msgspec.to_builtins(each) for each in comparison.differences],
         }
         say_json(shown)
     else:
         lines = [describe(comparison)]
-        for key, why in recording.header.from_log.items():
+        for key, why in outcome.replayed.from_log.items():
             lines.append(f"Answered from the log: {key}: {why}.")
         for path, why in recording.header.left_out.items():
             lines.append(f"Not in the copy: {path}: {why}.")

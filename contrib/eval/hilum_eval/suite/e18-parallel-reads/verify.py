@@ -1,9 +1,10 @@
 """Compares the answer with the files, and checks that the three reads overlapped."""
 
 import re
+from itertools import pairwise
 from pathlib import Path
 
-from hilum_eval.checking import Checks, compare_with_fixture, read_attempt
+from hilum_eval.checking import Call, Checks, compare_with_fixture, read_attempt
 
 FIXTURE = Path(__file__).parent / "files"
 EXPECTED = {
@@ -14,6 +15,19 @@ EXPECTED = {
 }
 LINE = re.compile(r"(service_\d{3}\.\w+)[`*]*:[`*]*\s+(\w+),?\s+(\w+),?\s+(\w+)")
 REGIONS = ("north.ini", "south.ini", "west.ini")
+
+
+def are_parallel(calls: list[Call]) -> bool:
+    """Return whether calls of one answer overlapped.
+
+    On a busy machine, two of three short reads may end before the last one begins. Calls that run one
+    after another never overlap.
+    """
+    if len({call.turn for call in calls}) != 1:
+        return False
+    ordered = sorted(calls, key=lambda call: call.start)
+    return any(later.start < earlier.end for earlier, later in pairwise(ordered))
+
 
 attempt = read_attempt()
 found = {key: tuple(values) for key, *values in LINE.findall(attempt.answer)}
@@ -28,8 +42,7 @@ done = [call for call in attempt.calls if not call.code]
 together = any(all(name in call.text for name in REGIONS) for call in done)
 reads = [[call for call in done if name in call.text] for name in REGIONS]
 if not together and all(reads):
-    first = [calls[0] for calls in reads]
-    together = max(call.start for call in first) <= min(call.end for call in first)
+    together = are_parallel([calls[0] for calls in reads])
 checks.goal("at once", together, "the three files were not read at the same time")
 changed = list(compare_with_fixture(FIXTURE))
 checks.guard("unchanged", not changed, f"files changed: {changed}")

@@ -126,7 +126,7 @@ def check_service(service: Service, checks: Checks) -> None:
     checks.goal("paths and methods", right, f"{missing}, {methods}")
     threads = [
         threading.Thread(target=service.call, args=("POST", "/notes", {"text": "x"}))
-        for _ in range(20)
+        for _ in range(5)
     ]
     for thread in threads:
         thread.start()
@@ -134,7 +134,7 @@ def check_service(service: Service, checks: Checks) -> None:
         thread.join()
     status, notes = service.call("GET", "/notes")
     ids = [note["id"] for note in notes] if status == 200 and isinstance(notes, list) else []
-    checks.goal("many at once", ids == [1, 2, *range(4, 25)], f"ids are {ids}")
+    checks.goal("many at once", ids == [1, 2, *range(4, 10)], f"ids are {ids}")
 
 
 def run_tests(root: Path) -> tuple[int, int]:

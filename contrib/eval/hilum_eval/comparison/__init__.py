@@ -1,0 +1,1 @@
+"""Compares arms on paired attempts, and says whether a difference is real."""

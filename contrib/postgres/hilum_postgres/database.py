@@ -1,0 +1,241 @@
+"""Connections to the database, and what its errors mean for the user. All functions may block."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, TypeVar
+
+import psycopg
+from hilum import StoreError, errors
+from psycopg import conninfo
+
+from hilum_postgres import schema
+
+T = TypeVar("T")
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+CONNECT_TIMEOUT = 3  # seconds
+# A connection whose other end is gone is given up after about this time.
+SILENCE = 10_000  # milliseconds
+STATEMENT_TIMEOUT = 30_000  # milliseconds
+OLDEST_SERVER = 140_000
+# What libpq does to a connection; the URL takes precedence.
+DEFAULTS = {
+    "connect_timeout": CONNECT_TIMEOUT,
+    "application_name": "hilum",
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": SILENCE,
+}
+# What the server does: a client whose machine is gone loses its locks after half a minute, and not
+# after hours.
+SERVER_OPTIONS = f"""
+SET search_path = hilum;
+SET statement_timeout = {STATEMENT_TIMEOUT};
+SET tcp_keepalives_idle = 10;
+SET tcp_keepalives_interval = 5;
+SET tcp_keepalives_count = 3;
+SET tcp_user_timeout = {SILENCE};
+"""
+HINT_AWAY = "Check the database and the network; `postgres.url` names the database."
+
+
+class Database:
+    """A database, and the connection for everything but leases and appends.
+
+    Args:
+        url: Its URL.
+
+    Attributes:
+        name: Host, port and name of the database, for messages.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._lock = threading.Lock()
+        self._side: Connection | None = None
+        self._is_checked = False
+        self._password = ""
+        self.name = "the database"
+        try:
+            given = conninfo.conninfo_to_dict(url)
+        except psycopg.Error:
+            # The driver's message may quote the URL, which may contain a password.
+            raise StoreError(
+                "The setting postgres.url is not a URL of a PostgreSQL database.",
+                hint="Write it as postgresql://USER@HOST:PORT/NAME.",
+            ) from None
+        self._password = str(given.pop("password", "") or os.environ.get("PGPASSWORD", ""))
+        host = given.get("host") or given.get("hostaddr") or os.environ.get("PGHOST", "localhost")
+        database = given.get("dbname") or os.environ.get("PGDATABASE") or given.get("user") or ""
+        self.name = f"the database {database} on {host}" if database else f"the database on {host}"
+        self._options = {key: value for key, value in DEFAULTS.items() if key not in given}
+
+    def connect(self) -> Connection:
+        """Open a connection, and create or update the tables if necessary.
+
+        Raises:
+            psycopg.Error: The database cannot be reached or used.
+            StoreError: The database cannot be used by this version.
+        """
+        connection = psycopg.connect(self._url, autocommit=True, **self._options)  # type: ignore[arg-type]
+        try:
+            _connections.add(connection)
+            self._set_up(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _set_up(self, connection: Connection) -> None:
+        if connection.info.server_version < OLDEST_SERVER:
+            raise StoreError(
+                f"{self.name.capitalize()} is PostgreSQL {connection.info.server_version // 10_000},"
+                " which is too old.",
+                hint="Use PostgreSQL 14 or newer.",
+            )
+        connection.execute(SERVER_OPTIONS)
+        with suppress(psycopg.errors.InvalidParameterValue):  # not on each server's system
+            connection.execute("SET client_connection_check_interval = 5000")
+        if not self._is_checked:
+            self._update_tables(connection)
+            self._is_checked = True
+
+    def _update_tables(self, connection: Connection) -> None:
+        if _fetch(connection, schema.FIND_VERSIONS):
+            version = _fetch(connection, schema.READ_VERSION) or 0
+            if version == schema.VERSION:
+                return
+            if version > schema.VERSION:
+                raise StoreError(
+                    f"{self.name.capitalize()} was set up by a newer hilum (format {version}, this"
+                    f" one knows {schema.VERSION}).",
+                    hint="Update hilum.",
+                )
+        with connection.transaction():
+            connection.execute(schema.LOCK_TABLES)
+            connection.execute(schema.CREATE_VERSIONS)
+            # Another process may have done it meanwhile.
+            version = _fetch(connection, schema.READ_VERSION) or 0
+            for number, statements in enumerate(schema.MIGRATIONS[version:], version + 1):
+                connection.execute(statements.encode())
+                connection.execute("INSERT INTO versions (version) VALUES (%s)", (number,))
+
+    def run(self, work: Callable[[Connection], T]) -> T:
+        """Do work that may be repeated, on the connection that all threads share.
+
+        If the connection turns out to be lost, the work is done again on a new one.
+
+        Raises:
+            StoreError: The database cannot be reached or used.
+        """
+        with self._lock:
+            for attempt in (1, 2):
+                is_new = self._side is None
+                try:
+                    if self._side is None:
+                        self._side = self.connect()
+                    return work(self._side)
+                except psycopg.Error as error:
+                    if self._side is not None and is_lost(error, self._side):
+                        self._side.close()
+                        self._side = None
+                        if not is_new and attempt == 1:
+                            continue
+                    raise self.explain(error) from None
+                except BaseException:
+                    # An interrupt may leave the connection in the middle of a command.
+                    if self._side is not None and self._side.pgconn.transaction_status not in (0,):
+                        self._side.close()
+                        self._side = None
+                    raise
+        raise AssertionError
+
+    def close(self) -> None:
+        """Close the shared connection."""
+        with self._lock:
+            if self._side is not None:
+                self._side.close()
+            self._side = None
+
+    def explain(self, error: psycopg.Error) -> StoreError:
+        """Return the error to raise for an error of the driver. It never contains the password."""
+        text = " ".join(str(error).split())
+        if self._password:
+            text = text.replace(self._password, "…")
+        if isinstance(error, psycopg.errors.InsufficientPrivilege):
+            return StoreError(
+                f"hilum may not use {self.name}: {text}",
+                hint="Give the user the right to create the schema `hilum`, or to use it.",
+            )
+        if isinstance(error, psycopg.errors.DiskFull):
+            return StoreError(
+                f"There is no space left for {self.name}; nothing was written.",
+                hint="Free some space there. What was written before is safe.",
+            )
+        if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+            return StoreError(f"hilum cannot reach {self.name}: {text}", hint=HINT_AWAY)
+        return StoreError(f"{self.name.capitalize()} failed: {text}", hint=HINT_AWAY)
+
+
+def _fetch(connection: Connection, statement: str) -> Any:
+    row = connection.execute(statement.encode()).fetchone()
+    return row[0] if row else None
+
+
+def is_lost(error: BaseException, connection: Connection) -> bool:
+    """Return whether a statement may succeed on another connection."""
+    if connection.closed or connection.broken:
+        return True
+    return isinstance(
+        error,
+        psycopg.OperationalError
+        | psycopg.InterfaceError
+        | psycopg.errors.ReadOnlySqlTransaction
+        | psycopg.errors.DuplicatePreparedStatement
+        | psycopg.errors.InvalidSqlStatementName,
+    )
+
+
+def session_busy_error(session: str, holder: tuple[Any, ...] | None) -> StoreError:
+    """Return the error for a session to which a process is writing.
+
+    Args:
+        session: Its id.
+        holder: Id, host and process of the holder, and the seconds since its last sign of life.
+    """
+    if holder is None or holder[1] is None:
+        who = "by another process"
+    elif holder[1:3] == (socket.gethostname(), os.getpid()):
+        who = f"in this process ({os.getpid()})"
+    else:
+        who = f"by process {holder[2]} on {holder[1]}"
+    return StoreError(
+        f"Session {session} is in use {who}.",
+        code=errors.E_BUSY,
+        hint="Close the session there first, or fork it.",
+    )
+
+
+_connections: weakref.WeakSet[Connection] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    # A forked child shares the sockets. When it ends, the driver would say goodbye to the server on
+    # them, and the parent would lose its leases: in the child they lead nowhere.
+    with suppress(OSError):
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for connection in list(_connections):
+            with suppress(psycopg.Error, OSError):
+                os.dup2(nowhere, connection.fileno())
+        os.close(nowhere)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,25 @@
+"""The settings of the plugin."""
+
+from __future__ import annotations
+
+from hilum import section, setting
+
+
+@section("postgres")
+class PostgresSettings:
+    """The database that sessions are shared in. Without a URL, they are in the session file."""
+
+    url: str = setting(
+        "",
+        secret=True,
+        help=(
+            "URL of the database, such as postgresql://USER@HOST/NAME?sslmode=verify-full. The"
+            " password is best kept in ~/.pgpass."
+        ),
+    )
+    patience: float = setting(
+        300.0,
+        minimum=1,
+        project=False,
+        help="Seconds that runs wait for a database that is away; then they end.",
+    )

@@ -1,0 +1,184 @@
+"""``hilum batch`` on this machine, with real sessions against a scripted model over HTTP."""
+
+import json
+import subprocess
+import sys
+
+import trio
+from hilum.messages import AssistantMessage, Text, ToolCall, Usage
+from hilum_replay.faults import Fault
+from hilum_replay.server import Answer
+
+PRICES = ("--set", 'models.models."openai/scripted".price={input=1.0,output=1000.0}')
+
+
+def say(text, *, output=10):
+    """Return an answer that used a number of tokens."""
+    return Answer(AssistantMessage((Text(text, "model"),), "m"), Usage(input=100, output=output))
+
+
+async def solve(request):
+    """A model that writes the file that the prompt names, and then says so."""
+    messages = request.body.decode()
+    name = messages.partition("task:")[2].split()[0]
+    if '"role":"tool"' in messages.replace(" ", ""):
+        return say(f"I wrote {name}.")
+    arguments = json.dumps({"path": f"{name}.txt", "content": f"{name}\n"})
+    return AssistantMessage((ToolCall("c1", "write_file", arguments),), stop="calls")
+
+
+async def test_sessions_solve_tasks_in_workspaces_of_their_own(batch, repo):
+    """Results, patches, sessions and verify commands; a second start has nothing to do."""
+    tasks = batch.tasks(
+        {"id": "a/1", "prompt": "task:one please", "verify": "grep -q one one.txt"},
+        {"id": "b", "prompt": "task:two please", "verify": "test -e missing.txt"},
+        "task:three please",
+    )
+    options = (tasks, "--out", "out", "--repo", "repo", "--approve", "auto", "--jobs", "2")
+    async with batch.model(solve) as server:
+        done = await batch(*options, "--parquet", "table.parquet")
+        assert done.code == 3, done.err
+        assert "2 of 3 tasks solved, 0 open." in done.out
+        assert "b: completed, but its verify command failed" in done.err
+        rows = batch.rows
+        assert list(rows) == ["a/1", "b", "3"]
+        assert {row["state"] for row in rows.values()} == {"completed"}, rows
+        assert (rows["a/1"]["passed"], rows["b"]["passed"]) == (True, False)
+        assert rows["a/1"]["text"] == "I wrote one."
+        assert rows["3"]["input"] == 100
+        patch = batch.out / rows["a/1"]["patch"]
+        await trio.run_process(["git", "apply", patch], cwd=repo)
+        assert (repo / "one.txt").read_text() == "one\n"
+        assert not list((batch.out / "work").iterdir())
+        count = len(server.requests)
+        again = await batch(*options, "--json")
+        assert (again.code, json.loads(again.out)["solved"]) == (3, 2)
+        assert len(server.requests) == count
+        assert batch.rows == rows
+    check_parquet(batch.folder / "table.parquet")
+    trace = await batch("trace", "out", "a/1")
+    assert "write_file" in trace.out
+    status = await batch("status", "out", "--tasks", "--json")
+    found = json.loads(status.out)
+    assert (found["tasks"], found["solved"], found["driver"]) == (3, 2, None)
+    assert found["rows"][0] == {"id": "a/1", "state": "completed"}
+
+
+def check_parquet(path):
+    """Check that the table has a row for each task, and typed columns."""
+    # pyarrow leaves threads to a test that imports it.
+    code = (
+        "import pyarrow.parquet, sys; table = pyarrow.parquet.read_table(sys.argv[1]);"
+        "print(table.num_rows, table.schema.field('passed').type, table['id'].to_pylist())"
+    )
+    done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True)
+    assert done.stdout == "3 bool ['a/1', 'b', '3']\n", done.stderr
+
+
+async def test_failures_that_may_pass_are_repeated(batch):
+    """The provider refuses at first; the result says how many attempts there were."""
+    faults = [Fault(status=429, headers={"retry-after": "1000"})]
+    async with batch.model(lambda request: say("Done."), faults=faults) as server:
+        done = await batch(batch.tasks("task:one"), "--out", "out")
+    assert done.code == 0, done.err
+    assert "1: attempt 1 failed (E_LLM_429" in done.err
+    assert (batch.rows["1"]["attempts"], len(server.requests)) == (2, 2)
+
+
+async def test_the_cost_of_all_tasks_is_limited(batch):
+    """Each task reserves its share; the limit is exceeded by one answer for each running task."""
+    tasks = batch.tasks(*({"id": f"t{number}", "prompt": "task:x"} for number in range(6)))
+    options = (tasks, "--out", "out", "--jobs", "2", *PRICES)
+
+    async def script(request):
+        return say("Done.", output=100)  # ten cents
+
+    async with batch.model(script) as server:
+        done = await batch(*options, "--budget", "0.35", "--json")
+        found = json.loads(done.out)
+        assert done.code == 3, done.err
+        assert found["budget_reached"]
+        assert 0 < found["open"] < 6
+        assert found["cost"] <= 0.35 + 2 * 0.1001
+        assert found["cost"] >= 0.25
+        requests = len(server.requests)
+        # The same command with the same limit starts nothing.
+        done = await batch(*options, "--budget", "0.35", "--json")
+        assert json.loads(done.out)["open"] == found["open"]
+        assert len(server.requests) == requests
+        done = await batch(*options, "--budget", "10", "--json")
+        assert (done.code, json.loads(done.out)["open"]) == (0, 0), done.err
+        assert len(batch.rows) == 6
+
+
+async def test_a_task_goes_on_when_others_gave_back_their_share(batch):
+    """Its session continues, so that nothing is paid for twice."""
+    tasks = batch.tasks(
+        {"id": "cheap", "prompt": "task:cheap"}, {"id": "dear", "prompt": "task:dear"}
+    )
+    turns = 0
+
+    async def script(request):
+        nonlocal turns
+        text = request.body.decode()
+        if "task:cheap" in text:
+            return say("Done.", output=1)
+        turns += 1
+        if turns < 8:
+            call = ToolCall(f"c{turns}", "write_file", f'{{"path": "{turns}", "content": ""}}')
+            return Answer(AssistantMessage((call,), stop="calls"), Usage(input=1, output=100))
+        return say("At last.", output=1)
+
+    async with batch.model(script):
+        done = await batch(
+            tasks, "--out", "out", "--jobs", "2", "--budget", "1.0", "--approve", "auto", *PRICES
+        )
+    rows = batch.rows
+    assert done.code == 0, (done.err, rows)
+    assert rows["dear"]["text"] == "At last."
+    assert rows["dear"]["attempts"] == 2
+    assert 0.7 < rows["dear"]["task_cost"] < 0.8
+    assert turns == 8
+    patch = (batch.out / rows["dear"]["patch"]).read_text()
+    assert patch.count("diff --git") == 7
+
+
+async def test_a_model_without_a_price_is_refused_under_a_limit(batch):
+    """A limit that cannot be kept is no limit."""
+    async with batch.model(lambda request: say("Done.")) as server:
+        done = await batch(batch.tasks("task:x"), "--out", "out", "--budget", "1")
+        assert done.code == 3
+        assert not server.requests
+    assert batch.rows == {} or "price" in batch.rows["1"]["error"]
+
+
+async def test_a_model_that_stops_answering_ends_with_the_time_limit(batch):
+    """The other tasks go on."""
+
+    async def script(request):
+        if "task:slow" in request.body.decode():
+            await trio.sleep_forever()
+        return say("Done.")
+
+    tasks = batch.tasks({"id": "slow", "prompt": "task:slow", "timeout": 1}, "task:fast")
+    async with batch.model(script):
+        done = await batch(tasks, "--out", "out", "--jobs", "2")
+    rows = batch.rows
+    assert done.code == 3
+    assert (rows["slow"]["state"], rows["slow"]["code"]) == ("timed_out", "E_TIMEOUT")
+    assert rows["2"]["state"] == "completed"
+
+
+async def test_without_a_model_the_batch_stops_early(batch):
+    """A thousand tasks must not fail for one missing key; --retry-failed repeats those that did."""
+    tasks = batch.tasks(*(f"task:{number}" for number in range(4)))
+    done = await batch(
+        tasks, "--out", "out", "--jobs", "1", "--model", "openai/x", OPENAI_API_KEY=""
+    )
+    assert "no task can run" in done.err
+    assert "--retry-failed" in done.err
+    assert len(batch.rows) == 3
+    async with batch.model(lambda request: say("Done.")):
+        done = await batch(tasks, "--out", "out", "--retry-failed")
+    assert done.code == 0, done.err
+    assert len(batch.rows) == 4

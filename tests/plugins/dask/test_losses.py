@@ -1,0 +1,224 @@
+"""Processes of a batch are killed, hang or lack something: each task has exactly one result."""
+
+import json
+import os
+import random
+import signal
+from pathlib import Path
+
+import pytest
+import trio
+from hilum_dask import pool
+from hilum_dask.folders import BatchFolder
+from hilum_dask.records import Assignment, Options, Task
+
+ACT = ("--runner", "batch_runners:act", "--quiet")
+
+
+def pids(batch, task):
+    """Return the processes that carried out a task."""
+    return [int(line.split()[2]) for line in batch.executions if line.split()[0] == task]
+
+
+def find_parent(pid):
+    """Return the parent of a process."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+async def test_each_failure_is_named_and_the_rest_goes_on(batch, gone):
+    """A killed child, a full disk, an error, a missing repository, a file that is missing."""
+    tasks = batch.tasks(
+        {"id": "killed once", "prompt": "die 1"},
+        {"id": "killed always", "prompt": "die 9"},
+        {"id": "full", "prompt": "full 1"},
+        {"id": "wrong", "prompt": "fail"},
+        {"id": "no repo", "prompt": "write x", "repo": "/missing/repo"},
+        {"id": "no file", "prompt": "write x", "files": ["missing.txt"]},
+        {"id": "../../good", "prompt": "write x"},
+    )
+    done = await batch(tasks, "--out", "out", "--retries", "1", "--jobs", "3", *ACT)
+    rows = batch.rows
+    assert done.code == 3
+    states = {identity: (row["state"], row["attempts"]) for identity, row in rows.items()}
+    assert states == {
+        "killed once": ("completed", 2),
+        "killed always": ("failed", 2),
+        "full": ("completed", 2),
+        "wrong": ("failed", 1),
+        "no repo": ("failed", 1),
+        "no file": ("failed", 1),
+        "../../good": ("completed", 1),
+    }
+    assert "signal 9" in rows["killed always"]["error"]
+    assert "this runner fails" in rows["wrong"]["error"]
+    assert "this runner fails" in (batch.out / "logs" / "wrong.1.log").read_text()
+    assert "/missing/repo" in rows["no repo"]["error"]
+    assert "missing.txt" in rows["no file"]["error"]
+    assert not list((batch.out / "work").iterdir())
+    assert all(gone(int(line.rpartition(" ")[2])) for line in batch.executions)
+
+
+async def test_a_task_that_hangs_is_killed(batch, gone, monkeypatch):
+    """Its process blocks, so it does not react to the time limit itself."""
+    monkeypatch.setattr(pool, "BACKSTOP", 0.5)
+    for name in ("PYTHONPATH", "EXECUTIONS"):
+        monkeypatch.setenv(name, batch.env[name])
+    folder = BatchFolder(batch.out)
+    folder.create()
+    task = Task(id="hang", prompt="block", timeout=0.5)
+    assignment = Assignment(
+        task=task,
+        options=Options(runner="batch_runners:act"),
+        name="hang",
+        attempt=1,
+        epoch=1,
+        batch="x",
+        folder=str(batch.out),
+    )
+    with trio.fail_after(60):
+        async with pool.open_pool() as children:
+            with pytest.raises(pool.AttemptLost) as caught:
+                await children.run(assignment, trio.Event(), folder.logs / "log")
+            assert caught.value.is_late
+            assert all(gone(pid) for pid in pids(batch, "hang"))
+    assert folder.read_result("hang") is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_a_signal_ends_all_children_and_the_batch_continues(batch, gone, wait_until, number):
+    """The running tasks stay open."""
+    tasks = batch.tasks({"id": "w", "prompt": "wait 1000"}, {"id": "x", "prompt": "write x"})
+    async with batch.started(tasks, "--out", "out", "--jobs", "2", *ACT) as driver:
+        await wait_until(lambda: pids(batch, "w") and (batch.out / "results/x.json").exists())
+        driver.send_signal(number)
+        assert await driver.wait() == 128 + number
+    assert all(gone(pid) for pid in pids(batch, "w"))
+    assert list(batch.rows) == ["x"]
+    batch.tasks({"id": "w", "prompt": "wait 0"}, {"id": "x", "prompt": "write x"})
+    done = await batch(tasks, "--out", "out", *ACT)
+    assert done.code == 0
+    assert {row["attempts"] for row in batch.rows.values()} == {1, 2}
+    assert len(pids(batch, "x")) == 1
+
+
+async def test_a_killed_driver_leaves_no_child_and_the_next_one_continues(
+    batch, gone, wait_until, trials
+):
+    """At random instants; each task has one result, and no child outlives its driver."""
+    count = trials(2, 40)
+    tasks = batch.tasks(*({"id": f"t{number}", "prompt": "write x"} for number in range(16)))
+    draw = random.Random(17)
+    command = (tasks, "--out", "out", "--jobs", "3", *ACT)
+    for _ in range(count):
+        before = len(batch.executions)
+        async with batch.started(*command) as driver:
+            with trio.move_on_after(10):
+                await wait_until(
+                    lambda: len(batch.executions) > before or driver.returncode is not None  # noqa: B023
+                )
+            await trio.sleep(draw.uniform(0, 0.1))
+            driver.kill()
+        await wait_until(
+            lambda: all(gone(int(line.rpartition(" ")[2])) for line in batch.executions)
+        )
+    results = {path.name: path.read_bytes() for path in (batch.out / "results").glob("*.json")}
+    done = await batch(*command)
+    assert done.code == 0, done.err
+    assert len(batch.rows) == 16
+    for name, content in results.items():
+        assert (batch.out / "results" / name).read_bytes() == content
+    finished = [line.split()[0] for line in batch.executions]
+    # Only what was cut off ran twice.
+    assert len(finished) - 16 <= 3 * count
+
+
+async def test_a_killed_fork_server_takes_its_children_along(batch, gone, wait_until):
+    """Another one is started, and the tasks are repeated."""
+    tasks = batch.tasks({"id": "w", "prompt": "wait 2"})
+    async with batch.started(tasks, "--out", "out", *ACT) as driver:
+        await wait_until(lambda: pids(batch, "w"))
+        child = pids(batch, "w")[0]
+        server = find_parent(child)
+        os.kill(server, signal.SIGKILL)
+        await wait_until(lambda: gone(child))
+        assert await driver.wait() == 0
+    assert batch.rows["w"]["attempts"] == 2
+
+
+async def test_a_second_driver_is_refused_by_name(batch, wait_until):
+    """E_BUSY, and the first one is not disturbed; `status` and `cancel` work meanwhile."""
+    tasks = batch.tasks({"id": "w", "prompt": "wait 1000"}, {"id": "v", "prompt": "wait 1000"})
+    async with batch.started(tasks, "--out", "out", "--jobs", "1", *ACT) as driver:
+        await wait_until(lambda: pids(batch, "w"))
+        done = await batch(tasks, "--out", "out", *ACT)
+        assert done.code == 5
+        assert "E_BUSY" in done.err
+        assert f"process {driver.pid} on " in done.err
+        status = json.loads((await batch("status", "out", "--json")).out)
+        assert status["states"] == {"running": 1, "open": 1}
+        assert f"process {driver.pid}" in status["driver"]
+        assert (await batch("cancel", "out", "w", "v")).code == 0
+        assert await driver.wait() == 3
+    assert {row["state"] for row in batch.rows.values()} == {"cancelled"}
+    assert not pids(batch, "v")
+
+
+async def test_the_whole_batch_can_be_cancelled(batch, wait_until, gone):
+    """Its tasks stay open; without a driver, a single task can still be cancelled."""
+    tasks = batch.tasks({"id": "w", "prompt": "wait 1000"}, {"id": "v", "prompt": "write x"})
+    async with batch.started(tasks, "--out", "out", "--jobs", "1", *ACT) as driver:
+        await wait_until(lambda: pids(batch, "w"))
+        assert (await batch("cancel", "out")).code == 0
+        assert await driver.wait() == 130
+    assert batch.rows == {}
+    assert all(gone(pid) for pid in pids(batch, "w"))
+    assert "1 open tasks were cancelled" in (await batch("cancel", "out", "w")).out
+    unknown = await batch("cancel", "out", "vv")
+    assert (unknown.code, "'v'" in unknown.err or "v" in unknown.err) == (2, True)
+    done = await batch(tasks, "--out", "out", *ACT)
+    assert {row["id"]: row["state"] for row in batch.rows.values()} == {
+        "w": "cancelled",
+        "v": "completed",
+    }
+    assert done.code == 3
+
+
+async def test_a_batch_ends_with_its_time_limit(batch):
+    """The exit code is that of timeout(1)."""
+    done = await batch(batch.tasks("wait 1000"), "--out", "out", "--timeout", "2", *ACT)
+    assert done.code == 124
+    assert batch.rows == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        (["missing.jsonl"], 2, "missing.jsonl"),
+        (["tasks.jsonl", "--jobs", "0"], 2, "--jobs"),
+        (["tasks.jsonl", "--budget", "nan"], 2, "--budget"),
+        (["tasks.jsonl", "--repo", "/missing"], 2, "/missing"),
+        (["tasks.jsonl", "--out", "tasks.jsonl"], 2, "not a folder"),
+        (["tasks.jsonl", "--out", "/proc/x"], 1, "cannot be written"),
+        (["tasks.jsonl", "--runner", "missing:x", "--retries", "0", "--out", "o"], 3, "missing"),
+        (["tasks.jsonl", "--launcher", "missing:x", "--out", "o"], 2, "missing:x"),
+        (["tasks.jsonl", "--scheduler", "tcp://127.0.0.1:1", "--launcher", "a:b"], 2, "exclude"),
+        (["status", "missing"], 2, "There is no batch"),
+        (["trace", "missing", "x"], 2, "There is no batch"),
+    ],
+)
+async def test_what_cannot_work_is_refused_with_a_reason(batch, arguments, code, text):
+    """Before anything starts, where that is possible."""
+    batch.tasks("write x")
+    done = await batch(*arguments)
+    assert done.code == code, done
+    assert text in done.err
+
+
+async def test_a_dry_run_starts_nothing(batch):
+    """It shows what would run."""
+    done = await batch(batch.tasks({"id": "a", "prompt": "write x"}), "--out", "out", "--dry-run")
+    assert done.code == 0
+    assert "1 of 1 tasks would run" in done.out
+    assert not batch.out.exists()
+    assert not batch.executions

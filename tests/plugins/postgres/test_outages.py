@@ -1,0 +1,177 @@
+"""A database that is away: the loop goes on, what waits is written later, and nothing is lost."""
+
+import socket
+
+import pytest
+import trio
+from cut_connections import CutProxy
+from engines import fact
+from hilum import tool
+from hilum.errors import E_STORE, StoreError
+from hilum.store import SessionInfo
+from hilum.testing import open_bench, plugin, use
+from hilum_postgres import PostgresStore
+
+INFO = SessionInfo(id="s1", workspace="/w")
+
+
+async def reach(condition) -> None:
+    """Wait until something holds."""
+    with trio.fail_after(20):
+        while not condition():  # noqa: ASYNC110 (a thread does it)
+            await trio.sleep(0.01)
+
+
+async def test_events_wait_for_a_server_that_is_away(own_server) -> None:
+    """Appending never waits, barriers do, and the log says why; then all goes on in order."""
+    url = own_server.make_database()
+    store, other = PostgresStore(url), PostgresStore(url)
+    log = await store.create(INFO)
+    log.append([fact(1)])
+    await log.flush()
+    own_server.stop()
+    began = trio.current_time()
+    for seq in range(2, 101):
+        log.append([fact(seq)])
+    assert trio.current_time() - began < 1
+    await reach(lambda: log.delay is not None)
+    assert log.delay is not None
+    assert (log.durable, log.last, log.delay.code) == (1, 100, E_STORE)
+    assert len(log.read()) == 100
+    with trio.move_on_after(0.3) as scope:
+        await log.flush()
+    assert scope.cancelled_caught
+    own_server.start()
+    with trio.fail_after(20):
+        await log.flush()
+    await reach(lambda: log.delay is None)
+    assert [event.seq for event in await other.read("s1")] == list(range(1, 101))
+    await store.close()
+    await other.close()
+
+
+async def test_killed_server_loses_nothing_that_was_durable(own_server, trials) -> None:
+    """SIGKILL for the whole server in the middle of writes: what was durable is there, once."""
+    url = own_server.make_database()
+    store, other = PostgresStore(url), PostgresStore(url)
+    log = await store.create(INFO)
+    with trio.fail_after(300):
+        for round_ in range(trials(2, 20)):
+            async with trio.open_nursery() as nursery:
+
+                async def write() -> None:
+                    while True:
+                        log.append([fact(log.last + 1, "x" * 300)])
+                        await log.flush()
+
+                nursery.start_soon(write)
+                await trio.sleep(0.05 + round_ / 100)
+                await trio.to_thread.run_sync(own_server.kill)
+                nursery.cancel_scope.cancel()
+            known = log.durable
+            await trio.to_thread.run_sync(own_server.start)
+            assert (await other.info("s1")).events >= known
+            await log.flush()
+            found: list[int] = []
+            while page := await other.read("s1", len(found)):
+                found += [event.seq for event in page]
+            assert found == list(range(1, log.last + 1))
+    await store.close()
+    await other.close()
+
+
+async def test_run_goes_on_after_an_outage(postgres, url) -> None:
+    """A call with an effect waits for the database, one that only reads does not."""
+    ran = []
+    prompted = trio.Event()
+    proxy = CutProxy(0)
+
+    @tool(risk="read", effect="pure")
+    async def look() -> str:
+        """Look."""
+        ran.append("look")
+        await prompted.wait()
+        proxy.target = 1  # a port where nobody answers
+        proxy.cut()
+        return "seen"
+
+    @tool(risk="write", effect="once")
+    async def send() -> str:
+        """Send."""
+        ran.append("send")
+        return "sent"
+
+    answers = [use("look"), use("send"), "All is done."]
+    tools = plugin("tools", look, send)
+    async with trio.open_nursery() as nursery:
+        [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        nursery.start_soon(trio.serve_listeners, proxy.serve, [listener])
+        proxy.port = listener.socket.getsockname()[1]
+        proxy.target = postgres.port
+        store = PostgresStore(url.replace(str(postgres.port), str(proxy.port)))
+        async with open_bench(tools, answers=answers, store=store, approve="auto") as kit:
+            run = await kit.session.prompt("x")
+            prompted.set()
+            await reach(lambda: kit.session.journal.delay is not None)
+            with trio.move_on_after(0.5):
+                await run.wait()
+            assert ran == ["look"]
+            proxy.target = postgres.port
+            with trio.fail_after(30):
+                ended = await run.wait()
+            assert (ended.state, ran) == ("completed", ["look", "send"])
+            assert ended.seq <= kit.session.journal.durable
+        nursery.cancel_scope.cancel()
+
+
+async def test_patience_ends(own_server) -> None:
+    """A database that stays away ends the log with the reason; what was durable can be resumed."""
+    url = own_server.make_database()
+    store = PostgresStore(url, patience=0.3)
+    log = await store.create(INFO)
+    log.append([fact(1)])
+    await log.flush()
+    own_server.stop()
+    log.append([fact(2)])
+    with trio.fail_after(20), pytest.raises(StoreError, match="cannot reach") as caught:
+        await log.flush()
+    assert caught.value.hint
+    await store.close()
+    own_server.start()
+    again = PostgresStore(url)
+    assert (await again.open("s1")).read() == [fact(1)]
+    await again.close()
+
+
+async def test_too_much_waits(own_server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory is bounded: a session that cannot write ends before it fills the machine."""
+    monkeypatch.setattr("hilum_postgres.log.MAX_QUEUED_EVENTS", 100)
+    store = PostgresStore(own_server.make_database())
+    log = await store.create(INFO)
+    own_server.stop()
+    with pytest.raises(StoreError, match="Too many events") as caught:
+        list(map(log.append, ([fact(seq)] for seq in range(1, 1000))))
+    assert caught.value.hint
+    assert 100 <= log.last <= 102
+    own_server.start()
+    await store.close()
+
+
+async def test_unreachable_database_is_named_without_the_password() -> None:
+    """The message names the database, says what to do, and never contains the password."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    for url in (
+        f"postgresql://me:geheim@127.0.0.1:{port}/team",
+        "postgresql://me:geheim@127.0.0.1:port/team",
+        "postgres:geheim",
+        "postgresql://me:geheim@127.0.0.1/team?unknown=geheim",
+    ):
+        store = PostgresStore(url)
+        with pytest.raises(StoreError) as caught:
+            await store.list()
+        shown = f"{caught.value} {caught.value.hint} {caught.value.__cause__}"
+        assert "geheim" not in shown
+        assert caught.value.hint
+        await store.close()
