@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 
+from hilum_eval.agents.hilum_agent import PRICE, PROVIDER
 from hilum_eval.arm import Arm
 from hilum_eval.attempt import Attempt
 from hilum_eval.case import WEIGHTS, Case
@@ -38,6 +39,10 @@ EXPECTED: Mapping[str, tuple[str, ...]] = {
     "no_read_before_edit": ("edits",),
     "broken_compaction": ("context",),
 }
+# Compactions happen in small windows only, in tokens.
+WINDOWS: Mapping[str, int] = {"broken_compaction": 16_000}
+# What a regression makes worse must happen often enough.
+PROFILES: Mapping[str, str] = {"no_read_before_edit": str(REGRESSIONS / "hasty.toml")}
 FLIPS = 20_000
 LIMIT = 0.05
 
@@ -138,12 +143,12 @@ def main() -> None:
         wanted = cases
         if options.near:
             wanted = [case for case in cases if set(case.dimensions) & set(EXPECTED[name])]
-        arm = Arm(name=name, profile=options.profile, plugins=(str(REGRESSIONS / f"{name}.py"),))
+        before_arm, arm = _make_arms(name, options.profile)
         began = time.monotonic()
-        attempts = _run(wanted, [baseline, arm], options)
+        attempts = _run(wanted, [before_arm, arm], options)
         seconds = time.monotonic() - began
-        before = [each for each in attempts if each.arm == baseline.name]
-        after = [each for each in attempts if each.arm == name]
+        before = [each for each in attempts if each.arm == before_arm.name]
+        after = [each for each in attempts if each.arm == arm.name]
         print(f"\n{name}: {seconds:.0f} s")
         print(f"  hilum: {describe(before)}\n  damaged: {describe(after)}")
         found = compare(wanted, before, after)
@@ -156,6 +161,24 @@ def main() -> None:
             if each in found
         )
         print(f"  {'found' if is_found else 'NOT FOUND'}", flush=True)
+
+
+def _make_arms(name: str, profile: str) -> tuple[Arm, Arm]:
+    """Return the arms of the unchanged and of the damaged hilum."""
+    settings: dict[str, object] = {}
+    before = "hilum"
+    if name in PROFILES:
+        profile = PROFILES[name]
+        before = f"hilum with {Path(profile).stem}"
+    if name in WINDOWS:
+        before = f"hilum with a window of {WINDOWS[name]}"
+        model = {"price": PRICE, "window": WINDOWS[name]}
+        settings = {"models.models": {f"{PROVIDER}/{profile}": model}}
+    plugins = (str(REGRESSIONS / f"{name}.py"),)
+    return (
+        Arm(name=before, profile=profile, settings=settings),
+        Arm(name=name, profile=profile, settings=settings, plugins=plugins),
+    )
 
 
 def _measure_unchanged(cases: Sequence[Case], baseline: Arm, options: argparse.Namespace) -> None:

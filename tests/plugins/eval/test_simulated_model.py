@@ -329,3 +329,52 @@ def test_mistakes_in_profiles_are_named(tmp_path: Path) -> None:
         load_profile(write_profile(tmp_path, "edit = 3.0"))
     with pytest.raises(UsageError, match="cannot be read"):
         load_profile("none")
+
+
+def test_a_loop_goes_on_after_its_first_call_was_compacted(tmp_path: Path) -> None:
+    """Only a repetition is left of the step: the model neither fails nor loses its place."""
+    case = make_case(tmp_path / "case", (READ, SAY))
+    profile = write_profile(tmp_path, "loop = 1.0", "keep_looping = 0.9")
+    for seed in range(10):
+        agent = make_agent(case, tmp_path)
+        agent.messages.append({"role": "user", "content": case.turns[0].prompt})
+        function = {"name": "view_file", "arguments": '{"file_path": "shop/prices.py"}'}
+        call = {"id": "step_0_0_0_3l_abc", "type": "function", "function": function}
+        agent.messages.append({"role": "assistant", "content": "", "tool_calls": [call]})
+        result = {"role": "tool", "tool_call_id": call["id"], "content": "1\tpass"}
+        agent.messages.append(result)
+        message = make_answerer(case, profile, seed)(agent.make_request()).message
+        assert message.text == SAY.text or message.calls[0].name == "view_file"
+
+
+RESULTS = (
+    "",
+    "ok",
+    "{",
+    '{"returncode": 1, "output": "AssertionError: 0"}',
+    '{"returncode": null}',
+    "[]",
+    "Error: old_str was not found in the file.",
+    "Error: the file changed since you read it. Read it again.",
+    "Error: no such file. Did you mean shop/prices.py?",
+    "Error: 3 occurrences of old_str, it must be unique.",
+    "Error: this exact call failed three times in a row.",
+    "The user rejected this call.\nGo ahead with the rest.",
+    "Exit code 1\nTraceback: everything failed",
+    "[The first 2 of 90 matches are shown; narrow the path]",
+    APP,
+)
+
+
+@pytest.mark.parametrize("profile", ["strong", "weak"])
+def test_whatever_comes_back_the_model_answers_and_ends(tmp_path: Path, profile: str) -> None:
+    case = make_case(tmp_path / "case", STEPS)
+    for seed in range(25):
+        rng = random.Random(seed)
+        agent = make_agent(case, tmp_path, limit=200)
+
+        def return_anything(call: ToolCall, rng: random.Random = rng) -> str:
+            return rng.choice(RESULTS)
+
+        agent._call = return_anything  # type: ignore[method-assign]
+        assert agent.run(make_answerer(case, profile, seed), case.turns[0].prompt)

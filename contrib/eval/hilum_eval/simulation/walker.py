@@ -273,9 +273,13 @@ class Walker:
             wide = self._tools.search(".")
             if wide is not None:
                 return _as_next("w", wide)
+        is_seen = isinstance(leaf, Edit) and self._seen.shows(leaf.old)
         is_guess = planned.slip == "ignored_rule"
-        if isinstance(leaf, Edit) and not is_guess and not self._seen.shows(leaf.old):
+        if isinstance(leaf, Edit) and not is_guess and not is_seen:
             return self._edit_unseen(planned, leaf)
+        # Whoever has the text before their eyes need not guess it.
+        if is_guess and is_seen:
+            return self._make_right(planned)
         if planned.slip in ("", "loop", "long_output"):
             return self._make_right(planned)
         return self._make_wrong(planned, planned.slip, 0)
@@ -471,7 +475,9 @@ class Walker:
         self, planned: PlannedStep, entries: Sequence[_Entry], count: int
     ) -> MadeCall:
         """Return the call that a loop repeats: the last one, or two calls in turn."""
-        own = next(entry.made for entry in entries if entry.purpose in _TRIES)
+        tries = [entry.made for entry in entries if entry.purpose in _TRIES]
+        # After a compaction, only the repetitions may be left.
+        own = tries[0] if tries else entries[-1].made
         before = [made for made in self._seen.calls if made.tag[:3] < planned.place]
         alternates = self._draws.happens(0.3, *planned.place, "period")
         readers = [made for made in before if self._role_of(made) in ("read", "search")]

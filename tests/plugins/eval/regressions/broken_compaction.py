@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from hilum import Session, hookimpl
 from hilum_memory import compaction
 
 
@@ -9,4 +10,6 @@ def write_empty_note(*arguments: Any, **named: Any) -> str:
     return "Earlier messages were removed to make room."
 
 
-compaction.write_note = write_empty_note
+@hookimpl
+def open_session(session: Session) -> None:
+    compaction.write_note = write_empty_note

@@ -2,6 +2,7 @@
 
 from difflib import SequenceMatcher
 
+from hilum import Session, hookimpl
 from hilum_files import edits
 from hilum_files.edits import Edit, EditError
 
@@ -26,4 +27,6 @@ def apply_guessing(content: str, old: str, new: str) -> Edit:
         return Edit("\n".join(lines), "exact", place, place)
 
 
-edits.apply_edit = apply_guessing
+@hookimpl
+def open_session(session: Session) -> None:
+    edits.apply_edit = apply_guessing

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from hilum import Session, hookimpl
 from hilum_files.journal.tracked_workspace import TrackedWorkspace
 
 
@@ -9,4 +10,6 @@ def check_nothing(self: TrackedWorkspace, real: Path, data: bytes, hashed: str) 
     self.expected[real] = hashed
 
 
-TrackedWorkspace.check = check_nothing  # type: ignore[method-assign]
+@hookimpl
+def open_session(session: Session) -> None:
+    TrackedWorkspace.check = check_nothing  # type: ignore[method-assign]

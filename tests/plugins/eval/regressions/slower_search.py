@@ -1,5 +1,6 @@
 """A regression of hilum: a search is so slow that its time limit ends it after a few matches."""
 
+from hilum import Session, hookimpl
 from hilum_search.content_search import _ContentSearch
 from hilum_search.settings import SearchSettings
 
@@ -14,4 +15,6 @@ async def run_late(self: _ContentSearch) -> None:
     self.late = True
 
 
-_ContentSearch.run = run_late  # type: ignore[method-assign]
+@hookimpl
+def open_session(session: Session) -> None:
+    _ContentSearch.run = run_late  # type: ignore[method-assign]
