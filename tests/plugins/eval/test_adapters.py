@@ -132,14 +132,17 @@ async def test_requests_go_to_a_live_model_with_its_key_kept_back(tmp_path):
     async with serve(answer) as server:
         folder = write_suite_case(tmp_path / "suite")
         surroundings = make_place(tmp_path, folder)
-        table = {"far": {"base_url": f"{server.url}/v1", "api": "chat", "key": "FAR_KEY"}}
+        table = {"far": {"base_url": f"{server.url}/v1", "api": "chat", "key_env": "FAR_KEY"}}
         environ = {**surroundings.environ, "FAR_KEY": "secret-key"}
         surroundings = attrs.evolve(surroundings, models={"providers": table}, environ=environ)
-        arm = attrs.evolve(ARM, model="far/big", agent=f"sh -c 'env >&2; exec {AGENT}'")
+        arm = attrs.evolve(ARM, model="far/big", agent=f"sh -c 'env > env.txt; exec {AGENT}'")
         found = await find_agent(arm.agent).attempt(read_case(folder), arm, 0, surroundings)
     assert found.answer == "It is done."
     assert [found.usage.turns, found.usage.input_tokens, found.usage.output_tokens] == [1, 7, 3]
     assert asked == [("Bearer secret-key", ("shell",))]
+    variables = (surroundings.workspace / "env.txt").read_text()
+    assert "OPENAI_BASE_URL" in variables
+    assert "secret-key" not in variables
 
 
 def request(*messages):
