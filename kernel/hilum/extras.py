@@ -48,6 +48,7 @@ EXTRAS = (
         has_command=True,
     ),
     Extra("otel", sections=("otel",)),
+    Extra("postgres", sections=("postgres",)),
     Extra("semantic-search", tools=("semantic_search",), sections=("semantic_search",)),
     Extra("web", tools=("web_search", "web_fetch"), sections=("web",)),
 )
