@@ -16,20 +16,17 @@ import socket
 import stat
 import struct
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import trio
 
-from hilum.settings import data_folder
+from hilum.settings import alone, data_folder
 
 FOLDER = "sockets"
 # The field for the path of a Unix socket has 108 bytes on Linux and 104 on macOS, with a zero.
 _MAX_PATH = 100
 _MAX_ANCESTORS = 1_000
-_ABANDONED_SECONDS = 60
-"""Age in seconds above which a socket on which nobody listens counts as abandoned."""
 
 
 def has_sockets() -> bool:
@@ -70,14 +67,17 @@ def listen(path: Path) -> trio.SocketListener:
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     _make_private(path.parent)
-    _sweep(path.parent)
-    path.unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        with _address(path) as address:
-            listener.bind(address)
-        os.chmod(path, 0o600)
-        listener.listen(16)
+        # A socket exists before its process listens. No other process may sweep meanwhile, because
+        # it would take the socket for one that a killed process left.
+        with alone(path.parent):
+            _sweep(path.parent)
+            path.unlink(missing_ok=True)
+            with _address(path) as address:
+                listener.bind(address)
+            os.chmod(path, 0o600)
+            listener.listen(16)
         listener.setblocking(False)
         return trio.SocketListener(trio.socket.from_stdlib_socket(listener))
     except BaseException:
@@ -99,12 +99,13 @@ def _make_private(folder: Path) -> None:
 
 
 def _sweep(folder: Path) -> None:
-    """Remove the sockets that killed processes left."""
+    """Remove the sockets that killed processes left.
+
+    Args:
+        folder: The folder, which the caller has locked.
+    """
     for path in folder.glob("*.sock"):
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
-            # A process that is just starting has a socket, but does not listen yet.
-            if time.time() - path.stat().st_mtime < _ABANDONED_SECONDS:
-                continue
             probe.setblocking(False)
             try:
                 with _address(path) as address:

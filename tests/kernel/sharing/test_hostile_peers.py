@@ -10,6 +10,7 @@ import pytest
 import trio
 from hilum import HilumError, StoreError
 from hilum.events import RunEnded
+from hilum.settings import alone
 from hilum.sharing import join_session, joined_session, server, share_session, sockets
 from hilum.sharing.messages import PROTOCOL, FromOwner, Hello, MessageStream, Subscribe, Welcome
 from hilum.testing import say
@@ -83,26 +84,65 @@ async def test_the_socket_of_a_killed_process(bench):
         await assert_works(kit)
 
 
+LISTEN = """
+import sys
+from pathlib import Path
+from hilum.sharing.sockets import listen
+
+listener = listen(Path(sys.argv[1]))
+print("listens", flush=True)
+sys.stdin.read()
+"""
+
+
 async def test_sockets_of_killed_processes_are_removed(bench):
-    """Old ones on which nobody listens; those of other sessions and new ones stay."""
+    """The next process removes them at once; those on which somebody listens stay."""
     kit = await bench()
     folder = sockets.find_socket(kit.session.id).parent
-    folder.mkdir(mode=0o700, parents=True)
-    listening = socket.socket(socket.AF_UNIX)
-    for name in ("old", "new", "used"):
-        left = listening if name == "used" else socket.socket(socket.AF_UNIX)
-        with sockets._address(folder / f"{name}.sock") as address:
-            left.bind(address)
-        if name == "used":
-            left.listen()
-        else:
-            left.close()
-        if name != "new":
-            os.utime(folder / f"{name}.sock", (0, 0))
-    async with share_session(kit.session):
-        names = {path.stem for path in folder.iterdir()}
-        assert names == {"new", "used", kit.session.id}
-    listening.close()
+
+    def start(name: str) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(
+            [sys.executable, "-c", LISTEN, str(folder / f"{name}.sock")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"listens\n"
+        return process
+
+    with start("used") as used:
+        with start("left") as killed:
+            killed.kill()
+        assert {path.stem for path in folder.iterdir()} == {"left", "used"}
+        async with share_session(kit.session):
+            assert {path.stem for path in folder.iterdir()} == {"used", kit.session.id}
+        used.kill()
+
+
+async def test_the_socket_of_a_process_that_does_not_listen_yet_stays(bench):
+    """The lock of the folder protects it; a sweep waits until the process listens."""
+    kit = await bench()
+    path = sockets.find_socket(kit.session.id)
+    path.parent.mkdir(mode=0o700, parents=True)
+    new = path.with_name("new.sock")
+    listeners = []
+
+    def listen() -> None:
+        listeners.append(sockets.listen(path))
+
+    with socket.socket(socket.AF_UNIX) as starting:
+        async with trio.open_nursery() as nursery:
+            with alone(path.parent):
+                with sockets._address(new) as address:
+                    starting.bind(address)
+                nursery.start_soon(trio.to_thread.run_sync, listen)
+                # Without the lock, the sweep would be over in this time.
+                await trio.sleep(0.2)
+                assert new.exists()
+                assert not listeners
+                starting.listen()
+        assert new.exists()
+        await listeners[0].aclose()
 
 
 async def test_an_unexpected_error_ends_the_connection_only(bench, monkeypatch):

@@ -21,6 +21,7 @@ from hilum.events import (
 )
 from hilum.store import MemoryStore
 from hilum.testing import use
+from hilum_files import Changes as FileChanges
 from hilum_files.journal.content_store import ContentStore
 from hilum_replay import serve
 from hilum_replay.sessions.comparison import describe
@@ -28,6 +29,7 @@ from hilum_replay.sessions.exporting import export_test, make_recording, make_re
 from hilum_replay.sessions.player import Changes
 from hilum_replay.sessions.recording import load_recording, save_recording
 from hilum_replay.sessions.session_test import run_recording
+from scripted_editor import ScriptedEditor
 
 FORTY_DAYS = 40 * 86_400
 FILES = {"a.txt": "old\n", "b.txt": "b\n"}
@@ -367,6 +369,48 @@ async def test_a_write_behind_the_back_makes_a_write_through_hilum_stale(tmp_pat
     work = tmp_path / "other place" / "work"
     assert (work / "a.txt").read_text() == "merged\n"
     assert (work / "b.txt").read_text() == "B\n"
+
+
+# --- the user's editor ----------------------------------------------------------------------------
+
+
+async def test_a_guest_and_an_editor_with_unsaved_texts(tmp_path, monkeypatch):
+    editor = ScriptedEditor()
+    work = tmp_path / "workspace"
+
+    def type_draft(request):
+        editor.texts[work / "draft.txt"] = "only in the editor\n"
+        return use("read_file", path="draft.txt")
+
+    def save(request):
+        (work / "a.txt").write_text("made\nsaved by the user\n")
+        return use("read_file", path="a.txt")
+
+    answers = [
+        type_draft,
+        use("run_terminal_cmd", command="echo made > a.txt; echo made > b.txt"),
+        save,
+        "Read.",
+        task(["read", "draft.txt"], ["disk", "half.txt", "half"], ["say", "I did."]),
+        "Done.",
+    ]
+    async with open_guest_bench(tmp_path, editor, answers=answers, files=FILES) as bench:
+        await bench.run("Read what I have open.")
+        await settle(bench)
+        await bench.session.plugin(FileChanges).undo("run", keep_going=True)
+        await bench.run("Let a guest do it.")
+        events = await settle(bench)
+    # The guest reads through hilum, which asks the editor.
+    read = [each for each in events if isinstance(each, CallDone) and each.agent != "main"]
+    assert "only in the editor" in str(read[0].result)
+    recording, _ = await replay_elsewhere(events, tmp_path, monkeypatch)
+    assert not [key for key in recording.header.from_log if key.startswith("main/")]
+    replayed = tmp_path / "other place" / "work"
+    # The undo leaves what the user has saved.
+    assert (replayed / "a.txt").read_text() == "made\nsaved by the user\n"
+    assert (replayed / "b.txt").read_text() == "b\n"
+    assert (replayed / "half.txt").read_text() == "half"
+    assert not (replayed / "draft.txt").exists()
 
 
 # --- the end of hilum -----------------------------------------------------------------------------

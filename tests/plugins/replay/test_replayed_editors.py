@@ -76,7 +76,7 @@ class Recorder:
             if undo:
                 changes = bench.session.plugin(FileChanges)
                 assert changes is not None
-                await changes.undo("run")
+                await changes.undo("run", keep_going=True)
             await settle(bench)
             self.session = bench.session.id
         events: list[AnyEvent] = []
@@ -224,6 +224,40 @@ async def test_texts_that_the_user_saves_and_discards(recorder, tmp_path, monkey
     )
     assert recorder.codes == ["", "", "", "E_STALE", ""]
     await check_replay(recorder, tmp_path, monkeypatch)
+
+
+MARK = "\ufeff"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["made\ntyped\n", "no newline | at the end", f"{MARK}one\r\n\r\ntwo\r\n", "", "\n"],
+)
+async def test_a_text_that_the_user_saves_and_a_read_finds(recorder, tmp_path, monkeypatch, text):
+    def type_and_save(editor: ScriptedEditor, path: Path) -> None:
+        path.write_bytes(text.encode())
+
+    await recorder.run(
+        (None, use("run_terminal_cmd", command="echo made > a.txt; echo made > b.txt")),
+        (type_and_save, READ),
+        undo=True,
+    )
+    # The undo leaves what the user has saved.
+    assert (recorder.folder / "workspace" / "a.txt").read_bytes() == text.encode()
+    assert not (recorder.folder / "workspace" / "b.txt").exists()
+    recording = await check_replay(recorder, tmp_path, monkeypatch)
+    assert recording.after["a.txt"] == text.encode()
+
+
+async def test_a_read_that_runs_at_the_same_time_as_a_write(recorder, tmp_path, monkeypatch):
+    write = use("write_file", path="a.txt", content="second\n")
+    await recorder.run(
+        (None, use("write_file", path="a.txt", content="first\n")),
+        (None, READ + write + READ),
+        (None, READ),
+    )
+    recording = await check_replay(recorder, tmp_path, monkeypatch)
+    assert not recording.header.edits
 
 
 async def test_secrets_in_an_unsaved_text_are_replaced(recorder, tmp_path):

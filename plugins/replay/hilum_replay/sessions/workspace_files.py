@@ -37,6 +37,7 @@ from hilum_replay.sessions.git_files import IGNORE_FILE, GitFiles
 from hilum_replay.sessions.guest_log import GUEST_PLUGIN
 from hilum_replay.sessions.recorded_editor import EditorEvent, find_editor_events
 from hilum_replay.sessions.recording import FileEdit, RecordedFile
+from hilum_replay.sessions.whole_reads import WholeRead, find_whole_reads
 from hilum_replay.text_diff import diff_texts
 
 FILE_LIMIT = 1_000_000
@@ -130,6 +131,10 @@ class FileCollector:
         # What is at the paths that the session changed, after its last change.
         self._states: dict[str, Node | None] = {}
         self._last_runs: dict[str, str] = {}
+        # The numbers of the events with the last change at each path.
+        self._changed: dict[str, int] = {}
+        # The contents that results of calls show, by hash.
+        self._read: dict[str, bytes] = {}
         # The unsaved texts in the editor.
         self._unsaved: dict[str, str] = {}
         # The agent and the call for which the editor was last asked to write a file.
@@ -158,9 +163,16 @@ class FileCollector:
     def collect(self) -> WorkspaceFiles:
         """Collect the files."""
         states = self._states
-        found: list[Record | EditorEvent] = [*self._records, *find_editor_events(self._events)]
+        found: list[Record | EditorEvent | WholeRead] = [
+            *self._records,
+            *find_editor_events(self._events),
+            *find_whole_reads(self._events),
+        ]
         found.sort(key=lambda each: each.seq)
         for record in found:
+            if isinstance(record, WholeRead):
+                self._follow_read(record)
+                continue
             if isinstance(record, EditorEvent):
                 self._follow_editor(record)
                 continue
@@ -211,12 +223,38 @@ class FileCollector:
         if not record.is_undo and not record.what:
             self._unsaved.pop(path, None)  # a tool has saved it
         self._last_runs[path] = record.run
+        self._changed[path] = record.seq
         edit = self._make_edit(record.seq, path, change.after)
         # A replay repeats an undo itself.
         if not record.is_undo:
             self._found.effects.setdefault(f"{record.agent}/{record.call}", []).append(edit)
 
-    def _keep_edit(self, found: Record | EditorEvent, path: str, node: Node | None) -> None:
+    def _follow_read(self, read: WholeRead) -> None:
+        """Keep a change by the user that a call found when it read a file."""
+        path = read.path
+        # A call that ran at the same time may have changed the file before or after the read.
+        if path not in self._states or self._changed.get(path, 0) > read.started:
+            return
+        state = self._states[path] or Node("file", 0o644)
+        is_known = read.hash in (state.hash, self._unsaved.get(path))
+        if is_known or state.kind != "file" or not state.kept:
+            return
+        self._read[read.hash] = read.data
+        node = Node("file", state.mode, read.hash)
+        self._keep_edit(read, path, node)
+        self._states[path] = node
+        self._last_runs[path] = read.run
+
+    def _load(self, node: Node) -> bytes | None:
+        """Return the content of a file; ``None`` if it is not kept."""
+        if not node.kept:
+            return None
+        data = self._read.get(node.hash)
+        return self._get_content(node.hash) if data is None else data
+
+    def _keep_edit(
+        self, found: Record | EditorEvent | WholeRead, path: str, node: Node | None
+    ) -> None:
         """Keep a change that somebody else made before a file was found as it is now."""
         if node == self._states[path] or not _is_file(node, self._states[path]):
             return
@@ -225,7 +263,7 @@ class FileCollector:
         seq = found.seq
         if self._last_runs.get(path) != found.run:
             seq = self._prompts.get(found.run, seq)
-        elif isinstance(found, Record):
+        elif not isinstance(found, EditorEvent):
             # A snapshot before a command must contain the change already.
             seq = self._find_answer(found)
         edit = self._make_edit(seq, path, node)
@@ -238,8 +276,8 @@ class FileCollector:
         unsaved = self._unsaved.get(path)
         return unsaved is not None and node is not None and node.hash == unsaved
 
-    def _find_answer(self, record: Record) -> int:
-        """Return the number of the model's answer with the call that made a change."""
+    def _find_answer(self, record: Record | WholeRead) -> int:
+        """Return the number of the model's answer with the call that made or found a change."""
         seqs = self._answers.get((record.agent, record.call), [])
         return max((seq for seq in seqs if seq < record.seq), default=record.seq)
 
@@ -256,6 +294,7 @@ class FileCollector:
             self._keep_edit(event, path, node)
         self._states[path] = record.saved
         self._last_runs[path] = event.run
+        self._changed[path] = event.seq
         if record.does == "write":
             self._writes[path] = (event.agent, record.call)
             # A replay leaves the file as the editor did, also if the write failed.
@@ -279,7 +318,7 @@ class FileCollector:
             return FileEdit(seq, path, folder=True)
         if node.kind != "file":
             return FileEdit(seq, path, missing="it is neither a file nor a folder")
-        data = self._get_content(node.hash) if node.kept else None
+        data = self._load(node)
         if data is None:
             return FileEdit(seq, path, missing=NOT_KEPT)
         if not self._objects_limit.admit(data):
@@ -289,7 +328,7 @@ class FileCollector:
 
     def _read_node(self, path: str, node: Node) -> bytes | None:
         """Return the content of a node without secrets, or ``None`` if it is not kept."""
-        data = self._get_content(node.hash) if node.kept else None
+        data = self._load(node)
         if data is None:
             self._leave_out(path, NOT_KEPT)
             return None
