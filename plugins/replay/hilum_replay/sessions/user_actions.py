@@ -102,8 +102,14 @@ class UserActions:
     async def wait(self, seq: int) -> None:
         """Wait until all actions before an event of the recorded log have been repeated."""
         with trio.move_on_after(MAX_WAIT):
-            while self._left and self._left[0].seq < seq:
+            while self._left and self._is_before(self._left[0], seq):
                 await self._progress.wait()
+
+    def _is_before(self, action: UserAction, seq: int) -> bool:
+        # A change of a file has the number of the event that it precedes.
+        if isinstance(action.event, FileEdit):
+            return action.seq <= seq
+        return action.seq < seq
 
     def _wake(self) -> None:
         self._progress.set()
