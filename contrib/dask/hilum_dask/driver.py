@@ -44,6 +44,7 @@ class _OpenTask(msgspec.Struct, eq=False):
         cost: What all attempts cost.
         continues: The attempt to continue, which its share of the budget ended.
         session: The session of that attempt.
+        too_small: An amount in US dollars that is known to be too small for the next attempt.
     """
 
     entry: Entry
@@ -52,6 +53,7 @@ class _OpenTask(msgspec.Struct, eq=False):
     cost: float = 0.0
     continues: int = 0
     session: str = ""
+    too_small: float = 0.0
 
 
 class Driver:
@@ -235,7 +237,7 @@ class Driver:
             return False
         task = self._queue[0]
         slots = self._executor.slots
-        share = self.cost.reserve(slots, len(self._queue), task.cost)
+        share = self.cost.reserve(slots, len(self._queue), task.cost, task.too_small)
         if share is None:
             return False
         self._queue.popleft()
@@ -368,6 +370,8 @@ class Driver:
         if self._executor.keeps_workspaces:
             task.continues = self._find_workspace(task.entry.name, task.attempt)
             task.session = record.session if task.continues else ""
+        # A session that continues needs money for its next request only.
+        task.too_small = share - (record.cost or 0.0) if task.continues else share
         self._queue.append(task)
 
     def _repeat(self, nursery: trio.Nursery, task: _OpenTask, record: Record) -> None:
