@@ -19,7 +19,7 @@ from hilum import Command, HilumError, Processes
 from hilum.errors import E_CMD_FAIL, E_FAILED, E_NOT_FOUND
 from hilum.processes import CommandError, Warden
 
-from hilum_dask.folders import FULL, describe_os_error
+from hilum_dask.folders import FULL, describe_os_error, names_full_disk
 
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://|[\w.-]+@[\w.-]+:", re.IGNORECASE)
 # Programs that a repository or the user may have configured must not run, and patches must look
@@ -258,7 +258,7 @@ class TaskWorkspace:
         words = [word for word in arguments if not word.startswith("-") and os.sep not in word]
         reason = errors.strip().splitlines()
         last = reason[-1] if reason else f"exit code {code}"
-        full = "No space left" in errors or "Disk quota" in errors
+        full = names_full_disk(errors)
         raise WorkspaceError(
             f"git {words[0] if words else ''} failed: {last}.",
             code=E_CMD_FAIL,
