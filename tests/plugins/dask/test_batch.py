@@ -208,14 +208,32 @@ async def test_a_model_that_stops_answering_ends_with_the_time_limit(batch):
     assert rows["2"]["state"] == "completed"
 
 
+async def test_a_verify_command_that_hangs_is_named(batch):
+    """The answer is kept, and the row says why the task is not solved."""
+    task = {"id": "slow", "prompt": "task:x", "verify": "sleep 600", "timeout": 4}
+    async with batch.model(lambda request: say("Done.")):
+        done = await batch(batch.tasks(task), "--out", "out")
+    row = batch.rows["slow"]
+    assert done.code == 3
+    assert (row["state"], row["passed"], row["code"]) == ("completed", False, "E_TIMEOUT")
+    assert row["text"] == "Done."
+    assert "The verify command took longer than 4 s" in row["error"]
+    assert "The verify command took longer than 4 s" in done.err
+
+
+def commit(repo):
+    """Commit all files."""
+    subprocess.run(["git", "add", "-A"], cwd=repo, check=True)
+    words = "git -c user.name=t -c user.email=t@localhost commit -qm settings"
+    subprocess.run(words.split(), cwd=repo, check=True)
+
+
 async def test_settings_of_the_project_are_not_read(batch, repo):
     """Neither their mistakes nor keys that projects must not set reach the session."""
     settings = repo / ".hilum" / "settings.toml"
     settings.parent.mkdir()
     settings.write_text('model = "openai/other"\nno_such_key = 1\n[store]\npath = "/x"\n[')
-    subprocess.run(["git", "add", "-A"], cwd=repo, check=True)
-    words = "git -c user.name=t -c user.email=t@localhost commit -qm settings"
-    subprocess.run(words.split(), cwd=repo, check=True)
+    commit(repo)
     tasks = batch.tasks(*({"prompt": f"task:{n}", "repo": str(repo)} for n in "abc"), "task:d")
     async with batch.model(lambda request: say("Done.")):
         done = await batch(tasks, "--out", "out", "--jobs", "2")
