@@ -4,10 +4,14 @@ This module contains only what works even if every plugin is broken: the help, t
 ``hilum plugins``.
 """
 
-from __future__ import annotations
+import sys
+
+if __name__ == "__main__" and not sys.flags.safe_path:
+    # `python -m` puts the current folder first. Its modules must not take the place of installed
+    # ones, because it is often a repository that nobody has checked.
+    del sys.path[0]
 
 import os
-import sys
 from collections.abc import Sequence
 from typing import Any
 

@@ -76,6 +76,7 @@ def open_kernel(
     environ: Mapping[str, str] = os.environ,
     project_plugins: Sequence[str] = (),
     required: Sequence[str] = (),
+    project_settings: bool = True,
 ) -> AbstractContextManager[Kernel]: ...
 def open_standard_session(
     workspace: str | os.PathLike[str] = ".",
@@ -97,4 +98,5 @@ def open_standard_session(
     needs_model: bool = True,
     prepare: Callable[[kernel.Kernel], object] | None = None,
     share: bool = False,
+    project_settings: bool = True,
 ) -> AbstractContextManager[Session]: ...

@@ -423,6 +423,13 @@ def _folder(workspace: str | os.PathLike[str]) -> Path:
     return root.resolve()
 
 
+def _load_without_project(
+    sections: Iterable[type], *, workspace: Path | None = None, **options: Any
+) -> Settings:
+    """Return the settings as ``load`` does, but never read those of a project."""
+    return load(sections, **options)
+
+
 @asynccontextmanager
 async def open_kernel(
     plugins: Sequence[object] | None = None,
@@ -437,6 +444,7 @@ async def open_kernel(
     environ: Mapping[str, str] = os.environ,
     project_plugins: Sequence[str] = (),
     required: Sequence[str] = (),
+    project_settings: bool = True,
 ) -> AsyncIterator[Kernel]:
     """Open a kernel; leaving the block closes every session and ends everything it started.
 
@@ -458,6 +466,7 @@ async def open_kernel(
         project_plugins: Plugin files of the project, which the user trusts.
         required: Distributions without which no call runs, in addition to those in the setting
             ``required``.
+        project_settings: Whether settings of projects are read at all.
 
     Raises:
         SettingsError: The settings have mistakes; all of them are listed.
@@ -468,7 +477,8 @@ async def open_kernel(
     overrides = dict(settings or {})
     if model:
         overrides["model"] = model
-    read = partial(load, overrides=overrides, environ=environ)
+    reader = load if project_settings else _load_without_project
+    read = partial(reader, overrides=overrides, environ=environ)
     root = _folder(workspace) if workspace is not None else None
     faults: list[PluginFailure] = []
     observers: list[Observer] = []

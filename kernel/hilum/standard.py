@@ -83,6 +83,7 @@ async def open_standard_session(
     needs_model: bool = True,
     prepare: Callable[[Kernel], object] | None = None,
     share: bool = False,
+    project_settings: bool = True,
 ) -> AsyncIterator[Session]:
     """Open a kernel and a session as ``hilum run`` does; leaving the block closes both.
 
@@ -118,6 +119,7 @@ async def open_standard_session(
         share: Whether the user's other terminals can join the session, and whether to join a
             session that another process has open and shares. The session is then a
             ``hilum.sharing.JoinedSession``.
+        project_settings: Whether the settings of the folder's project are read.
 
     Raises:
         SettingsError: The settings have mistakes.
@@ -157,6 +159,7 @@ async def open_standard_session(
         environ=environ,
         project_plugins=project.files,
         required=required,
+        project_settings=project_settings,
     ) as kernel:
         if prepare is not None:
             prepare(kernel)

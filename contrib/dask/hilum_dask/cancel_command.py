@@ -8,7 +8,7 @@ from pathlib import Path
 from hilum import HilumError, UsageError
 from hilum.command import Parser
 from hilum.errors import E_FAILED, unknown_name_error
-from hilum_cli.terminal import Out
+from hilum_cli.terminal import Out, line
 
 from hilum_dask.driver import cancelled_record
 from hilum_dask.folders import STOP_ALL, BatchFolder, describe_os_error
@@ -19,6 +19,8 @@ EPILOG = """\
 Without TASK, the driver stops all running tasks and ends; the tasks stay open, and the same
 `hilum batch` continues. A task that is named gets the result `cancelled`.
 """
+MAX_SHOWN = 60
+"""Maximum number of characters of an id that an error shows."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -61,7 +63,9 @@ def _find(tasks: TaskFile, identity: str) -> Entry:
     for entry in tasks.entries:
         if entry.id == identity:
             return entry
-    error: UsageError = unknown_name_error("task", identity, [entry.id for entry in tasks.entries])
+    # Ids may have any length and contain any characters.
+    known = [line(entry.id, MAX_SHOWN) for entry in tasks.entries]
+    error: UsageError = unknown_name_error("task", line(identity, MAX_SHOWN), known)
     raise error
 
 

@@ -10,6 +10,10 @@ from hilum_store import SqliteStore
 from hilum_trace.bill.charges import ChargeFold, RequestCharge
 
 READ_LIMIT = 1000
+GROWTH = 2.0
+"""How much larger a share is after one that was too small."""
+SLACK = 1.001
+"""A share that is larger by less than this factor is not worth another attempt."""
 
 
 class CostLimit:
@@ -46,13 +50,16 @@ class CostLimit:
             return float("inf")
         return self.limit - self.spent - self._reserved
 
-    def reserve(self, slots: int, waiting: int, earlier: float = 0.0) -> float | None:
+    def reserve(
+        self, slots: int, waiting: int, earlier: float = 0.0, too_small: float = 0.0
+    ) -> float | None:
         """Reserve the share of a task that is about to start.
 
         Args:
             slots: How many tasks may run at the same time.
             waiting: How many tasks wait for a start, this one included.
             earlier: What earlier attempts at the task cost, which the task's own limit includes.
+            too_small: An amount that is known to be too small for the task; its share is larger.
 
         Returns:
             The share, which is infinite without a limit; ``None`` if the task must wait until
@@ -67,7 +74,12 @@ class CostLimit:
                 self.is_reached = not self._running
                 return None
             rivals = max(1, min(slots - self._running, waiting))
-            share = min(share, self.free / rivals)
+            # A share that was too small grows, up to everything that is left.
+            fair = max(self.free / rivals, GROWTH * too_small)
+            share = min(share, self.free, fair)
+            if share <= too_small * SLACK:
+                self.is_reached = not self._running
+                return None
             if self._running and share < min(own, self._usual_cost()):
                 return None
             self._reserved += share

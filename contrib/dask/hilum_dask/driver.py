@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import math
+import os
 import random
 import time
 from collections import deque
@@ -44,6 +46,7 @@ class _OpenTask(msgspec.Struct, eq=False):
         cost: What all attempts cost.
         continues: The attempt to continue, which its share of the budget ended.
         session: The session of that attempt.
+        too_small: An amount in US dollars that is known to be too small for the next attempt.
     """
 
     entry: Entry
@@ -52,6 +55,7 @@ class _OpenTask(msgspec.Struct, eq=False):
     cost: float = 0.0
     continues: int = 0
     session: str = ""
+    too_small: float = 0.0
 
 
 class Driver:
@@ -105,7 +109,10 @@ class Driver:
         Raises:
             HilumError: The folder cannot be read or written.
         """
-        await trio.to_thread.run_sync(self._find_open)
+        try:
+            await trio.to_thread.run_sync(self._find_open)
+        except OSError as error:
+            raise _disk_error(error) from None
         for name in self._folder.list_cancelled():
             # A request that no driver has seen is of an earlier driver's time.
             self._folder.clear_cancelled(name)
@@ -121,9 +128,16 @@ class Driver:
         finished = self._folder.result_names()
         for entry in self._tasks.entries:
             if entry.name in finished:
-                self._progress.skip(self._folder.read_result(entry.name))
-            else:
-                self._queue.append(known.get(entry.name) or _OpenTask(entry))
+                record = self._folder.read_result(entry.name)
+                if record is not None:
+                    self._progress.skip(record)
+                    continue
+                kept = self._folder.set_damaged_aside(entry.name)
+                self._progress.note(
+                    f"The result results/{entry.name}.json is damaged and was moved to {kept}; the"
+                    " task is done again."
+                )
+            self._queue.append(known.get(entry.name) or _OpenTask(entry))
 
     def _read_attempts(self) -> dict[str, _OpenTask]:
         """Return what is known of earlier attempts, by the file names of the tasks."""
@@ -235,7 +249,7 @@ class Driver:
             return False
         task = self._queue[0]
         slots = self._executor.slots
-        share = self.cost.reserve(slots, len(self._queue), task.cost)
+        share = self.cost.reserve(slots, len(self._queue), task.cost, task.too_small)
         if share is None:
             return False
         self._queue.popleft()
@@ -348,7 +362,7 @@ class Driver:
             return
         elif record.code == E_BUDGET:
             self._take_starved(task, record, share)
-        elif record.state in ("lost", "stopped") or record.retry:
+        elif record.state in ("lost", "stopped") or record.retry or record.disk_full:
             self._repeat(nursery, task, record)
         else:
             self._publish(task, record)
@@ -368,12 +382,18 @@ class Driver:
         if self._executor.keeps_workspaces:
             task.continues = self._find_workspace(task.entry.name, task.attempt)
             task.session = record.session if task.continues else ""
+        # A session that continues needs money for its next request only.
+        task.too_small = share - (record.cost or 0.0) if task.continues else share
         self._queue.append(task)
 
     def _repeat(self, nursery: trio.Nursery, task: _OpenTask, record: Record) -> None:
         """Repeat a failed attempt after a while, or publish it as the result if it was the last."""
         task.failures += 1
         if task.failures >= self._info.options.attempts:
+            # On this machine, the disk is that of the batch's folder, and no task can run. On a
+            # cluster, it may be that of one worker.
+            if record.disk_full and self._executor.keeps_workspaces:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             record.state = "failed"
             self._publish(task, record)
             return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import importlib
 import os
 import signal
@@ -18,7 +17,7 @@ from hilum.errors import E_BUDGET, E_FAILED, E_INTERNAL, E_STOPPED
 from hilum.hooks import describe_error
 from hilum.processes import Warden
 
-from hilum_dask.folders import FULL, BatchFolder, describe_os_error
+from hilum_dask.folders import FULL, BatchFolder, describe_os_error, names_full_disk
 from hilum_dask.records import Assignment, Record
 from hilum_dask.session_runner import SessionRunner
 from hilum_dask.workspaces import TaskWorkspace, WorkspaceError
@@ -107,9 +106,7 @@ class _Attempt:
         record.error = error.message
         record.hint = error.hint
         is_full = isinstance(error, WorkspaceError) and error.full
-        # The session store reports a full disk in its message only.
-        self._full = self._full or is_full or os.strerror(errno.ENOSPC) in error.message
-        self._full = self._full or "disk is full" in error.message
+        self._full = self._full or is_full
 
     async def _work(self, warden: Warden) -> None:
         assignment = self._assignment
@@ -159,10 +156,15 @@ class _Attempt:
         is_last = self._assignment.retries <= 0
         if record.cost is not None or self._assignment.earlier_cost:
             record.task_cost = (record.cost or 0.0) + self._assignment.earlier_cost
-        may_help = record.code in RETRIED or self._full
+        # The session store reports a full disk in its message only.
+        is_full = self._full or names_full_disk(record.error)
+        record.disk_full = record.state == "failed" and is_full
+        may_help = record.code in RETRIED or record.disk_full
         record.retry = record.state == "failed" and may_help and not is_last
         # A task that has used up its share of the batch's budget is still open.
         is_open = record.state == "stopped" or record.retry or record.code == E_BUDGET
+        # With a full disk, the driver decides: it stops the batch.
+        is_open = is_open or record.disk_full
         record.published = not is_open
         if self._folder.read_epoch() > self._assignment.epoch:
             # Another driver has taken over, and gives the task to another process.
@@ -177,6 +179,7 @@ class _Attempt:
             record.published = False
             record.retry = not is_last
             record.state = "failed"
+            record.disk_full = error.errno in FULL
             record.code = E_FAILED
             record.error = (
                 f"The result cannot be written on {socket.gethostname()}:"

@@ -21,6 +21,8 @@ MAX_NAME = 120
 """Maximum length of a file name; file systems allow 255, and suffixes are added."""
 FORMAT = 1
 FULL = (errno.ENOSPC, errno.EDQUOT)
+_FULL_TEXTS = ("no space left", "out of diskspace", "disk quota", "disk is full")
+"""What Git, the session store and the operating system write about a full disk, in lower case."""
 
 
 class BatchInfo(msgspec.Struct):
@@ -56,6 +58,12 @@ def name_file(identity: str) -> str:
 def describe_os_error(error: OSError) -> str:
     """Return the reason of an error of the operating system, without its number."""
     return error.strerror or type(error).__name__
+
+
+def names_full_disk(text: str) -> bool:
+    """Return whether a message is about a full disk."""
+    lowered = text.lower()
+    return any(phrase in lowered for phrase in _FULL_TEXTS)
 
 
 def write_whole(path: Path, data: bytes) -> None:
@@ -244,8 +252,18 @@ class BatchFolder:
         return _read_record(self.results / f"{name}.json")
 
     def result_names(self) -> set[str]:
-        """Return the file names of the tasks that have results."""
+        """Return the file names of the tasks that have results, also damaged ones."""
         return {entry.removesuffix(".json") for entry in _list_files(self.results)}
+
+    def set_damaged_aside(self, name: str) -> str:
+        """Move a damaged result aside, so that the task is open; return its new path.
+
+        Raises:
+            OSError: The file cannot be moved.
+        """
+        target = self.attempts / f"{name}.damaged-{secrets.token_hex(4)}"
+        os.replace(self.results / f"{name}.json", target)
+        return f"attempts/{target.name}"
 
     def take_back(self, name: str) -> None:
         """Move a result aside, so that the task is open again."""

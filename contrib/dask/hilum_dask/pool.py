@@ -152,7 +152,9 @@ class ChildPool:
 
     async def _serve(self, task_status: trio.TaskStatus[Process]) -> None:
         """Keep a fork server open until it ends."""
-        argv = (sys.executable, "-m", "hilum_dask.fork_server")
+        # Without -P, a module in the current folder, which may be the agent's repository, would be
+        # imported in place of an installed one.
+        argv = (sys.executable, "-P", "-m", "hilum_dask.fork_server")
         command = Command(argv, os.getcwd(), dict(os.environ))
         self._errors.clear()
         try:

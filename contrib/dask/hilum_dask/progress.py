@@ -53,11 +53,10 @@ class Progress:
         """Number of tasks that completed, and whose verify command, if any, succeeded."""
         return self.counts["completed"] - self.unsolved
 
-    def skip(self, record: Record | None) -> None:
+    def skip(self, record: Record) -> None:
         """Count a task that an earlier driver has finished."""
-        # A damaged result is one, too: it is not solved.
-        self.counts[record.state if record is not None else "failed"] += 1
-        if record is not None and record.state == "completed" and not record.solved:
+        self.counts[record.state] += 1
+        if record.state == "completed" and not record.solved:
             self.unsolved += 1
 
     def begin(self, count: int) -> None:
@@ -149,6 +148,8 @@ def describe_end(record: Record) -> str:
     """Return how a task ended, as a part of a sentence."""
     state = record.state.replace("_", " ")
     if record.state == "completed" and record.passed is False:
+        if record.code:
+            return f"completed, but not verified ({record.code}: {line(record.error, 300)})"
         code = record.verification.exit_code if record.verification else 1
         return f"completed, but its verify command failed (exit code {code})"
     reason = f" ({record.code}: {line(record.error, 300)})" if record.code else ""

@@ -154,6 +154,7 @@ class Record(msgspec.Struct, kw_only=True):
         epoch: Epoch of the driver that gave the assignment.
         retry: Whether another attempt may succeed.
         published: Whether the record is the task's result.
+        disk_full: Whether it failed because a disk is full.
     """
 
     id: str
@@ -182,6 +183,7 @@ class Record(msgspec.Struct, kw_only=True):
     epoch: int = 0
     retry: bool = False
     published: bool = False
+    disk_full: bool = False
 
     @property
     def solved(self) -> bool:

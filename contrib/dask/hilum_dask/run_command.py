@@ -379,9 +379,11 @@ class _BatchRun:
         out.say(f"{progress.solved} of {len(tasks.entries)} tasks solved, {left} open.{cost}")
         out.say(f"Results: {os.path.relpath(self._folder.table)}")
         if left and self._driver.cost.is_reached:
-            out.say(
-                "The cost limit was reached. The same command with a higher --budget continues."
-            )
+            rest = self._driver.cost.free
+            reason = "The cost limit was reached."
+            if rest > 0:
+                reason = f"The rest of the cost limit (${rest:.4f}) is too small for another task."
+            out.say(f"{reason} The same command with a higher --budget continues.")
         elif left:
             out.say("The same command continues.")
         return out.finish(code)

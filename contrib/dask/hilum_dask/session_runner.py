@@ -72,6 +72,8 @@ class SessionRunner:
             without=options.without,
             settings=self._make_settings(),
             prepare=self._check_budgets,
+            # Nobody trusts a repository that was just cloned.
+            project_settings=False,
         )
         try:
             async with opened as session:
@@ -179,7 +181,11 @@ class SessionRunner:
                 done = await session.processes.run(["/bin/sh", "-c", command], on_output=add)
                 code = done.returncode
             if scope.cancelled_caught:
-                output += f"\nThe verify command took longer than {limit:g} s.".encode()
+                reason = f"The verify command took longer than {limit:g} s and was ended."
+                output += f"\n{reason}".encode()
+                self._record.code = E_TIMEOUT
+                self._record.error = reason
+                self._record.hint = "Set a longer --task-timeout, or `timeout` in the task."
         except (CommandError, HilumError) as error:
             output += f"\nThe verify command could not run: {error.message}".encode()
         text = output.decode(errors="replace").strip()[-MAX_OUTPUT:]

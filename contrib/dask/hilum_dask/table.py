@@ -13,7 +13,7 @@ from hilum import UsageError
 from hilum.errors import E_NOT_INSTALLED
 
 from hilum_dask.folders import BatchFolder
-from hilum_dask.records import Record
+from hilum_dask.records import Record, encode
 from hilum_dask.tasks import Entry
 
 BATCH_ROWS = 1000
@@ -21,12 +21,11 @@ _PARQUET_HINT = "pip install 'hilum-dask[parquet]'"
 
 
 def read_rows(folder: BatchFolder, entries: list[Entry]) -> Iterator[bytes]:
-    """Yield the results of tasks as JSON, in the order of the tasks."""
+    """Yield the results of tasks as JSON, in the order of the tasks, without damaged ones."""
     for entry in entries:
-        try:
-            yield (folder.results / f"{entry.name}.json").read_bytes()
-        except FileNotFoundError:
-            continue
+        record = folder.read_result(entry.name)
+        if record is not None:
+            yield encode(record)
 
 
 def write_table(folder: BatchFolder, entries: list[Entry]) -> int:
@@ -40,7 +39,7 @@ def write_table(folder: BatchFolder, entries: list[Entry]) -> int:
     try:
         with open(temporary, "wb") as file:
             for row in read_rows(folder, entries):
-                file.write(row.strip() + b"\n")
+                file.write(row + b"\n")
                 count += 1
         os.replace(temporary, folder.table)
     finally:
@@ -103,6 +102,7 @@ def _make_schema(pyarrow: Any) -> object:
         "passed": pyarrow.bool_(),
         "retry": pyarrow.bool_(),
         "published": pyarrow.bool_(),
+        "disk_full": pyarrow.bool_(),
         "verify_exit_code": pyarrow.int64(),
     }
     numbers = "attempts turns input cached output files_changed epoch".split()

@@ -49,7 +49,9 @@ def main(argv: Sequence[str]) -> int:
             code=E_NOT_INSTALLED,
             hint="pip install 'hilum-dask[cluster]'",
         )
-    words = [sys.executable, "-m", "distributed.cli.dask_worker", options.scheduler, "--no-nanny"]
+    # -P: modules in the current folder must not take the place of installed ones.
+    words = [sys.executable, "-P", "-m", "distributed.cli.dask_worker"]
+    words += [options.scheduler, "--no-nanny"]
     # The supervisor is this command, so that there is one process less between it and the tasks.
     words += ["--nworkers", "1", "--no-dashboard", "--death-timeout", "60"]
     if options.threads:

@@ -19,7 +19,7 @@ from hilum import Command, HilumError, Processes
 from hilum.errors import E_CMD_FAIL, E_FAILED, E_NOT_FOUND
 from hilum.processes import CommandError, Warden
 
-from hilum_dask.folders import FULL, describe_os_error
+from hilum_dask.folders import FULL, describe_os_error, names_full_disk
 
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://|[\w.-]+@[\w.-]+:", re.IGNORECASE)
 # Programs that a repository or the user may have configured must not run, and patches must look
@@ -146,12 +146,43 @@ class TaskWorkspace:
                 if not self._scratch.exists():
                     await self._git("init", "--quiet", "--bare", str(self._scratch))
                 self._base = _EMPTY_TREE
-            await self._own_git("add", "--all", "--", ".")
+            await self._add_all()
             temporary = path.with_name(f".{path.name}")
             await self._own_git(*_DIFF, f"--output={temporary}", self._base)
             return await trio.to_thread.run_sync(_finish_patch, temporary, path)
         except OSError as error:
             raise _from_os(error, "The patch cannot be written") from None
+
+    async def _add_all(self) -> None:
+        """Add all files to the index, also those in folders that are repositories of their own."""
+        hidden = await self._hide_repositories()
+        try:
+            await self._own_git("add", "--all", "--", ".")
+        finally:
+            for source, target in hidden:
+                os.rename(target, source)
+
+    async def _hide_repositories(self) -> list[tuple[Path, Path]]:
+        """Move the Git folders below the root aside, and return where they were and where they are.
+
+        Git would take a folder with a repository of its own, which the agent may have made, for a
+        submodule, and leave out its files.
+        """
+        found = await trio.to_thread.run_sync(_find_repositories, self.tree)
+        if not found:
+            return []
+        listing = await self._own_git("ls-tree", "-r", "-z", self._base or _EMPTY_TREE)
+        rows = [row.split("\t", 1) for row in listing.split("\0") if row]
+        submodules = {self.tree / path for mode, path in rows if mode.startswith("160000 ")}
+        aside = self.folder / "nested"
+        aside.mkdir(exist_ok=True)
+        hidden: list[tuple[Path, Path]] = []
+        for number, source in enumerate(found):
+            if source.parent not in submodules:
+                target = aside / str(number)
+                os.rename(source, target)
+                hidden.append((source, target))
+        return hidden
 
     async def remove(self) -> None:
         """Remove the workspace, also files that were made read-only."""
@@ -232,7 +263,7 @@ class TaskWorkspace:
         """Record the files of the workspace as what the patch starts from."""
         if not self._scratch.exists():
             await self._git("init", "--quiet", "--bare", str(self._scratch))
-        await self._own_git("add", "--all", "--", ".")
+        await self._add_all()
         self._base = (await self._own_git("write-tree")).strip()
 
     # --- commands ---------------------------------------------------------------------------------
@@ -258,7 +289,7 @@ class TaskWorkspace:
         words = [word for word in arguments if not word.startswith("-") and os.sep not in word]
         reason = errors.strip().splitlines()
         last = reason[-1] if reason else f"exit code {code}"
-        full = "No space left" in errors or "Disk quota" in errors
+        full = names_full_disk(errors)
         raise WorkspaceError(
             f"git {words[0] if words else ''} failed: {last}.",
             code=E_CMD_FAIL,
@@ -294,6 +325,17 @@ def _ignore_folder(exclude: Path, folder: str, names: list[str]) -> list[str]:
     """Return the names in a folder that ``shutil.copytree`` must not copy."""
     excluded = os.path.realpath(exclude)
     return [name for name in names if os.path.realpath(os.path.join(folder, name)) == excluded]
+
+
+def _find_repositories(tree: Path) -> list[Path]:
+    """Return the Git folders, and the files in place of such folders, below the root of a tree."""
+    found = []
+    for folder, folders, files in os.walk(tree):
+        if ".git" in folders or ".git" in files:
+            if Path(folder) != tree:
+                found.append(Path(folder, ".git"))
+            folders[:] = [name for name in folders if name != ".git"]
+    return found
 
 
 def _finish_patch(temporary: Path, path: Path) -> int:

@@ -21,12 +21,14 @@ CONNECT_TIMEOUT = 5.0
 QUERY_TIMEOUT = 3.0
 """Seconds that a search waits for the embedding of its question."""
 MAX_DIMENSION = 10_000
+MAX_NUMBER = 1e16
+"""Numbers in embeddings are around one; the length of a larger vector overflows in 32 bits."""
 _OPENAI = "api.openai.com"
 
 
 class _Item(msgspec.Struct):
     embedding: list[float]
-    index: int = -1
+    index: int | None = None
 
 
 class _Answer(msgspec.Struct):
@@ -110,13 +112,20 @@ class EndpointEmbedder:
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             raise self._make_error("did not return embeddings", errors.E_CONTENT) from None
         # The order of the items is not guaranteed, but their index is.
-        if all(item.index >= 0 for item in items):
-            items = sorted(items, key=lambda item: item.index)
+        indexes = sorted(item.index for item in items if item.index is not None)
+        if indexes:
+            if indexes != list(range(len(items))):
+                raise self._make_error("returned indexes that do not match", errors.E_CONTENT)
+            items = sorted(items, key=_get_index)
         vectors = [item.embedding for item in items]
         dimensions = {len(vector) for vector in vectors}
         is_whole = len(vectors) == count and len(dimensions) == 1
         if not is_whole or not 0 < dimensions.pop() <= MAX_DIMENSION:
             raise self._make_error("returned incomplete embeddings", errors.E_CONTENT)
+        if not all(map(_has_direction, vectors)):
+            raise self._make_error(
+                "returned embeddings that are only zeros or too large", errors.E_CONTENT
+            )
         return vectors
 
     def _make_error(self, what: str, code: str) -> EmbeddingError:
@@ -130,6 +139,15 @@ class EndpointEmbedder:
     async def aclose(self) -> None:
         """Close the connections."""
         await self._client.aclose()
+
+
+def _get_index(item: _Item) -> int:
+    return item.index or 0
+
+
+def _has_direction(vector: Sequence[float]) -> bool:
+    """Return whether a vector can be compared: its length is neither zero nor infinite."""
+    return 0 < max(map(abs, vector)) <= MAX_NUMBER
 
 
 def _find_host(url: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import unicodedata
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +20,8 @@ from hilum_semantic_search.store import Found
 MAX_LINE_CHARACTERS = 200
 WHOLE_LINES = 14
 """Chunks with at most this many lines are shown as a whole."""
+_UNSAFE_CATEGORIES = ("Cc", "Cf", "Cs", "Zl", "Zp")
+"""Unicode's categories of control and format characters, surrogates and line separators."""
 HEAD_LINES = 4
 WINDOW_LINES = 8
 
@@ -173,5 +176,16 @@ def _find_stems(line: str) -> set[str]:
 def _shorten(line: str) -> str:
     line = line.rstrip("\r")
     if len(line) <= MAX_LINE_CHARACTERS:
-        return line
-    return f"{line[:MAX_LINE_CHARACTERS]} [… {len(line):,} characters in total]"
+        return _escape(line)
+    return f"{_escape(line[:MAX_LINE_CHARACTERS])} [… {len(line):,} characters in total]"
+
+
+def _escape(text: str) -> str:
+    """Escape characters that control a terminal, or that begin a line which looks like a result."""
+    return "".join(map(_escape_character, text))
+
+
+def _escape_character(character: str) -> str:
+    if character == "\t" or unicodedata.category(character) not in _UNSAFE_CATEGORIES:
+        return character
+    return repr(character)[1:-1]

@@ -4,8 +4,10 @@ import json
 import subprocess
 import sys
 
+import pytest
 import trio
 from hilum.messages import AssistantMessage, Text, ToolCall, Usage
+from hilum_dask.costs import CostLimit
 from hilum_replay.faults import Fault
 from hilum_replay.server import Answer
 
@@ -143,6 +145,43 @@ async def test_a_task_goes_on_when_others_gave_back_their_share(batch):
     assert patch.count("diff --git") == 7
 
 
+async def test_a_share_that_was_too_small_grows(batch):
+    """Fewer tasks run at once, until the rest of the budget is too small for a single one."""
+    tasks = batch.tasks(*({"id": f"t{number}", "prompt": "task:x"} for number in range(12)))
+
+    async def script(request):
+        return say("Done.", output=60)  # six cents
+
+    # The price of the input makes a request cost more than a third of what is left at the end.
+    price = 'models.models."openai/scripted".price={input=8.0,output=1000.0}'
+    options = ("--jobs", "3", "--budget", "0.3", "--json", "--set", price)
+    async with batch.model(script) as server:
+        done = await batch(tasks, "--out", "out", *options)
+    found = json.loads(done.out)
+    assert done.code == 3, done.err
+    assert found["budget_reached"]
+    assert len(server.requests) == len(batch.rows) == 5
+
+
+def test_a_share_grows_up_to_everything_that_is_left():
+    """After a share that was too small, the next one is larger, or the limit is reached."""
+    limit = CostLimit(0.3, 0.0, spent=0.18)
+    share = limit.reserve(3, 9)
+    assert share == pytest.approx(0.04)
+    limit.settle(share, None, is_finished=False)
+    grown = limit.reserve(3, 9, too_small=share)
+    assert grown == pytest.approx(0.08)
+    # The rest is not larger than the share that was too small, so the task waits for the other one.
+    assert limit.reserve(3, 8, too_small=share) is None
+    assert not limit.is_reached
+    limit.settle(grown, None, is_finished=False)
+    everything = limit.reserve(3, 9, too_small=grown)
+    assert everything == pytest.approx(0.12)
+    limit.settle(everything, None, is_finished=False)
+    assert limit.reserve(3, 9, too_small=everything) is None
+    assert limit.is_reached
+
+
 async def test_a_model_without_a_price_is_refused_under_a_limit(batch):
     """A limit that cannot be kept is no limit."""
     async with batch.model(lambda request: say("Done.")) as server:
@@ -167,6 +206,39 @@ async def test_a_model_that_stops_answering_ends_with_the_time_limit(batch):
     assert done.code == 3
     assert (rows["slow"]["state"], rows["slow"]["code"]) == ("timed_out", "E_TIMEOUT")
     assert rows["2"]["state"] == "completed"
+
+
+async def test_a_verify_command_that_hangs_is_named(batch):
+    """The answer is kept, and the row says why the task is not solved."""
+    task = {"id": "slow", "prompt": "task:x", "verify": "sleep 600", "timeout": 4}
+    async with batch.model(lambda request: say("Done.")):
+        done = await batch(batch.tasks(task), "--out", "out")
+    row = batch.rows["slow"]
+    assert done.code == 3
+    assert (row["state"], row["passed"], row["code"]) == ("completed", False, "E_TIMEOUT")
+    assert row["text"] == "Done."
+    assert "The verify command took longer than 4 s" in row["error"]
+    assert "The verify command took longer than 4 s" in done.err
+
+
+def commit(repo):
+    """Commit all files."""
+    subprocess.run(["git", "add", "-A"], cwd=repo, check=True)
+    words = "git -c user.name=t -c user.email=t@localhost commit -qm settings"
+    subprocess.run(words.split(), cwd=repo, check=True)
+
+
+async def test_settings_of_the_project_are_not_read(batch, repo):
+    """Neither their mistakes nor keys that projects must not set reach the session."""
+    settings = repo / ".hilum" / "settings.toml"
+    settings.parent.mkdir()
+    settings.write_text('model = "openai/other"\nno_such_key = 1\n[store]\npath = "/x"\n[')
+    commit(repo)
+    tasks = batch.tasks(*({"prompt": f"task:{n}", "repo": str(repo)} for n in "abc"), "task:d")
+    async with batch.model(lambda request: say("Done.")):
+        done = await batch(tasks, "--out", "out", "--jobs", "2")
+    assert done.code == 0, (done.err, batch.rows)
+    assert [row["model"] for row in batch.rows.values()] == ["openai/scripted"] * 4
 
 
 async def test_without_a_model_the_batch_stops_early(batch):

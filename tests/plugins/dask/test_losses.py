@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 from pathlib import Path
 
@@ -213,6 +214,57 @@ async def test_what_cannot_work_is_refused_with_a_reason(batch, arguments, code,
     done = await batch(*arguments)
     assert done.code == code, done
     assert text in done.err
+
+
+async def test_a_full_disk_stops_the_batch_which_then_continues(batch, repo):
+    """Git reports the full disk here, in its own words; no task has failed for good."""
+    full = batch.folder / "full"
+    full.touch()
+    git = batch.folder / "bin" / "git"
+    git.parent.mkdir()
+    git.write_text(
+        f"#!/bin/sh\n[ -e {full} ] && case $* in *clone*)\n"
+        "echo 'fatal: cannot copy: Out of diskspace' >&2; exit 128;; esac\n"
+        f'exec {shutil.which("git")} "$@"\n'
+    )
+    git.chmod(0o755)
+    path = f"{git.parent}{os.pathsep}{os.environ['PATH']}"
+    tasks = batch.tasks("write x", "write y")
+    command = (tasks, "--out", "out", "--repo", str(repo), "--retries", "0", *ACT)
+    done = await batch(*command, PATH=path)
+    assert done.code == 1
+    assert "The batch was stopped" in done.err
+    assert "No space left" in done.err
+    assert not list((batch.out / "results").iterdir())
+    full.unlink()
+    done = await batch(*command, PATH=path)
+    assert done.code == 0, done.err
+    assert len(batch.rows) == 2
+
+
+@pytest.mark.parametrize("content", ["", '{"id": "1", "sta\n{]'])
+async def test_a_damaged_result_is_named_and_the_task_done_again(batch, content):
+    """The table never contains what is not JSON."""
+    command = (batch.tasks("write x", "write y"), "--out", "out", "--runner", ACT[1])
+    done = await batch(*command)
+    assert done.code == 0, done.err
+    (batch.out / "results" / "1.json").write_text(content)
+    done = await batch(*command)
+    assert done.code == 0, done.err
+    assert "results/1.json is damaged" in done.err
+    assert {row["state"] for row in batch.rows.values()} == {"completed"}
+    assert len(batch.rows) == 2
+    assert len(list((batch.out / "attempts").glob("1.damaged-*"))) == 1
+
+
+async def test_an_unknown_task_is_named_without_its_control_characters(batch):
+    """Neither ids that are known nor the one that was typed reach the terminal as they are."""
+    tasks = batch.tasks({"id": "a\x1b]0;x\x07" + "b" * 500, "prompt": "write x"})
+    await batch(tasks, "--out", "out", *ACT)
+    done = await batch("cancel", "out", "no\x1b[2J" + "p" * 500)
+    assert done.code == 2
+    assert "\x1b" not in done.err
+    assert len(done.err) < 400
 
 
 async def test_a_dry_run_starts_nothing(batch):

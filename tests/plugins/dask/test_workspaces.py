@@ -73,6 +73,31 @@ async def test_a_ref_and_files_are_what_the_patch_starts_from(tmp_path, repo):
     assert b"put.txt" not in patch
 
 
+@pytest.mark.parametrize("has_commit", [False, True])
+async def test_files_of_a_repository_that_the_agent_made_are_in_the_patch(
+    tmp_path, repo, has_commit
+):
+    """They are files like others; the agent's repository is in place again afterwards."""
+
+    def change(tree):
+        inner = tree / "new" / "project"
+        inner.mkdir(parents=True)
+        git(inner, "init", "-q")
+        (inner / "main.py").write_text("print(1)\n")
+        if has_commit:
+            git(inner, "add", "-A")
+            git(inner, "commit", "-qm", "inner")
+
+    async with Warden() as warden:
+        workspace = TaskWorkspace(tmp_path / "nested-work", warden, os.environ)
+        await workspace.create(str(repo), "", {}, tmp_path)
+        await trio.to_thread.run_sync(change, workspace.tree)
+        assert await workspace.write_patch(tmp_path / "nested.patch") == 1
+    assert (workspace.tree / "new/project/.git/HEAD").exists()
+    git(repo, "apply", str(tmp_path / "nested.patch"))
+    assert (repo / "new/project/main.py").read_text() == "print(1)\n"
+
+
 async def test_an_unchanged_workspace_has_no_patch(tmp_path, repo):
     """Neither that of a repository, nor an empty one."""
     assert (await make(tmp_path, lambda tree: None, repo))[:2] == (b"", 0)
