@@ -13,6 +13,7 @@ _NAMES = (
     "config",
     "diff",
     "doctor",
+    "index",
     "init",
     "mcp",
     "memory",

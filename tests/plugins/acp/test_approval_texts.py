@@ -52,6 +52,7 @@ CALLS = {
     "remember": {"text": "use tabs"},
     "run_terminal_cmd": {"command": "rm -rf build && make", "working_directory": "src"},
     "search_files": {"pattern": "needle", "path": "src", "glob": "*.py"},
+    "semantic_search": {"query": "where prices are added", "path": "src"},
     "stop_service": {"service": "web"},
     "task": {"description": "Find callers", "prompt": "Search for f.", "agent": "explore"},
     "todo_write": {"todos": [{"content": "one step", "status": "pending"}]},

@@ -12,8 +12,9 @@ CORPUS = Path(__file__).parents[3] / "plugins/replay/hilum_replay/corpus"
 # Interfaces and stores, which have no tools.
 WITHOUT_TOOLS = {"cli", "models", "replay", "serve", "store", "terminal"}
 # `use_skill` is only offered if the user trusts the project, which is part of the configuration.
-# Is called only if a guest says nothing for ten seconds.
-NOT_CALLED = {"guest_wait"}
+# `guest_wait` is called only if a guest says nothing for ten seconds; `semantic_search` belongs to an
+# optional package.
+NOT_CALLED = {"guest_wait", "semantic_search"}
 
 
 async def test_the_corpus_contains_every_built_in_tool():

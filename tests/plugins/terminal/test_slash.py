@@ -150,7 +150,7 @@ async def test_completion_offers_names_then_words_then_values():
     async with open_chat(extra) as chat:
         cases = {
             "/rew": ["/rewind"],
-            "/ex": ["/export", "/quit", "/context"],
+            "/ex": ["/export", "/quit", "/context", "/index"],
             # What is complete comes first, also under another name.
             "/mode": ["/mode", "/model", "/models"],
             "/exit": ["/exit"],
