@@ -22,6 +22,8 @@ from hilum_replay.sessions.session_test import run_recording
 from recorded_sessions import settle
 from scripted_editor import ScriptedEditor
 
+pytestmark = pytest.mark.slow(cases=12, of="file")
+
 PLUGINS = ("files", "search", "shell", "guard")
 FORTY_DAYS = 40 * 86_400
 SECRET = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD"
