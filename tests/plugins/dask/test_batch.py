@@ -11,6 +11,8 @@ from hilum_dask.costs import CostLimit
 from hilum_replay.faults import Fault
 from hilum_replay.server import Answer
 
+pytestmark = pytest.mark.slow(cases=7, of="file")
+
 PRICES = ("--set", 'models.models."openai/scripted".price={input=1.0,output=1000.0}')
 
 

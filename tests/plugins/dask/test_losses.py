@@ -13,6 +13,8 @@ from hilum_dask import pool
 from hilum_dask.folders import BatchFolder
 from hilum_dask.records import Assignment, Options, Task
 
+pytestmark = pytest.mark.slow(cases=14, of="file")
+
 ACT = ("--runner", "batch_runners:act", "--quiet")
 
 

@@ -16,6 +16,8 @@ from hilum_eval.case_reader import read_case
 from hilum_eval.jobs import Job
 from hilum_eval.worker_processes import open_worker_processes
 
+pytestmark = pytest.mark.slow(cases=8, of="file")
+
 ARM = Arm(name="oracle", profile="perfect")
 # Something happens to hilum's process after the edit.
 PLUGIN = """\

@@ -15,6 +15,8 @@ from hilum import UsageError
 from hilum_eval.eval_command import main
 from hilum_eval.measurement import RESULTS
 
+pytestmark = pytest.mark.slow(cases=8, of="file")
+
 
 @pytest.fixture
 def suite(tmp_path):
