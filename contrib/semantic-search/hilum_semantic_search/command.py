@@ -27,7 +27,8 @@ from hilum.settings import load
 from hilum.workspace import check_workspace
 
 from hilum_semantic_search import lazy
-from hilum_semantic_search.embedder import EmbeddingError, make_embedder
+from hilum_semantic_search.embedder import EmbeddingError
+from hilum_semantic_search.embedder_choice import make_embedder
 from hilum_semantic_search.indexer import Indexer, UpdateResult
 from hilum_semantic_search.settings import SemanticSearchSettings
 

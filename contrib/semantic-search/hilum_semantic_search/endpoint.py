@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -10,6 +10,7 @@ import httpx
 import msgspec
 import trio
 from hilum import errors, find_proxy
+from hilum_models.http_client import SingleUseBody
 
 from hilum_semantic_search.embedder import EmbeddingError
 
@@ -24,24 +25,6 @@ MAX_DIMENSION = 10_000
 MAX_NUMBER = 1e16
 """Numbers in embeddings are around one; the length of a larger vector overflows in 32 bits."""
 _OPENAI = "api.openai.com"
-
-
-class _SingleUseBody(httpx.AsyncByteStream):
-    """A request body that is sent once.
-
-    httpx's own body is a generator, which is not closed when the request is cancelled.
-    """
-
-    def __init__(self, body: bytes) -> None:
-        self._left = [body]
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        return self
-
-    async def __anext__(self) -> bytes:
-        if not self._left:
-            raise StopAsyncIteration
-        return self._left.pop()
 
 
 class _Item(msgspec.Struct):
@@ -117,7 +100,7 @@ class EndpointEmbedder:
         data = {"model": self._model, "input": list(texts), "encoding_format": "float"}
         body = bytearray()
         request = self._client.build_request("POST", self._url, json=data)
-        request.stream = _SingleUseBody(request.content)
+        request.stream = SingleUseBody(request.content)
         response = await self._client.send(request, stream=True)
         try:
             async for chunk in response.aiter_bytes():

@@ -13,7 +13,8 @@ from hilum import HilumError, find_content_policy
 from hilum_search import withheld_files
 
 from hilum_semantic_search import lazy
-from hilum_semantic_search.embedder import Embedder, EmbeddingError, make_embedder
+from hilum_semantic_search.embedder import Embedder, EmbeddingError
+from hilum_semantic_search.embedder_choice import make_embedder
 from hilum_semantic_search.settings import SemanticSearchSettings
 
 if TYPE_CHECKING:

@@ -96,7 +96,7 @@ def _decompress(decompressor: zlib._Decompress, chunk: bytes) -> Iterator[bytes]
         yield decompressor.decompress(decompressor.unconsumed_tail, MAX_DECOMPRESSED)
 
 
-class _SingleUseBody(httpx.AsyncByteStream):
+class SingleUseBody(httpx.AsyncByteStream):
     """A request body that is sent once.
 
     httpx's own body is a generator, which is not closed when the request is cancelled.
@@ -147,7 +147,7 @@ class HttpClient:
                 extensions={"timeout": _TIMEOUT.as_dict()},
             )
             if body is not None:
-                request.stream = _SingleUseBody(body)
+                request.stream = SingleUseBody(body)
             response = await self._client(url).send(request, stream=True)
         except (httpx.HTTPError, httpx.InvalidURL, ValueError, ImportError, OSError) as error:
             raise connection_error(error, endpoint, url) from None
