@@ -56,6 +56,13 @@ async def test_a_session_replays_identically_elsewhere_and_later(tmp_path, seed,
     assert outcome.comparison.identical, describe(outcome.comparison)
 
 
+async def test_a_command_after_a_stopped_guest_finds_what_the_guest_changed(tmp_path):
+    recording = await record_and_settle(128, tmp_path, "stopped_guest", "steering")
+    outcome = await run_recording(recording, tmp_path / "work")
+    assert outcome.comparison.identical, describe(outcome.comparison)
+    assert (tmp_path / "work" / "begun.txt").exists()
+
+
 async def test_an_exported_test_passes_without_network_and_keys(tmp_path):
     session = await record_session(3, tmp_path / "bench", scenes=["write_and_edit", "command"])
     recording, outcome = await make_repeatable(make_recording(session.events, session.get_content))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -13,10 +13,11 @@ import msgspec
 import trio
 from hilum import UsageError, data_folder, make_redactor
 from hilum.errors import E_BAD_ARGS, E_FAILED
-from hilum.events import AnyEvent, CallStarted, SessionOpened
+from hilum.events import AnyEvent, CallStarted, PluginEvent, SessionOpened
 from hilum.messages import ToolCall
 from hilum.store import unspell_folder
 from hilum_files.journal.content_store import ContentStore
+from hilum_files.journal.records import read_record
 
 from hilum_replay.cassette_writer import dumps
 from hilum_replay.placeholders import PathPlaceholders
@@ -24,7 +25,7 @@ from hilum_replay.recorder import record
 from hilum_replay.sessions.another_day import use_another_day
 from hilum_replay.sessions.comparison import describe
 from hilum_replay.sessions.contained_files import ContainedFiles
-from hilum_replay.sessions.guest_log import GUEST_PLUGIN, find_guest_runs
+from hilum_replay.sessions.guest_log import GUEST_PLUGIN, find_guest_runs, is_program
 from hilum_replay.sessions.recorded_editor import list_editor_contents
 from hilum_replay.sessions.recording import (
     SESSION_FILE,
@@ -211,6 +212,9 @@ def _answer_from_log(recording: Recording, outcome: ReplayOutcome) -> Recording:
     from_log = dict(recording.header.from_log)
     for key in outcome.replayed.changed:
         from_log.setdefault(key, "its result is another one when it runs again")
+    if any(difference.kind == "files" for difference in outcome.comparison.differences):
+        for key in _find_shared_changes(recording.events):
+            from_log.setdefault(key, "it found files that a guest may have changed")
     left_out = dict(recording.header.left_out)
     for key in (*from_log, *outcome.replayed.answered):
         for edit in recording.header.effects.get(key, ()):
@@ -218,6 +222,17 @@ def _answer_from_log(recording: Recording, outcome: ReplayOutcome) -> Recording:
                 left_out[edit.path] = edit.missing
     header = msgspec.structs.replace(recording.header, from_log=from_log, left_out=left_out)
     return msgspec.structs.replace(recording, header=header)
+
+
+def _find_shared_changes(events: Sequence[AnyEvent]) -> Iterator[str]:
+    """Yield the calls, as ``agent/call``, whose recorded changes a guest's program may have made.
+
+    When a guest is stopped, the next command can find what the guest has changed before.
+    """
+    for event in events:
+        found = read_record(event) if isinstance(event, PluginEvent) else None
+        if found is not None and found.changes and any(map(is_program, found.others)):
+            yield f"{found.agent}/{found.call}"
 
 
 async def _try(recording: Recording, plugins: Sequence[object]) -> ReplayOutcome:

@@ -80,6 +80,11 @@ def complete_tool(tool: Tool) -> Tool:
     )
 
 
+def is_program(call: str) -> bool:
+    """Return whether the id of a call, in a record of changes, stands for a guest's program."""
+    return call.startswith("program-")
+
+
 def is_guest_request(event: AnyEvent) -> bool:
     """Return whether an event shows a request of a guest's program to a model."""
     return (
@@ -98,8 +103,9 @@ def is_guest_event(event: AnyEvent) -> bool:
     if not isinstance(event, PluginEvent) or event.name not in (COMMAND, CHANGED):
         return False
     # The changes of a cut-off program are found when the session is opened again.
-    is_program = not event.data.get("tool") and str(event.data.get("call")).startswith("program-")
-    return is_program and not event.data.get("cut_off")
+    if event.data.get("tool") or event.data.get("cut_off"):
+        return False
+    return is_program(str(event.data.get("call")))
 
 
 def find_guest_runs(events: Sequence[AnyEvent]) -> dict[str, str]:
