@@ -4,7 +4,7 @@ import threading
 import time
 
 
-def join_sdk_threads(timeout=3.0):
+def join_sdk_threads(timeout=10.0):
     """Wait until the SDK's threads have ended, and return those that have not after ``timeout``.
 
     By itself, the SDK would try for 30 seconds.

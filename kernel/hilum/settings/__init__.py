@@ -21,8 +21,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilum.settings.app import App, Explained, Settings
     from hilum.settings.declare import Info, members, section, sections_of, setting
-    from hilum.settings.edit import alone, change
+    from hilum.settings.edit import change
     from hilum.settings.errors import ChangeError, explain_invalid_toml
+    from hilum.settings.folder_lock import lock_folder
     from hilum.settings.kernel_settings import (
         KINDS,
         Approve,
@@ -45,8 +46,9 @@ else:
     _HOMES = {
         "app": ("App", "Explained", "Settings"),
         "declare": ("Info", "members", "section", "sections_of", "setting"),
-        "edit": ("alone", "change"),
+        "edit": ("change",),
         "errors": ("ChangeError", "explain_invalid_toml"),
+        "folder_lock": ("lock_folder",),
         "kernel_settings": ("KINDS", "Approve", "KernelSettings", "PluginSettings", "SessionKind"),
         "locations": (
             "cache_folder",
@@ -55,6 +57,7 @@ else:
             "environment",
             "home_folder",
             "load",
+            "lock_folder",
             "parse_pair",
             "use_environment",
         ),
@@ -84,7 +87,6 @@ __all__ = [
     "Raw",
     "SessionKind",
     "Settings",
-    "alone",
     "cache_folder",
     "change",
     "config_folder",
@@ -93,6 +95,7 @@ __all__ = [
     "explain_invalid_toml",
     "home_folder",
     "load",
+    "lock_folder",
     "members",
     "parse_pair",
     "section",

@@ -5,17 +5,17 @@ from __future__ import annotations
 import errno
 import os
 import re
-import sys
 import tempfile
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 from hilum.errors import StoreError
 from hilum.settings.errors import ChangeError
+from hilum.settings.folder_lock import lock_folder
 from hilum.settings.sources import read
 
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -52,7 +52,7 @@ def change(path: Path, key: str | Sequence[str], value: Any | Callable[[Any], An
     keys = key.split(".") if isinstance(key, str) else list(key)
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with alone(path.parent):
+        with lock_folder(path.parent):
             text, data = read(path)
             old = _value(data, keys)
             new = value(old) if callable(value) else value
@@ -70,42 +70,6 @@ def change(path: Path, key: str | Sequence[str], value: Any | Callable[[Any], An
     except (TypeError, ValueError, RecursionError) as error:
         raise ChangeError(path, str(error)) from None
     return path
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _lock(handle: int) -> None:
-        msvcrt.locking(handle, msvcrt.LK_LOCK, 1)
-
-else:
-    import fcntl
-
-    def _lock(handle: int) -> None:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-
-
-@contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """Lock the files in a folder until the block ends.
-
-    The function waits until no other process is changing them. Blocks.
-
-    Raises:
-        OSError: The folder cannot be opened.
-    """
-    if sys.platform == "win32":
-        # Windows cannot open folders, so a file in the folder is locked instead. The file is not
-        # removed, because other processes may wait for its lock.
-        handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT)
-    else:
-        handle = os.open(folder, os.O_RDONLY)
-    try:
-        with suppress(OSError):  # some network file systems do not support locks
-            _lock(handle)
-        yield
-    finally:
-        os.close(handle)
 
 
 def _value(data: Any, keys: Sequence[str]) -> Any:

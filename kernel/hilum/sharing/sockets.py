@@ -21,7 +21,7 @@ from pathlib import Path
 
 import trio
 
-from hilum.settings import alone, data_folder
+from hilum.settings import data_folder, lock_folder
 
 FOLDER = "sockets"
 # The field for the path of a Unix socket has 108 bytes on Linux and 104 on macOS, with a zero.
@@ -71,7 +71,7 @@ def listen(path: Path) -> trio.SocketListener:
     try:
         # A socket exists before its process listens. No other process may sweep meanwhile, because
         # it would take the socket for one that a killed process left.
-        with alone(path.parent):
+        with lock_folder(path.parent):
             _sweep(path.parent)
             path.unlink(missing_ok=True)
             with _address(path) as address:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hilum import StoreError, UsageError, errors
-from hilum.settings import alone
+from hilum.settings import lock_folder
 
 from hilum_mcp.private_files import write_private
 from hilum_mcp.server_config import ConfigInput, ServerConfig
@@ -133,7 +133,7 @@ def _update(file: Path, change: Callable[[dict[str, Any]], object]) -> None:
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # The file is read and written under one lock, so that no change by another process is lost.
-        with alone(path.parent):
+        with lock_folder(path.parent):
             data = _read(file)
             change(data)
             text = json.dumps(data, indent=2, ensure_ascii=False) + "\n"

@@ -15,7 +15,7 @@ import attrs
 import msgspec
 from hilum import UsageError
 from hilum.errors import E_BAD_ARGS, E_UNKNOWN
-from hilum.settings import alone, config_folder
+from hilum.settings import config_folder, lock_folder
 
 from hilum_serve.users import RIGHTS, Rights, User
 
@@ -100,7 +100,7 @@ def write_tokens(path: Path, tokens: Sequence[StoredToken]) -> None:
 def _lock_folder(path: Path) -> Iterator[None]:
     """Create the folder of the file, and let no other process change the file in the block."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with alone(path.parent):
+    with lock_folder(path.parent):
         yield
 
 

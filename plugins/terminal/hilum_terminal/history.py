@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 from hilum import data_folder
-from hilum.settings import alone
+from hilum.settings import lock_folder
 
 MAX_ENTRIES = 2000
 # Number of entries by which the file may exceed the limit, so that the file is not rewritten for
@@ -255,7 +255,7 @@ class History:
         try:
             self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             # The lock makes sure that the file is not replaced while another process appends to it.
-            with alone(self.file.parent):
+            with lock_folder(self.file.parent):
                 if lines:
                     _append(self.file, lines)
                 self._lines_in_file += lines.count(b"\n")

@@ -10,7 +10,7 @@ import pytest
 import trio
 from hilum import HilumError, StoreError
 from hilum.events import RunEnded
-from hilum.settings import alone
+from hilum.settings import lock_folder
 from hilum.sharing import join_session, joined_session, server, share_session, sockets
 from hilum.sharing.messages import PROTOCOL, FromOwner, Hello, MessageStream, Subscribe, Welcome
 from hilum.testing import say
@@ -132,7 +132,7 @@ async def test_the_socket_of_a_process_that_does_not_listen_yet_stays(bench):
 
     with socket.socket(socket.AF_UNIX) as starting:
         async with trio.open_nursery() as nursery:
-            with alone(path.parent):
+            with lock_folder(path.parent):
                 with sockets._address(new) as address:
                     starting.bind(address)
                 nursery.start_soon(trio.to_thread.run_sync, listen)

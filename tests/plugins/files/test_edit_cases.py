@@ -114,6 +114,8 @@ REFUSED = {
                                  "relative indentation"),
     "python, bare line, two ways": ("class A:\n    return x\n", "return x", "return x\n\n\ndef g():\n    pass", E_NOT_FOUND, 0,
                                     "unclear"),
+    "two new lines like the one above a blank line": ("# search\n\ntext\n", "# search\ntext", "# a search\n# searches\ntext",
+                                                      E_NOT_FOUND, 0, "Where the edit changes lines"),
     "python, one bare line wrapped": ("def f():\n    go()\n", "go()", "if x:\n    go()", E_NOT_FOUND, 0, "unclear"),
     "python, wrapped, too little indentation": ("def f():\n    return 1\n", "  return 1\n", "  if x:\n    return 1\n",
                                                 E_NOT_FOUND, 0, "matches neither"),

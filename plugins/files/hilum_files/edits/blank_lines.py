@@ -166,7 +166,7 @@ def _place_gaps(
             # A line that became a very different one may just as well have been removed, and the
             # new one added on the other side of the gap.
             is_certain = is_certain and _is_kept(
-                codes[at + line], old.keys[at + line], new.keys[to + line]
+                codes[at + line], old.keys[at + line], new.keys, to + line
             )
         if not is_certain:
             raise UncertainEdit(
@@ -176,9 +176,25 @@ def _place_gaps(
     return placed
 
 
-def _is_kept(code: Opcode, old: str, new: str) -> bool:
-    """Return whether a line is kept or changed into a similar one."""
-    return code.kind != "replace" or _is_alike(old, new)
+def _is_kept(code: Opcode, old: str, new: list[str], at: int) -> bool:
+    """Return whether a line is kept or certainly changed into a given one.
+
+    Args:
+        code: The opcode of the old line.
+        old: The old line.
+        new: The new lines.
+        at: Index of the new line.
+    """
+    if code.kind != "replace":
+        return True
+    if not _is_alike(old, new[at]):
+        return False
+    is_split = old.startswith(new[at].rstrip())
+    if is_split or not _is_uneven(code):
+        return True
+    # If several new lines are similar to the old one, any of them may be the one that was added.
+    others = (line for line in range(code.new_start, code.new_stop) if line != at)
+    return not any(likeness(old, new[line]) >= ALIKE for line in others)
 
 
 def _is_alike(old: str, new: str) -> bool:

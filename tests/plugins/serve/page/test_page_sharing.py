@@ -73,7 +73,7 @@ def test_the_page_says_that_sharing_has_ended(terminal, open_page, size, how):
     else:
         terminal.end()
     page.get_by_role("heading", name="Sharing has ended.").wait_for()
-    page.get_by_text("hilum serve").wait_for()
+    page.get_by_text("hilum serve", exact=True).wait_for()
     assert page.locator(".composer textarea").is_visible() is False
     page.get_by_role("button", name="Try again").click()
     page.get_by_role("heading", name="Sharing has ended.").wait_for()
