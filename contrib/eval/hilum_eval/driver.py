@@ -20,7 +20,7 @@ from hilum_eval.attempt import Attempt
 from hilum_eval.attempts import AttemptRunner
 from hilum_eval.jobs import Job
 from hilum_eval.measurement import ResultsFile
-from hilum_eval.verifier import find_sandbox
+from hilum_eval.sandbox import find_sandbox
 from hilum_eval.worker_processes import open_worker_processes
 
 

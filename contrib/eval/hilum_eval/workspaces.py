@@ -16,6 +16,7 @@ from hilum import HilumError
 from hilum.errors import E_CMD_FAIL, E_STORE, E_TIMEOUT
 from hilum.processes import Command, CommandError, Completed, Warden
 
+from hilum_eval.agents.command_template import HILUM
 from hilum_eval.arm import Arm
 from hilum_eval.case import Case
 from hilum_eval.case_reader import FILES
@@ -72,8 +73,28 @@ class Place:
 
     @property
     def scratch(self) -> Path:
-        """A folder for files of the measurement."""
+        """A folder for files of the agent, with its folder for temporary files."""
         return self.folder / "scratch"
+
+    @property
+    def prompts(self) -> Path:
+        """The folder with the prompts, which an agent in a sandbox cannot change."""
+        return self.folder / "prompts"
+
+    @property
+    def record(self) -> Path:
+        """A folder for files of the measurement, which an agent in a sandbox does not see."""
+        return self.folder / "record"
+
+    @property
+    def writable(self) -> tuple[Path, ...]:
+        """The folders that the agent and the verifier can change."""
+        return (self.workspace, self.home, self.scratch)
+
+    def create(self) -> None:
+        """Create the folders, except for the workspace."""
+        for folder in (self.home, self.scratch / "tmp", self.prompts, self.record / "tmp"):
+            folder.mkdir(parents=True)
 
     def remove(self) -> None:
         """Remove everything, also what an agent made read-only."""
@@ -138,8 +159,9 @@ class Workspaces:
 
     async def _find_template(self, case: Case, arm: Arm) -> Path:
         """Return the repository with the files of a case; create it at the first attempt."""
-        # The instructions of an arm are part of the files.
-        key = f"{case.id}-{hashlib.sha256(arm.instructions.encode()).hexdigest()[:8]}"
+        # The instructions of other agents are part of the files.
+        instructions = _find_instructions(arm)
+        key = f"{case.id}-{hashlib.sha256(instructions.encode()).hexdigest()[:8]}"
         template = self._base / "templates" / key
         async with self._locks.setdefault(key, trio.Lock()):
             if (template / ".git").is_dir():
@@ -202,6 +224,11 @@ def get_last_line(done: Completed) -> str:
     return "it wrote nothing"
 
 
+def _find_instructions(arm: Arm) -> str:
+    """Return the instructions that an agent reads from its workspace; hilum reads its settings."""
+    return "" if arm.agent == HILUM else arm.instructions
+
+
 def _copy_files(case: Case, arm: Arm, folder: Path) -> None:
     if folder.exists():
         shutil.rmtree(folder)
@@ -211,16 +238,19 @@ def _copy_files(case: Case, arm: Arm, folder: Path) -> None:
     else:
         folder.mkdir(parents=True)
     rules = folder / RULES_FILE
-    texts = [rules.read_text() if rules.is_file() else "", case.rules, arm.instructions]
+    instructions = _find_instructions(arm)
+    texts = [rules.read_text() if rules.is_file() else "", case.rules, instructions]
     text = "\n\n".join(part.strip() for part in texts if part.strip())
-    if case.rules or arm.instructions:
+    if case.rules or instructions:
         rules.write_text(f"{text}\n")
 
 
 def _copy_template(template: Path, place: Place) -> None:
     shutil.copytree(template, place.workspace, symlinks=True)
-    place.home.mkdir()
-    (place.scratch / "tmp").mkdir(parents=True)
+    place.create()
+    rules = place.workspace / RULES_FILE
+    if rules.is_file() and not rules.is_symlink():
+        shutil.copyfile(rules, place.record / RULES_FILE)
 
 
 def _make_removable(function: object, path: str, info: object) -> None:

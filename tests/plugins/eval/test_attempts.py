@@ -67,8 +67,8 @@ async def test_the_known_solution_passes(tmp_path):
     [place] = (tmp_path / "base").glob("X01-0-*")
     assert (place / "project" / "built.txt").read_text() == "built\n"
     rules = (place / "project" / "AGENTS.md").read_text()
-    assert rules == "Keep it short.\n\nUse plain words.\n"
-    assert '"COLOR": "red"' in (place / "scratch" / "job.json").read_text()
+    assert rules == "Keep it short.\n"
+    assert '"COLOR": "red"' in (place / "record" / "job.json").read_text()
     assert (place / "home" / ".local").is_dir(), "the home is not the user's"
 
 
@@ -112,9 +112,7 @@ async def test_a_model_that_never_answers_ends_at_the_time_limit(tmp_path):
         arm = Arm(name="live", model="silent/model", settings=settings)
         attempt = await run(write_suite_case(tmp_path, timeout=2), tmp_path, arm)
     assert attempt.code == "E_TIMEOUT"
-    assert attempt.state == "verified"
-    assert attempt.scores is not None
-    assert attempt.scores.completion == 0
+    assert attempt.state == "broken", "the provider's silence is not the agent's failure"
     assert "did not finish within 2 seconds" in attempt.reason
 
 

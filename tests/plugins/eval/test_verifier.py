@@ -8,8 +8,9 @@ import trio
 from hilum.processes import Warden
 from hilum_eval.arm import Arm
 from hilum_eval.case import Case, Turn
+from hilum_eval.sandbox import find_sandbox
 from hilum_eval.transcript import Call, Transcript
-from hilum_eval.verifier import Verifier, find_sandbox
+from hilum_eval.verifier import Verifier
 from hilum_eval.workspaces import Workspaces, make_environ
 
 ARM = Arm(name="a")
