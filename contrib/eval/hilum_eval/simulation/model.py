@@ -138,7 +138,7 @@ class SimulatedModel:
             return "Done."
         text = says[-1].text.replace("{last_result}", walker.get_last_result())
         text = replace_lost_facts(text, self._case, walker.turn, seen.text)
-        left_out = walker.count_left_out()
+        left_out = walker.count_given_up()
         if left_out:
             steps_text = "1 step" if left_out == 1 else f"{left_out} steps"
             text += f"\n\nI could not do everything: {steps_text} did not work."

@@ -195,8 +195,8 @@ class Walker:
         """Return the tag of a new call."""
         return Tag(*place, len(self._history.get(place, [])), purpose)
 
-    def count_left_out(self) -> int:
-        """Return the number of steps that were given up or left out."""
+    def count_given_up(self) -> int:
+        """Return the number of steps that the model gave up after failures."""
         count = 0
         for group in self.groups:
             for planned in group:
