@@ -102,6 +102,8 @@ class Verifier:
             ATTEMPT_VARIABLE: str(described),
             RULES_VARIABLE: str(place.record / RULES_FILE),
             "HILUM_EVAL_CASE": case.id,
+            # Modules in the home of the agent must not run in the verifier.
+            "PYTHONNOUSERSITE": "1",
         }
         command = Command(argv, str(place.workspace), variables)
         with trio.move_on_after(case.verify_timeout):
