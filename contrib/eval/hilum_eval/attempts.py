@@ -104,9 +104,11 @@ class AttemptRunner:
     async def _run_in(self, place: Place, job: Job, attempt: Attempt) -> Attempt:
         environ = make_environ(job.arm, place, live=bool(job.arm.model))
         transcript = await self._run_worker(place, job, environ)
+        # Verifiers read the counts, too.
+        transcript = attrs.evolve(transcript, usage=count_calls(transcript))
         attempt = attrs.evolve(
             attempt,
-            usage=count_calls(transcript),
+            usage=transcript.usage,
             observed=transcript.observed,
             answer=transcript.answer[:_MAX_ANSWER],
             code=transcript.code,
@@ -194,7 +196,7 @@ class AttemptRunner:
         code = E_TIMEOUT if end.code is None else E_INTERNAL
         if not (place.record / SESSION_FILE).is_file():
             # The agent had not begun.
-            return Transcript(code=code, reason=_describe_end(end, job.case), broken=True)
+            return Transcript(code=code, reason=self._describe_end(end, job.case), broken=True)
         # The log contains what the agent did until then.
         await self._processes.run(
             [READ_LOG, str(described)],
@@ -203,7 +205,21 @@ class AttemptRunner:
             limit=WORKER_RESERVE,
         )
         found = await trio.to_thread.run_sync(_read_transcript, output)
-        return attrs.evolve(found or Transcript(), code=code, reason=_describe_end(end, job.case))
+        return attrs.evolve(
+            found or Transcript(), code=code, reason=self._describe_end(end, job.case)
+        )
+
+    def _describe_end(self, end: WorkerEnd, case: Case) -> str:
+        if end.code is None:
+            limit = case.timeout + self._reserve
+            return (
+                f"The agent, whose time limit is {case.timeout:g} seconds, did not end, and was killed"
+                f" after {limit:g} seconds."
+            )
+        if end.code < 0:
+            return f"The agent's process was ended by signal {-end.code}."
+        reason = end.text or "it wrote nothing"
+        return f"The agent's process failed with exit code {end.code}: {reason}"
 
 
 def _read_transcript(path: Path) -> Transcript | None:
@@ -225,11 +241,3 @@ def _find_sandbox_failure(job: Job, transcript: Transcript) -> str:
             return ""
     line = next(line for line in commands[0].text.splitlines() if _BWRAP_FAILURE in line)
     return f"The sandbox does not work: {line.strip()}"
-
-
-def _describe_end(end: WorkerEnd, case: Case) -> str:
-    if end.code is None:
-        return f"The agent did not end within {case.timeout:g} seconds, and was killed."
-    if end.code < 0:
-        return f"The agent's process was ended by signal {-end.code}."
-    return f"The agent's process failed with exit code {end.code}: {end.text or 'it wrote nothing'}"

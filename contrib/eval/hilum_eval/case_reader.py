@@ -83,6 +83,13 @@ def read_case(folder: Path) -> Case:
         raise UsageError(
             f"{path} is not valid YAML: {reason}.", code=E_BAD_ARGS, hint="Correct the file."
         ) from None
+    if isinstance(data, dict) and "folder" in data:
+        # A field of a case, but no key of its file.
+        raise UsageError(
+            f"{path}: unknown key 'folder'.",
+            code=E_BAD_ARGS,
+            hint="docs/eval.md describes the files.",
+        )
     case = attrs.evolve(structure(data, Case, str(path)), folder=folder.resolve())
     problem = _find_problem(case)
     if problem:

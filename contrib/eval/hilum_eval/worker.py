@@ -15,7 +15,7 @@ import hilum
 import trio
 from hilum import HilumError
 from hilum.errors import E_INTERNAL
-from hilum.hooks import describe_error
+from hilum.hooks import describe_error, unwrap_group
 from hilum.store import storage_plugins
 from hilum_replay import serve
 
@@ -58,8 +58,8 @@ async def _attempt(job: WorkerJob) -> Transcript:
             return await agent.attempt(job.case, job.arm, job.repeat, surroundings)
         return await _attempt_with_simulated_model(agent, job, surroundings)
     except (HilumError, BaseExceptionGroup) as raised:
-        error = unwrap(raised)
-        if error is None:
+        error = unwrap_group(raised)
+        if not isinstance(error, HilumError):
             raise
         return Transcript(code=error.code, reason=error.message, broken=True)
 
@@ -79,13 +79,6 @@ async def _attempt_with_simulated_model(
             reason = f"The simulated model failed: {describe_error(failure)}."
             return attrs.evolve(transcript, code=E_INTERNAL, reason=reason, broken=True)
     return transcript
-
-
-def unwrap(error: BaseException) -> HilumError | None:
-    """Return the only error in an exception group if it is one of hilum's, or ``None``."""
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
-    return error if isinstance(error, HilumError) else None
 
 
 async def _read_log(job: WorkerJob) -> Transcript:

@@ -78,6 +78,7 @@ def test_a_case_survives_json(tmp_path):
         ("expected_turns: 3", "expected_turns: three", "expected_turns: must be a whole number"),
         ("expected_turns: 3", "expected_turns: true", "expected_turns: must be a whole number"),
         ("expected_turns: 3", "expected_turns: 0", "expected_turns: 0 must be at least 1"),
+        ("expected_turns: 3", "folder: /tmp\nexpected_turns: 3", "unknown key 'folder'"),
         ("expected_turns: 3", "timeout: -1\nexpected_turns: 3", "timeout: must be a number"),
         ("expected_turns: 3", "timeout: .nan\nexpected_turns: 3", "timeout: must be a number"),
         ("id: X01", "id: ../up", "id: '../up' must consist of"),

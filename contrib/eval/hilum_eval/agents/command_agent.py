@@ -137,6 +137,7 @@ class CommandAgent:
                             code=E_CMD_FAIL,
                             hint="See whether `bwrap --ro-bind / / true` works.",
                         )
+                await trio.to_thread.run_sync(_keep_output, surroundings, number + 1, done)
                 if done.returncode:
                     break
         if scope.cancelled_caught:
@@ -173,6 +174,12 @@ async def _open_model(
     }
     async with open_live_model(arm.model, folder, surroundings.models, environ) as live:
         yield live
+
+
+def _keep_output(surroundings: Surroundings, number: int, done: Completed) -> None:
+    """Write what the agent printed to a file, which ``--keep`` keeps."""
+    text = (done.stdout + done.stderr).decode(errors="replace")
+    write_regular_file(surroundings.record / f"output-{number}.txt", text)
 
 
 def find_prompt_file(surroundings: Surroundings, number: int) -> Path:
