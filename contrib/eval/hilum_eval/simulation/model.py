@@ -21,9 +21,10 @@ from hilum_eval.simulation.draws import Draws
 from hilum_eval.simulation.facts import replace_lost_facts
 from hilum_eval.simulation.plan import Place
 from hilum_eval.simulation.profile import Profile, load_profile
+from hilum_eval.simulation.step_history import NextCall
 from hilum_eval.simulation.summaries import wants_summary, write_summary
 from hilum_eval.simulation.toolbox import Toolbox, encode_arguments
-from hilum_eval.simulation.walker import NextCall, Walker
+from hilum_eval.simulation.walker import Walker
 
 BYTES_PER_TOKEN = 4
 MAX_CALLS = 400
