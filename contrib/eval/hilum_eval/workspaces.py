@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -28,6 +29,12 @@ SETUP_TIMEOUT = 300.0
 _GIT_ENVIRON = {
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_CONFIG_NOSYSTEM": "1",
+    # For repositories inside the files of a case.
+    "GIT_CONFIG_COUNT": "2",
+    "GIT_CONFIG_KEY_0": "core.fsmonitor",
+    "GIT_CONFIG_VALUE_0": "false",
+    "GIT_CONFIG_KEY_1": "core.hooksPath",
+    "GIT_CONFIG_VALUE_1": os.devnull,
     "GIT_AUTHOR_NAME": "Developer",
     "GIT_AUTHOR_EMAIL": "developer@example.com",
     "GIT_AUTHOR_DATE": "2026-01-05T09:00:00+00:00",
@@ -229,12 +236,23 @@ def _find_instructions(arm: Arm) -> str:
     return "" if arm.agent == HILUM else arm.instructions
 
 
+def _ignore(files: Path) -> Callable[[str, list[str]], set[str]]:
+    """Return a function that chooses the files of a case that are not copied."""
+
+    def choose(folder: str, names: list[str]) -> set[str]:
+        # The configuration of a repository could start programs on this machine.
+        ignored = {".git", "__pycache__"} if Path(folder) == files else {"__pycache__"}
+        return ignored & set(names)
+
+    return choose
+
+
 def _copy_files(case: Case, arm: Arm, folder: Path) -> None:
     if folder.exists():
         shutil.rmtree(folder)
     files = case.folder / FILES
     if files.is_dir():
-        shutil.copytree(files, folder, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(files, folder, symlinks=True, ignore=_ignore(files))
     else:
         folder.mkdir(parents=True)
     rules = folder / RULES_FILE

@@ -74,6 +74,17 @@ async def test_the_known_solution_passes(tmp_path):
     assert (place / "home" / ".local").is_dir(), "the home is not the user's"
 
 
+async def test_the_configuration_of_a_case_starts_no_program(tmp_path):
+    case = write_suite_case(tmp_path)
+    mark = tmp_path / "started"
+    git = case / "files" / ".git"
+    git.mkdir()
+    (git / "config").write_text(f'[core]\n\tfsmonitor = "touch {mark}; false"\n')
+    attempt = await run(case, tmp_path)
+    assert attempt.passed
+    assert not mark.exists()
+
+
 async def test_verifiers_read_the_counted_calls(tmp_path):
     verifier = (
         "import json, os, pathlib\n"

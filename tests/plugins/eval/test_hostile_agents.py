@@ -3,6 +3,7 @@
 import base64
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -99,8 +100,15 @@ for folder in folders:
     assert attempt.state == ("verified" if sandbox else attempt.state)
 
 
-async def test_an_agent_cannot_read_the_solution(tmp_path):
-    suite = tmp_path / "suite" / "x01"
+@pytest.fixture
+def visible_folder():
+    """A folder outside the folder for temporary files, which the sandbox replaces."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        yield Path(folder).resolve()
+
+
+async def test_an_agent_cannot_read_the_solution(visible_folder):
+    suite = visible_folder / "suite" / "x01"
     attack = f"""
 seen = []
 for root in [Path({str(suite)!r}), workspace.parent / "record", workspace.parent.parent / "templates"]:
@@ -114,7 +122,7 @@ for root in [Path({str(suite)!r}), workspace.parent / "record", workspace.parent
         "found = {name: pathlib.Path(name + '.txt').read_text() for name in ('seen', 'prompt')}\n"
         "print(json.dumps({'checks': found}))\n"
     )
-    attempt = await run(tmp_path, attack, verifier=verifier)
+    attempt = await run(visible_folder, attack, verifier=verifier)
     assert attempt.checks == {
         "seen": "",
         "prompt": "Rename the function add to plus in calc.py.",
