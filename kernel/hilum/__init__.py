@@ -104,6 +104,7 @@ _HOMES = {
         "EditorFiles",
         "FileSaver",
         "ReadingPolicy",
+        "RecordedResults",
         "Redactor",
         "WebAddress",
         "find_address_policy",

@@ -30,6 +30,7 @@ STANDARD = frozenset(
         "eval",
         "files",
         "guard",
+        "hooks-claude",
         "image",
         "lint",
         "mcp",
