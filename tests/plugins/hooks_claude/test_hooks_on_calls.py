@@ -2,20 +2,10 @@
 
 import json
 
+from hilum.events import ApprovalAsked
 from hilum.testing import say, use
-
-
-def group(command, matcher="", **others):
-    """Return the entry of one command."""
-    hook = {"type": "command", "command": command, **others}
-    return [{"matcher": matcher, "hooks": [hook]}]
-
-
-def ran(bench, event=""):
-    """Return the data of the events about hooks."""
-    found = [each.data for each in bench.events if getattr(each, "name", "") == "hooks_claude.ran"]
-    return [data for data in found if event in ("", data["event"])]
-
+from hilum_files import Changes
+from hook_places import group, ran
 
 async def test_exit_code_two_denies_the_call_with_the_reason(place):
     place.user_hooks({"PreToolUse": group("echo 'no pushes here' >&2; exit 2", "Bash")})
@@ -23,7 +13,7 @@ async def test_exit_code_two_denies_the_call_with_the_reason(place):
         result = await bench.call("run_terminal_cmd", command="echo hello")
         assert result.code == "E_DENIED"
         assert "no pushes here" in result.text
-        assert "~/.claude/settings.json:7" in result.text
+        assert "~/.claude/settings.json:9" in result.text
         (data,) = ran(bench)
         assert data["hooks"][0]["answer"]["decision"] == "deny"
         assert data["say"].startswith("Hook (PreToolUse, run_terminal_cmd): ")
@@ -109,8 +99,6 @@ async def test_ask_asks_the_user(place):
     place.user_hooks({"PreToolUse": group(answer, "Bash")})
     async with place.open(answers=[use("run_terminal_cmd", command="echo hello"), say("Done.")]) as b:
         run = await b.start("go")
-        from hilum.events import ApprovalAsked
-
         asked = await b.wait_for(ApprovalAsked)
         assert "look first" in asked.reason
         b.session.answer(asked.id, True)
@@ -134,7 +122,8 @@ async def test_result_is_read_and_completed(place):
     )
     async with place.open() as bench:
         result = await bench.call("run_terminal_cmd", command="echo hello")
-        assert result.text.splitlines()[-1].endswith("saw hello]")
+        assert "objects: saw " in result.text
+        assert result.text.endswith("hello]")
         assert not result.code
         result = await bench.call("read_file", path="missing.txt")
         assert result.code
@@ -150,14 +139,9 @@ async def test_formatter_changes_the_file_and_can_be_undone(place):
     async with place.open() as bench:
         await bench.call("write_file", path="a.txt", content="small\n")
         assert (place.project / "a.txt").read_text() == "SMALL\n"
-        records = bench.session.plugin(type(bench.session.plugin(_changes())))
-        whats = [record.what for record in records.records("session")]
+        changes = bench.session.plugin(Changes)
+        whats = [record.what for record in changes.records("session")]
         assert any(what.startswith("hook ") for what in whats)
-        await records.undo("session")
+        await changes.undo("session")
         assert not (place.project / "a.txt").exists()
 
-
-def _changes():
-    from hilum_files import Changes
-
-    return Changes
