@@ -44,6 +44,8 @@ _DEADLINE = 7_200.0
 # Seconds that hooks may take when the session closes.
 _END_TIMEOUT = 2.0
 MAX_MISTAKES_SHOWN = 5
+MAX_QUESTION = 4_000
+"""Maximum number of characters of the question about the hooks of a project."""
 YES = "Yes, run them"
 LATER = "Not now"
 NEVER = "No, never"
@@ -58,6 +60,10 @@ class SessionHooks:
         session: The session.
         settings: The plugin's settings.
         nursery: The nursery for hooks that nothing waits for.
+
+    Attributes:
+        judged: The hooks with their states.
+        decided: Set when the user has answered the question about the project's hooks.
     """
 
     def __init__(self, session: Session, settings: HooksSettings, nursery: trio.Nursery) -> None:
@@ -67,6 +73,7 @@ class SessionHooks:
         self._root = Path(session.workspace.root)
         self._files: list[SettingsFile] = []
         self.judged: list[JudgedHook] = []
+        self.decided: trio.Event = trio.Event()
         self._context: list[str] = []
         self._greeted: set[str] = set()
         self._compacted: set[str] = set()
@@ -406,6 +413,7 @@ class SessionHooks:
         except HilumError as error:
             say = f"The hooks are not approved. {error}"
             self._session.note("hooks_claude.not_approved", say=say)
+        self.decided.set()
 
     async def end(self) -> None:
         """Run the hooks about the end of the session, and remove temporary files."""

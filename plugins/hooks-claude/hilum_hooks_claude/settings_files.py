@@ -10,7 +10,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,7 @@ MAX_TEXT = 10_000
 _STRING = r'"(?:[^"\\\n]|\\.)*"'
 _COMMENT = re.compile(rf"({_STRING})|//[^\n]*|/\*.*?\*/", re.DOTALL)
 _TRAILING_COMMA = re.compile(rf"({_STRING})|,(?=\s*[}}\]])")
-# Kinds of hooks that other programs know.
-_OTHER_TYPES = frozenset({"prompt", "agent", "http", "mcp_tool"})
+_BRACKET = re.compile(rf"{_STRING}|[\[{{\n]")
 _OTHER_EVENTS = frozenset(
     "PermissionRequest PermissionDenied PostToolBatch SubagentStart UserPromptExpansion Setup"
     " StopFailure TeammateIdle TaskCreated TaskCompleted InstructionsLoaded ConfigChange CwdChanged"
@@ -134,8 +133,9 @@ def parse_settings(text: str, path: Path, shown: str, source: Source) -> Setting
     file = SettingsFile(path, shown, source)
     if not text.strip():
         return file
+    stripped = _strip_comments(text)
     try:
-        data = json.loads(_strip_comments(text))
+        data = json.loads(stripped)
     except json.JSONDecodeError as error:
         place = f"{shown}:{error.lineno}"
         return attrs.evolve(file, mistakes=(Mistake(place, f"It is not JSON: {error.msg}."),))
@@ -143,8 +143,8 @@ def parse_settings(text: str, path: Path, shown: str, source: Source) -> Setting
         return attrs.evolve(file, mistakes=(Mistake(shown, "It is nested too deeply."),))
     if not isinstance(data, dict):
         return attrs.evolve(file, mistakes=(Mistake(f"{shown}:1", "It is not an object."),))
-    reader = _HooksReader(text, shown, source)
-    reader.read(data.get("hooks"))
+    reader = _HooksReader(_find_lines(stripped, data), shown, source)
+    reader.read(data)
     return attrs.evolve(
         file,
         hooks=tuple(reader.hooks),
@@ -162,33 +162,61 @@ def _strip_comments(text: str) -> str:
     return _TRAILING_COMMA.sub(blank, _COMMENT.sub(blank, text))
 
 
+def _find_lines(text: str, data: object) -> dict[int, int]:
+    """Return the lines at which the objects and lists of a JSON text begin, by their identity.
+
+    Args:
+        text: The text, without comments.
+        data: Its value. Objects and lists come in the order of their opening brackets.
+    """
+    lines = []
+    line = 1
+    for found in _BRACKET.finditer(text):
+        if found[0] == "\n":
+            line += 1
+        elif found[0] in "[{":
+            lines.append(line)
+    places: dict[int, int] = {}
+    waiting = [data]
+    while waiting:
+        value = waiting.pop()
+        if not isinstance(value, dict | list):
+            continue
+        if len(places) < len(lines):
+            places[id(value)] = lines[len(places)]
+        inner = value.values() if isinstance(value, dict) else value
+        waiting += reversed(list(inner))
+    return places
+
+
 class _HooksReader:
     """Reads the table ``hooks`` of one file.
 
     Args:
-        text: The text of the file, in which lines are looked up.
+        lines: The lines of objects and lists, by their identity.
         shown: The file as it is shown to the user.
         source: Whose file it is.
     """
 
-    def __init__(self, text: str, shown: str, source: Source) -> None:
-        self._text = text
+    def __init__(self, lines: Mapping[int, int], shown: str, source: Source) -> None:
+        self._lines = lines
         self._shown = shown
         self._source = source
-        self._offset = 0
+        self._line = 1
         self.hooks: list[Hook] = []
         self.mistakes: list[Mistake] = []
 
-    def read(self, table: object) -> None:
-        """Read all hooks of the table."""
+    def read(self, data: Mapping[str, object]) -> None:
+        """Read all hooks of the file."""
+        table = data.get("hooks")
         if table is None:
             return
-        self._find("hooks")
+        self._enter(table)
         if not isinstance(table, dict):
             self._report("`hooks` is not an object with a list for each event.")
             return
         for event, groups in table.items():
-            self._find(event)
+            self._enter(groups)
             if not isinstance(groups, list):
                 self._report(f"`{event}` is not a list.")
                 continue
@@ -196,6 +224,7 @@ class _HooksReader:
                 self._read_group(event, group)
 
     def _read_group(self, event: str, group: object) -> None:
+        self._enter(group)
         if not isinstance(group, dict):
             self._report(f"An entry of `{event}` is not an object with `hooks`.")
             return
@@ -211,17 +240,13 @@ class _HooksReader:
             self._read_entry(event, matcher, entry)
 
     def _read_entry(self, event: str, matcher: str, entry: object) -> None:
+        self._enter(entry)
         if not isinstance(entry, dict):
             self._report(f"A hook of `{event}` is not an object with `command`.")
             return
         if len(self.hooks) >= MAX_HOOKS:
             self._report(f"Hooks after the first {MAX_HOOKS} are left out.")
             return
-        command = entry.get("command", "")
-        kind = entry.get("type", "command")
-        for value in (command, kind, entry.get("prompt"), entry.get("url")):
-            if isinstance(value, str) and value:
-                self._find(value)
         try:
             hook = self._make_hook(event, matcher, entry)
         except ValueError as error:
@@ -262,25 +287,12 @@ class _HooksReader:
             unsupported=_explain_unsupported(event, condition),
         )
 
-    def _find(self, value: str) -> None:
-        """Move on to the next place of a text in the file, from which lines are counted."""
-        for spelling in _spellings(value):
-            found = self._text.find(spelling, self._offset)
-            if found >= 0:
-                self._offset = found
-                return
-
-    @property
-    def _line(self) -> int:
-        return self._text.count("\n", 0, self._offset) + 1
+    def _enter(self, value: object) -> None:
+        """Move on to the line of an object or a list."""
+        self._line = self._lines.get(id(value), self._line)
 
     def _report(self, problem: str) -> None:
         self.mistakes.append(Mistake(f"{self._shown}:{self._line}", problem))
-
-
-def _spellings(value: str) -> Iterator[str]:
-    yield json.dumps(value, ensure_ascii=False)
-    yield json.dumps(value)
 
 
 def _read_arguments(value: object) -> tuple[str, ...] | None:

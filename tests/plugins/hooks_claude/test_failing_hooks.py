@@ -33,9 +33,9 @@ async def test_every_kind_of_failure_denies_the_call(place):
         "echo '[1]' >&2; exit 3": "ended with exit code 3: [1]",
         'python3 -c "raise SystemError(5)"': "ended with exit code 1: SystemError: 5",
         "kill -9 $$": "signal 9",
-        "echo '{\"decision\": \"maybe\"}'": "`decision` is 'maybe'",
-        "echo '{\"hookSpecificOutput\": {\"permissionDecision\": \"defer\"}}'": "'defer'",
-        "echo '{\"hookSpecificOutput\": {\"updatedInput\": [1]}}'": "`updatedInput` is not an object",
+        'echo \'{"decision": "maybe"}\'': "`decision` is 'maybe'",
+        'echo \'{"hookSpecificOutput": {"permissionDecision": "defer"}}\'': "'defer'",
+        'echo \'{"hookSpecificOutput": {"updatedInput": [1]}}\'': "`updatedInput` is not an object",
         'echo "{\\"hookSpecificOutput\\": {\\"updatedInput\\": {\\"command\\": 7}}}"': "invalid",
     }
     entries = []

@@ -7,13 +7,14 @@ from hilum.testing import say, use
 from hilum_files import Changes
 from hook_places import group, ran
 
+
 async def test_exit_code_two_denies_the_call_with_the_reason(place):
     place.user_hooks({"PreToolUse": group("echo 'no pushes here' >&2; exit 2", "Bash")})
     async with place.open() as bench:
         result = await bench.call("run_terminal_cmd", command="echo hello")
         assert result.code == "E_DENIED"
         assert "no pushes here" in result.text
-        assert "~/.claude/settings.json:9" in result.text
+        assert "~/.claude/settings.json:7" in result.text
         (data,) = ran(bench)
         assert data["hooks"][0]["answer"]["decision"] == "deny"
         assert data["say"].startswith("Hook (PreToolUse, run_terminal_cmd): ")
@@ -97,7 +98,9 @@ async def test_ask_asks_the_user(place):
         """ "permissionDecisionReason": "look first"}}'"""
     )
     place.user_hooks({"PreToolUse": group(answer, "Bash")})
-    async with place.open(answers=[use("run_terminal_cmd", command="echo hello"), say("Done.")]) as b:
+    async with place.open(
+        answers=[use("run_terminal_cmd", command="echo hello"), say("Done.")]
+    ) as b:
         run = await b.start("go")
         asked = await b.wait_for(ApprovalAsked)
         assert "look first" in asked.reason
@@ -112,7 +115,7 @@ async def test_result_is_read_and_completed(place):
     place.user_hooks(
         {
             "PostToolUse": group(
-                "python3 -c \"import json,sys; d=json.load(sys.stdin);"
+                'python3 -c "import json,sys; d=json.load(sys.stdin);'
                 " print(json.dumps({'decision': 'block', 'reason':"
                 " 'saw '+d['tool_response']['stdout'].strip()}))\"",
                 "Bash",
@@ -132,7 +135,7 @@ async def test_result_is_read_and_completed(place):
 
 async def test_formatter_changes_the_file_and_can_be_undone(place):
     formatter = (
-        "python3 -c \"import json,sys,pathlib; d=json.load(sys.stdin);"
+        'python3 -c "import json,sys,pathlib; d=json.load(sys.stdin);'
         " p=pathlib.Path(d['tool_input']['file_path']); p.write_text(p.read_text().upper())\""
     )
     place.user_hooks({"PostToolUse": group(formatter, "Edit|Write|MultiEdit")})
@@ -144,4 +147,3 @@ async def test_formatter_changes_the_file_and_can_be_undone(place):
         assert any(what.startswith("hook ") for what in whats)
         await changes.undo("session")
         assert not (place.project / "a.txt").exists()
-

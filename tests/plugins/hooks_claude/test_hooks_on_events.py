@@ -2,9 +2,9 @@
 
 import json
 
-import trio
-from hilum.events import ApprovalAsked, Compacted, PromptQueued
+from hilum.events import ApprovalAsked, Compacted, PluginEvent, PromptQueued
 from hilum.testing import say, use
+from hilum_hooks_claude.dispatch import RAN
 from hook_places import group, ran
 
 # Writes what a hook reads into a file of the project.
@@ -17,8 +17,15 @@ def read(place):
     return [json.loads(line) for line in file.read_text().splitlines() if line]
 
 
+async def wait_for_hooks(bench, event):
+    """Wait until the hooks of an event have ended."""
+    await bench.wait_for(PluginEvent, lambda each: each.name == RAN and each.data["event"] == event)
+
+
 async def test_prompt_is_blocked_before_it_is_logged(place):
-    place.user_hooks({"UserPromptSubmit": group("grep -q secret && { echo 'not here' >&2; exit 2; }")})
+    place.user_hooks(
+        {"UserPromptSubmit": group("grep -q secret && { echo 'not here' >&2; exit 2; }")}
+    )
     async with place.open(answers=[say("Fine.")]) as bench:
         blocked = await bench.run("the secret word")
         assert "not here" in blocked.text
@@ -58,7 +65,7 @@ async def test_hooks_add_context_at_the_start_and_to_a_prompt(place):
 
 async def test_stop_hook_objects_once(place):
     command = (
-        "python3 -c \"import json,sys; d=json.load(sys.stdin);"
+        'python3 -c "import json,sys; d=json.load(sys.stdin);'
         " lines=open(d['transcript_path']).read().splitlines();"
         " print('' if d['stop_hook_active'] else json.dumps({'decision': 'block',"
         " 'reason': 'run the tests first: '+str(len(lines))+d['last_assistant_message']}))\""
@@ -117,12 +124,10 @@ async def test_end_notification_and_background_hooks(place):
     async with place.open(answers=answers, approve="ask_first") as bench:
         run = await bench.start("go")
         asked = await bench.wait_for(ApprovalAsked)
-        while not ran(bench, "Notification"):
-            await trio.sleep(0.01)
+        await wait_for_hooks(bench, "Notification")
         bench.session.answer(asked.id, True)
         await run.wait()
-        while not ran(bench, "PostToolUse"):
-            await trio.sleep(0.01)
+        await wait_for_hooks(bench, "PostToolUse")
         assert (place.project / "late").exists()
     notified, ended = read(place)
     assert notified["notification_type"] == "permission_prompt"
@@ -135,5 +140,3 @@ async def test_session_without_hooks_imports_nothing_and_runs_no_hook(place):
         result = await bench.call("run_terminal_cmd", command="echo hello")
         assert "hello" in result.text
         assert not ran(bench)
-
-
