@@ -13,6 +13,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -35,6 +36,10 @@ _WORD_ENDS = re.compile(r"[\s;|&<>()\"'`=]+")
 _PROJECT_REFERENCE = re.compile(r'"?\$\{?CLAUDE_PROJECT_DIR\}?"?/?')
 # Programs that run what a file of the project says.
 _RUNNERS = frozenset("npm npx pnpm yarn bun bunx make just uv uvx poetry hatch pdm task".split())
+# Programs that run the file that is their first argument.
+_INTERPRETERS = frozenset(
+    "bash sh zsh dash source . node python python3 deno bun ruby perl php tsx exec".split()
+)
 _MANIFESTS = (
     "package.json",
     "pyproject.toml",
@@ -217,18 +222,24 @@ def find_executed_files(hook: Hook, root: str) -> list[str]:
     text = " ".join((hook.command, *(hook.arguments or ())))
     words = _WORD_ENDS.split(_PROJECT_REFERENCE.sub(f"{root}/", text))
     found: dict[str, None] = {}
-    for word in words:
+    for before, word in pairwise(["", *words]):
         if word in _RUNNERS:
             names = (os.path.join(root, name) for name in _MANIFESTS)
             found.update(dict.fromkeys(filter(os.path.isfile, names)))
         path = _find_in_project(word, root)
-        if not path:
+        # Hooks also name files that they only read or write.
+        if not path or not (_is_code(path) or before in _INTERPRETERS):
             continue
         found[path] = None
         folder = os.path.dirname(path)
         if folder.startswith(f"{root}/.claude/"):
             found.update(dict.fromkeys(_list_folder(folder)))
     return sorted(found)
+
+
+def _is_code(path: str) -> bool:
+    is_script = os.path.splitext(path)[1] in _CODE_ENDINGS
+    return is_script or os.access(path, os.X_OK)
 
 
 def _find_in_project(word: str, root: str) -> str:

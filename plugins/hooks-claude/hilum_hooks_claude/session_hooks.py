@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from hilum_hooks_claude.approvals import JudgedHook
     from hilum_hooks_claude.dispatch import Finished
+    from hilum_hooks_claude.hook import Hook
     from hilum_hooks_claude.settings_files import SettingsFile
 
 # Hooks have time limits of their own; these are never reached before them.
@@ -79,6 +80,7 @@ class SessionHooks:
         self._compacted: set[str] = set()
         self._objected: set[str] = set()
         self._blocked: dict[str, str] = {}
+        self._reported: set[Hook] = set()
         runner = lazy.runner.HookRunner(session, settings)
         self._transcripts = lazy.transcripts.Transcripts(session.id, str(self._root))
         self._dispatcher = lazy.dispatch.Dispatcher(session, runner, self._transcripts, nursery)
@@ -129,7 +131,14 @@ class SessionHooks:
         """Return hooks with their present states: their files may have changed meanwhile."""
         if all(each.hook.source == "user" for each in hooks):
             return list(hooks)
-        return await trio.to_thread.run_sync(lazy.approvals.judge_again, hooks, self._root)
+        now = await trio.to_thread.run_sync(lazy.approvals.judge_again, hooks, self._root)
+        for before, each in zip(hooks, now, strict=True):
+            has_changed = before.state == "runs" and each.state != "runs"
+            if has_changed and each.hook not in self._reported:
+                self._reported.add(each.hook)
+                say = f"The hook {each.hook.title} ({each.hook.place}) does not run. {each.reason}"
+                self._session.note("hooks_claude.changed", say=say)
+        return now
 
     async def _run(
         self,
@@ -153,7 +162,9 @@ class SessionHooks:
         """
         hooks = []
         for each in await self._check_files(self._select(event)):
-            if each.state == "runs" and lazy.matching.matches(each.hook.matcher, occasion):
+            # Without an occasion, as for prompts, Claude Code ignores the matcher.
+            is_meant = not occasion or lazy.matching.matches(each.hook.matcher, occasion)
+            if each.state == "runs" and is_meant:
                 hooks.append(each)
         jobs = [lazy.dispatch.Job(each) for each in hooks]
         return await self._dispatcher.run(
