@@ -3,10 +3,6 @@
 import json
 from contextlib import asynccontextmanager
 
-import hilum_files
-import hilum_guard
-import hilum_hooks_claude
-import hilum_shell
 from hilum.testing import open_bench
 from hilum.trust import TrustedFolders
 from hilum_hooks_claude.approvals import approve
@@ -51,7 +47,7 @@ class Place:
     @asynccontextmanager
     async def open(self, *plugins, **options):
         """Open a session with files, shell and guard in the project."""
-        names = (hilum_guard, hilum_files, hilum_shell, hilum_hooks_claude, *plugins)
+        names = ("guard", "files", "shell", "hooks_claude", *plugins)
         async with open_bench(*names, folder=self.folder, **options) as bench:
             yield bench
 

@@ -4,8 +4,10 @@ import json
 import subprocess
 from pathlib import Path
 
+import pytest
 from hilum.events import Compacted
 from hilum.testing import say, use
+from hilum_hooks_claude.listing import read_hooks
 from hook_places import ran
 
 SETTINGS = Path(__file__).with_name("published_settings.jsonc")
@@ -74,6 +76,14 @@ def prepare(place):
     place.project_hooks(SETTINGS.read_text())
 
 
+def test_published_forms_are_supported(place):
+    prepare(place)
+    judged, mistakes = read_hooks(place.project)
+    assert not mistakes
+    assert [each.state for each in judged] == ["runs"] * 22
+
+
+@pytest.mark.slow(cases=0)
 async def test_published_forms_run(place):
     prepare(place)
     calls = [
