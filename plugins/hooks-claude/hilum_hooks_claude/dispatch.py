@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -160,9 +160,10 @@ class Dispatcher:
         shown: list[str] = []
         base = self._make_input(event, given, agent)
         if agent is not None:
-            path = await self._transcripts.write(agent)
-            base["transcript_path"] = path
-            shown.append(path)
+            # A full disk must not keep hooks from running.
+            with suppress(OSError):
+                base["transcript_path"] = await self._transcripts.write(agent)
+                shown.append(base["transcript_path"])
 
         async def run_one(number: int, job: Job) -> None:
             hook = job.judged.hook

@@ -147,3 +147,10 @@ async def test_formatter_changes_the_file_and_can_be_undone(place):
         assert any(what.startswith("hook ") for what in whats)
         await changes.undo("session")
         assert not (place.project / "a.txt").exists()
+
+
+async def test_hook_need_not_read_a_large_input(place):
+    place.user_hooks({"PreToolUse": group("echo too large >&2; exit 2", "Write")})
+    async with place.open() as bench:
+        result = await bench.call("write_file", path="a.txt", content="x" * 500_000)
+        assert "too large" in result.text
