@@ -249,7 +249,7 @@ async def interpret_prompt(session: Session, text: str, agent: str) -> Interpret
     """Return the meaning of a prompt that addresses an agent or is a command.
 
     ``None`` leaves the prompt to the next plugin. A prompt that no plugin interprets is plain text.
-    ``agent`` is the name of the agent that gets the prompt if the text addresses no other one.
+    ``agent_name`` is the agent that gets the prompt if the text addresses no other one.
     """
 
 

@@ -350,7 +350,7 @@ class Session:
             self._note_shortcut(given.text)
             return plain
         meant = await self.hooks.first(
-            "interpret_prompt", session=self, text=given.text, agent=agent
+            "interpret_prompt", session=self, text=given.text, agent_name=agent
         )
         return plain if meant is None else meant
 

@@ -215,10 +215,10 @@ class SessionHooks:
     @hookimpl(tryfirst=True)
     @hook_deadline(_DEADLINE)
     def interpret_prompt(
-        self, session: Session, text: str, agent: str
+        self, session: Session, text: str, agent_name: str
     ) -> Awaitable[Interpretation | None] | None:
         """Let hooks block a prompt before it is queued, or add to it."""
-        actor = session.agents.get(agent)
+        actor = session.agents.get(agent_name)
         if not self._is_active("UserPromptSubmit") or (actor is not None and actor.parent):
             return None
         return self._interpret(text)
