@@ -245,7 +245,7 @@ def provide_tools(session: Session) -> Iterable[Tool] | None:
 
 
 @hookspec(shape="first", deadline=10.0, on_failure="next one", returns=Interpretation)
-async def interpret_prompt(session: Session, text: str, agent: str) -> Interpretation | None:
+async def interpret_prompt(session: Session, text: str, agent_name: str) -> Interpretation | None:
     """Return the meaning of a prompt that addresses an agent or is a command.
 
     ``None`` leaves the prompt to the next plugin. A prompt that no plugin interprets is plain text.
