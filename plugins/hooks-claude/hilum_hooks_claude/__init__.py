@@ -6,13 +6,12 @@ A session without hooks only checks whether a settings file exists: nothing else
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import trio
 from hilum import Interpretation, PromptCommand, RecordedResults, hookimpl
 
-from hilum_hooks_claude import paths
+from hilum_hooks_claude import lazy, paths
 from hilum_hooks_claude.settings import HooksSettings
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ gates = ("check_answer", "check_result", "on_model_call", "on_tool_call")
 def __getattr__(name: str) -> Any:
     if name != "SessionHooks":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return import_module("hilum_hooks_claude.session_hooks").SessionHooks
+    return lazy.session_hooks.SessionHooks
 
 
 class NoHooks:
@@ -66,10 +65,9 @@ async def open_session(session: Session) -> AsyncIterator[NoHooks | SessionHooks
     if not is_replay and not paths.has_settings_file(session.workspace.root):
         yield NoHooks()
         return
-    from hilum_hooks_claude.session_hooks import SessionHooks  # loaded if there may be hooks
-
+    settings = session.settings(HooksSettings)
     async with trio.open_nursery() as nursery:
-        hooks = SessionHooks(session, session.settings(HooksSettings), nursery)
+        hooks = lazy.session_hooks.SessionHooks(session, settings, nursery)
         await trio.to_thread.run_sync(hooks.read)
         await hooks.begin()
         yield hooks
@@ -86,9 +84,10 @@ def list_commands() -> list[PromptCommand]:
 @hookimpl
 async def interpret_prompt(session: Session, text: str) -> Interpretation | None:
     """Run ``/hooks``, which lists the hooks. A prompt, which a model may write, approves nothing."""
-    if text.strip() != "/hooks":
+    word, _, rest = text.strip().partition(" ")
+    if word != "/hooks":
         return None
-    from hilum_hooks_claude import listing  # loaded for the first such prompt
-
-    rows = await trio.to_thread.run_sync(listing.list_hooks, session.workspace.root)
+    rows = await trio.to_thread.run_sync(lazy.listing.list_hooks, session.workspace.root)
+    if rest:
+        rows.append("Only `hilum hooks` in a shell approves and refuses hooks.")
     return Interpretation(text, reply="\n".join(rows))

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from hilum_hooks_claude import listing as listing
     from hilum_hooks_claude import matching as matching
     from hilum_hooks_claude import runner as runner
+    from hilum_hooks_claude import session_hooks as session_hooks
     from hilum_hooks_claude import settings_files as settings_files
     from hilum_hooks_claude import transcripts as transcripts
 

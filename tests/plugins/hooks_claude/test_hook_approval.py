@@ -148,6 +148,16 @@ def test_command_lists_files_lines_and_states(place, capsys):
     assert decisions_file().stat().st_mode & 0o777 == 0o600
 
 
+async def test_slash_command_lists_hooks_and_approves_nothing(place):
+    write_guard(place, approved=False)
+    async with place.open() as bench:
+        ended = await bench.run("/hooks approve")
+        assert "needs approval" in ended.text
+        assert "in a shell" in ended.text
+        assert not bench.requests
+    assert states(place) == ["needs approval"]
+
+
 def test_project_cannot_switch_the_users_hooks_off(place):
     place.user_hooks({"PreToolUse": group("exit 2")})
     write_guard(place)
