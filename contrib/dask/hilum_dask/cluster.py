@@ -111,7 +111,7 @@ class ClusterExecutor:
 
     async def run(self, assignment: Assignment, stop: trio.Event) -> Record:
         """Carry out an attempt on a worker."""
-        worker = self._choose()
+        worker = self._choose(assignment)
         worker.running += 1
         try:
             delivery = await self._run_on(worker, assignment, stop)
@@ -123,10 +123,16 @@ class ClusterExecutor:
             return delivery.record
         raise AttemptLost(f"{delivery.lost} (worker {worker.address})", is_late=delivery.is_late)
 
-    def _choose(self) -> _Worker:
-        if not self._workers:
+    def _choose(self, assignment: Assignment) -> _Worker:
+        workers = list(self._workers.values())
+        if not workers:
             raise AttemptLost("the workers are gone", counts=False)
-        return min(self._workers.values(), key=lambda worker: worker.running / worker.threads)
+        if assignment.continues:
+            # The workspace and the session of the earlier attempt are in the batch's folder.
+            workers = [worker for worker in workers if worker.shares]
+            if not workers:
+                raise AttemptLost("no worker sees the folder of the batch", counts=False)
+        return min(workers, key=lambda worker: worker.running / worker.threads)
 
     async def _run_on(self, worker: _Worker, assignment: Assignment, stop: trio.Event) -> Delivery:
         client = self._client

@@ -299,6 +299,15 @@ class BatchFolder:
             if record is not None and number.isdigit():
                 yield name, record
 
+    def sum_costs(self, name: str, last: int, session: str) -> float:
+        """Return what the attempts at a task up to a number cost in a session, as they reported."""
+        found = 0.0
+        for attempt in range(1, last + 1):
+            record = _read_record(self.attempts / f"{self.attempt_name(name, attempt)}.json")
+            if record is not None and record.session == session:
+                found += record.cost or 0.0
+        return found
+
     def clear_cancelled(self, name: str) -> None:
         """Remove the request to cancel a task."""
         with contextlib.suppress(FileNotFoundError):

@@ -9,6 +9,12 @@ from pathlib import Path
 import attrs
 import pytest
 import trio
+from hilum_dask.cluster import ClusterExecutor
+from hilum_dask.cluster import _Worker as Worker
+from hilum_dask.folders import BatchFolder, BatchInfo
+from hilum_dask.pool import AttemptLost
+from hilum_dask.progress import Progress
+from hilum_dask.records import Assignment, Options, Task
 
 ACT = ("--runner", "batch_runners:act")
 # Each test starts the processes of a cluster; without --all, only the first one does.
@@ -216,6 +222,34 @@ async def test_a_worker_that_does_not_share_the_folder_delivers_its_files(
     assert "+written" in patch
     assert "given" not in patch
     assert "this runner fails" in (batch.out / "logs" / "bad.1.log").read_text()
+
+
+async def test_a_continued_attempt_runs_where_its_workspace_is(tmp_path):
+    """A worker that does not see the batch's folder has neither the workspace nor the session."""
+    folder = BatchFolder(tmp_path)
+    info = BatchInfo(1, "x", Options())
+    progress = Progress(1, is_quiet=True)
+    executor = ClusterExecutor(folder, info, lambda: None, progress)
+    executor._workers["far"] = Worker("far", "1", 8, shares=False)
+    task = Task(id="t", prompt="x")
+    again = Assignment(
+        task=task,
+        options=Options(),
+        name="t",
+        attempt=2,
+        epoch=1,
+        batch="x",
+        folder="/",
+        continues=1,
+    )
+    with pytest.raises(AttemptLost, match="no worker sees the folder") as caught:
+        await executor.run(again, trio.Event())
+    assert not caught.value.counts
+    executor._workers["near"] = Worker("near", "2", 1, shares=True)
+    executor._workers["near"].running = 1
+    assert executor._choose(again).address == "near"
+    again.continues = 0
+    assert executor._choose(again).address == "far"
 
 
 async def test_a_scheduler_that_is_not_there_is_named(batch, monkeypatch):
