@@ -13,6 +13,7 @@ from hilum.events import FINAL, ModelStarted, RunEnded
 from hilum.processes import CommandError
 from hilum.store import MemoryStore
 from hilum_agents.runs import Runs
+from hilum_store import SqliteStore
 from hilum_trace.bill.charges import ChargeFold, RequestCharge
 
 from hilum_dask.records import TIMEOUT_HINT, Assignment, Record, Task, Verification
@@ -61,7 +62,6 @@ class SessionRunner:
         """
         began = trio.current_time()
         settings = _read_settings(self._assignment)
-        settings["store.path"] = str(self._store)
         if self._assignment.dollars is not None:
             settings["budgets.session.dollars"] = self._assignment.dollars
         opened = _open_session(
@@ -70,6 +70,8 @@ class SessionRunner:
             resume=self._assignment.session,
             model=self._assignment.task.model,
             settings=settings,
+            # Not the user's store, which may be a database that all sessions share.
+            store=SqliteStore(self._store),
             prepare=self._check_budgets,
         )
         try:

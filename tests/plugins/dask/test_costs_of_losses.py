@@ -12,7 +12,7 @@ from hilum.messages import AssistantMessage, Text, ToolCall, Usage
 from hilum_dask.session_runner import CONTINUE
 from hilum_replay.server import Answer
 
-pytestmark = pytest.mark.slow(cases=2, of="file")
+pytestmark = pytest.mark.slow(cases=1, of="file")
 
 PRICES = ("--set", 'models.models."openai/scripted".price={input=1.0,output=1000.0}')
 OPTIONS = ("--out", "out", "--approve", "auto", *PRICES)
