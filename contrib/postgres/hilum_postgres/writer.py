@@ -169,8 +169,10 @@ class Writer:
             self._lose(unexpected)
 
     def _note_success(self) -> None:
-        """Report that the database is back. Only a committed write shows it: a standby accepts
-        connections, but no writes, and each new connection writes a sign of life.
+        """Report that the database is back.
+
+        Only a committed write shows it: a standby accepts connections, but no writes. The first write
+        of a connection is the sign of life.
         """
         if self._away_since is None:
             return
