@@ -291,7 +291,7 @@ class Driver:
         """Carry out one attempt at a task, and decide what follows."""
         try:
             record = await self._attempt(task, share, stop)
-            self._take(nursery, task, record, share)
+            self._handle_end(nursery, task, record, share)
         except HilumError as error:
             self.error = self.error or error
             self.stop("error")
@@ -371,7 +371,9 @@ class Driver:
 
     # --- ends of attempts -------------------------------------------------------------------------
 
-    def _take(self, nursery: trio.Nursery, task: _OpenTask, record: Record, share: float) -> None:
+    def _handle_end(
+        self, nursery: trio.Nursery, task: _OpenTask, record: Record, share: float
+    ) -> None:
         """Decide what follows the end of an attempt."""
         task.continues = 0
         task.session = ""
@@ -385,13 +387,13 @@ class Driver:
         elif self.stopped and record.state in ("stopped", "lost"):
             return
         elif record.code == E_BUDGET:
-            self._take_starved(task, record, share)
+            self._handle_exhausted_budget(task, record, share)
         elif record.state in ("lost", "stopped") or record.retry or record.disk_full:
             self._repeat(nursery, task, record)
         else:
             self._publish(task, record)
 
-    def _take_starved(self, task: _OpenTask, record: Record, share: float) -> None:
+    def _handle_exhausted_budget(self, task: _OpenTask, record: Record, share: float) -> None:
         """Continue a task whose share of the budget was too small, if there is money left."""
         own = self.cost.task
         if (own and task.cost >= own * 0.999) or not self.cost.limit:

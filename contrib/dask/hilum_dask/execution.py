@@ -69,7 +69,7 @@ class _Attempt:
             self._record.code = E_STOPPED
             self._record.error = "The task was stopped."
         self._record.seconds = round(trio.current_time() - began, 4)
-        await trio.to_thread.run_sync(self._settle)
+        await trio.to_thread.run_sync(self._publish_record)
         return self._record
 
     async def _stop_on_signal(
@@ -159,7 +159,7 @@ class _Attempt:
             self._record.patch = f"patches/{path.name}"
             self._record.files_changed = count
 
-    def _settle(self) -> None:
+    def _publish_record(self) -> None:
         """Decide whether the task is finished; write and publish the record."""
         record = self._record
         is_last = self._assignment.retries <= 0

@@ -265,7 +265,7 @@ class BatchFolder:
         os.replace(self.results / f"{name}.json", target)
         return f"attempts/{target.name}"
 
-    def take_back(self, name: str) -> None:
+    def reopen_task(self, name: str) -> None:
         """Move a result aside, so that the task is open again."""
         source = self.results / f"{name}.json"
         number = 1

@@ -25,7 +25,8 @@ T = TypeVar("T")
 
 MAX_CANDIDATES = 8  # maximum number of sessions listed in the error for an ambiguous name
 PAGE = 5_000  # events that are read at once when a session is opened
-GRACE = 0.1  # seconds that the server may need to notice that a process on its machine was killed
+# Seconds that the server may need to notice that a process on its machine was killed
+LOCK_TIMEOUT = 0.1
 RELEASE_TIMEOUT = 2.0  # seconds that the server needs at most to end a connection
 
 
@@ -34,19 +35,19 @@ class SessionTable:
 
     Args:
         url: The URL of the database.
-        patience: Seconds that logs wait for a database that is away.
+        outage_timeout: Seconds that logs wait for an unreachable database.
     """
 
-    def __init__(self, url: str, patience: float) -> None:
+    def __init__(self, url: str, outage_timeout: float) -> None:
         self._database = Database(url)
-        self._patience = patience
+        self._outage_timeout = outage_timeout
         self._writer: Writer | None = None
 
     @property
     def writer(self) -> Writer:
         """The thread for leases and appends, which the first open log starts."""
         if self._writer is None or not self._writer.is_own:
-            self._writer = Writer(self._database, self._patience)
+            self._writer = Writer(self._database, self._outage_timeout)
         return self._writer
 
     def find(self, session: str) -> tuple[int, SessionInfo]:
@@ -264,7 +265,7 @@ def _take_lock(connection: Connection, number: int, session: str) -> bool:
         holder = connection.execute(schema.FIND_HOLDER, (number,)).fetchone()
         is_stale = holder is not None and (holder[3] is None or holder[3] > STALE)
         if not is_stale:
-            if time.monotonic() > began + GRACE:
+            if time.monotonic() > began + LOCK_TIMEOUT:
                 raise session_busy_error(session, holder)
             time.sleep(0.005)
             continue

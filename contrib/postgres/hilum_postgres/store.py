@@ -32,12 +32,12 @@ class PostgresStore:
 
     Args:
         url: The URL of the database, which is connected to on first use.
-        patience: Seconds that logs with queued events wait for a database that is away.
+        outage_timeout: Seconds that logs with queued events wait for an unreachable database.
     """
 
-    def __init__(self, url: str, patience: float = 300.0) -> None:
+    def __init__(self, url: str, outage_timeout: float = 300.0) -> None:
         self._url = url
-        self._patience = patience
+        self._outage_timeout = outage_timeout
         self._opening = threading.Lock()
         self._sessions: SessionTable | None = None
         self._logs: set[PostgresLog] = set()
@@ -155,7 +155,7 @@ class PostgresStore:
             if self._sessions is None:
                 from hilum_postgres.sessions import SessionTable  # imports the driver
 
-                self._sessions = SessionTable(self._url, self._patience)
+                self._sessions = SessionTable(self._url, self._outage_timeout)
             return self._sessions
 
     def _close(self) -> None:

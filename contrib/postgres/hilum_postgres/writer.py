@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-BEAT = 5.0  # seconds between the signs of life of a process that has sessions open
+HEARTBEAT_INTERVAL = 5.0  # seconds between the signs of life of a process that has sessions open
 # Seconds between two attempts to acquire the lock of a session that was opened without it. Until then,
 # another process could open the session, too.
 RELOCK_INTERVAL = 0.5
@@ -42,18 +42,18 @@ class Writer:
 
     Args:
         database: The database.
-        patience: Seconds that logs with queued events wait for a database that is away.
+        outage_timeout: Seconds that logs with queued events wait for an unreachable database.
 
     Attributes:
         holder: The id of this process as a holder of leases.
         logs: The open logs by the number of their session. Used in the thread.
     """
 
-    def __init__(self, database: Database, patience: float) -> None:
+    def __init__(self, database: Database, outage_timeout: float) -> None:
         self.holder = os.urandom(8).hex()
         self.logs: dict[int, PostgresLog] = {}
         self._database = database
-        self._patience = patience
+        self._outage_timeout = outage_timeout
         self._pid = os.getpid()
         self._connection: Connection | None = None
         self._jobs: queue.SimpleQueue[tuple[Callable[[Connection], Any], Future[Any]]] = (
@@ -222,7 +222,7 @@ class Writer:
         if self._beat_at == 0.0:
             connection.execute("DELETE FROM holders WHERE beat < now() - interval '1 day'")
         connection.execute(schema.BEAT, (self.holder, socket.gethostname(), self._pid))
-        self._beat_at = time.monotonic() + BEAT
+        self._beat_at = time.monotonic() + HEARTBEAT_INTERVAL
         for log in list(self.logs.values()):
             if not log.is_locked:
                 self._lock_again(log, connection)
@@ -261,7 +261,7 @@ class Writer:
         self._fail_jobs(error)
         for log in self.logs.values():
             log.note_delay(error)
-            if log.is_waiting and now - self._away_since > self._patience:
+            if log.is_waiting and now - self._away_since > self._outage_timeout:
                 log.end(error)
 
 

@@ -63,7 +63,7 @@ async def test_each_failure_is_named_and_the_rest_goes_on(batch, gone):
 
 async def test_a_task_that_hangs_is_killed(batch, gone, monkeypatch):
     """Its process blocks, so it does not react to the time limit itself."""
-    monkeypatch.setattr(pool, "BACKSTOP", 0.5)
+    monkeypatch.setattr(pool, "HANG_TIMEOUT", 0.5)
     for name in ("PYTHONPATH", "EXECUTIONS"):
         monkeypatch.setenv(name, batch.env[name])
     folder = BatchFolder(batch.out)
@@ -117,7 +117,7 @@ async def test_a_task_that_was_killed_for_its_time_limit_names_the_option(batch)
         "import sys\n"
         "if 'batch' in sys.orig_argv:\n"
         "    import hilum_dask.pool\n"
-        "    hilum_dask.pool.BACKSTOP = 0.2\n"
+        "    hilum_dask.pool.HANG_TIMEOUT = 0.2\n"
     )
     tasks = batch.tasks({"id": "hang", "prompt": "block", "timeout": 0.2})
     path = f"{early}:{batch.env['PYTHONPATH']}"
@@ -260,6 +260,8 @@ async def test_a_batch_ends_with_its_time_limit(batch):
         (["tasks.jsonl", "--launcher", "missing:x", "--out", "o"], 2, "missing:x"),
         (["tasks.jsonl", "--scheduler", "tcp://127.0.0.1:1", "--launcher", "a:b"], 2, "exclude"),
         (["status", "missing"], 2, "There is no batch"),
+        (["worker", "tcp://127.0.0.1:1", "--threads", "-1"], 2, "--threads must not be negative"),
+        (["worker", "--", "--x"], 2, "'--x' is not the address"),
         (["trace", "missing", "x"], 2, "There is no batch"),
     ],
 )
