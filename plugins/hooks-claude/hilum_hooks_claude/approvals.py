@@ -338,8 +338,8 @@ def _store(keys: list[str], value: object) -> None:
 def describe_request(judged: Sequence[JudgedHook], root: Path) -> str:
     """Return everything that an approval lets run, as a question to the user. Blocks."""
     count = len(judged)
-    what = "a command" if count == 1 else f"{count} commands"
-    rows = [f"This project has {what} that run while the agent works (hooks of Claude Code):"]
+    what = "a command that runs" if count == 1 else f"{count} commands that run"
+    rows = [f"This project has {what} while the agent works (hooks of Claude Code):"]
     for each in judged:
         hook = each.hook
         matcher = f" {hook.matcher}" if hook.matcher else ""

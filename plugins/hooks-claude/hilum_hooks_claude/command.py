@@ -90,6 +90,9 @@ def _decide(root: Path, options: argparse.Namespace) -> int:
         approvals.refuse(root, own)
         say(f"Refused: {len(own)}. `hilum hooks approve` lets them run again.")
         return 0
+    distrusted = [each.reason for each in own if each.is_distrusted]
+    if distrusted:
+        raise UsageError(f"The hooks of this project cannot run. {distrusted[0]}")
     text = approvals.describe_request(own, root)
     if not options.yes and not _ask(text):
         say("Nothing was approved.")
@@ -100,9 +103,6 @@ def _decide(root: Path, options: argparse.Namespace) -> int:
         raise UsageError("The files changed meanwhile, so nothing was approved.")
     approvals.approve(root, own)
     say(f"Approved: {len(own)}.")
-    distrusted = [each.reason for each in own if each.is_distrusted]
-    if distrusted:
-        say(f"They do not run yet. {distrusted[0]}")
     return 0
 
 

@@ -44,6 +44,8 @@ async def test_hooks_of_a_project_need_trust_and_approval(place):
     result, said = await run_command(place)
     assert "reached" in result.text
     assert "1 need your approval" in said
+    with pytest.raises(UsageError, match="hilum trust"):
+        main(["approve", "--yes", "-C", str(place.project)])
     write_guard(place, trusted=True, approved=True)
     assert states(place) == ["runs"]
     result, _ = await run_command(place)
