@@ -25,6 +25,7 @@ STANDARD = frozenset(
         "agents",
         "browser",
         "cli",
+        "commands",
         "context",
         "core",
         "eval",

@@ -240,6 +240,9 @@ class Session:
             run = Run("", agent, self, reply=meant.reply)
             run._finish(ev.RunEnded(state="completed", text=meant.reply))
             return run
+        if meant.attached:
+            attached = "\n\n".join(filter(None, [given.attached, meant.attached]))
+            given = replace(given, attached=replace_surrogates(attached))
         if not (meant.text.strip() or given.attached.strip() or given.images):
             raise _empty_error("prompt")
         actor = self._find_agent(agent)
