@@ -21,6 +21,8 @@ MAX_SUMMARY = 300
 _TOOL_KEYS = ("allowed-tools", "allowed_tools", "tools")
 _AGENT_KEYS = ("agent", "mode")
 _HINT_KEYS = ("argument-hint", "argument_hint")
+# The table of commands in opencode's configuration; the second name is that of version 2.
+_TABLES = ("command", "commands")
 _TOML_LINE = re.compile(r"\s*\(at line (\d+), column \d+\)$")
 
 
@@ -102,13 +104,15 @@ def load_config_file(source: CommandSource) -> list[CommandFile]:
         return [_fail(broken, 1, f"The file cannot be read: {error.strerror or error}.")]
     except JsonError as error:
         return [_fail(broken, error.line, f"The file is not JSON: {error}.")]
-    table = value.get("command") if isinstance(value, dict) else None
-    if table is None:
-        return []
-    if not isinstance(table, dict):
-        line = _find_key(content, "command")
-        return [_fail(broken, line, "`command` must be a mapping of names to commands.")]
-    return [_load_entry(str(name), entry, source, content) for name, entry in table.items()]
+    found: list[CommandFile] = []
+    for key in _TABLES:
+        table = value.get(key) if isinstance(value, dict) else None
+        if isinstance(table, dict):
+            found += [_load_entry(name, entry, source, content) for name, entry in table.items()]
+        elif table is not None:
+            reason = f"`{key}` must be a mapping of names to commands."
+            found.append(_fail(broken, _find_key(content, key), reason))
+    return found
 
 
 def read_bytes(path: Path) -> bytes:

@@ -50,6 +50,10 @@ def fill_command(parts: Sequence[Part], arguments: Arguments) -> str:
             scanner.read(part)
             result += part
             continue
+        if scanner.quote == "'" and part.key.isdigit():
+            # `awk '{print $1}'` has variables of awk, and no places.
+            result += f"${part.key}"
+            continue
         value = arguments.find(part)
         if "\0" in value:
             raise UnsafeArgument("An argument contains a NUL character.")
