@@ -29,6 +29,7 @@ STANDARD = frozenset(
         "context",
         "core",
         "eval",
+        "export",
         "files",
         "guard",
         "image",
