@@ -135,7 +135,7 @@ def _say(export: Export, outcomes: list[tuple[ExportedFile, str]], *, dry_run: b
         elif outcome == "refused":
             say("    It is a link, is below a link, or cannot be read; it is not written.")
         for sentence in file.lost:
-            say(f"    Lost: {sentence}")
+            say(f"    Note: {sentence}")
     for each in export.left_out:
         say(f"{'not exported':<16} {each.source}")
         say(f"    {each.reason}")

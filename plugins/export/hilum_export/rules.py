@@ -150,7 +150,9 @@ def _import_agents_file(root: Path, texts: Sequence[_RulesText]) -> Iterator[Exp
 def _make_agents_file(
     root: Path, texts: Sequence[_RulesText], target: Target
 ) -> Iterator[ExportedFile | NotExported]:
-    others = [text for text in texts if text.dialect != "agents"]
+    # Several files may have the same rules, for example because an earlier export made one of them.
+    by_body = {text.body: text for text in reversed(texts) if text.dialect != "agents"}
+    others = list(reversed(by_body.values()))
     name = next((text.source for text in texts if text.dialect == "agents"), AGENTS_FILE)
     if not others:
         return
@@ -158,7 +160,10 @@ def _make_agents_file(
     kept = _SECTION.sub("\n\n", old).strip("\n") if old is not None else ""
     sections = [_make_section(text) for text in others]
     data = ("\n\n".join(filter(None, [kept, *sections])) + "\n").encode(errors="surrogateescape")
-    lost = []
+    lost = [
+        f"hilum reads these rules twice, here and in {', '.join(text.source for text in others)}."
+        " If you continue with hilum, keep one of them."
+    ]
     for text in others:
         lost += [f"{text.source}: {each}" for each in _find_lost(text)]
         if text.mode is Mode.AUTO:

@@ -118,11 +118,11 @@ def test_what_is_lost_is_said(project, capsys):
     export(project, "claude")
     printed = capsys.readouterr().out
     for sentence in (
-        "Lost: The answer form is not checked.",
-        "Lost: The time limit of 60 seconds has no counterpart.",
-        "Lost: The limit of 5,000 tokens has no counterpart.",
-        "Lost: Calls are not asked for: ask run_terminal_cmd(npm *)",
-        "Lost: The rules are always active",
+        "Note: The answer form is not checked.",
+        "Note: The time limit of 60 seconds has no counterpart.",
+        "Note: The limit of 5,000 tokens has no counterpart.",
+        "Note: Calls are not asked for: ask run_terminal_cmd(npm *)",
+        "Note: The rules are always active",
         "not exported     .hilum/agents/other.md",
         "not exported     .cursor/rules/named.mdc",
         "not exported     .hilum/rules.toml",
@@ -193,6 +193,12 @@ def test_agents_md_gets_a_section_for_each_file(project, target):
     assert "Answer in French." in changed
     assert "Answer in English." not in changed
     assert changed.count("Use type hints.") == 1
+
+
+def test_rules_that_several_files_have_are_exported_once(project):
+    export(project, "claude")
+    export(project, "agents-md", "--force")
+    assert (project / "AGENTS.md").read_text().count("Use type hints.") == 1
 
 
 def test_a_file_is_never_replaced_without_asking(project, capsys):
