@@ -18,6 +18,7 @@ from hilum import (
     hookimpl,
     list_program_commands,
 )
+from hilum.events import PluginEvent
 from msgspec.structs import replace
 
 from hilum_commands.catalog import CommandCatalog, CommandEntry
@@ -37,6 +38,8 @@ _WAYS_TO_WORK = frozenset({"agent", "build", "edit", "general", "ask", "plan"})
 _READING = frozenset({"ask", "plan"})
 _COMMAND = re.compile(r"/(\S+)(?:\s+(.*))?", re.DOTALL)
 MAX_NOTED = 8
+EXPANDED = "commands.expanded"
+"""Name of the event before a prompt that contains outputs or files."""
 
 
 class Commands:
@@ -92,6 +95,9 @@ class Commands:
             expanded = await expansion.expand()
         except CommandRefused as error:
             return Interpretation(text, reply=f"/{entry.name} was not sent. {error}")
+        if expanded.attached:
+            # A replay takes the prompt from the log, and does not run shell inserts again.
+            self._session.emit(PluginEvent(name=EXPANDED, data={"command": entry.name}))
         prompt = self._restrict(entry, expanded.text)
         return await self._address(entry, Interpretation(prompt, attached=expanded.attached))
 
