@@ -182,8 +182,8 @@ def _load_document(command: CommandFile, document: Document, written: str) -> Co
 
 
 def _find_body_line(document: Document) -> int:
-    leading = len(document.body) - len(document.body.lstrip("\n"))
-    return document.line + leading
+    text = document.body.lstrip("\n")
+    return document.line + (len(document.body) - len(text) if text else 0)
 
 
 def _split_text(command: CommandFile, body: str, line: int) -> CommandFile:
@@ -293,7 +293,8 @@ def _load_table(
         command = _add_problem(command, Problem(find_line(name), f"`{name}` must be a text."))
     body = table.get(key)
     if not isinstance(body, str):
-        return _fail(command, find_line(key), f"The command has no text: `{key}` is missing.")
+        line = find_line(key) if key in table else 1 + content.count("\n", 0, start)
+        return _fail(command, line, f"The command has no text: `{key}` is missing.")
     if body.startswith("{file:"):
         return _fail(command, find_line(key), "Texts in other files are not read.")
     description = _text_of(table, "description")
