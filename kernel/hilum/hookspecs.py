@@ -42,7 +42,7 @@ import msgspec
 import pluggy
 
 from hilum.context import ContextRequest
-from hilum.errors import ToolDenied
+from hilum.errors import ToolDenied, UsageError
 from hilum.hooks import Spec, Specifier, specifier
 from hilum.messages import AssistantMessage, Block, Compaction, Layer, Message, ToolCall, ToolResult
 from hilum.model_calls import ModelCall, ModelCallDenied
@@ -245,13 +245,19 @@ def provide_tools(session: Session) -> Iterable[Tool] | None:
 
 
 # The deadline is long, because a command may run programs and ask the user before that.
-@hookspec(shape="first", deadline=7_200.0, on_failure="next one", returns=Interpretation)
+@hookspec(
+    shape="first",
+    deadline=7_200.0,
+    on_failure="next one",
+    returns=Interpretation,
+    raises=(UsageError,),
+)
 async def interpret_prompt(session: Session, text: str) -> Interpretation | None:
     """Return the meaning of a prompt that addresses an agent or is a command.
 
     ``None`` leaves the prompt to the next plugin. A prompt that no plugin interprets is plain text.
     An implementation may ask the user, but must return at once for a prompt that it does not
-    interpret.
+    interpret. Raise ``UsageError`` to refuse a command: the prompt is then not sent.
     """
 
 

@@ -14,10 +14,12 @@ from hilum import (
     Session,
     Tool,
     ToolCall,
+    UsageError,
     Verdict,
     hookimpl,
     list_program_commands,
 )
+from hilum.errors import E_BAD_ARGS, E_DENIED
 from hilum.events import PluginEvent
 from msgspec.structs import replace
 
@@ -75,7 +77,11 @@ class Commands:
 
     @hookimpl(trylast=True)
     async def interpret_prompt(self, text: str) -> Interpretation | None:
-        """Return the prompt of ``/name arguments``."""
+        """Return the prompt of ``/name arguments``.
+
+        Raises:
+            UsageError: The command's file is wrong, or a shell insert must not run.
+        """
         if not text.startswith("/"):
             return None
         match = _COMMAND.fullmatch(text.rstrip())
@@ -88,13 +94,16 @@ class Commands:
             return None
         self._report()
         if entry.state == "broken":
-            problems = "\n".join(entry.file.describe_problems())
-            return Interpretation(text, reply=f"/{entry.name} cannot be used.\n{problems}")
+            raise UsageError(
+                f"/{entry.name} cannot be used: {entry.file.describe_problems()[-1]}",
+                code=E_BAD_ARGS,
+                hint="Correct the file. `hilum commands` lists what is wrong.",
+            )
         expansion = Expansion(self._session, self._settings, entry.name, entry.file, match[2] or "")
         try:
             expanded = await expansion.expand()
         except CommandRefused as error:
-            return Interpretation(text, reply=f"/{entry.name} was not sent. {error}")
+            raise UsageError(f"/{entry.name} was not sent. {error}", code=E_DENIED) from None
         if expanded.attached:
             # A replay takes the prompt from the log, and does not run shell inserts again.
             self._session.emit(PluginEvent(name=EXPANDED, data={"command": entry.name}))

@@ -4,7 +4,7 @@ import json
 
 import pytest
 import trio
-from hilum import PromptCommand, UserQuestions
+from hilum import PromptCommand, UsageError, UserQuestions
 from hilum.events import PluginEvent, PromptQueued, RunStarted
 from hilum.testing import plugin, say, use
 
@@ -16,10 +16,10 @@ def read_prompt(bench):
 
 
 async def reply(bench, text):
-    """Return what hilum replies to a command that is not sent."""
-    run = await bench.start(text)
-    assert run.reply is not None, "it was sent"
-    return run.reply
+    """Return what hilum says about a command that is not sent."""
+    with pytest.raises(UsageError) as raised:
+        await bench.start(text)
+    return str(raised.value)
 
 
 async def send(bench, text):
@@ -200,14 +200,20 @@ async def test_the_user_is_asked_as_for_the_shell_tool(opened, tmp_path, answer)
                 asked.update(await answer_next(bench, [answer] if answer else []))
 
             nursery.start_soon(respond)
-            run = await bench.start("/a")
+            run = None
+            refusal = ""
+            try:
+                run = await bench.start("/a")
+            except UsageError as error:
+                refusal = str(error)
         assert "touch ran" in asked["question"]
         assert "a.md:2" in asked["question"]
         if answer == "Run it":
+            assert run is not None, refusal
             await run.wait()
             assert (tmp_path / "workspace/ran").exists()
         else:
-            assert "`touch ran` was not approved" in run.reply
+            assert "`touch ran` was not approved" in refusal
             assert not (tmp_path / "workspace/ran").exists()
 
 
@@ -234,9 +240,7 @@ async def test_arguments_cannot_add_an_insert_or_a_file(opened, tmp_path):
 async def test_hostile_arguments_of_an_insert_are_words(opened, tmp_path, typed):
     files = {".gemini/commands/a.toml": "prompt = '!{printf \"<%s>\" {{args}}}'"}
     async with opened(files, answers=["ok"]) as bench:
-        run = await bench.start(f"/a {typed}")
-        if run.reply is None:
-            await run.wait()
+        await send(bench, f"/a {typed}")
         assert not (tmp_path / "workspace/ran").exists()
 
 

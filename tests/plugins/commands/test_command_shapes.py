@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from hilum import UsageError
 from hilum.events import PluginEvent, PromptQueued
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -31,9 +32,10 @@ async def test_all_shapes_run(opened, in_git):
     answers = ["ok"] * len(SHAPES)
     async with opened(write_files(), answers=answers, kind="headless") as bench:
         for shape in SHAPES:
-            run = await bench.start(shape.typed)
-            if run.reply is not None:
-                wrong.append((shape.typed, run.reply))
+            try:
+                run = await bench.start(shape.typed)
+            except UsageError as error:
+                wrong.append((shape.typed, str(error)))
                 continue
             await run.wait()
             queued = bench.of(PromptQueued)[-1]
