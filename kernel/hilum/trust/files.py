@@ -1,8 +1,9 @@
 """The files of a project that extend what an agent can do in it, and a hash of each.
 
 The files are all those in ``.hilum``, except those that are only text or can only restrict an
-agent, and all files in the folders from which hilum reads other programs' skills, agents and
-commands. Such a file can name tools, give instructions and contain scripts.
+agent, and all files in the folders from which hilum reads other programs' skills and agents, and
+commands that can run shell commands. Such a file can name tools, give instructions and contain
+scripts.
 """
 
 from __future__ import annotations
@@ -24,12 +25,10 @@ PROJECT_FOLDERS = (
     ".claude/skills",
     ".codex/agents",
     ".cursor/agents",
-    ".cursor/commands",
     ".gemini/agents",
     ".gemini/commands",
     ".github/agents",
     ".github/chatmodes",
-    ".github/prompts",
     ".opencode/agent",
     ".opencode/agents",
     ".opencode/command",
