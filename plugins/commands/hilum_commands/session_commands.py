@@ -85,7 +85,8 @@ class Commands:
         if not text.startswith("/"):
             return None
         match = _COMMAND.fullmatch(text.rstrip())
-        if match is None:
+        # A model that prompts another agent must not run shell inserts in this way.
+        if match is None or _is_literal():
             return None
         async with self._lock:
             await trio.to_thread.run_sync(self.catalog.refresh, self._find_reserved())
@@ -202,6 +203,13 @@ class Commands:
         if key not in self._reported:
             self._reported.add(key)
             self._session.note("commands.ignored", say=say)
+
+
+def _is_literal() -> bool:
+    """Return whether a model wrote the prompt, which is then plain text."""
+    from hilum_agents.authoring import prompts_are_literal
+
+    return prompts_are_literal()
 
 
 @functools.cache

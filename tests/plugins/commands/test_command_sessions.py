@@ -386,3 +386,15 @@ async def test_other_text_is_no_command(opened):
         piped = await bench.run("/a", piped=True)
         assert piped.state == "completed"
         assert read_prompt(bench)[0] == "/a"
+
+
+async def test_a_model_cannot_give_a_command(opened, tmp_path):
+    """The prompt that an agent writes for another agent is plain text."""
+    files = {".claude/commands/a.md": "Do it !`touch ran`"}
+    answers = [use("task", description="do it", prompt="/a"), say("I read it."), say("done"), say("done")]
+    plugins = ("agents", "scheduler")
+    async with opened(files, plugins=plugins, answers=answers) as bench:
+        await bench.run("Start an agent")
+        texts = [event.text for event in bench.of(PromptQueued)]
+        assert "/a" in texts
+        assert not (tmp_path / "workspace/ran").exists()
