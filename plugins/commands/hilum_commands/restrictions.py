@@ -88,8 +88,8 @@ def _is_of_user(agent: Agent, call: ToolCall) -> bool:
 
 
 async def judge_restricted_call(agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
-    """Return a denial if the command that began the run does not allow a call."""
-    if tool.risk == "read" or _is_of_user(agent, call):
+    """Return a denial if the command that began the run does not allow a call that is no reading."""
+    if _is_of_user(agent, call):
         return None
     for restriction in find_restrictions(agent):
         reason = await _find_denial(restriction, agent, call, tool)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from typing import TYPE_CHECKING
 
 import trio
 from hilum import (
@@ -23,10 +24,11 @@ from hilum.errors import E_BAD_ARGS, E_DENIED
 from hilum.events import PluginEvent
 from msgspec.structs import replace
 
-from hilum_commands.catalog import CommandCatalog, CommandEntry
-from hilum_commands.expansion import CommandRefused, Expansion
-from hilum_commands.restrictions import judge_restricted_call, make_restriction_line
+from hilum_commands import lazy
 from hilum_commands.settings import CommandsSettings
+
+if TYPE_CHECKING:
+    from hilum_commands.catalog import CommandCatalog, CommandEntry
 
 # The commands of hilum's terminal. They exist only there, but a name should mean the same thing in
 # every face. A test compares them with the terminal's own table.
@@ -50,9 +52,6 @@ class Commands:
     Args:
         session: The session.
         settings: The settings of the session's workspace.
-
-    Attributes:
-        catalog: The commands that the most recent search found.
     """
 
     def __init__(self, session: Session, settings: CommandsSettings) -> None:
@@ -61,7 +60,12 @@ class Commands:
         self._lock = trio.Lock()
         self._is_listing = False
         self._reported: set[str] = set()
-        self.catalog = CommandCatalog(session.workspace.root, others=settings.folders)
+
+    @functools.cached_property
+    def catalog(self) -> CommandCatalog:
+        """The commands that the most recent search found."""
+        root = self._session.workspace.root
+        return lazy.catalog.CommandCatalog(root, others=self._settings.folders)
 
     # Commands of other plugins come first, so that no file takes their names.
     @hookimpl(trylast=True)
@@ -100,10 +104,12 @@ class Commands:
                 code=E_BAD_ARGS,
                 hint="Correct the file. `hilum commands` lists what is wrong.",
             )
-        expansion = Expansion(self._session, self._settings, entry.name, entry.file, match[2] or "")
+        expansion = lazy.expansion.Expansion(
+            self._session, self._settings, entry.name, entry.file, match[2] or ""
+        )
         try:
             expanded = await expansion.expand()
-        except CommandRefused as error:
+        except lazy.expansion.CommandRefused as error:
             raise UsageError(f"/{entry.name} was not sent. {error}", code=E_DENIED) from None
         if expanded.attached:
             # A replay takes the prompt from the log, and does not run shell inserts again.
@@ -114,7 +120,9 @@ class Commands:
     @hookimpl
     async def on_tool_call(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
         """Deny calls that the command that began the run does not allow."""
-        return await judge_restricted_call(agent, call, tool)
+        if tool.risk == "read":
+            return None
+        return await lazy.restrictions.judge_restricted_call(agent, call, tool)
 
     # --- inside -----------------------------------------------------------------------------------
 
@@ -138,7 +146,7 @@ class Commands:
             tools = ()
         if tools is None or "*" in tools:
             return text
-        return make_restriction_line(entry.name, tools, entry.file.dialect) + text
+        return lazy.restrictions.make_restriction_line(entry.name, tools, entry.file.dialect) + text
 
     async def _address(self, entry: CommandEntry, meant: Interpretation) -> Interpretation:
         """Return the prompt for the agent that the command's file names."""
@@ -164,10 +172,10 @@ class Commands:
         agents = self._session.plugin(Agents)
         try:
             if agents is None:
-                raise CommandRefused("The plugin `agents` is not loaded.")
+                raise UsageError("The plugin `agents` is not loaded.")
             task = "\n\n".join(filter(None, [meant.text, meant.attached]))
             found = await call_agent(agents, AgentCall(name, task))
-        except (HilumError, CommandRefused) as error:
+        except HilumError as error:
             self._tell(
                 f"agent {entry.file.path}",
                 f"/{entry.name} asks for the agent {name!r}; the main agent answers. {error}",
