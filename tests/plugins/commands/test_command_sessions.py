@@ -233,6 +233,7 @@ async def test_arguments_cannot_add_an_insert_or_a_file(opened, tmp_path):
         assert not (tmp_path / "workspace/ran").exists()
 
 
+@pytest.mark.slow(cases=3)
 @pytest.mark.parametrize(
     "typed",
     ["; touch ran", "`touch ran`", "$(touch ran)", "x\ntouch ran", "'; touch ran; '", '"', "}}"],
@@ -391,7 +392,12 @@ async def test_other_text_is_no_command(opened):
 async def test_a_model_cannot_give_a_command(opened, tmp_path):
     """The prompt that an agent writes for another agent is plain text."""
     files = {".claude/commands/a.md": "Do it !`touch ran`"}
-    answers = [use("task", description="do it", prompt="/a"), say("I read it."), say("done"), say("done")]
+    answers = [
+        use("task", description="do it", prompt="/a"),
+        say("I read it."),
+        say("done"),
+        say("done"),
+    ]
     plugins = ("agents", "scheduler")
     async with opened(files, plugins=plugins, answers=answers) as bench:
         await bench.run("Start an agent")
