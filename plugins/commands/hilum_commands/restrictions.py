@@ -73,7 +73,7 @@ def _read_request(agent: Agent) -> Restriction | None:
     if not isinstance(request, UserMessage) or not request.parts:
         return None
     first = request.parts[0]
-    # Only the user's own text counts, although no other text could allow anything.
+    # The line can only narrow what the run may do, so it does not matter who wrote it.
     match = _LINE.match(first.text) if isinstance(first, Text) else None
     if match is None:
         return None

@@ -5,8 +5,9 @@ import json
 import pytest
 import trio
 from hilum import PromptCommand, UsageError, UserQuestions
-from hilum.events import PluginEvent, PromptQueued, RunStarted
-from hilum.testing import plugin, say, use
+from hilum.events import CallDone, PluginEvent, PromptQueued, RunStarted
+from hilum.store import MemoryStore
+from hilum.testing import pause, plugin, say, use
 
 
 def read_prompt(bench):
@@ -313,6 +314,45 @@ async def test_allowed_tools_narrow_the_run_and_approve_nothing(opened, in_git):
         # The next prompt is not restricted.
         await bench.run("Now touch")
         assert (in_git / "later").exists()
+
+
+async def test_the_restriction_holds_for_agents_that_the_run_starts(opened, tmp_path):
+    text = "---\nallowed-tools: Task, Bash(echo:*)\n---\nDo it."
+    answers = [
+        use("task", description="do it", prompt="Touch it."),
+        use("run_terminal_cmd", command="touch ran"),
+        use("run_terminal_cmd", command="echo fine"),
+        say("It was denied."),
+        say("done"),
+    ]
+    files = {".claude/commands/a.md": text}
+    plugins = ("agents", "scheduler")
+    async with opened(files, plugins=plugins, answers=answers) as bench:
+        await bench.run("/a")
+        codes = {(result.name, result.code) for result in bench.results}
+        assert ("run_terminal_cmd", "E_DENIED") in codes
+        assert ("run_terminal_cmd", "") in codes
+        assert ("task", "") in codes
+        assert not (tmp_path / "workspace/ran").exists()
+
+
+async def test_the_restriction_holds_after_a_compaction_and_a_resume(opened, tmp_path):
+    """It is in the prompt, which every compaction keeps and the log contains."""
+    files = {".claude/commands/a.md": LIMITED}
+    store = MemoryStore()
+    first = [use("read_file", path="x"), pause(1000)]
+    async with opened(files, answers=first, store=store) as bench:
+        run = await bench.start("/a")
+        await bench.wait_for(CallDone)
+        run.stop()
+        await run.wait()
+        session = bench.session.id
+    answers = [use("run_terminal_cmd", command="touch ran"), say("done")]
+    async with opened(answers=answers, store=store, resume=session) as bench:
+        bench.session.compact()
+        await (await bench.session.retry()).wait()
+        assert bench.results[-1].code == "E_DENIED"
+        assert not (tmp_path / "workspace/ran").exists()
 
 
 async def test_a_command_that_allows_a_tool_does_not_approve_its_calls(opened):
