@@ -215,9 +215,12 @@ def explain(rule: Rule) -> str:
     meaning = _MEANINGS[rule.effect]
     calls = _describe_calls(rule.tool)
     pattern = rule.pattern
+    if rule.unless:
+        return f"{calls} {meaning}, except {', '.join(rule.unless)}"
     if pattern is None or rule.about_all:
         also = "" if rule.strict else _ALSO.get(rule.tool, "")
         return f"{calls} {meaning}{also}"
+    pattern = pattern.replace("\n", ", ")
     if rule.about_hosts:
         also = "" if rule.strict else ", by any tool or command"
         return f"{calls} to the host {pattern.removeprefix(DOMAIN)} {meaning}{also}"
