@@ -32,7 +32,10 @@ def read(loaded: LoadedFile, rules: RuleList) -> None:
             if kind != "shell":
                 rules.add(Entry(effect, kind, pattern, written, line))
                 continue
-            commands = _expand(pattern) if is_expression else [pattern]
+            # The end of an expression may exclude arguments, so an allow rule would be wider.
+            commands = [pattern]
+            if is_expression:
+                commands = [] if approves else _expand(pattern)
             for command in commands:
                 rules.add(Entry(effect, kind, f"{command} *", written, line))
             if not commands and approves:

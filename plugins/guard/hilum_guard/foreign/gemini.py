@@ -178,7 +178,9 @@ def _read_expression(
     """Yield the entries for a regular expression, which hilum cannot compare in general."""
     written = f"{effect} {name}: /{expression}/"
     is_shell = _KINDS.get(name, "shell") == "shell"
-    beginnings = expand_beginnings(expression) if is_shell else []
+    # The end of an expression may exclude arguments, so an allow rule would be wider.
+    is_readable = is_shell and effect != "allow"
+    beginnings = expand_beginnings(expression) if is_readable else []
     if beginnings:
         for text in beginnings:
             yield Entry(effect, "shell", f"{text} *", written, line)
