@@ -179,14 +179,14 @@ class Gate:
         if rule:
             is_stored = rule.about_paths and any(effect.stored for effect in facts.resolved.effects)
             hint = _STORED if is_stored else ""
-            return f"{_name_rule(rule)} may deny it: {_locate(rule)}.{hint}", rule
+            return f"A rule may deny it: {_locate(rule)}.{hint}", rule
         rule = self._find_rule("ask", facts)
         why = unresolved_reason(rule, facts) if rule else ""
         if rule and why:
-            return f"{_name_rule(rule)} may require approval: {_locate(rule)}; {why}.", rule
+            return f"A rule may require approval: {_locate(rule)}; {why}.", rule
         rule = self._find_rule("ask", facts, ("yes", "maybe"))
         if rule:
-            return f"{_name_rule(rule)} requires approval: {_locate(rule)}.", rule
+            return f"A rule requires approval: {_locate(rule)}.", rule
         return self._find_doubt(facts)
 
     def _find_doubt(self, facts: CallFacts) -> tuple[str, Rule] | None:
@@ -196,7 +196,7 @@ class Gate:
             return None
         rule = self.rules.doubts[0]
         reason = (
-            f"A file of {rule.agent} may deny it, and hilum cannot read all of it:"
+            f"The settings of {rule.agent} may deny it, and hilum cannot read all of them:"
             f" {rule.written} ({rule.source})."
         )
         return reason, rule
@@ -630,19 +630,15 @@ def _make_scope(facts: CallFacts) -> str:
 def _explain_denial(rule: Rule, facts: CallFacts) -> str:
     """Return the message to the model about a call that a rule denies."""
     why = unresolved_reason(rule, facts)
-    name = f"A rule of {rule.agent}" if rule.agent else "A user rule"
+    shown = f"{rule.shown} of {rule.agent}" if rule.agent else rule.text
     if why:
-        return f"{name} may deny it: {rule.shown} ({rule.source}); {why}. Run the command itself."
-    return f"{name} denies it: {rule.shown} ({rule.source})."
-
-
-def _name_rule(rule: Rule) -> str:
-    return f"A rule of {rule.agent}" if rule.agent else "A rule"
+        return f"A user rule may deny it: {shown} ({rule.source}); {why}. Run the command itself."
+    return f"A user rule denies it: {shown} ({rule.source})."
 
 
 def _locate(rule: Rule) -> str:
     """Return a rule as written, with its place if it is in the file of another agent."""
-    return f"{rule.shown} ({rule.source})" if rule.agent else rule.text
+    return f"{rule.shown} of {rule.agent} ({rule.source})" if rule.agent else rule.text
 
 
 def _is_plain(command: SimpleCommand) -> bool:

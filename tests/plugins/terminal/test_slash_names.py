@@ -24,5 +24,5 @@ def test_commands_are_named_as_in_a_conversation(text: str, expected: str) -> No
 def test_every_command_of_the_program_is_known() -> None:
     """A new one is either a command in a conversation or a program."""
     # `/cost` shows the cost of the conversation alone.
-    programs = {"acp", "batch", "chat", "cost", "demo", "eval", "replay", "run", "serve"}
+    programs = {"acp", "batch", "chat", "cost", "demo", "eval", "import", "replay", "run", "serve"}
     assert set(list_program_commands()) - set(_NAMES) == programs
