@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from hilum import HilumError, UsageError, home_folder
 from hilum.command import Parser, check_folder, check_text
+from hilum.config_files import UnreadableFile, load_file
 from hilum.errors import E_BAD_ARGS
 from hilum.foreign_files import ForeignFile, Offer, find_foreign_files
 
@@ -67,6 +68,14 @@ _LEFTOVERS = (
     _Leftover(".continue", "Continue", "settings"),
     _Leftover(".junie", "Junie", "settings"),
     _Leftover(".amazonq", "Amazon Q", "settings"),
+)
+
+
+# Settings files that may also contain hooks.
+_WITH_HOOKS = (
+    (".claude/settings.json", "Claude Code"),
+    (".claude/settings.local.json", "Claude Code"),
+    (".gemini/settings.json", "Gemini CLI"),
 )
 
 
@@ -149,6 +158,19 @@ def _find_leftovers(folder: Path, found: Sequence[ForeignFile]) -> Iterator[Fore
             if os.path.lexists(path) and not is_reported:
                 reason = f"no installed plugin reads the {leftover.kind} of {leftover.agent}"
                 yield ForeignFile(path, leftover.agent, leftover.kind, is_user, left=(reason,))
+    for name, agent in _WITH_HOOKS:
+        for is_user, base in bases.items():
+            path = base / name
+            if (path, "hooks") not in reported and _has_hooks(path):
+                reason = f"no installed plugin runs the hooks of {agent}"
+                yield ForeignFile(path, agent, "hooks", is_user, left=(reason,))
+
+
+def _has_hooks(path: Path) -> bool:
+    try:
+        return os.path.isfile(path) and bool(load_file(path).data.get("hooks"))
+    except UnreadableFile:
+        return False  # the guard reports the file
 
 
 # --- showing --------------------------------------------------------------------------------------

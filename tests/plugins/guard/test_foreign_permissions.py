@@ -274,7 +274,9 @@ default_permissions = "mine"
 
 
 def test_a_codex_rule_file_is_never_executed(project, tmp_path):
-    text = f"open({str(tmp_path / 'made')!r}, 'w')\nprefix_rule(pattern=[f()], decision='forbidden')"
+    text = (
+        f"open({str(tmp_path / 'made')!r}, 'w')\nprefix_rule(pattern=[f()], decision='forbidden')"
+    )
     rules = read_rules(project, ".codex/rules/x.rules", text)
     assert len(rules.doubts) == 2
     assert not (tmp_path / "made").exists()
@@ -390,6 +392,14 @@ async def test_an_ask_rule_asks_and_a_denial_of_opencode_leaves_what_it_allows(b
     assert (await kit.call("run_terminal_cmd", command="ls && pwd")).code == E_DENIED
     question = await asked(kit, "run_terminal_cmd", command="touch x")
     assert "permission.bash: touch *: ask of opencode" in question.reason
+
+
+async def test_a_blanket_question_does_not_concern_commands_that_only_read(bench, asked):
+    """As under the policy ask_first."""
+    kit = await bench(*PLUGINS, approve="auto", files={CLAUDE: claude(ask=["Bash"]), "a.txt": "x"})
+    assert (await kit.call("run_terminal_cmd", command="cat a.txt | wc -l")).code == ""
+    question = await asked(kit, "run_terminal_cmd", command="touch b.txt")
+    assert "Bash of Claude Code" in question.reason
 
 
 async def test_a_changed_file_holds_from_the_next_call(bench):

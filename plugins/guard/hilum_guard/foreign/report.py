@@ -23,14 +23,24 @@ from hilum_guard.rules.tool_names import STANDARD
 _RUNNERS = frozenset(
     """bash sh zsh fish dash ksh pwsh powershell cmd eval exec source python python3 node deno bun
     ruby perl php lua npx bunx uvx pipx tsx ts-node env xargs find sudo su doas ssh scp rsync docker
-    podman kubectl helm terraform ansible aws gcloud az make just awk sed tee nohup timeout watch
+    podman kubectl helm terraform ansible aws gcloud az awk sed tee nohup timeout watch
     parallel osascript gdb nc ncat socat curl wget http""".split()
 )
 _DESTRUCTIVE = frozenset(
     "rm rmdir shred dd mkfs mv chmod chown kill killall pkill truncate unlink".split()
 )
-_WIDE = frozenset("git gh npm pnpm yarn pip pip3 uv cargo go gem composer brew apt apt-get".split())
-_GRAVE = (("git", "push"), ("git", "reset"), ("git", "clean"), ("npm", "publish"), ("gh", "api"))
+_WIDE = frozenset(
+    "make just git gh npm pnpm yarn pip pip3 uv cargo go gem composer brew apt apt-get".split()
+)
+_GRAVE = tuple(
+    tuple(words.split())
+    for words in (
+        "git push,git reset,git clean,git restore,git checkout,git rm,git config,git rebase,"
+        "npm publish,npm exec,npm install,pnpm exec,pnpm dlx,pnpm publish,yarn dlx,uv run,uv pip,"
+        "uv tool,poetry run,pipenv run,pip install,pip3 install,go run,go install,cargo run,"
+        "cargo install,cargo publish,gem push,gh api,gh repo,gh pr merge,gh release,gh secret"
+    ).split(",")
+)
 
 
 def find_foreign_files(folder: Path) -> Iterator[ForeignFile]:
@@ -43,7 +53,10 @@ def find_foreign_files(folder: Path) -> Iterator[ForeignFile]:
     own = rule_files.load(config_folder(), folder)
     known = {rule.text for rule in own.of("allow")}
     for rules in load_foreign_rules(folder, tuple(AGENTS)):
-        yield _describe(rules, folder, applied, known)
+        file = _describe(rules, folder, applied, known)
+        # Such a file often has settings for something else.
+        if file.works or file.offers or file.left or file.problems:
+            yield file
 
 
 def _describe(
@@ -136,6 +149,7 @@ def _find_command_danger(rule: Rule) -> str:
         return f"{program} can destroy data"
     if program in _WIDE and (len(words) < 2 or words[1] == "*"):
         return f"it allows every sub-command of {program}"
-    if tuple(words[:2]) in _GRAVE:
-        return f"{' '.join(words[:2])} changes what others see, or cannot be undone"
+    for grave in _GRAVE:
+        if tuple(words[: len(grave)]) == grave:
+            return f"{' '.join(grave)} runs other code, changes what others see, or discards work"
     return ""

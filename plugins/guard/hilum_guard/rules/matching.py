@@ -294,12 +294,22 @@ def fit(rule: Rule, facts: CallFacts, catalog: Mapping[str, str] = STANDARD) -> 
         ``maybe`` (the call might match) or ``unread`` (a part of a command may do anything).
         Compare the result explicitly: ``maybe`` and ``unread`` are also truthy.
     """
+    if _is_blanket_question(rule) and facts.command is not None and facts.command.kind == "auto":
+        return ""
     direct = _fit_direct(rule, facts)
     if rule.strict:
         return direct
     # An ask or deny rule would be useless if it did not cover other tools with the same effect.
     found = max((direct, *_fit_effects(rule, facts, catalog)), key=_FITS.index)
     return "" if found == "unread" and not rule.hides else found
+
+
+def _is_blanket_question(rule: Rule) -> bool:
+    """Return whether another agent asks about every command.
+
+    Like ``approve = ask_first``, this does not concern commands that only read.
+    """
+    return bool(rule.agent) and rule.effect == "ask" and rule.about_all
 
 
 def _fit_direct(rule: Rule, facts: CallFacts) -> Fit:
