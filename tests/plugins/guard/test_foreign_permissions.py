@@ -86,13 +86,13 @@ def test_the_patterns_of_commands_keep_their_meaning(pattern, expected):
         ("~/.ssh/**", ["//home/me/.ssh/**"]),
         ("$HOME/.aws/**", ["//home/me/.aws/**"]),
         ("/docs/x.md", ["/docs/x.md", "//docs/x.md"]),
-        ("../other/**", ["//work/other/**"]),
-        ("//work/project/src/a.py", ["/src/a.py"]),
-        ("//work/**", ["//work/**", "/**"]),
+        ("../other/**", ["//code/other/**"]),
+        ("//code/project/src/a.py", ["/src/a.py"]),
+        ("//code/**", ["//code/**", "/**"]),
     ],
 )
 def test_the_patterns_of_paths_are_relative_to_the_workspace(tmp_path, pattern, expected):
-    root = tmp_path.__class__("/work/project")
+    root = tmp_path.__class__("/code/project")
     home = tmp_path.__class__("/home/me")
     assert list(convert_path(pattern, root, root, home)) == expected
 

@@ -7,12 +7,15 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hilum import data_folder
 
 from hilum_guard.foreign.files import AGENTS
-from hilum_guard.rules.matching import Rule
-from hilum_guard.rules.rule_files import Rules
+
+if TYPE_CHECKING:  # a session without rules does not load these modules
+    from hilum_guard.rules.matching import Rule
+    from hilum_guard.rules.rule_files import Rules
 
 # What other agents have in a project besides permissions, which `hilum import` shows.
 _TRACES = {
