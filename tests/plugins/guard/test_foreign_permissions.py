@@ -459,3 +459,51 @@ async def test_no_tool_runs_the_import(bench):
     kit = await bench(*PLUGINS, approve="auto")
     result = await kit.call("run_terminal_cmd", command="hilum import --yes")
     assert result.code == E_DENIED
+
+
+# --- hostile files --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "Read(a\\)",
+        "Read(~/=;\\)",
+        "Read(!a)",
+        "Read(#a)",
+        "Read([)",
+        "Edit(/)",
+        "Read(//)",
+        "Bash(')",
+        "Bash(&&)",
+        "WebFetch(domain:)",
+        "Read(" + " " * 100_000,
+        "Bash(" + "*a" * 900 + ")",
+    ],
+)
+async def test_no_rule_of_a_project_breaks_the_guard(bench, rule):
+    """A pattern that cannot be compared would otherwise be a fault of the gate at each call."""
+    kit = await bench(*PLUGINS, approve="auto", files={CLAUDE: claude(deny=[rule]), "x.txt": "x"})
+    with kit.guard():
+        assert (await kit.call("list_directory", path=".")).code in ("", E_DENIED)
+        result = await kit.call("run_terminal_cmd", command="ls x.txt")
+    assert result.code in ("", E_DENIED)
+    assert "E_PLUGIN" not in result.text
+
+
+def test_what_programs_need_is_not_hidden_from_them(project):
+    """No program runs without /etc, and a build reads node_modules."""
+    denied = [
+        "Read(/etc/**)",
+        "Read(node_modules/**)",
+        "Read(~/**)",
+        "Read(~/x/**)",
+        "Read(./s/**)",
+    ]
+    rules = read_rules(project, CLAUDE, claude(deny=denied))
+    # The pattern for the project's own folder `etc`, not the one for `/etc`.
+    assert [rule.pattern for rule in rules.rules if rule.hides] == [
+        "/etc/**",
+        f"/{project.parent}/home/x/**",
+        "/s/**",
+    ]

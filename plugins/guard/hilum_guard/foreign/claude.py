@@ -8,7 +8,7 @@ from typing import Any
 
 from hilum.config_files import LoadedFile, kind_of
 
-from hilum_guard.foreign.rule_list import Entry, Kind, RuleList
+from hilum_guard.foreign.rule_list import MAX_ENTRY, Entry, Kind, RuleList
 from hilum_guard.rules.tool_names import EFFECTS, Effect
 
 _KINDS: Mapping[str, Kind] = {
@@ -103,6 +103,9 @@ def _report(effect: Effect, reason: str, line: int, rules: RuleList) -> None:
 
 
 def _read_rule(text: str, effect: Effect, line: int, rules: RuleList) -> None:
+    if len(text) > MAX_ENTRY:
+        _report(effect, f"A rule has more than {MAX_ENTRY:,} characters.", line, rules)
+        return
     found = _RULE.fullmatch(text)
     if found is None:
         _report(effect, f"{text!r} is not a rule.", line, rules)

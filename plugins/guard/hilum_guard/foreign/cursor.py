@@ -7,7 +7,14 @@ from collections.abc import Mapping
 
 from hilum.config_files import LoadedFile, kind_of
 
-from hilum_guard.foreign.rule_list import Entry, Kind, RuleList
+from hilum_guard.foreign.rule_list import (
+    MAX_ENTRY,
+    MAX_RULES,
+    Entry,
+    Kind,
+    RuleList,
+    is_path_pattern,
+)
 from hilum_guard.rules.matching import Rule
 from hilum_guard.rules.tool_names import Effect
 
@@ -50,7 +57,7 @@ def _read_list(listed: object, effect: Effect, loaded: LoadedFile, rules: RuleLi
 
 
 def _read_rule(text: str, effect: Effect, line: int, rules: RuleList) -> None:
-    found = _RULE.fullmatch(text)
+    found = _RULE.fullmatch(text) if len(text) <= MAX_ENTRY else None
     name = found[1].casefold() if found else ""
     pattern = found[2] if found else None
     if name == "mcp":
@@ -66,9 +73,9 @@ def _read_rule(text: str, effect: Effect, line: int, rules: RuleList) -> None:
             pattern = pattern if pattern.endswith("*") else f"{pattern} *"
         rules.add(Entry(effect, kind, pattern, text, line))
     elif effect == "deny":
-        rules.doubt(f"{text!r} is not a rule.", line)
+        rules.doubt(f"{text[:80]!r} is not a rule.", line)
     else:
-        rules.problem(f"{text!r} is not a rule.", line)
+        rules.problem(f"{text[:80]!r} is not a rule.", line)
 
 
 def read_ignored(text: str, rules: RuleList) -> None:
@@ -84,7 +91,10 @@ def read_ignored(text: str, rules: RuleList) -> None:
     if any(line.startswith("!") for _, line in patterns):
         whole = "\n".join(line for _, line in patterns)
         patterns = [(patterns[0][0], whole)]
-    for number, pattern in patterns:
+    for number, pattern in patterns[:MAX_RULES]:
+        if not is_path_pattern(pattern):
+            rules.doubt(f"{pattern[:80]!r} is not a pattern.", number)
+            continue
         for tool in ("read_file", "write_file"):
             rules.rules.append(
                 Rule(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+MAX_LENGTH = 300
 MAX_TEXTS = 64
 """Maximum number of beginnings that an expression may stand for."""
 # The end of an expression that only says that the beginning is a whole word.
@@ -21,6 +22,8 @@ def expand_beginnings(expression: str) -> list[str]:
     Returns:
         ``["git push", "git reset"]``; empty if the expression is not of this form.
     """
+    if len(expression) > MAX_LENGTH:
+        return []
     body = expression.removeprefix("^")
     body = body[: _END.search(body).start()]  # type: ignore[union-attr]
     texts = [""]

@@ -9,7 +9,7 @@ from typing import Any
 from hilum.config_files import LoadedFile, kind_of
 
 from hilum_guard.foreign.expressions import expand_beginnings
-from hilum_guard.foreign.rule_list import Entry, Kind, RuleList, apply_in_order
+from hilum_guard.foreign.rule_list import MAX_ENTRY, Entry, Kind, RuleList, apply_in_order
 from hilum_guard.rules.tool_names import Effect
 
 _KINDS: Mapping[str, Kind] = {
@@ -92,9 +92,9 @@ def _report(reason: str, line: int, rules: RuleList, is_denial: bool) -> None:
 
 
 def _read_tool(text: str, effect: Effect, line: int, rules: RuleList) -> None:
-    found = _TOOL.fullmatch(text)
+    found = _TOOL.fullmatch(text) if len(text) <= MAX_ENTRY else None
     if found is None:
-        _report(f"{text!r} is not the name of a tool.", line, rules, effect != "allow")
+        _report(f"{text[:80]!r} is not the name of a tool.", line, rules, effect != "allow")
         return
     pattern = found[2]
     for entry in _make_entries(found[1], pattern, effect, text, line):

@@ -17,11 +17,14 @@ from hilum_guard.foreign.patterns import (
     split_command,
 )
 from hilum_guard.rules.matching import DOMAIN, Rule, parse
+from hilum_guard.rules.patterns import fit_path
 from hilum_guard.rules.tool_names import Effect, server_tools
 
 Kind = Literal["shell", "read", "edit", "write", "delete", "list", "fetch", "tool"]
 MAX_RULES = 2_000
 """Maximum number of entries that are read from one file."""
+MAX_ENTRY = 2_000
+"""Maximum length of an entry in characters; longer ones are not read."""
 MAX_WRITTEN = 200
 _SHELL = ("run_terminal_cmd", "write_service")
 _READ = ("read_file", "search_files", "semantic_search")
@@ -159,11 +162,19 @@ class RuleList:
             if self._number == MAX_RULES + 1:
                 self.doubt(f"There are more than {MAX_RULES:,} entries.", entry.line)
             return
+        if len(entry.written) > MAX_ENTRY or len(entry.pattern or "") > MAX_ENTRY:
+            self.doubt(f"An entry has more than {MAX_ENTRY:,} characters.", entry.line)
+            return
         if entry.effect == "allow":
             texts = tuple(rule.text for rule in self._convert(entry, ()))
             self.allowed.append(AllowedRule(texts, _shorten(entry.written), entry.line))
             return
-        rules = list(self._convert(entry, unless))
+        rules = []
+        for rule in self._convert(entry, unless):
+            if _is_comparable(rule):
+                rules.append(rule)
+            else:
+                self.doubt(f"{rule.shown!r} is not a pattern.", entry.line, entry.written)
         if not rules:
             self.left.append(
                 f"{_shorten(entry.written)} (line {entry.line}): hilum has no such tool"
@@ -271,10 +282,18 @@ class RuleList:
             for each in convert_path(pattern, place.base, place.workspace, place.home)
             if not each.startswith(("//", "~"))
         ]
-        for pattern in dict.fromkeys(patterns):
-            hides = not is_used_by_programs(pattern)
+        found = list(dict.fromkeys(patterns))
+        for pattern in found:
+            hides = "/**" not in found and self._can_hide(pattern)
             whole = "\n".join([pattern, *excepted]) if excepted else pattern
             yield self._rule(entry, tool, whole, hides=hides)
+
+    def _can_hide(self, pattern: str) -> bool:
+        """Return whether the sandbox can hide a pattern's paths without breaking programs."""
+        home = f"/{self.place.home}/"
+        if pattern.startswith("//") and not pattern.startswith(home):
+            return False  # for example, no program runs without /etc
+        return not is_used_by_programs(pattern.removeprefix(home))
 
     def _convert_tool(self, entry: Entry) -> Iterator[Rule]:
         if _TOOL.fullmatch(entry.tool):
@@ -307,6 +326,21 @@ class RuleList:
 def _shorten(text: str) -> str:
     shown = " ".join(text.split())
     return shown if len(shown) <= MAX_WRITTEN else shown[: MAX_WRITTEN - 1] + "…"
+
+
+def _is_comparable(rule: Rule) -> bool:
+    """Return whether the pattern of a rule can be compared with paths."""
+    return rule.pattern is None or not rule.about_paths or is_path_pattern(rule.pattern)
+
+
+def is_path_pattern(pattern: str) -> bool:
+    """Return whether a pattern can be compared with paths."""
+    try:
+        for path in ("a/b", "/a/b"):
+            fit_path(pattern, path, strict=False)
+    except ValueError:  # invalid in `.gitignore`
+        return False
+    return True
 
 
 def is_valid(rule: str) -> bool:
