@@ -461,6 +461,28 @@ async def test_no_tool_runs_the_import(bench):
     assert result.code == E_DENIED
 
 
+def test_an_allowed_path_never_becomes_wider(project, tmp_path):
+    """A rule from the home folder is stored for all folders, and one slash is ambiguous."""
+    allowed = [f"Edit(/{project}/**)", "Edit(~/x/**)", "Edit(/docs/**)", "Edit(src/**)"]
+    write(tmp_path / "home", CLAUDE, claude(allow=allowed))
+    write(project, CLAUDE, claude(allow=[*allowed, "Edit(../other/**)"]))
+    user, own = load_foreign_rules(project, ("claude",))
+    home = tmp_path / "home"
+    assert [each.rules for each in user.allowed] == [
+        (),
+        (f"write_file(/{home}/x/**)",),
+        (),
+        ("write_file(/src/**)",),
+    ]
+    assert [each.rules for each in own.allowed] == [
+        ("write_file(/**)",),
+        (f"write_file(/{home}/x/**)",),
+        ("write_file(/docs/**)",),
+        ("write_file(/src/**)",),
+        (),
+    ]
+
+
 # --- hostile files --------------------------------------------------------------------------------
 
 

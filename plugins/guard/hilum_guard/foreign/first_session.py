@@ -17,16 +17,15 @@ if TYPE_CHECKING:  # a session without rules does not load these modules
     from hilum_guard.rules.matching import Rule
     from hilum_guard.rules.rule_files import Rules
 
-# What other agents have in a project besides permissions, which `hilum import` shows.
+# What other agents have in a project that `hilum import` says something about. Plain rules files
+# are not listed: hilum reads them, so there is nothing to say.
 _TRACES = {
-    "Claude Code": (".claude", "CLAUDE.md", ".mcp.json"),
+    "Claude Code": (".claude",),
     "Codex": (".codex",),
-    "Gemini CLI": (".gemini", "GEMINI.md"),
+    "Gemini CLI": (".gemini",),
     "opencode": (".opencode", "opencode.json", "opencode.jsonc"),
-    "Cursor": (".cursor", ".cursorrules", ".cursorignore"),
-    "Copilot": (".github/copilot-instructions.md", ".github/instructions", ".github/agents"),
-    "Windsurf": (".windsurf", ".windsurfrules"),
-    "Cline": (".clinerules",),
+    "Cursor": (".cursor", ".cursorignore"),
+    "Windsurf": (".windsurf",),
     "Roo Code": (".roo",),
     "Kiro": (".kiro",),
 }

@@ -283,10 +283,27 @@ class RuleList:
             if not each.startswith(("//", "~"))
         ]
         found = list(dict.fromkeys(patterns))
+        if entry.effect == "allow":
+            found = self._select_allowed(entry.pattern or "", found)
         for pattern in found:
             hides = "/**" not in found and self._can_hide(pattern)
             whole = "\n".join([pattern, *excepted]) if excepted else pattern
             yield self._rule(entry, tool, whole, hides=hides)
+
+    def _select_allowed(self, text: str, patterns: list[str]) -> list[str]:
+        """Return the patterns that match no more paths than an entry that allows.
+
+        A user's rule is stored for all folders, so it must not contain a path that is relative to
+        this workspace although the entry names another folder.
+        """
+        is_absolute = text.startswith(("//", "~", "$"))
+        if is_absolute and self.place.user:
+            return [pattern for pattern in patterns if pattern.startswith("//")]
+        if text.startswith(("/", "..")) and not is_absolute:
+            if self.place.user:
+                return []  # agents disagree about what one slash means
+            return [pattern for pattern in patterns if not pattern.startswith("//")]
+        return patterns
 
     def _can_hide(self, pattern: str) -> bool:
         """Return whether the sandbox can hide a pattern's paths without breaking programs."""

@@ -49,7 +49,8 @@ A rule is TOOL or TOOL(PATTERN); deny wins over ask, and ask over allow.
   hilum permissions test run_terminal_cmd "git push --force" what would happen, and why
 
 Your rules are in permissions.toml, next to your settings. A project can add rules that ask or deny, in
-.hilum/permissions.toml.
+.hilum/permissions.toml. The deny and ask rules of other agents, such as those in .claude/settings.json, apply, too; the
+setting guard.denials_from chooses the agents.
 """
 
 
