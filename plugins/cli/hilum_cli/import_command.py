@@ -247,16 +247,20 @@ def _choose(
     found: Sequence[ForeignFile], options: argparse.Namespace, is_asked: bool
 ) -> Iterator[tuple[ForeignFile, Offer]]:
     """Yield the offers that the user accepts."""
+    seen: set[tuple[bool, str]] = set()
     for file in found:
-        harmless = [offer for offer in file.offers if not offer.danger]
+        # Several agents often have the same rule, which is offered once.
+        offers = [offer for offer in file.offers if (file.user, offer.becomes) not in seen]
+        seen.update((file.user, offer.becomes) for offer in offers)
         if options.yes:
-            yield from ((file, offer) for offer in harmless)
+            yield from ((file, offer) for offer in offers if not offer.danger)
         elif is_asked:
-            yield from ((file, offer) for offer in _ask_about(file, harmless))
+            yield from ((file, offer) for offer in _ask_about(file, offers))
 
 
-def _ask_about(file: ForeignFile, harmless: Sequence[Offer]) -> Iterator[Offer]:
+def _ask_about(file: ForeignFile, offers: Sequence[Offer]) -> Iterator[Offer]:
     """Ask about the offers of a file: all harmless ones together, or each; the others alone."""
+    harmless = [offer for offer in offers if not offer.danger]
     each_alone = True
     if len(harmless) > 1:
         question = f"Take over {len(harmless)} entries of {file.path}? [a]ll, [e]ach, [n]one: "
@@ -268,7 +272,7 @@ def _ask_about(file: ForeignFile, harmless: Sequence[Offer]) -> Iterator[Offer]:
         for offer in harmless:
             if _read_answer(f"Take over {_describe_offer(offer)}? [y/N]: ").startswith("y"):
                 yield offer
-    for offer in file.offers:
+    for offer in offers:
         # A whole word, because an answer that was meant for the next question must not count.
         if offer.danger and _read_answer(f"Take over {_describe_offer(offer)}? [yes/N]: ") == "yes":
             yield offer

@@ -121,6 +121,19 @@ def test_yes_takes_over_what_is_harmless_and_nothing_twice(run, report, project,
     assert "2 allow rules are in your permissions.toml" in permissions["works"]
 
 
+def test_the_same_rule_of_several_agents_is_taken_over_once(run, project, tmp_path):
+    cursor = project / ".cursor"
+    cursor.mkdir()
+    (cursor / "cli.json").write_text('{"permissions": {"allow": ["Shell(npm:test*)"]}}')
+    (project / ".gemini/settings.json").write_text('{"allowedTools": ["run_shell_command(ls)"]}')
+    (project / ".vscode").mkdir()
+    approved = {"chat.tools.terminal.autoApprove": {"ls": True}}
+    (project / ".vscode/settings.json").write_text(json.dumps(approved))
+    assert run("--yes")[1].count("✓ allow run_terminal_cmd(ls *)") == 1
+    rules = (tmp_path / "config/permissions.toml").read_text()
+    assert rules.count("run_terminal_cmd(ls *)") == 1
+
+
 def test_user_and_project_limit_the_files(report):
     assert {file["scope"] for file in report("--user").values()} == {"user"}
     assert {file["scope"] for file in report("--project").values()} == {"project"}
