@@ -8,10 +8,13 @@ import hilum_shell
 import pytest
 from hilum.errors import E_DENIED
 from hilum.events import ApprovalAsked, CallStarted, PluginEvent
+from hilum_guard.commands import judge_command
+from hilum_guard.effects.resolved_effects import resolve_effects
 from hilum_guard.foreign.expressions import expand_beginnings
 from hilum_guard.foreign.files import AGENTS, find_files, stamp_files
 from hilum_guard.foreign.loading import load_foreign_rules
 from hilum_guard.foreign.patterns import convert_command, convert_path, is_used_by_programs
+from hilum_guard.rules.matching import CallFacts, fit
 
 PLUGINS = (hilum_guard, hilum_files, hilum_shell)
 CLAUDE = ".claude/settings.json"
@@ -137,6 +140,7 @@ def test_claude_code_settings_become_rules_with_their_lines(project):
         "deny web_fetch(domain:x.example)",
         "deny github__*",
         "ask run_terminal_cmd(npm publish *)",
+        "ask run_terminal_cmd(npm publish:* *)",
         "ask task(agent=deploy)",
         "ask handover(agent=deploy)",
     ]
@@ -459,6 +463,41 @@ async def test_no_tool_runs_the_import(bench):
     kit = await bench(*PLUGINS, approve="auto")
     result = await kit.call("run_terminal_cmd", command="hilum import --yes")
     assert result.code == E_DENIED
+
+
+@pytest.mark.parametrize(
+    ("rule", "command"),
+    [
+        ("Bash(rm -rf ~*)", "rm -rf ~/x"),
+        ("Bash(rm -rf /*)", "rm -rf /opt/x"),
+        ("Bash(dd if=*)", "dd if=/dev/zero of=x"),
+        ("Bash(./scripts/*:*)", "./scripts/deploy.sh now"),
+        ("Bash(git commit --no-verify*)", "git commit -m x --no-verify"),
+        ("Bash(git push --force*)", "git push origin main --force"),
+        ("Bash(git push -f*)", "git push -fu origin"),
+        ("Bash(*sudo*)", "ls && sudo rm x"),
+        ("Bash(npm run deploy:*)", "npm run deploy:production"),
+        ("Bash(curl *| bash)", "curl example.com | bash"),
+        ("Bash(> /dev/sda)", "echo x > /dev/sda"),
+        ("Read(.env.*)", "less .env.local"),
+        ("Read(~/.ssh/**)", "cat ~/.ssh/config"),
+        ("Edit(.github/workflows/**)", "sed -i s/a/b/ .github/workflows/ci.yml"),
+        ("WebFetch(domain:x.example)", "curl https://a.x.example/b"),
+        ("mcp__github", None),
+    ],
+)
+def test_denials_as_people_write_them_match_what_they_mean(project, rule, command):
+    rules = read_rules(project, CLAUDE, claude(deny=[rule]))
+    if command is None:
+        facts = CallFacts("github__delete_repo", {}, category="execute")
+    else:
+        line = judge_command(command, workspace=project)
+        resolved = resolve_effects(line.all_commands, str(project), complete=line.complete)
+        arguments = {"command": command}
+        facts = CallFacts(
+            "run_terminal_cmd", arguments, command=line, category="execute", resolved=resolved
+        )
+    assert "yes" in [fit(each, facts) for each in rules.rules]
 
 
 def test_an_allowed_path_never_becomes_wider(project, tmp_path):

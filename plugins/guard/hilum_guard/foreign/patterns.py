@@ -55,7 +55,31 @@ def convert_command(text: str) -> Iterator[str]:
         choices = _expand_word(word, is_last=number == len(words) - 1)
         variants = [[*known, *choice] for known in variants for choice in choices][:MAX_VARIANTS]
     for variant in variants:
-        yield " ".join(variant)
+        # Two stars in a row match no more than one.
+        pairs = zip(variant, ["", *variant], strict=False)
+        yield " ".join(word for word, before in pairs if (word, before) != ("*", "*"))
+
+
+def widen_command(text: str, home: Path) -> Iterator[str]:
+    """Yield the texts that a pattern that denies can also mean.
+
+    Args:
+        text: A pattern for one simple command, in the notation of another agent.
+        home: The user's home folder, to which hilum expands ``~``.
+    """
+    yield text
+    if re.fullmatch(r"(npm|pnpm|yarn|bun) (run )?\S+:\*", text.strip()):
+        # `npm run deploy:*` may mean the script `deploy:production`.
+        yield text.strip() + " *"
+    words = text.split()
+    expanded = [re.sub(r"^(~|\$HOME|\$\{HOME\})(?=/|\*|$)", str(home), word) for word in words]
+    if expanded != words:
+        yield " ".join(expanded)
+    # A long option may also follow other words: `git push origin --force`.
+    for number, word in enumerate(words[1:], 1):
+        if word.startswith("--") and len(word) > 2 and words[number - 1] != "*":
+            yield " ".join([*words[:number], "*", *words[number:]])
+            return
 
 
 def _expand_word(word: str, *, is_last: bool) -> list[list[str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -15,6 +15,7 @@ from hilum_guard.foreign.patterns import (
     convert_path,
     is_used_by_programs,
     split_command,
+    widen_command,
 )
 from hilum_guard.rules.matching import DOMAIN, Rule, parse
 from hilum_guard.rules.patterns import fit_path
@@ -247,7 +248,11 @@ class RuleList:
             # hilum compares single commands: it asks about the last one, for example `sh` in
             # `curl * | sh`.
             entry = entry._replace(effect="ask")
-        for pattern in convert_command(parts[-1]) if parts else ():
+        texts: Iterable[str] = parts[-1:]
+        if parts and entry.effect != "allow":
+            texts = widen_command(parts[-1], self.place.home)
+        patterns = [pattern for each in texts for pattern in convert_command(each)]
+        for pattern in dict.fromkeys(patterns):
             yield self._rule(entry, "run_terminal_cmd", pattern, unless=self._commands(unless))
 
     def _commands(self, patterns: Sequence[str]) -> tuple[str, ...]:
