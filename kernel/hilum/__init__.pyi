@@ -4,8 +4,10 @@ from hilum import aio as aio
 from hilum import blocking as blocking
 from hilum import checks as checks
 from hilum import command as command
+from hilum import config_files as config_files
 from hilum import errors as errors
 from hilum import events as events
+from hilum import foreign_files as foreign_files
 from hilum import frontmatter as frontmatter
 from hilum import hooks as hooks
 from hilum import hosts as hosts
