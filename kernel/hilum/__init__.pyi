@@ -4,8 +4,10 @@ from hilum import aio as aio
 from hilum import blocking as blocking
 from hilum import checks as checks
 from hilum import command as command
+from hilum import config_files as config_files
 from hilum import errors as errors
 from hilum import events as events
+from hilum import foreign_files as foreign_files
 from hilum import frontmatter as frontmatter
 from hilum import hooks as hooks
 from hilum import hosts as hosts
@@ -134,7 +136,9 @@ from hilum.tools import Call as Call
 from hilum.tools import Output as Output
 from hilum.tools import Tool as Tool
 from hilum.tools import tool as tool
+from hilum.verdicts import Judgement as Judgement
 from hilum.verdicts import judge_call as judge_call
+from hilum.verdicts import judge_whole_call as judge_whole_call
 from hilum.wall_clock import read_clock as read_clock
 from hilum.wall_clock import use_clock as use_clock
 from hilum.window import measure_window as measure_window

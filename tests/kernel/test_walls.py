@@ -54,6 +54,8 @@ FLOORS = [
         "checks",
         "sub_commands",
         "listening",
+        "config_files",
+        "foreign_files",
     ],
     ["events", "arguments", "images", "model_calls"],
     [

@@ -54,6 +54,8 @@ from hilum_guard.watching.workspace_guard import WorkspaceGuard
 if TYPE_CHECKING:
     from hilum_guard.rules.denied_paths import DeniedPaths
 
+MAX_PROBLEMS_SHOWN = 10
+MAX_PROBLEMS_LOGGED = 200
 _OUTCOMES = {
     "allow": "It would run.",
     "ask": "It would need approval; without a user to ask, it would be refused.",
@@ -114,6 +116,7 @@ class Guard:
         self.workspace_guard = WorkspaceGuard(session, box)
         self.approvals = LastingApprovals(session, self._config)
         self.rules = rule_files.Rules(stamp=("never read",))
+        self._reported_problems: set[str] = set()
         self._redactor = ResultRedactor(session, self._config)
         self._known_hosts = KnownHosts(session)
         self._secret_files = SecretFiles()
@@ -180,6 +183,34 @@ class Guard:
             say = f"The rules have mistakes; until they are corrected, {rules.consequence}:"
             listed = "".join(f"\n  {mistake}" for mistake in rules.mistakes)
             self._session.note("guard.mistakes", say=say + listed, mistakes=list(rules.mistakes))
+        self._report_foreign(rules)
+
+    def _report_foreign(self, rules: rule_files.Rules) -> None:
+        """Report new mistakes in the permission files of other agents."""
+        new = [each for each in rules.foreign_problems if each not in self._reported_problems]
+        if not new:
+            return
+        self._reported_problems.update(new)
+        say = "The permissions of another agent are not fully readable:"
+        say += "".join(f"\n  {problem}" for problem in new[:MAX_PROBLEMS_SHOWN])
+        if len(new) > MAX_PROBLEMS_SHOWN:
+            say += f"\n  and {len(new) - MAX_PROBLEMS_SHOWN} more"
+        if rules.doubts:
+            say += (
+                "\nUntil this is corrected, every change needs approval. To ignore an agent's"
+                " files, remove it from the setting guard.denials_from."
+            )
+        self._session.note("guard.foreign_problems", say=say, problems=new[:MAX_PROBLEMS_LOGGED])
+
+    async def announce_foreign(self) -> None:
+        """Tell the user, once for each project, which rules of other agents apply."""
+        from hilum_guard.foreign.first_session import describe_first  # with the first session
+
+        agents = tuple(self._settings.denials_from)
+        root = self._session.workspace.root
+        say = await trio.to_thread.run_sync(describe_first, root, self.rules, agents)
+        if say:
+            self._session.note("guard.foreign_found", say=say)
 
     def _list_tools(self) -> dict[str, str]:
         """Return the permission categories of all tools that rules can name."""
@@ -242,6 +273,7 @@ class Guard:
             approve=self._session.approve,
             grants=self._session.grants,
             kind=self._session.kind,
+            agents=tuple(self._settings.denials_from),
             enforced=self.sandbox.known,
             offline=self._settings.network == "none",
             run_unsandboxed=self._settings.unsandboxed == "run",
@@ -559,6 +591,7 @@ async def open_guard(session: Session) -> AsyncIterator[Guard]:
     async with session_sandbox.open_sandbox(session) as box:
         guard = Guard(session, box)
         await guard.reload()
+        await guard.announce_foreign()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(guard.approvals.follow)
             guard.workspace_guard.start(nursery)
