@@ -10,6 +10,7 @@ from hilum.testing import say, use
 from hilum.trust import TrustedFolders
 from hilum_hooks_claude.approvals import decisions_file
 from hilum_hooks_claude.command import main
+from hilum_hooks_claude.foreign_files import find_foreign_files
 from hilum_hooks_claude.listing import read_hooks
 from hilum_hooks_claude.session_hooks import LATER, NEVER, YES, SessionHooks
 from hilum_plan.questions import ASKED
@@ -158,6 +159,15 @@ async def test_slash_command_lists_hooks_and_approves_nothing(place):
         assert "in a shell" in ended.text
         assert not bench.requests
     assert states(place) == ["needs approval"]
+
+
+def test_import_reports_hooks(place):
+    place.user_hooks({"Stop": group("notify-send done"), "Setup": group("x")})
+    write_guard(place, approved=False)
+    own, project = find_foreign_files(place.project)
+    assert own.works == ("Stop: notify-send done (line 7)",)
+    assert "not supported" in own.left[0]
+    assert "PreToolUse Bash: guard.sh (line 7): needs approval" in project.left[0]
 
 
 def test_project_cannot_switch_the_users_hooks_off(place):
