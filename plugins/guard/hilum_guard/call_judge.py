@@ -46,6 +46,7 @@ class JudgeRequest:
         catalog: The permission categories of the tools, by name.
         approve: The approval policy.
         grants: The scopes of the lasting approvals in the session.
+        once_only: Whether the user can approve only this call, because it is dangerous.
         kind: The kind of session, for rules that apply to one kind only.
         enforced: What the sandbox enforces, or None if not determined yet.
         offline: Whether the sandbox denies network access to commands.
@@ -69,6 +70,7 @@ class JudgeRequest:
     catalog: Mapping[str, str]
     approve: str
     grants: frozenset[str]
+    once_only: bool
     kind: str
     enforced: Enforcement | None
     offline: bool
@@ -197,4 +199,5 @@ def _make_gate(request: JudgeRequest, rules: rule_files.Rules, call: CheckedCall
         executed=executed,
         run_unsandboxed=request.run_unsandboxed,
         grants=request.grants,
+        once_only=request.once_only,
     )
