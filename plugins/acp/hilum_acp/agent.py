@@ -24,6 +24,7 @@ from hilum import (
     open_standard_session,
 )
 from hilum.errors import E_BAD_ARGS, E_BUSY, E_UNKNOWN
+from hilum.hooks import find_first_error
 from hilum.settings import KernelSettings, load
 from hilum.store import SessionInfo, Store, storage_plugins, unspell_folder
 from hilum.workspace import check_workspace
@@ -369,9 +370,7 @@ class Agent:
                     opened = EditorSession(self._client, session, shows_history=shows_history)
                     await self._serve_session(opening, opened)
         except* HilumError as group:
-            error: BaseException = group
-            while isinstance(error, BaseExceptionGroup):
-                error = error.exceptions[0]
+            error = find_first_error(group)
             assert isinstance(error, HilumError)
             if opening.ready.is_set():
                 _logger.error("A session has failed.", exc_info=error)
