@@ -14,7 +14,7 @@ from hilum.store import storage_plugins
 from hilum.testing import open_bench, use
 from hilum_cli import sessions
 from hilum_replay import serve
-from hilum_replay.sessions import replay_command
+from hilum_replay.sessions import player, replay_command
 from hilum_replay.sessions.workspace_files import list_workspace
 
 FILES = {
@@ -160,6 +160,26 @@ async def test_requests_to_a_live_model_are_billed(stored, tmp_path, monkeypatch
     used = [event for event in events if isinstance(event, ModelUsed)]
     # The recorded answers of the other model are not billed again.
     assert [event.model for event in used] == ["openai/other"] * 2
+
+
+async def test_requests_of_a_replay_that_does_not_end_are_billed(stored, monkeypatch):
+    monkeypatch.setattr(player, "MAX_LIVE_SECONDS", 5.0)
+
+    async def answer(request):
+        if server.requests[1:]:
+            await trio.sleep_forever()
+        return use("read_file", path="a.py")
+
+    async with serve(answer) as server:
+        for name, value in server.environ.items():
+            monkeypatch.setenv(name, value)
+        options = replay_command.make_parser().parse_args([stored, "--model", "openai/other"])
+        with pytest.raises(UsageError, match="did not end within 5 seconds"):
+            await replay_command._replay(options)
+    async with hilum.open_kernel(storage_plugins()) as kernel:
+        [billed] = [info for info in await kernel.store.list() if info.id != stored]
+        events = await kernel.store.read(billed.id)
+    assert [event.model for event in events if isinstance(event, ModelUsed)] == ["openai/other"]
 
 
 def test_a_file_that_other_programs_write_is_left_out(tmp_path, capfd):

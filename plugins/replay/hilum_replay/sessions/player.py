@@ -32,7 +32,7 @@ from hilum.events import (
     SessionOpened,
     SessionReopened,
 )
-from hilum.store import MemoryStore
+from hilum.store import MemoryStore, Store
 
 from hilum_replay.cassette import Cassette
 from hilum_replay.placeholders import PathPlaceholders
@@ -50,6 +50,8 @@ from hilum_replay.sessions.user_actions import UserActions
 
 # Seconds that a replay may take. Recorded sessions take longer, but their models do not answer here.
 MAX_SECONDS = 600.0
+# Seconds that a replay may take in which a live model answers.
+MAX_LIVE_SECONDS = 4 * 3_600.0
 # Plugins that a replay does not need: faces, and the gateways to models.
 _NOT_REPLAYED = frozenset({"cli", "models", "replay", "serve", "store", "terminal"})
 _CONFIGURATION = ("settings.toml", "keys.toml", "permissions.toml")
@@ -99,7 +101,6 @@ class ReplayedSession:
         requests: The messages of each request, in short, by the recorded number of its answer.
         same_calls: The ids of calls whose recorded call has another id, with that id.
         other_versions: Plugins with another version than in the recording.
-        live: The last event before another model answered; ``None`` if none did.
     """
 
     log: RecordedLog
@@ -111,7 +112,6 @@ class ReplayedSession:
     requests: dict[str, str]
     same_calls: dict[str, str]
     other_versions: list[str]
-    live: int | None = None
 
 
 @attrs.define
@@ -168,6 +168,7 @@ async def replay(
     changes: Changes | None = None,
     cassette: Cassette | None = None,
     plugins: Sequence[object] = (),
+    live_events: list[AnyEvent] | None = None,
 ) -> ReplayedSession:
     """Replay a recorded session in a folder, which must be empty.
 
@@ -177,6 +178,8 @@ async def replay(
         changes: What to change, and from which event on.
         cassette: The answers of the model; by default, those in the recording.
         plugins: Modules and objects that were plugins of the recorded session.
+        live_events: Receives the events of the part in which another model answers, also if the
+            replay fails.
 
     Raises:
         UsageError: The recorded session needs plugins that are not installed
@@ -192,13 +195,16 @@ async def replay(
         redactor = make_redactor(stage.environ)
         answers = RecordedAnswers(stage.log, stage.placeholders, redactor, stage.wait, cassette)
         ids = {kind: iter(found) for kind, found in stage.log.ids.items()}
-        with (
-            use_ids(lambda kind: next(ids.get(kind, iter(())), None)),
-            use_clock(stage.actions.read_clock),
-        ):
-            with trio.move_on_after(MAX_SECONDS) as scope:
+        # The last event before the change; ``None`` until the replay has reached it.
+        live = None if changed.at else 0
+        seconds = MAX_LIVE_SECONDS if changed.model else MAX_SECONDS
+        try:
+            with (
+                use_ids(lambda kind: next(ids.get(kind, iter(())), None)),
+                use_clock(stage.actions.read_clock),
+                trio.move_on_after(seconds) as scope,
+            ):
                 present = Changes() if changed.at else changed
-                live = 0
                 while not await _play(stage, [*names, *plugins], present, answers):
                     if stage.reached.is_set():
                         stage.at = 0
@@ -207,13 +213,16 @@ async def replay(
                         live = (await stage.store.info(stage.session)).events
             if scope.cancelled_caught:
                 raise UsageError(
-                    f"The replay did not end within {MAX_SECONDS:g} seconds.",
+                    f"The replay did not end within {seconds:g} seconds.",
                     code=E_TIMEOUT,
                     hint="A call may wait for something that the recording does not contain.",
                 )
-        events: list[AnyEvent] = []
-        while page := await stage.store.read(stage.session, len(events)):
-            events += page
+        finally:
+            if live_events is not None and live is not None and stage.session:
+                with trio.CancelScope(shield=True):
+                    events = await read_events(stage.store, stage.session)
+                live_events += [event for event in events if event.seq > live]
+        events = await read_events(stage.store, stage.session)
     return ReplayedSession(
         stage.log,
         events,
@@ -224,8 +233,20 @@ async def replay(
         answers.requests,
         stage.calls.same_calls,
         other_versions,
-        live if changed.model else None,
     )
+
+
+async def read_events(store: Store, session: str) -> list[AnyEvent]:
+    """Return all events of a session.
+
+    Args:
+        store: The store that contains the session.
+        session: The session's id.
+    """
+    events: list[AnyEvent] = []
+    while page := await store.read(session, events[-1].seq if events else 0):
+        events += page
+    return events
 
 
 def _find_answered(recording: Recording, stage: _Stage) -> dict[str, str]:
@@ -501,9 +522,7 @@ async def _copy_session(store: MemoryStore, session: str, last: int) -> MemorySt
     """Return a store with the events of a session up to one of them."""
     copied = MemoryStore()
     log = await copied.create(await store.info(session))
-    events: list[AnyEvent] = []
-    while page := await store.read(session, len(events)):
-        events += page
+    events = await read_events(store, session)
     log.append(events[:last])
     await log.close()
     return copied

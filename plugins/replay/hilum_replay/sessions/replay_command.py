@@ -11,7 +11,7 @@ from tempfile import mkdtemp
 import hilum
 import msgspec
 import trio
-from hilum import Kernel, UsageError
+from hilum import UsageError
 from hilum.command import Parser, check_text, escape_terminal, say, say_json
 from hilum.errors import E_BAD_ARGS
 from hilum.events import AnyEvent, ModelAnswered, ModelUsed
@@ -19,7 +19,7 @@ from hilum.store import find_session, storage_plugins
 
 from hilum_replay.sessions.comparison import describe
 from hilum_replay.sessions.exporting import make_recording, make_repeatable, open_contents
-from hilum_replay.sessions.player import Changes, ReplayedSession, find_recorded_plugins
+from hilum_replay.sessions.player import Changes, find_recorded_plugins, read_events
 from hilum_replay.sessions.recording import SESSION_FILE, Recording, load_recording
 from hilum_replay.sessions.session_test import ReplayOutcome, run_recording
 
@@ -141,13 +141,17 @@ async def _replay(options: Namespace) -> int:
     given = find_recorded_plugins(recording.events, changes.plugins)
     recording, _ = await make_repeatable(recording, given)
     folder = Path(await trio.to_thread.run_sync(mkdtemp, None, "hilum-replay-"))
+    live_events: list[AnyEvent] = []
     try:
-        outcome = await run_recording(recording, folder / "workspace", changes=changes)
+        outcome = await run_recording(
+            recording, folder / "workspace", changes=changes, live_events=live_events
+        )
     finally:
         if not options.keep:
             await trio.to_thread.run_sync(lambda: shutil.rmtree(folder, ignore_errors=True))
-    if changes.model:
-        await bill_requests(outcome.replayed, options.session)
+        if changes.model:
+            # A replay that fails has cost just as much.
+            await bill_requests(live_events, options.session)
     _show(options, recording, outcome, folder)
     return EXIT_DIFFERENT if outcome.comparison.failures else EXIT_SAME
 
@@ -169,7 +173,7 @@ async def _find_recording(session: str, without: Sequence[str] = ()) -> Recordin
         return await trio.to_thread.run_sync(load_recording, folder)
     async with hilum.open_kernel(storage_plugins()) as kernel:
         info = await kernel.store.info(await find_session(kernel.store, session, "."))
-        events = await read_all(kernel, info.id)
+        events = await read_events(kernel.store, info.id)
     return await trio.to_thread.run_sync(
         lambda: make_recording(
             events, open_contents(), title=info.title, session=info.id, without=without
@@ -177,19 +181,11 @@ async def _find_recording(session: str, without: Sequence[str] = ()) -> Recordin
     )
 
 
-async def read_all(kernel: Kernel, session: str) -> Sequence[AnyEvent]:
-    """Read all events in a session."""
-    events: list[AnyEvent] = []
-    while page := await kernel.store.read(session, events[-1].seq if events else 0):
-        events += page
-    return events
-
-
-async def bill_requests(replayed: ReplayedSession, session: str) -> None:
+async def bill_requests(events: Sequence[AnyEvent], session: str) -> None:
     """Write what a live model cost to a session of the user's store, so that bills contain it.
 
     Args:
-        replayed: A replay in which a live model answered.
+        events: The events of a replay since the live model answered.
         session: The name of the replayed session.
     """
     used = [
@@ -201,8 +197,8 @@ async def bill_requests(replayed: ReplayedSession, session: str) -> None:
             plugin="replay",
             price=event.price,
         )
-        for event in replayed.events
-        if event.seq > (replayed.live or 0) and isinstance(event, ModelAnswered | ModelUsed)
+        for event in events
+        if isinstance(event, ModelAnswered | ModelUsed)
     ]
     if not used:
         return
