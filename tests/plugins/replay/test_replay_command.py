@@ -1,5 +1,6 @@
 """``hilum replay`` and ``hilum sessions export --test`` with sessions of the user's store."""
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -14,7 +15,7 @@ from hilum.store import storage_plugins
 from hilum.testing import open_bench, use
 from hilum_cli import sessions
 from hilum_replay import serve
-from hilum_replay.sessions import player, replay_command
+from hilum_replay.sessions import exporting, player, replay_command
 from hilum_replay.sessions.workspace_files import list_workspace
 
 FILES = {
@@ -245,6 +246,22 @@ def test_a_stored_session_becomes_a_test(stored, tmp_path, capfd):
         sessions.main(["export", stored, "--test", "change_x", "-o", str(folder)])
     arguments = ["export", stored, "--test", "change_x", "-o", str(folder), "--force"]
     assert sessions.main(arguments) == 0
+
+
+def test_an_earlier_test_stays_if_the_new_one_cannot_be_written(stored, tmp_path, monkeypatch):
+    folder = tmp_path / "tests"
+    arguments = ["export", stored, "--test", "change_x", "-o", str(folder), "--force"]
+    assert sessions.main(arguments) == 0
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+    def fail(*args):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(exporting, "dumps", fail)
+    with pytest.raises(UsageError, match="No space left on device"):
+        sessions.main(arguments)
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    assert len(list(folder.iterdir())) == 2
 
 
 def test_a_session_without_a_finished_run_is_refused(tmp_path, capsys):
