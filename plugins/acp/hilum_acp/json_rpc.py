@@ -594,9 +594,9 @@ def _find_problem(message: object) -> str:
         return "The parameters are not an object."
     if "method" in message:
         if not isinstance(message["method"], str):
-            return "The method is not a text."
+            return "The method is not a string."
         if "id" in message and not _is_id(message["id"]):
-            return "The id is neither a number nor a text."
+            return "The id is neither a number nor a string."
         return ""
     if "id" not in message or ("result" not in message and "error" not in message):
         return "The message is neither a request nor a response."

@@ -225,7 +225,7 @@ def test_options_that_make_no_sense_are_refused(folder, argv, message):
 def test_unknown_sessions_and_empty_folders_are_errors(folder, tmp_path):
     with pytest.raises(StoreError, match="There is no session 'nine'"):
         main(["nine"])
-    with pytest.raises(StoreError, match="There are no sessions of"):
+    with pytest.raises(StoreError, match="There are no sessions in"):
         main(["-C", str(tmp_path)])
 
 

@@ -309,7 +309,7 @@ class Guest:
         changes = self.agent.session.plugin(FileChanges)
         if changes is None:
             raise ToolDenied(
-                "Another program works only if its changes are recorded.",
+                "A guest runs only if its changes are recorded.",
                 hint="Load the plugin files.",
             )
         assert self.definition.runner is not None

@@ -93,9 +93,7 @@ class Guests:
         """
         agent = self.session.agents.get(request.agent)
         if agent is None:
-            raise ModelError(
-                "Another program can work only as an agent of a session.", kind="request"
-            )
+            raise ModelError("A guest runs only as an agent of a session.", kind="request")
         guest = self._running.get(agent.name)
         if guest is None or guest.ended.is_set():
             guest = await self._create(agent)

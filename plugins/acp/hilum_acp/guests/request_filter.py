@@ -58,37 +58,37 @@ def refuse(place: str, reason: str) -> RequestRefused:
 
 
 def scalar(value: Any, place: str, files: Files) -> Any:
-    """Pass a text, a number, a truth value or nothing."""
+    """Return a string, a number, a boolean or ``None``."""
     if isinstance(value, dict | list):
         raise refuse(place, "must be a single value")
     return value
 
 
 def text(value: Any, place: str, files: Files) -> Any:
-    """Pass a text or nothing."""
+    """Return a string or ``None``."""
     if not isinstance(value, str | None):
-        raise refuse(place, "must be a text")
+        raise refuse(place, "must be a string")
     return value
 
 
 def flag(value: Any, place: str, files: Files) -> Any:
-    """Pass a truth value or nothing."""
+    """Return a boolean or ``None``."""
     if not isinstance(value, bool | None):
         raise refuse(place, "must be true or false")
     return value
 
 
 def data(value: Any, place: str, files: Files) -> Any:
-    """Pass anything: the arguments and results of the program's own tools, which only are text."""
+    """Return anything: the arguments and results of the program's own tools, which only are text."""
     return value
 
 
 def count(value: Any, place: str, files: Files) -> Any:
-    """Pass a positive whole number or nothing."""
+    """Return a positive integer or ``None``."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise refuse(place, "must be a positive whole number")
+        raise refuse(place, "must be a positive integer")
     return value
 
 
@@ -111,7 +111,7 @@ def schema(value: Any, place: str, files: Files) -> Any:
 def base64(value: Any, place: str, files: Files) -> Any:
     """Pass a text in base64."""
     if not isinstance(value, str):
-        raise refuse(place, "must be a text")
+        raise refuse(place, "must be a string")
     if any(sign in value for sign in _NOT_BASE64):
         raise refuse(place, FETCHES)
     return value
@@ -132,7 +132,7 @@ def data_address(*media_types: str) -> Rule:
 
     def check(value: Any, place: str, files: Files) -> Any:
         if not isinstance(value, str):
-            raise refuse(place, "must be a text")
+            raise refuse(place, "must be a string")
         start = _DATA_ADDRESS.match(value)
         if start is None:
             raise refuse(place, FETCHES)

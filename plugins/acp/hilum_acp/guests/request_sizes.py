@@ -71,7 +71,7 @@ def _limit_thinking(request: dict[str, Any], part: str, field: str, longest: int
     given = options[field]
     # A server may read a number from a text.
     if isinstance(given, bool) or not isinstance(given, int):
-        raise refuse(f"{part}.{field}", "is no whole number")
+        raise refuse(f"{part}.{field}", "is not an integer")
     if given >= longest:
         options[field] = longest - 1
 

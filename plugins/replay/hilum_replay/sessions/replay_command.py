@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from tempfile import mkdtemp
 import hilum
 import msgspec
 import trio
-from hilum import UsageError
+from hilum import HilumError, UsageError
 from hilum.command import Parser, check_text, escape_terminal, say, say_json
 from hilum.errors import E_BAD_ARGS
 from hilum.events import AnyEvent, ModelAnswered, ModelUsed
@@ -28,8 +29,8 @@ EXIT_DIFFERENT = 1
 _SHOW_EVENTS = "`hilum sessions show ID --events` shows the numbers of the events."
 EPILOG = """\
 SESSION is the id of a session, the beginning of its id, or the folder of a recording. The replay works
-in a copy of the files; your files stay unchanged. The exit code is 0 if the replay goes as recorded,
-and 1 if it differs.
+in a copy of the files; your files stay unchanged. The exit code is 1 if the behaviour or the files
+differ, and 0 otherwise.
 
   hilum replay 20260131-1504                                         as it was
   hilum replay 20260131-1504 --rule "deny run_terminal_cmd(rm *)"    with another rule
@@ -42,7 +43,7 @@ def main(argv: list[str]) -> int:
     """Replay a session, and show where and why it differs from the recording.
 
     Returns:
-        The exit code: 0 if the replay goes as recorded, 1 if it differs.
+        The exit code: 1 if the behaviour or the files differ, otherwise 0.
     """
     check_text(argv)
     options = make_parser().parse_args(argv)
@@ -59,7 +60,7 @@ def make_parser() -> Parser:
     add = parser.add_argument
     add("session", metavar="SESSION", help="id of a session, `last`, or folder of a recording")
     add("--at", type=int, default=0, metavar="SEQ", help="change nothing up to this event")
-    add("--model", default="", metavar="NAME", help="a model that answers instead of the recorded")
+    add("--model", default="", metavar="NAME", help="model to use in place of the recorded one")
     add(
         "--plugin",
         action="append",
@@ -146,6 +147,10 @@ async def _replay(options: Namespace) -> int:
         outcome = await run_recording(
             recording, folder / "workspace", changes=changes, live_events=live_events
         )
+    except HilumError:
+        if options.keep:
+            say(_describe_folder(folder), to=sys.stderr)
+        raise
     finally:
         if not options.keep:
             await trio.to_thread.run_sync(lambda: shutil.rmtree(folder, ignore_errors=True))
@@ -223,6 +228,8 @@ def _show(options: Namespace, recording: Recording, outcome: ReplayOutcome, fold
             "left_out": recording.header.left_out,
             "differences": [msgspec.to_builtins(each) for each in comparison.differences],
         }
+        if options.keep:
+            shown["folder"] = str(folder / "workspace")
         say_json(shown)
     else:
         lines = [describe(comparison)]
@@ -232,4 +239,8 @@ def _show(options: Namespace, recording: Recording, outcome: ReplayOutcome, fold
             lines.append(f"Not in the copy: {path}: {why}.")
         say(escape_terminal("\n".join(lines)))
     if options.keep and not options.json:
-        say(f"The files of the replay are in {folder / 'workspace'}")
+        say(_describe_folder(folder))
+
+
+def _describe_folder(folder: Path) -> str:
+    return f"The files of the replay are in {folder / 'workspace'}"
