@@ -95,7 +95,7 @@ class _ShownCommand:
         self._wake_writer()
 
     def end(self, result: ToolResult) -> None:
-        """Have the viewer end once it has printed everything."""
+        """End the viewer once it has printed everything."""
         notice = _make_notice(result)
         if notice:
             self.output.add_notice(notice)
@@ -284,7 +284,7 @@ class EditorTerminals:
                 await command.exited.wait()
 
     async def _watch_exit(self, command: _ShownCommand, terminal: str) -> None:
-        """Note when the viewer has ended, as far as the editor reports it."""
+        """Set ``exited`` when the viewer has ended, as far as the editor reports it."""
         params = {"sessionId": self._session.id, "terminalId": terminal}
         try:
             await self._client.connection.request("terminal/wait_for_exit", params)
@@ -296,7 +296,7 @@ class EditorTerminals:
 
     @asynccontextmanager
     async def _create_terminal(self, path: str, token: str) -> AsyncIterator[str]:
-        """Have the editor start a viewer, and release its terminal with the block.
+        """Create a terminal with a viewer in the editor, and release it with the block.
 
         Yields:
             The id of the terminal; empty if the editor does not create it.

@@ -398,7 +398,7 @@ class GuestClient:
         return {"outcome": {"outcome": "selected", "optionId": option}}
 
     def approve(self, request: GuestRequest) -> None:
-        """Let the guest do what it has asked for, and what it has announced with it."""
+        """Allow what the guest has asked for, and what it has announced with it."""
         self._files.allow_announced(request.announced)
         request.allowed = True
         request.done.set()

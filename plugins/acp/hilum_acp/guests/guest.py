@@ -245,7 +245,7 @@ class Guest:
     # --- what it does -----------------------------------------------------------------------------
 
     def start_prompt(self, content: Sequence[dict[str, Any]]) -> None:
-        """Let the guest work on a prompt."""
+        """Start the guest's work on a prompt."""
         if self._nursery is None:
             return
         if self._proxy is not None:
@@ -281,7 +281,7 @@ class Guest:
             self.abort()
 
     async def stop(self) -> None:
-        """Let the guest end its work, and then end its process with all child processes."""
+        """Wait for the end of the guest's work, and then end its process with all child processes."""
         self._stopping = True
         if self.is_prompting and not self.client.failure:
             with trio.move_on_after(STOP_TIMEOUT):

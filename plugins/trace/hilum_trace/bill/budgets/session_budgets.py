@@ -415,7 +415,7 @@ class SessionBudgets:
         self._show()
 
     def _wake(self) -> None:
-        """Let the requests that wait decide again."""
+        """Wake the requests that wait for room in a budget."""
         self._released.set()
         self._released = trio.Event()
 
