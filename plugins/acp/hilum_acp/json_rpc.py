@@ -14,10 +14,9 @@ from typing import Any, TypeGuard
 import msgspec
 import trio
 from hilum import HilumError
+from hilum.json_sizes import has_more_values
 from hilum.messages import replace_surrogates
 from trio.to_thread import run_sync as in_thread
-
-from hilum_acp.json_sizes import has_more_values
 
 MAX_MESSAGE = 32_000_000
 """Maximum number of bytes in a message; images arrive as base64."""

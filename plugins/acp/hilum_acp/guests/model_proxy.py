@@ -29,6 +29,7 @@ import msgspec
 import trio
 from hilum import ModelCall, ModelCallDenied, ModelError, UsageError, admit_model_call
 from hilum.events import ModelUsed
+from hilum.json_sizes import has_more_values
 from hilum.messages import AssistantMessage, Usage
 from hilum.models import CallChunk, TextChunk, ThinkingChunk, add_cost
 from hilum_models.addresses import get_host
@@ -45,7 +46,6 @@ from hilum_acp.guests.budget import (
 from hilum_acp.guests.request_filter import Files, RequestRefused
 from hilum_acp.guests.request_formats import FORMATS, GEMINI_STREAM, restrict_request
 from hilum_acp.guests.request_sizes import RequestSize, limit_output, measure_input
-from hilum_acp.json_sizes import has_more_values
 
 if TYPE_CHECKING:
     from hilum import Agent
