@@ -13,8 +13,7 @@ from typing import Any, TypeGuard
 
 import msgspec
 import trio
-from hilum import HilumError
-from hilum.json_sizes import has_more_values
+from hilum import HilumError, has_more_values
 from hilum.messages import replace_surrogates
 from trio.to_thread import run_sync as in_thread
 

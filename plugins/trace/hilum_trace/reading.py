@@ -6,9 +6,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
 
 import msgspec
-from hilum import StoreError
+from hilum import StoreError, has_more_values
 from hilum.events import AnyEvent, Event, decode
-from hilum.json_sizes import has_more_values
 from hilum.messages import Count, UnixTime
 from hilum.store import RawReader, SessionInfo, Store
 

@@ -27,9 +27,15 @@ import attrs
 import h11
 import msgspec
 import trio
-from hilum import ModelCall, ModelCallDenied, ModelError, UsageError, admit_model_call
+from hilum import (
+    ModelCall,
+    ModelCallDenied,
+    ModelError,
+    UsageError,
+    admit_model_call,
+    has_more_values,
+)
 from hilum.events import ModelUsed
-from hilum.json_sizes import has_more_values
 from hilum.messages import AssistantMessage, Usage
 from hilum.models import CallChunk, TextChunk, ThinkingChunk, add_cost
 from hilum_models.addresses import get_host
