@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shutil
 from pathlib import Path
 
 import hilum
@@ -163,7 +164,15 @@ async def test_requests_to_a_live_model_are_billed(stored, tmp_path, monkeypatch
     assert [event.model for event in used] == ["openai/other"] * 2
 
 
-async def test_requests_of_a_replay_that_does_not_end_are_billed(stored, monkeypatch):
+def test_the_folder_of_a_replay_is_kept_and_named(stored, capsys):
+    assert replay_command.main([stored, "--keep", "--json"]) == replay_command.EXIT_SAME
+    folder = Path(json.loads(capsys.readouterr().out)["folder"])
+    assert (folder / "a.py").read_text() == "x = 2\n"
+    shutil.rmtree(folder.parent)
+
+
+async def test_requests_of_a_replay_that_does_not_end_are_billed(stored, monkeypatch, capsys):
+    """The error does not hide the folder that is kept."""
     monkeypatch.setattr(player, "MAX_LIVE_SECONDS", 5.0)
 
     async def answer(request):
@@ -174,9 +183,13 @@ async def test_requests_of_a_replay_that_does_not_end_are_billed(stored, monkeyp
     async with serve(answer) as server:
         for name, value in server.environ.items():
             monkeypatch.setenv(name, value)
-        options = replay_command.make_parser().parse_args([stored, "--model", "openai/other"])
+        arguments = [stored, "--model", "openai/other", "--keep"]
+        options = replay_command.make_parser().parse_args(arguments)
         with pytest.raises(UsageError, match="did not end within 5 seconds"):
             await replay_command._replay(options)
+    kept = Path(capsys.readouterr().err.strip().removeprefix("The files of the replay are in "))
+    assert kept.name == "workspace"
+    await trio.to_thread.run_sync(shutil.rmtree, kept.parent)
     async with hilum.open_kernel(storage_plugins()) as kernel:
         [billed] = [info for info in await kernel.store.list() if info.id != stored]
         events = await kernel.store.read(billed.id)
