@@ -58,6 +58,7 @@ _HOMES = {
     ),
     "identifiers": ("make_id", "use_ids"),
     "images": ("find_media_type", "identify_image", "measure_image", "read_image"),
+    "json_sizes": ("has_more_values",),
     "kernel": ("Kernel", "open_kernel"),
     "messages": (
         "AssistantMessage",

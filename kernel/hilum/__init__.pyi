@@ -57,6 +57,7 @@ from hilum.images import find_media_type as find_media_type
 from hilum.images import identify_image as identify_image
 from hilum.images import measure_image as measure_image
 from hilum.images import read_image as read_image
+from hilum.json_sizes import has_more_values as has_more_values
 from hilum.kernel import Kernel as Kernel
 from hilum.kernel import open_kernel as open_kernel
 from hilum.messages import AssistantMessage as AssistantMessage

@@ -40,6 +40,7 @@ FLOORS = [
         "temporary",
         "copy_titles",
         "identifiers",
+        "json_sizes",
         "wall_clock",
         "unread_outputs",
     ],

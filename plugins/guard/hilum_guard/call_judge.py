@@ -46,6 +46,7 @@ class JudgeRequest:
         catalog: The permission categories of the tools, by name.
         approve: The approval policy.
         grants: The scopes of the lasting approvals in the session.
+        once_only: Whether the user can approve only this call, because it is dangerous.
         kind: The kind of session, for rules that apply to one kind only.
         agents: The other agents whose denials apply.
         enforced: What the sandbox enforces, or None if not determined yet.
@@ -70,6 +71,7 @@ class JudgeRequest:
     catalog: Mapping[str, str]
     approve: str
     grants: frozenset[str]
+    once_only: bool
     kind: str
     agents: tuple[str, ...]
     enforced: Enforcement | None
@@ -199,4 +201,5 @@ def _make_gate(request: JudgeRequest, rules: rule_files.Rules, call: CheckedCall
         executed=executed,
         run_unsandboxed=request.run_unsandboxed,
         grants=request.grants,
+        once_only=request.once_only,
     )

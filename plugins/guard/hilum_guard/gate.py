@@ -103,6 +103,7 @@ class Gate:
             files.
         grants: The scopes of the lasting approvals in the session. The kernel applies them; the
             gate knows them only to ask first about what they do not cover.
+        once_only: Whether the user can approve only this call, because it is dangerous.
     """
 
     rules: Rules
@@ -115,6 +116,7 @@ class Gate:
     executed: tuple[tuple[str, str], ...] = ()
     run_unsandboxed: bool = False
     grants: frozenset[str] = frozenset()
+    once_only: bool = False
 
     def judge(self, call: CheckedCall) -> Judged:
         """Return the verdict on a call (None for no opinion), and the deciding rule or check."""
@@ -312,6 +314,8 @@ class Gate:
         # The scope of an approval for the whole command. For grave commands and secrets, the scope
         # is the exact text instead.
         scope = suggest_rule(facts.tool, str(facts.arguments["command"]), command_verdict)
+        if self.once_only:
+            scope = _make_exact_scope(facts)
         exact_rule = self._find_exact_rule(facts)
         question = self._question_dangers(call, command_verdict, scope, exact_rule)
         if question:
@@ -486,7 +490,8 @@ class Gate:
         """Return one of the rules that together allow the whole command line; None if they do not.
 
         Rules allow a command line if each simple command matches a rule or is harmless alone, and
-        nothing is redirected to a file.
+        nothing is redirected to a file. A rule such as `git checkout *` allows no dangerous command,
+        because the user may have stored it when approving a harmless one.
         """
         rule = self._find_rule_by_effects(call, command_verdict)
         if rule:
@@ -497,6 +502,8 @@ class Gate:
         fitting = [
             each for each in rules if fit(attrs.evolve(each, pattern=None), call.facts) == "yes"
         ]
+        if self.once_only:
+            fitting = [each for each in fitting if not each.about_program]
         about_all = next((each for each in fitting if each.about_all), None)
         if about_all or not fitting or not command_verdict.complete:
             return about_all

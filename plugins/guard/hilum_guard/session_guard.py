@@ -25,6 +25,7 @@ from hilum import (
     AnnouncedCalls,
     Command,
     Layer,
+    Mode,
     Session,
     Tool,
     ToolCall,
@@ -219,7 +220,12 @@ class Guard:
     # --- calls ------------------------------------------------------------------------------------
 
     async def judge(
-        self, tool: Tool, arguments: str, key: tuple[str, str] | None = None
+        self,
+        tool: Tool,
+        arguments: str,
+        key: tuple[str, str] | None = None,
+        *,
+        once_only: bool = False,
     ) -> tuple[Verdict | None, str]:
         """Judge a call.
 
@@ -228,13 +234,14 @@ class Guard:
             arguments: The tool's arguments, as JSON.
             key: The agent and the call's id, for the secret files that a command may read until its
                 call ends; None for a call that will not run.
+            once_only: Whether the user can approve only this call, because it is dangerous.
 
         Returns:
             The verdict (None for no opinion), and the rule or check that produced the verdict.
         """
         while True:
             number = self._begin_reading()
-            request = self._make_request(tool, arguments)
+            request = self._make_request(tool, arguments, once_only=once_only)
             # One thread does everything that reads the disk. The thread can be abandoned, because
             # the kernel treats a gate that takes too long as broken.
             judged = await trio.to_thread.run_sync(
@@ -256,7 +263,9 @@ class Guard:
             )
         return verdict, judged.source
 
-    def _make_request(self, tool: Tool | None, arguments: str) -> JudgeRequest:
+    def _make_request(
+        self, tool: Tool | None, arguments: str, *, once_only: bool = False
+    ) -> JudgeRequest:
         is_network = tool is not None and tool.risk == "network"
         names = frozenset(self._session.redaction.names)
         return JudgeRequest(
@@ -272,6 +281,7 @@ class Guard:
             catalog=self._list_tools(),
             approve=self._session.approve,
             grants=self._session.grants,
+            once_only=once_only,
             kind=self._session.kind,
             agents=tuple(self._settings.denials_from),
             enforced=self.sandbox.known,
@@ -298,15 +308,18 @@ class Guard:
             outcome = "It would be refused."
             return CallExplanation(outcome, f"{tool.name} can {tool.risk}.", "approve = readonly")
         verdict, source = await self.judge(tool, arguments)
+        call = ToolCall("", tool.name, arguments)
+        if await self._is_once_only(self._session.mode, call, tool, verdict):
+            verdict, source = await self.judge(tool, arguments, once_only=True)
         if verdict is None:
             verdict = Verdict("allow", "No rule or check objects to it.")
         commands: tuple[str, ...] = ()
         with suppress(ToolError):
-            call = await trio.to_thread.run_sync(
+            parsed = await trio.to_thread.run_sync(
                 read_call, tool, arguments, self._session.workspace
             )
-            if call.facts.command is not None:
-                commands = tuple(" ".join(each.words) for each in call.facts.command.commands)
+            if parsed.facts.command is not None:
+                commands = tuple(" ".join(each.words) for each in parsed.facts.command.commands)
         outcome = _OUTCOMES.get(verdict.kind, f"It would be refused ({verdict.code}).")
         source = f"{source}, approve = {approve}"
         return CallExplanation(outcome, verdict.reason, source, verdict.scope, commands)
@@ -316,10 +329,14 @@ class Guard:
         """Judge a call."""
         # The guard is the first gate (tryfirst), so that other gates do not ask about a call that
         # is denied anyway.
-        verdict, source = await self.judge(tool, call.arguments, (agent.name, call.id))
+        key = (agent.name, call.id)
+        verdict, source = await self.judge(tool, call.arguments, key)
         await self._remember_placeholder(agent, call)
-        once_only = await self._is_once_only(agent, call, tool, verdict)
+        once_only = await self._is_once_only(agent.mode, call, tool, verdict, agent.name)
         if once_only:
+            # A rule that a lasting approval created does not cover a dangerous call.
+            verdict, source = await self.judge(tool, call.arguments, key, once_only=True)
+        if once_only and (verdict is None or verdict.kind != "deny"):
             verdict = msgspec.structs.replace(verdict or allow(), once_only=True)
         if verdict is None or verdict.kind != "ask":
             return verdict
@@ -329,7 +346,9 @@ class Guard:
             await self.workspace_guard.recover()
             await self.workspace_guard.expect(agent, call, tool)
         if source == "policy" and self._was_announced(call):
-            return allow("You have approved this change already.", settled=True)
+            # The user approved exactly this call, which no lasting approval may replace.
+            reason = "You have approved this change already."
+            return Verdict("allow", reason, settled=True, once_only=once_only)
         if not verdict.scope:
             return verdict
         # An allow rule does not override an ask rule, and a rule file must not contain a secret.
@@ -340,17 +359,17 @@ class Guard:
         return verdict
 
     async def _is_once_only(
-        self, agent: Agent, call: ToolCall, tool: Tool, verdict: Verdict | None
+        self, mode: Mode, call: ToolCall, tool: Tool, verdict: Verdict | None, agent: str = ""
     ) -> bool:
         """Return whether the user can approve only this call, because it is dangerous."""
         from hilum_guard.dangers.call_dangers import find_dangers  # with the first question
 
         kind = "allow" if verdict is None else verdict.kind
         # The kernel may ask about a call that the guard allows.
-        may_be_asked = tool.risk in agent.mode.ask or self._session.approve == "ask_first"
+        may_be_asked = tool.risk in mode.ask or self._session.approve == "ask_first"
         if kind == "deny" or (kind == "allow" and (tool.risk == "read" or not may_be_asked)):
             return False
-        asked = ApprovalAsked(id="", call=call, risk=tool.risk, agent=agent.name)
+        asked = ApprovalAsked(id="", call=call, risk=tool.risk, agent=agent)
         dangers = await trio.to_thread.run_sync(
             find_dangers, asked, self._session, abandon_on_cancel=True
         )

@@ -46,6 +46,8 @@ EXACT = "="
 
 _RULE = re.compile(r"([A-Za-z0-9_.*?-]+)(\(.*\))?", re.DOTALL)
 _ADDRESS = re.compile(r"https?://", re.IGNORECASE)
+# A program or a sub-command, and no option; a rule may abbreviate both with `*`.
+_NAME = re.compile(r"[\w./:@+*?][\w./:@+*?-]*")
 _HOST = re.compile(r"(\*\.)?[\w-]+(\.[\w-]+)+")
 # These programs only run the words that follow: a rule that allows `pytest` also allows `timeout 60
 # pytest`.
@@ -113,6 +115,20 @@ class Rule:
     def about_all(self) -> bool:
         """Whether the rule matches every call of its tools."""
         return self.pattern in (None, "*", "**")
+
+    @property
+    def about_program(self) -> bool:
+        """Whether the rule names at most a command's program and sub-commands.
+
+        Such a rule (`git checkout *`) is what a lasting approval of a command creates. It does not
+        show what a dangerous command that it matches does.
+        """
+        if self.pattern is None or self.about_all:
+            return True
+        words = pattern_words(self.pattern)
+        if words[-1] != "*" or self.pattern.startswith(EXACT):
+            return False
+        return all(_NAME.fullmatch(word) for word in words)
 
     @property
     def about_hosts(self) -> bool:
