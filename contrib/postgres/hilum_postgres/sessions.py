@@ -12,7 +12,7 @@ import psycopg
 import trio
 from hilum import StoreError, errors
 from hilum.events import AnyEvent, decode
-from hilum.store import SessionInfo, spell_folder
+from hilum.store import LeaseHolder, SessionInfo, spell_folder
 from msgspec.structs import astuple
 
 from hilum_postgres import schema
@@ -41,12 +41,19 @@ class SessionTable:
         self._database = Database(url)
         self._patience = patience
         self._writer: Writer | None = None
+        self._address = ""
+
+    def announce(self, address: str) -> None:
+        """Announce a text with all leases from now on. Does not block."""
+        self._address = address
+        if self._writer is not None:
+            self._writer.announce(address)
 
     @property
     def writer(self) -> Writer:
         """The thread for leases and appends, which the first open log starts."""
         if self._writer is None or not self._writer.is_own:
-            self._writer = Writer(self._database, self._patience)
+            self._writer = Writer(self._database, self._patience, self._address)
         return self._writer
 
     def find(self, session: str) -> tuple[int, SessionInfo]:
@@ -73,6 +80,15 @@ class SessionTable:
             return connection.execute(statement.encode(), values, binary=True).fetchall()
 
         return [SessionInfo(*row) for row in self._database.run(read)]
+
+    def find_holders(self, sessions: Sequence[str]) -> dict[str, LeaseHolder]:
+        """Return who opened sessions last and has not closed them in order, by id."""
+
+        def read(connection: Connection) -> builtins.list[tuple[Any, ...]]:
+            values = (STALE, builtins.list(sessions))
+            return connection.execute(schema.FIND_HOLDERS, values, prepare=True).fetchall()
+
+        return {row[0]: LeaseHolder(*row[1:]) for row in self._database.run(read)}
 
     def read(self, session: str, after: int, limit: int) -> builtins.list[AnyEvent]:
         """Return events of a session, whichever process is writing to it."""

@@ -6,7 +6,7 @@ Everything that waits for the database runs in a thread. The driver is imported 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 import trio
@@ -15,7 +15,7 @@ from hilum.events import AnyEvent
 from hilum.store import SessionInfo
 
 if TYPE_CHECKING:
-    from hilum.store import Log, RawReader, Store
+    from hilum.store import LeaseHolder, Log, RawReader, SharedStore, Store
 
     from hilum_postgres.log import PostgresLog
     from hilum_postgres.sessions import SessionTable
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class PostgresStore:
-    """Sessions in a PostgreSQL database. Implements ``Store``.
+    """Sessions in a PostgreSQL database. Implements ``Store`` and ``SharedStore``.
 
     Args:
         url: The URL of the database, which is connected to on first use.
@@ -38,6 +38,23 @@ class PostgresStore:
         self._sessions: SessionTable | None = None
         self._logs: set[PostgresLog] = set()
         self._closed = False
+        self._address = ""
+
+    def announce(self, address: str) -> None:
+        """Publish a text with each lease that this store acquires from now on."""
+        self._address = address
+        if self._sessions is not None:
+            self._sessions.announce(address)
+
+    async def find_holders(self, sessions: Sequence[str]) -> Mapping[str, LeaseHolder]:
+        """Return who opened sessions last and has not closed them in order, by id.
+
+        Raises:
+            StoreError: The database cannot be reached.
+        """
+        if not sessions:
+            return {}
+        return await self._in_thread(lambda table: table.find_holders(sessions))
 
     async def create(self, info: SessionInfo) -> PostgresLog:
         """Create a session with an empty log and acquire its lease.
@@ -127,6 +144,7 @@ class PostgresStore:
                 from hilum_postgres.sessions import SessionTable  # imports the driver
 
                 self._sessions = SessionTable(self._url, self._patience)
+                self._sessions.announce(self._address)
             return self._sessions
 
     def _close(self) -> None:
@@ -139,5 +157,7 @@ class PostgresStore:
 
 if TYPE_CHECKING:
 
-    def _conforms(store: PostgresStore, log: PostgresLog) -> tuple[Store, RawReader, Log]:
-        return store, store, log
+    def _conforms(
+        store: PostgresStore, log: PostgresLog
+    ) -> tuple[Store, RawReader, SharedStore, Log]:
+        return store, store, store, log
