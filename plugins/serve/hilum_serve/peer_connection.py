@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 import ssl
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import h11
@@ -162,7 +162,7 @@ class PeerConnection:
             while True:
                 event = self._http.next_event()
                 if event is h11.NEED_DATA:
-                    self._http.receive_data(await self._stream.receive_some(PIECE))
+                    self._http.receive_data(bytes(await self._stream.receive_some(PIECE)))
                 elif event is h11.PAUSED:
                     raise self.lost("it sent more than was asked for")
                 elif not isinstance(event, h11.InformationalResponse):
@@ -247,7 +247,7 @@ class PeerSocket:
         except _BROKEN as error:
             raise self._lost(error) from None
 
-    async def texts(self) -> AsyncIterator[str]:
+    async def texts(self) -> AsyncGenerator[str]:
         """Yield the messages of the server until it closes the WebSocket.
 
         Raises:
@@ -316,7 +316,9 @@ async def connect(group: PeerGroup, peer: PeerAddress) -> AsyncIterator[PeerConn
             raise PeerLost(f"{peer.url}: {error}", was_sent=False) from None
         if peer.scheme == "https":
             context = ssl.create_default_context()
-            stream = trio.SSLStream(stream, context, peer.host, https_compatible=True)
+            stream = trio.SSLStream(
+                stream, context, server_hostname=peer.host, https_compatible=True
+            )
     if connecting.cancelled_caught:
         raise PeerLost(f"{peer.url}: it does not answer", was_sent=False)
     try:

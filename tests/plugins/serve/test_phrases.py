@@ -39,7 +39,15 @@ SOURCES = {
         "transport.py",
     ],
     hilum_rules: ["checks/verdicts.py"],
-    hilum_serve: ["api/*.py", "hub.py", "app.py", "door.py", "seen.py", "shown_files.py"],
+    hilum_serve: [
+        "api/*.py",
+        "app.py",
+        "door.py",
+        "forwarding.py",
+        "hub.py",
+        "seen.py",
+        "shown_files.py",
+    ],
     hilum_view: ["notices.py", "agents.py"],
 }
 """The modules that write what the page shows."""
