@@ -1,12 +1,15 @@
 """Servers behind a balancer: whatever server a request reaches, the one with the session serves it."""
 
 import json
+import os
+import signal
 from contextlib import asynccontextmanager
 
 import pytest
 import trio
+from hilum_serve.peer_group import PeerGroup
 from postgres_server import postgres
-from server_groups import run_group
+from server_groups import KEY, run_group
 
 __all__ = ["postgres"]
 
@@ -61,7 +64,7 @@ async def test_each_request_may_reach_another_server(cli, groups, asks):
             assert not listed["running"]
 
 
-async def test_a_run_goes_on_after_its_server_was_killed(cli, groups, asks):
+async def test_a_run_goes_on_after_its_server_was_killed(cli, groups, asks, wait_until):
     """No event is lost or doubled, and no command runs twice."""
     commands = 6
     answers = [
@@ -81,9 +84,7 @@ async def test_a_run_goes_on_after_its_server_was_killed(cli, groups, asks):
             nursery.start_soon(group.follow, session, followed, "run_ended")
             prompted = await group.change(session, "/prompts", {"text": "Go"})
             assert prompted.status_code == 202, prompted.text
-            with trio.fail_after(20):
-                while sum(each["type"] == "call_done" for each in followed) < 2:
-                    await trio.sleep(0.01)
+            await wait_until(lambda: sum(each["type"] == "call_done" for each in followed) == 2)
             await group.find_holder(session).kill()
         await group.wait_for(session, is_idle)
         log = await group.read_log(session)
@@ -92,3 +93,203 @@ async def test_a_run_goes_on_after_its_server_was_killed(cli, groups, asks):
         assert [each["state"] for each in log if each["type"] == "run_ended"] == ["completed"]
         ran = (cli.workspace / "ran.txt").read_text().split()
         assert len(ran) == len(set(ran)), ran
+
+
+async def test_a_request_is_not_repeated_after_its_server_was_killed(cli, groups):
+    """The next server does not know whether it was carried out, and says so."""
+    async with cli.model("Done.", "Again."), groups() as group:
+        session = await group.create(approve="auto")
+        path = f"/api/sessions/{session}/prompts"
+        last = (await group.get(f"/api/sessions/{session}"))["last"]
+        headers = {"hilum-seen": str(last), "hilum-request": "0123456789abcdef"}
+        prompt = {"text": "Go"}
+        async with group.client() as client:
+            for _ in range(3):
+                sent = await client.post(path, json=prompt, headers=headers)
+                assert sent.status_code == 202, sent.text
+            await group.wait_for(session, is_idle)
+            await group.find_holder(session).kill()
+            repeated = await client.post(path, json=prompt, headers=headers)
+            assert repeated.status_code == 409, repeated.text
+            assert repeated.json()["code"] == "E_INTERRUPTED"
+        log = await group.read_log(session)
+        assert [each["type"] for each in log].count("run_started") == 1
+        again = await group.change(session, "/prompts", {"text": "Once more"})
+        assert again.status_code == 202, again.text
+        await group.wait_for(session, is_idle)
+
+
+async def test_a_login_is_good_at_every_server(cli, groups):
+    async with cli.model("Done."), groups() as group:
+        session = await group.create()
+        holder = group.find_holder(session)
+        [other] = group.find_others(session)
+        async with group.client(holder.url, token="") as client:
+            login = await client.get("/login", params={"token": group.token})
+        name, _, secret = login.headers["set-cookie"].partition(";")[0].partition("=")
+        cookie = {"cookie": f"other=1; {name}={secret}"}
+        state = await group.get(f"/api/sessions/{session}")
+        seen = {"hilum-seen": str(state["last"])}
+        async with group.client(other.url, token="", headers=cookie) as client:
+            assert (await client.get("/api/me")).json()["name"] == "eva"
+            path = f"/api/sessions/{session}"
+            assert (await client.get(path)).json() == state
+            # A foreign page cannot use the cookie, and neither can one that hides who it is.
+            for origin, status in (
+                ({"origin": "http://evil.example"}, 403),
+                ({}, 403),
+                ({"origin": other.url}, 202),
+            ):
+                headers = {**seen, **origin}
+                sent = await client.post(f"{path}/prompts", json={"text": "Go"}, headers=headers)
+                assert sent.status_code == status, sent.text
+        await group.wait_for(session, is_idle)
+        headers = [*cookie.items(), ("origin", other.url)]
+        async with group.socket(session, url=other.url, headers=headers) as socket:
+            await socket.read_until(type="run_ended")
+        async with group.client(other.url) as client:
+            export = await client.get(f"/api/sessions/{session}/export", params={"format": "json"})
+            assert "attachment" in export.headers["content-disposition"]
+            assert export.headers.get_list("content-security-policy") == [
+                login.headers["content-security-policy"]
+            ]
+            assert export.text.count('"run_ended"') == 1
+            head = await client.head(f"/api/sessions/{session}")
+            assert head.status_code == 200
+            assert head.content == b""
+
+
+async def test_rights_are_checked_where_the_session_is(cli, postgres):
+    """A server gives a request no rights that its client does not have."""
+    watcher = (await cli("serve", "token", "add", "ida")).out.strip()
+    async with (
+        cli.model("Done."),
+        run_group(cli, postgres) as group,
+        group.start() as other,
+        group.start("--proxy-user-header", "X-Test-User") as holder,
+    ):
+        session = await group.create(holder.url)
+        path = f"/api/sessions/{session}"
+        headers = {"hilum-seen": "1", "x-test-user": "eva"}
+        async with group.client(other.url, token=watcher, headers=headers) as client:
+            assert (await client.get(path)).status_code == 200
+            refused = await client.post(f"{path}/prompts", json={"text": "Go"})
+            assert refused.status_code == 403
+            assert refused.json()["code"] == "E_RIGHTS"
+        own = json.loads((cli.folder / f"data-{other.port}/serve/{other.port}.json").read_text())[
+            "token"
+        ]
+        async with group.client(other.url, token=own) as client:
+            refused = await client.get(path)
+            assert refused.status_code == 409
+            assert "named token" in refused.json()["hint"]
+        # A request that was passed on is not passed on again.
+        async with group.client(other.url, headers={"hilum-forwarded": "1"}) as client:
+            refused = await client.get(path)
+            assert refused.status_code == 409
+            assert refused.headers["hilum-elsewhere"] == "1"
+        missing = f"{path}x"
+        async with group.client(other.url) as client:
+            assert (await client.get(missing)).json()["code"] == "E_UNKNOWN"
+        async with group.socket(f"{session}x", url=other.url) as socket:
+            assert (await socket.receive())[0]["status"] == 404
+            await socket.receive()
+            assert socket.closed == 4404
+
+
+class Stranger:
+    """A server that does not belong to the group, and passes the proof of one that does on.
+
+    Attributes:
+        url: Its address.
+        received: What it received.
+    """
+
+    def __init__(self, real):
+        self.received = []
+        self._real = real
+
+    async def run(self, task_status):
+        [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        self._own = f"127.0.0.1:{listener.socket.getsockname()[1]}"
+        self.url = f"http://{self._own}"
+        await trio.serve_listeners(self._answer, [listener], task_status=task_status)
+
+    async def _answer(self, stream):
+        async with stream, await trio.open_tcp_stream("127.0.0.1", self._real.port) as real:
+            request = bytes(await stream.receive_some(10_000))
+            self.received.append(request)
+            # The real server only answers to its own name.
+            name = self._real.url.removeprefix("http://")
+            await real.send_all(request.replace(self._own.encode(), name.encode()))
+            await stream.send_all(await real.receive_some(10_000))
+            self.received.append(bytes(await stream.receive_some(10_000)))
+
+
+async def test_tokens_go_to_no_address_that_the_database_names(cli, groups):
+    """A server at an unsigned address is not even asked, and one at a signed address must prove that
+    it is a member. Who passes the proof of a member on has proved nothing.
+    """
+    async with cli.model("Done."), groups() as group, trio.open_nursery() as nursery:
+        holder, other = group.members
+        unsigned, signed = Stranger(holder), Stranger(holder)
+        await nursery.start(unsigned.run)
+        await nursery.start(signed.run)
+        addresses = [
+            f"{unsigned.url} {'0' * 64}",
+            PeerGroup(unsigned.url, "a key of another group of servers").announcement,
+            PeerGroup(signed.url, KEY).announcement,
+        ]
+        async with group.client(other.url) as client, trio.open_nursery() as requests:
+            for address in addresses:
+                session = await group.create(holder.url)
+                group.query(
+                    "UPDATE hilum.holders SET address = %s WHERE id ="
+                    " (SELECT holder FROM hilum.sessions WHERE id = %s)",
+                    address,
+                    session,
+                )
+                requests.start_soon(client.get, f"/api/sessions/{session}")
+        nursery.cancel_scope.cancel()
+    assert unsigned.received == []
+    asked = {data.partition(b" HTTP")[0] for data in signed.received}
+    assert asked == {b"GET /peer", b""}
+
+
+async def test_a_server_that_hangs_is_given_up(cli, groups, trials):
+    """A change is refused in time. With --all, the session goes on elsewhere."""
+    async with cli.model("Done."), groups() as group:
+        session = await group.create()
+        [other] = group.find_others(session)
+        path = f"/api/sessions/{session}"
+        async with group.socket(session, url=other.url) as socket:
+            await socket.receive()
+            os.kill(group.find_holder(session).process.pid, signal.SIGSTOP)
+            async with group.client(other.url) as client:
+                began = trio.current_time()
+                refused = await client.post(
+                    f"{path}/prompts", json={"text": "Go"}, headers={"hilum-seen": "1"}
+                )
+                assert trio.current_time() - began < 12
+                assert refused.status_code == 503
+                assert refused.json()["code"] == "E_UNREACHABLE"
+                if trials(0, 1):
+                    with trio.fail_after(55):
+                        # What is waited for happens in other processes.
+                        while (await client.get(path)).status_code != 200:  # noqa: ASYNC110
+                            await trio.sleep(0.5)
+                    assert group.find_holder(session) is other
+
+
+async def test_the_address_and_the_key_are_checked_at_the_start(cli, postgres):
+    database = {"HILUM_POSTGRES_URL": postgres.make_database(), "HILUM_SERVE_PEER_KEY": KEY}
+    for url, environment, wanted in (
+        ("http://10.0.0.1:8722", {**database, "HILUM_SERVE_PEER_KEY": "short"}, "serve.peer_key"),
+        ("http://db.example:8722", database, "not encrypted"),
+        ("ftp://10.0.0.1", database, "not an address"),
+        ("http://eva:secret@10.0.0.1", database, "not an address"),
+        ("http://10.0.0.1:8722", {"HILUM_SERVE_PEER_KEY": KEY}, "postgres.url"),
+    ):
+        refused = await cli("serve", "--port", "0", "--peer-url", url, **environment)
+        assert refused.code == 2, (url, refused)
+        assert wanted in refused.err, (url, refused.err)

@@ -42,7 +42,7 @@ FORWARDED = b"hilum-forwarded"
 """Header of a request that another server has passed on."""
 ELSEWHERE = "hilum-elsewhere"
 """Header of the response to such a request if the session is not here: nothing was carried out."""
-PATIENCE_SECONDS = 5.0
+PATIENCE_SECONDS = 3.0
 """Seconds for which a server that cannot be reached is tried again. It may have died just now."""
 PAUSE_SECONDS = 0.1
 WATCH_SECONDS = 2.0
