@@ -170,8 +170,16 @@ async def test_rights_are_checked_where_the_session_is(cli, postgres):
     ):
         session = await group.create(holder.url)
         path = f"/api/sessions/{session}"
-        headers = {"hilum-seen": "1", "x-test-user": "eva"}
-        async with group.client(other.url, token=watcher, headers=headers) as client:
+        async with group.client(other.url, token="") as client:
+            login = await client.get("/login", params={"token": watcher})
+        # The holder believes the header before the cookie, because its own proxy sets it.
+        headers = {
+            "cookie": login.headers["set-cookie"].partition(";")[0],
+            "hilum-seen": "1",
+            "origin": other.url,
+            "x-test-user": "eva",
+        }
+        async with group.client(other.url, token="", headers=headers) as client:
             assert (await client.get(path)).status_code == 200
             refused = await client.post(f"{path}/prompts", json={"text": "Go"})
             assert refused.status_code == 403
@@ -226,6 +234,13 @@ class Stranger:
             self.received.append(bytes(await stream.receive_some(10_000)))
 
 
+KEEP_ADDRESSES = """
+CREATE FUNCTION hilum.keep() RETURNS trigger LANGUAGE plpgsql AS
+'BEGIN NEW.address := OLD.address; RETURN NEW; END'
+"""
+"""Keeps servers from publishing their own addresses again with each sign of life."""
+
+
 async def test_tokens_go_to_no_address_that_the_database_names(cli, groups):
     """A server at an unsigned address is not even asked, and one at a signed address must prove that
     it is a member. Who passes the proof of a member on has proved nothing.
@@ -235,21 +250,32 @@ async def test_tokens_go_to_no_address_that_the_database_names(cli, groups):
         unsigned, signed = Stranger(holder), Stranger(holder)
         await nursery.start(unsigned.run)
         await nursery.start(signed.run)
-        addresses = [
-            f"{unsigned.url} {'0' * 64}",
-            PeerGroup(unsigned.url, "a key of another group of servers").announcement,
-            PeerGroup(signed.url, KEY).announcement,
-        ]
+        addresses = {
+            f"{unsigned.url} {'0' * 64}": 409,
+            PeerGroup(unsigned.url, "a key of another group of servers").announcement: 409,
+            PeerGroup(signed.url, KEY).announcement: 503,
+        }
+        sessions = [await group.create(holder.url) for _ in addresses]
+        for session, address in zip(sessions, addresses, strict=True):
+            group.query(
+                "UPDATE hilum.holders SET address = %s WHERE id ="
+                " (SELECT holder FROM hilum.sessions WHERE id = %s)",
+                address,
+                session,
+            )
+        group.query(KEEP_ADDRESSES)
+        group.query(
+            "CREATE TRIGGER keep BEFORE UPDATE ON hilum.holders"
+            " FOR EACH ROW EXECUTE FUNCTION hilum.keep()"
+        )
         async with group.client(other.url) as client, trio.open_nursery() as requests:
-            for address in addresses:
-                session = await group.create(holder.url)
-                group.query(
-                    "UPDATE hilum.holders SET address = %s WHERE id ="
-                    " (SELECT holder FROM hilum.sessions WHERE id = %s)",
-                    address,
-                    session,
-                )
-                requests.start_soon(client.get, f"/api/sessions/{session}")
+
+            async def ask(session, status):
+                answer = await client.get(f"/api/sessions/{session}")
+                assert answer.status_code == status, answer.text
+
+            for session, status in zip(sessions, addresses.values(), strict=True):
+                requests.start_soon(ask, session, status)
         nursery.cancel_scope.cancel()
     assert unsigned.received == []
     asked = {data.partition(b" HTTP")[0] for data in signed.received}

@@ -95,7 +95,9 @@ async def test_other_processes_find_out_who_has_a_session_open(make_store, postg
     assert await other.find_holders([]) == {}
 
 
-async def test_a_holder_on_another_machine_is_named_in_the_refusal(make_store, postgres, url) -> None:
+async def test_a_holder_on_another_machine_is_named_in_the_refusal(
+    make_store, postgres, url
+) -> None:
     """A server can pass a request on to the process that was faster in opening a session."""
     store, other = make_store(), make_store()
     store.announce("address")
