@@ -3,10 +3,13 @@
 import json
 import os
 import signal
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 
 import pytest
 import trio
+from hilum.events import PluginEvent, encode
+from hilum_serve.http_server import SEND_SECONDS
 from hilum_serve.peer_group import PeerGroup
 from postgres_server import postgres
 from server_groups import KEY, run_group
@@ -319,3 +322,46 @@ async def test_the_address_and_the_key_are_checked_at_the_start(cli, postgres):
         refused = await cli("serve", "--port", "0", "--peer-url", url, **environment)
         assert refused.code == 2, (url, refused)
         assert wanted in refused.err, (url, refused.err)
+
+
+def read_memory(member):
+    """Return the memory of a server's process in MB."""
+    status = Path(f"/proc/{member.process.pid}/status").read_text()
+    return int(status.partition("VmRSS:")[2].split()[0]) / 1024
+
+
+@pytest.mark.slow(cases=0)
+async def test_a_client_that_does_not_read_slows_both_servers(cli, groups):
+    """Nothing piles up in the server that passes the response on, and both are rid of it soon."""
+    async with cli.model("Done."), groups() as group:
+        session = await group.create()
+        [other] = group.find_others(session)
+        await group.get(f"/api/sessions/{session}/export?format=json")
+        ((number, last),) = group.query(
+            "SELECT number, events FROM hilum.sessions WHERE id = %s", session
+        )
+        for seq in range(last + 1, last + 601):
+            event = PluginEvent(seq=seq, name="test.filler", data={"text": "x" * 100_000})
+            group.query(
+                "INSERT INTO hilum.events (session, seq, data) VALUES (%s, %s, %s)",
+                number,
+                seq,
+                encode(event),
+            )
+        before = read_memory(other)
+        head = (
+            f"GET /api/sessions/{session}/export?format=json HTTP/1.1\r\n"
+            f"host: 127.0.0.1:{other.port}\r\nauthorization: Bearer {group.token}\r\n\r\n"
+        )
+        async with await trio.open_tcp_stream("127.0.0.1", other.port) as stream:
+            await stream.send_all(head.encode())
+            assert (await stream.receive_some(100)).startswith(b"HTTP/1.1 200 ")
+            await trio.sleep(3)
+            assert read_memory(other) - before < 10
+            await trio.sleep(SEND_SECONDS)
+            received = 0
+            with trio.fail_after(5), suppress(trio.BrokenResourceError):
+                while data := await stream.receive_some(1_000_000):
+                    received += len(data)
+            assert received < 20_000_000
+        assert (await group.get(f"/api/sessions/{session}"))["id"] == session
