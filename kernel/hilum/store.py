@@ -254,6 +254,15 @@ class SharedStore(Protocol):
         holder nothing is known.
         """
 
+    async def publish(self, notice: str, seconds: float) -> None:
+        """Let other processes read a text for a number of seconds. Twice the same text is one."""
+
+    async def read_notices(self, seconds: float) -> Sequence[str]:
+        """Return the texts that were published at most a number of seconds ago, and are valid.
+
+        As with ``announce``, whoever reads them must check them.
+        """
+
 
 def storage_plugins() -> list[str] | None:
     """Return the plugins that a command needs if it only reads and writes the store.

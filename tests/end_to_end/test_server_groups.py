@@ -160,6 +160,21 @@ async def test_a_login_is_good_at_every_server(cli, groups):
             head = await client.head(f"/api/sessions/{session}")
             assert head.status_code == 200
             assert head.content == b""
+        # A copy of the cookie ends everywhere with the logout, also at a server that starts later.
+        own = {**cookie, "origin": other.url}
+        async with group.client(other.url, token="", headers=own) as client:
+            assert (await client.post("/logout")).status_code == 303
+        async with (
+            group.start() as third,
+            group.client(third.url, token="", headers=cookie) as client,
+        ):
+            assert (await client.get("/api/me")).status_code == 401
+        async with group.client(holder.url, token="", headers=cookie) as client:
+            with trio.fail_after(5):
+                # The servers look for logouts every second.
+                while (await client.get("/api/me")).status_code != 401:  # noqa: ASYNC110
+                    await trio.sleep(0.1)
+        assert await group.get("/api/me", holder.url)
 
 
 async def test_rights_are_checked_where_the_session_is(cli, postgres):

@@ -44,9 +44,15 @@ CREATE VIEW log AS
     SELECT s.id AS session, e.seq, convert_from(e.data, 'UTF8') AS event
     FROM events e JOIN sessions s ON s.number = e.session;
 """,
-    # What a holder announces, such as the address of a server.
+    # What a holder announces, such as the address of a server, and what servers tell each other.
     """
 ALTER TABLE holders ADD COLUMN address text NOT NULL DEFAULT '';
+CREATE TABLE notices (
+    notice text COLLATE "C" PRIMARY KEY,
+    published timestamptz NOT NULL,
+    until timestamptz NOT NULL
+);
+CREATE INDEX ON notices (published);
 """,
 )
 VERSION = len(MIGRATIONS)
@@ -108,4 +114,12 @@ SELECT s.id, h.host, h.pid, h.address,
             AND l.objid = (s.number & 2147483647)::oid
     )
 FROM sessions s JOIN holders h ON h.id = s.holder WHERE s.id = ANY(%s)
+"""
+PUBLISH = """
+INSERT INTO notices (notice, published, until) VALUES (%s, now(), now() + make_interval(secs => %s))
+ON CONFLICT (notice) DO UPDATE SET until = greatest(notices.until, excluded.until)
+"""
+FORGET_NOTICES = "DELETE FROM notices WHERE until < now()"
+READ_NOTICES = """
+SELECT notice FROM notices WHERE published > now() - make_interval(secs => %s) AND until > now()
 """

@@ -90,6 +90,24 @@ class SessionTable:
 
         return {row[0]: LeaseHolder(*row[1:]) for row in self._database.run(read)}
 
+    def publish(self, notice: str, seconds: float) -> None:
+        """Let other processes read a text for a number of seconds."""
+
+        def write(connection: Connection) -> None:
+            connection.execute(schema.FORGET_NOTICES)
+            connection.execute(schema.PUBLISH, (notice, seconds))
+
+        self._database.run(write)
+
+    def read_notices(self, seconds: float) -> builtins.list[str]:
+        """Return the texts that were published at most a number of seconds ago, and are valid."""
+
+        def read(connection: Connection) -> builtins.list[str]:
+            rows = connection.execute(schema.READ_NOTICES, (seconds,), prepare=True).fetchall()
+            return [row[0] for row in rows]
+
+        return self._database.run(read)
+
     def read(self, session: str, after: int, limit: int) -> builtins.list[AnyEvent]:
         """Return events of a session, whichever process is writing to it."""
 

@@ -56,6 +56,22 @@ class PostgresStore:
             return {}
         return await self._in_thread(lambda table: table.find_holders(sessions))
 
+    async def publish(self, notice: str, seconds: float) -> None:
+        """Let other processes read a text for a number of seconds.
+
+        Raises:
+            StoreError: The database cannot be reached.
+        """
+        await self._in_thread(lambda table: table.publish(notice, seconds))
+
+    async def read_notices(self, seconds: float) -> Sequence[str]:
+        """Return the texts that were published at most a number of seconds ago, and are valid.
+
+        Raises:
+            StoreError: The database cannot be reached.
+        """
+        return await self._in_thread(lambda table: table.read_notices(seconds))
+
     async def create(self, info: SessionInfo) -> PostgresLog:
         """Create a session with an empty log and acquire its lease.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, MutableMapping
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -116,6 +116,10 @@ def check_user_header(name: str) -> str:
     return name
 
 
+async def ignore_logout(number: int) -> None:
+    """Do nothing about a logout: no other server accepts the cookie."""
+
+
 @attrs.define
 class _Budget:
     """The requests that a user may still send; it refills steadily."""
@@ -152,6 +156,7 @@ class Door:
         user_header: Name of the header in which a reverse proxy names the user; empty for none.
         note_error: Function that is called with unexpected errors.
         group: The group of servers that this one belongs to, if any.
+        on_logout: Function that is called with the number of a cookie whose user has logged out.
     """
 
     def __init__(
@@ -166,8 +171,10 @@ class Door:
         user_header: str = "",
         note_error: Callable[[BaseException], None] = lambda error: None,
         group: PeerGroup | None = None,
+        on_logout: Callable[[int], Awaitable[None]] = ignore_logout,
     ) -> None:
         self._app = app
+        self._on_logout = on_logout
         self._group = group
         self._tokens = tokens
         self._hosts = frozenset(host.lower() for host in hosts)
@@ -388,7 +395,9 @@ class Door:
             if not is_own:
                 raise Problem(403, E_ORIGIN, "The Origin header is missing.")
             # A copy of the cookie must not be of use after logging out.
-            self._tokens.end_cookie(self._read_cookie(headers))
+            number = self._tokens.end_cookie(self._read_cookie(headers))
+            if number is not None:
+                await self._on_logout(number)
             await answer.redirect("/", f"{self._cookie}=; Max-Age=0; {_FLAGS}")
             return
         # A foreign page must not log the user in with a token of its own: the user would type

@@ -166,6 +166,18 @@ class PeerGroup:
         except UsageError:
             return None
 
+    def make_logout_notice(self, cookie: int) -> str:
+        """Return the signed notice that the login with a cookie has ended."""
+        return f"logout {cookie} {self._sign('logout', str(cookie)).hexdigest()}"
+
+    def read_logout_notice(self, notice: str) -> int | None:
+        """Return the number of the cookie in a notice; ``None`` if the notice is not the group's."""
+        kind, _, rest = notice.partition(" ")
+        number, _, signature = rest.partition(" ")
+        expected = self._sign("logout", number).hexdigest()
+        is_signed = hmac.compare_digest(expected.encode(), signature.encode("utf-8", "replace"))
+        return int(number) if kind == "logout" and is_signed else None
+
     def answer_nonce(self, nonce: bytes) -> str:
         """Return the proof that this server belongs to the group, and has this address.
 

@@ -22,9 +22,10 @@ from hilum.store import SharedStore, Store
 
 from hilum_serve import http_server
 from hilum_serve.app import App
-from hilum_serve.door import Door
+from hilum_serve.door import Door, ignore_logout
 from hilum_serve.forwarding import Forwarder
 from hilum_serve.hub import Hub
+from hilum_serve.logouts import Logouts
 from hilum_serve.page_files import PageFiles
 from hilum_serve.peer_group import PeerGroup
 from hilum_serve.settings import ServeSettings
@@ -108,6 +109,7 @@ async def run_server(store: Store, options: ServerOptions) -> AsyncIterator[Runn
         settings = options.settings
         group = options.group
         forwarder: Forwarder | None = None
+        logouts: Logouts | None = None
         hub = Hub(
             sessions,
             store,
@@ -119,7 +121,10 @@ async def run_server(store: Store, options: ServerOptions) -> AsyncIterator[Runn
             group=group,
         )
         if group is not None:
-            forwarder = Forwarder(hub, group, require_shared_store(store))
+            shared = require_shared_store(store)
+            forwarder = Forwarder(hub, group, shared)
+            logouts = Logouts(group, shared, options.tokens)
+            await nursery.start(logouts.follow)
         streams = Streams(hub, options.tokens, settings.connections_per_user)
         pages = PageFiles()
         app = App(
@@ -141,6 +146,7 @@ async def run_server(store: Store, options: ServerOptions) -> AsyncIterator[Runn
             user_header=options.user_header,
             note_error=print_error,
             group=group,
+            on_logout=logouts.publish if logouts is not None else ignore_logout,
         )
         stop = trio.Event()
         served = trio.Event()

@@ -285,16 +285,26 @@ class Tokens:
         is_old = number < (time.time() - COOKIE_SECONDS) * 1e6
         return None if is_old else user
 
-    def end_cookie(self, secret: str) -> None:
-        """Refuse a cookie's secret from now on, because its user has logged out."""
+    def end_cookie(self, secret: str) -> int | None:
+        """Refuse a cookie's secret from now on, because its user has logged out.
+
+        Returns:
+            The number of the cookie; ``None`` if it is not valid.
+        """
         if self.find_cookie_user(secret) is None:
-            return
-        self._ended_cookies.add(_read_cookie_number(secret))
+            return None
+        number = _read_cookie_number(secret)
+        self.end_cookie_number(number)
+        return number
+
+    def end_cookie_number(self, number: int) -> None:
+        """Refuse the cookie with a number from now on."""
+        self._ended_cookies.add(number)
         while len(self._ended_cookies) > MAX_ENDED_COOKIES:
             # All older cookies end with this one, so that no cookie becomes valid again.
             oldest = min(self._ended_cookies)
             self._ended_cookies.discard(oldest)
-            self._first_cookie = oldest + 1
+            self._first_cookie = max(self._first_cookie, oldest + 1)
 
     def find_named(self, name: str) -> User | None:
         """Return the user with a name, whom a reverse proxy has authenticated."""

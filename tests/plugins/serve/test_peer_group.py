@@ -98,6 +98,22 @@ def test_a_proof_is_for_one_server_and_one_nonce():
     assert two.answer_nonce(b"a" * 63 + b"\n") == ""
 
 
+def test_only_signed_logouts_count():
+    one = PeerGroup("http://10.0.0.1:1", KEY)
+    two = PeerGroup("http://10.0.0.2:2", KEY)
+    notice = two.make_logout_notice(17)
+    assert one.read_logout_notice(notice) == 17
+    for text in (
+        "",
+        "logout 17",
+        notice.replace("17", "18"),
+        notice.replace("logout", "other"),
+        PeerGroup("http://10.0.0.1:1", "x" * 32).make_logout_notice(17),
+        "logout é \udc80",
+    ):
+        assert one.read_logout_notice(text) is None, text
+
+
 def test_a_short_key_is_refused():
     with pytest.raises(UsageError, match=r"serve\.peer_key"):
         PeerGroup("http://10.0.0.1:1", "k" * 31)
