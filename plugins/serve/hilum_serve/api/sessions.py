@@ -42,7 +42,8 @@ class Me(msgspec.Struct, frozen=True):
     Attributes:
         name: Name of the user.
         rights: What the user may do; each right includes those before it.
-        instance: A random text that changes with each start of the server.
+        instance: A random text that changes with each start of the server; servers that pass
+            requests on to each other have the same one for ever.
         shared: Whether a terminal serves its own session with ``/share``, and nothing else.
     """
 
