@@ -293,6 +293,7 @@ def test_cases_that_an_agent_cannot_do_are_not_counted(tmp_path):
     assert check(attrs.evolve(gate, approve="ask_first"), Arm(name="hilum")) == ""
 
 
+@pytest.mark.slow(cases=1)  # of its own, so that it is never left out of the file's sample
 @pytest.mark.skipif(
     not MINI_PYTHON.exists(), reason=f"mini-swe-agent is not at {shlex.quote('.ci')}"
 )

@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 
@@ -299,3 +300,21 @@ async def test_a_socket_that_vanishes_before_it_is_covered(
     monkeypatch.setattr(session_sandbox, "find_sockets", lambda: [gone])
     done = await box.run("echo here; exit 3")
     assert (done.stdout, done.returncode) == (b"here\n", 3)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may enter the folders of other users")
+async def test_a_socket_in_a_private_folder_of_another_user(box) -> None:
+    """Root in the sandbox cannot reach it, and bubblewrap cannot mount anything over it."""
+    nobody = 65534
+    with tempfile.TemporaryDirectory(dir="/var/lib") as folder, socket.socket(socket.AF_UNIX) as s:
+        path = os.path.join(folder, "service.sock")
+        s.bind(path)
+        s.listen()
+        os.chown(folder, nobody, nobody)
+        os.chmod(folder, 0o711)
+        assert path in session_sandbox.find_sockets()
+        os.chmod(folder, 0o700)
+        done = await box.run(f"echo here; ls {path}")
+        os.chown(folder, 0, 0)
+    assert done.stdout == b"here\n"
+    assert done.returncode != 0

@@ -45,7 +45,10 @@ def find_sockets() -> list[str]:
     for pattern in _KNOWN:
         for path in glob.glob(os.path.expanduser(pattern)):
             found[path] = None
-    return [path for path in found if _is_socket(path) and os.path.realpath(path) == path]
+    sockets = [path for path in found if _is_socket(path) and os.path.realpath(path) == path]
+    if os.geteuid() == 0:
+        return [path for path in sockets if _is_reachable_in_namespace(path)]
+    return sockets
 
 
 def _is_socket(path: str) -> bool:
@@ -53,3 +56,26 @@ def _is_socket(path: str) -> bool:
         return stat.S_ISSOCK(os.lstat(path).st_mode)
     except OSError:
         return False
+
+
+def _is_reachable_in_namespace(path: str) -> bool:
+    """Return whether root can reach a path in the sandbox's user namespace.
+
+    There, root has no rights in the folders of other users beyond those that everybody has. A path
+    below such a folder cannot be mounted over either: bwrap would fail.
+    """
+    groups = {os.getegid(), *os.getgroups()}
+    folder = os.path.dirname(path)
+    while folder != "/":
+        try:
+            status = os.lstat(folder)
+            has_access_list = "system.posix_acl_access" in os.listxattr(folder)
+        except OSError:
+            return True
+        is_own = status.st_uid == os.geteuid()
+        is_group = status.st_gid in groups
+        search = stat.S_IXGRP if is_group else stat.S_IXOTH
+        if not is_own and not has_access_list and not status.st_mode & search:
+            return False
+        folder = os.path.dirname(folder)
+    return True
