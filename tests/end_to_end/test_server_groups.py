@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 import trio
-from hilum.events import PluginEvent, encode
+from hilum.events import CallDone, PluginEvent, encode
+from hilum_serve import client
 from hilum_serve.http_server import SEND_SECONDS
 from hilum_serve.peer_group import PeerGroup
 from postgres_server import postgres
@@ -106,13 +107,13 @@ async def test_a_request_is_not_repeated_after_its_server_was_killed(cli, groups
         last = (await group.get(f"/api/sessions/{session}"))["last"]
         headers = {"hilum-seen": str(last), "hilum-request": "0123456789abcdef"}
         prompt = {"text": "Go"}
-        async with group.client() as client:
+        async with group.client() as http:
             for _ in range(3):
-                sent = await client.post(path, json=prompt, headers=headers)
+                sent = await http.post(path, json=prompt, headers=headers)
                 assert sent.status_code == 202, sent.text
             await group.wait_for(session, is_idle)
             await group.find_holder(session).kill()
-            repeated = await client.post(path, json=prompt, headers=headers)
+            repeated = await http.post(path, json=prompt, headers=headers)
             assert repeated.status_code == 409, repeated.text
             assert repeated.json()["code"] == "E_INTERRUPTED"
         log = await group.read_log(session)
@@ -127,16 +128,16 @@ async def test_a_login_is_good_at_every_server(cli, groups):
         session = await group.create()
         holder = group.find_holder(session)
         [other] = group.find_others(session)
-        async with group.client(holder.url, token="") as client:
-            login = await client.get("/login", params={"token": group.token})
+        async with group.client(holder.url, token="") as http:
+            login = await http.get("/login", params={"token": group.token})
         name, _, secret = login.headers["set-cookie"].partition(";")[0].partition("=")
         cookie = {"cookie": f"other=1; {name}={secret}"}
         state = await group.get(f"/api/sessions/{session}")
         seen = {"hilum-seen": str(state["last"])}
-        async with group.client(other.url, token="", headers=cookie) as client:
-            assert (await client.get("/api/me")).json()["name"] == "eva"
+        async with group.client(other.url, token="", headers=cookie) as http:
+            assert (await http.get("/api/me")).json()["name"] == "eva"
             path = f"/api/sessions/{session}"
-            assert (await client.get(path)).json() == state
+            assert (await http.get(path)).json() == state
             # A foreign page cannot use the cookie, and neither can one that hides who it is.
             for origin, status in (
                 ({"origin": "http://evil.example"}, 403),
@@ -144,35 +145,35 @@ async def test_a_login_is_good_at_every_server(cli, groups):
                 ({"origin": other.url}, 202),
             ):
                 headers = {**seen, **origin}
-                sent = await client.post(f"{path}/prompts", json={"text": "Go"}, headers=headers)
+                sent = await http.post(f"{path}/prompts", json={"text": "Go"}, headers=headers)
                 assert sent.status_code == status, sent.text
         await group.wait_for(session, is_idle)
         headers = [*cookie.items(), ("origin", other.url)]
         async with group.socket(session, url=other.url, headers=headers) as socket:
             await socket.read_until(type="run_ended")
-        async with group.client(other.url) as client:
-            export = await client.get(f"/api/sessions/{session}/export", params={"format": "json"})
+        async with group.client(other.url) as http:
+            export = await http.get(f"/api/sessions/{session}/export", params={"format": "json"})
             assert "attachment" in export.headers["content-disposition"]
             assert export.headers.get_list("content-security-policy") == [
                 login.headers["content-security-policy"]
             ]
             assert export.text.count('"run_ended"') == 1
-            head = await client.head(f"/api/sessions/{session}")
+            head = await http.head(f"/api/sessions/{session}")
             assert head.status_code == 200
             assert head.content == b""
         # A copy of the cookie ends everywhere with the logout, also at a server that starts later.
         own = {**cookie, "origin": other.url}
-        async with group.client(other.url, token="", headers=own) as client:
-            assert (await client.post("/logout")).status_code == 303
+        async with group.client(other.url, token="", headers=own) as http:
+            assert (await http.post("/logout")).status_code == 303
         async with (
             group.start() as third,
-            group.client(third.url, token="", headers=cookie) as client,
+            group.client(third.url, token="", headers=cookie) as http,
         ):
-            assert (await client.get("/api/me")).status_code == 401
-        async with group.client(holder.url, token="", headers=cookie) as client:
+            assert (await http.get("/api/me")).status_code == 401
+        async with group.client(holder.url, token="", headers=cookie) as http:
             with trio.fail_after(5):
                 # The servers look for logouts every second.
-                while (await client.get("/api/me")).status_code != 401:  # noqa: ASYNC110
+                while (await http.get("/api/me")).status_code != 401:  # noqa: ASYNC110
                     await trio.sleep(0.1)
         assert await group.get("/api/me", holder.url)
 
@@ -188,8 +189,8 @@ async def test_rights_are_checked_where_the_session_is(cli, postgres):
     ):
         session = await group.create(holder.url)
         path = f"/api/sessions/{session}"
-        async with group.client(other.url, token="") as client:
-            login = await client.get("/login", params={"token": watcher})
+        async with group.client(other.url, token="") as http:
+            login = await http.get("/login", params={"token": watcher})
         # The holder believes the header before the cookie, because its own proxy sets it.
         headers = {
             "cookie": login.headers["set-cookie"].partition(";")[0],
@@ -197,30 +198,58 @@ async def test_rights_are_checked_where_the_session_is(cli, postgres):
             "origin": other.url,
             "x-test-user": "eva",
         }
-        async with group.client(other.url, token="", headers=headers) as client:
-            assert (await client.get(path)).status_code == 200
-            refused = await client.post(f"{path}/prompts", json={"text": "Go"})
+        async with group.client(other.url, token="", headers=headers) as http:
+            assert (await http.get(path)).status_code == 200
+            refused = await http.post(f"{path}/prompts", json={"text": "Go"})
             assert refused.status_code == 403
             assert refused.json()["code"] == "E_RIGHTS"
         own = json.loads((cli.folder / f"data-{other.port}/serve/{other.port}.json").read_text())[
             "token"
         ]
-        async with group.client(other.url, token=own) as client:
-            refused = await client.get(path)
+        async with group.client(other.url, token=own) as http:
+            refused = await http.get(path)
             assert refused.status_code == 409
             assert "named token" in refused.json()["hint"]
         # A request that was passed on is not passed on again.
-        async with group.client(other.url, headers={"hilum-forwarded": "1"}) as client:
-            refused = await client.get(path)
+        async with group.client(other.url, headers={"hilum-forwarded": "1"}) as http:
+            refused = await http.get(path)
             assert refused.status_code == 409
             assert refused.headers["hilum-elsewhere"] == "1"
         missing = f"{path}x"
-        async with group.client(other.url) as client:
-            assert (await client.get(missing)).json()["code"] == "E_UNKNOWN"
+        async with group.client(other.url) as http:
+            assert (await http.get(missing)).json()["code"] == "E_UNKNOWN"
         async with group.socket(f"{session}x", url=other.url) as socket:
             assert (await socket.receive())[0]["status"] == 404
             await socket.receive()
             assert socket.closed == 4404
+
+
+async def test_a_python_client_notices_nothing_of_a_killed_server(cli, groups, asks):
+    """Its connections lead through the balancer, and its run ends at another server."""
+    answers = [asks("run_terminal_cmd", id=f"c{n}", command=f"echo {n}") for n in range(4)]
+
+    async def script(request):
+        done = sum(message["role"] == "tool" for message in json.loads(request.body)["messages"])
+        await trio.sleep(0.05)
+        return answers[done] if done < len(answers) else "All done."
+
+    async with (
+        cli.model(script),
+        groups() as group,
+        client.connect(group.balancer.url, group.token) as server,
+        server.open_session(str(cli.workspace), approve="auto") as session,
+    ):
+        run = await session.prompt("Go")
+        events = []
+        async for event in run.events():
+            events.append(event)
+            if sum(isinstance(each, CallDone) for each in events) == 2 and len(group.members) == 2:
+                holder = group.find_holder(session.id)
+                group.members.remove(holder)
+                await holder.kill()
+        assert (await run.wait()).text == "All done."
+        assert [event.seq for event in events] == sorted({event.seq for event in events})
+        assert session.problems == []
 
 
 class Stranger:
@@ -286,10 +315,10 @@ async def test_tokens_go_to_no_address_that_the_database_names(cli, groups):
             "CREATE TRIGGER keep BEFORE UPDATE ON hilum.holders"
             " FOR EACH ROW EXECUTE FUNCTION hilum.keep()"
         )
-        async with group.client(other.url) as client, trio.open_nursery() as requests:
+        async with group.client(other.url) as http, trio.open_nursery() as requests:
 
             async def ask(session, status):
-                answer = await client.get(f"/api/sessions/{session}")
+                answer = await http.get(f"/api/sessions/{session}")
                 assert answer.status_code == status, answer.text
 
             for session, status in zip(sessions, addresses.values(), strict=True):
@@ -309,9 +338,9 @@ async def test_a_server_that_hangs_is_given_up(cli, groups, trials):
         async with group.socket(session, url=other.url) as socket:
             await socket.receive()
             os.kill(group.find_holder(session).process.pid, signal.SIGSTOP)
-            async with group.client(other.url) as client:
+            async with group.client(other.url) as http:
                 began = trio.current_time()
-                refused = await client.post(
+                refused = await http.post(
                     f"{path}/prompts", json={"text": "Go"}, headers={"hilum-seen": "1"}
                 )
                 assert trio.current_time() - began < 12
@@ -320,7 +349,7 @@ async def test_a_server_that_hangs_is_given_up(cli, groups, trials):
                 if trials(0, 1):
                     with trio.fail_after(55):
                         # What is waited for happens in other processes.
-                        while (await client.get(path)).status_code != 200:  # noqa: ASYNC110
+                        while (await http.get(path)).status_code != 200:  # noqa: ASYNC110
                             await trio.sleep(0.5)
                     assert group.find_holder(session) is other
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -47,6 +47,8 @@ IDLE_CHECK_SECONDS = 0.05
 MAX_ANSWERS = 200
 MAX_OPEN = 500
 """Maximum number of sessions that are open at the same time."""
+MAX_LEFT = 1_000
+"""Number of closed sessions of which is remembered whether they have moved."""
 MAX_ID = 100
 """Maximum number of characters of a session's id."""
 BRANCH_SECONDS = 5.0
@@ -253,6 +255,8 @@ class Hub:
         self._open: dict[str, _Opening] = {}
         # New sessions, which have no id before they are open.
         self._new: set[_Opening] = set()
+        # The last number and the move (``moved_at``) of sessions that were open here.
+        self._left: dict[str, tuple[int, int]] = {}
         self._is_closing = False
 
     # --- finding ----------------------------------------------------------------------------------
@@ -493,8 +497,8 @@ class Hub:
         try:
             async with AsyncExitStack() as stack:
                 hosted = await self._enter(stack, session, workspace, title, options)
-                if self._group is not None:
-                    hosted.moved_at = opening.last
+                if self._group is not None and identity:
+                    hosted.moved_at = self._find_move(identity, opening.last)
                 identity = hosted.id
                 self._open[identity] = opening
                 self._new.discard(opening)
@@ -512,12 +516,27 @@ class Hub:
         finally:
             if opening.hosted is not None:
                 opening.hosted.feed.end("closed")
+                self._note_left(opening.hosted)
             opening.close.set()
             self._new.discard(opening)
             if self._open.get(identity) is opening:
                 del self._open[identity]
             opening.ready.set()
             opening.closed.set()
+
+    def _find_move(self, session: str, last: int) -> int:
+        """Return the number up to which another server may have written to a session; 0 for none."""
+        left = self._left.get(session)
+        return left[1] if left is not None and left[0] == last else last
+
+    def _note_left(self, hosted: HostedSession) -> None:
+        """Remember where a session ended that is closed. If it ends there later, it did not move."""
+        if self._group is None:
+            return
+        self._left.pop(hosted.id, None)
+        self._left[hosted.id] = (hosted.last, hosted.moved_at)
+        if len(self._left) > MAX_LEFT:
+            del self._left[next(iter(self._left))]
 
     async def _enter(
         self,
@@ -562,7 +581,9 @@ class Hub:
             await hosted.feed.reached(hosted.last)
             if opening.resumes and not isinstance(hosted.session, JoinedSession):
                 # The server that ran them has died, and nobody would know that they must be resumed.
-                hosted.session.resume()
+                # If that is not possible, users learn why when they resume them.
+                with suppress(HilumError):
+                    hosted.session.resume()
             opening.hosted = hosted
             opening.ready.set()
             _start_watching(nursery, hosted)

@@ -202,6 +202,7 @@ class PeerSocket:
         self._stream = stream
         self._lost = connection.lost
         self._protocol = WSConnection(ConnectionType.CLIENT)
+        self._early: list[Event] = []
         self._parts: list[str] = []
         self._length = 0
         self._lock = trio.Lock()
@@ -214,8 +215,11 @@ class PeerSocket:
         headers: Headers = []
         body = b""
         while True:
-            for event in await self._receive():
+            events = await self._receive()
+            for number, event in enumerate(events, 1):
                 if isinstance(event, AcceptConnection):
+                    # Messages may have arrived together with the answer to the handshake.
+                    self._early = events[number:]
                     return
                 if isinstance(event, RejectConnection):
                     status = event.status_code
@@ -253,8 +257,7 @@ class PeerSocket:
         Raises:
             PeerLost: The connection was lost.
         """
-        # Messages may have arrived together with the answer to the handshake.
-        events = list(self._protocol.events())
+        events = self._early
         while True:
             for event in events:
                 text = await self._take(event)
