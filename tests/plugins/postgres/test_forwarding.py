@@ -1,15 +1,21 @@
 """Requests that a server passes on: when one side leaves, the other side ends at once."""
 
+import ssl
+from base64 import b64encode
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from hashlib import sha1
 from pathlib import Path
 
 import pytest
 import trio
+import trustme
 from hilum.testing import say
+from hilum_serve.http_server import encode_frame
 from hilum_serve.peer_group import PeerGroup
 from hilum_serve.tokens import add_token
 from hilum_view import Prompt
+from postgres_server import PostgresServer
 from served import Served, serving
 from server_groups import KEY, find_free_port
 
@@ -121,3 +127,166 @@ async def test_bodies_have_the_limits_of_the_other_server(pair: Pair) -> None:
     hosted = pair.holder.hub.find_hosted(pair.session)
     assert hosted is not None
     assert [entry.text for entry in hosted.view.entries if isinstance(entry, Prompt)] == ["Go"]
+
+
+class Member:
+    """A server that knows the key of the group, and answers every request with the same bytes.
+
+    Attributes:
+        url: Its address.
+        requests: The requests that it received after it had proved that it is a member.
+    """
+
+    def __init__(self, answer: bytes, certificate: trustme.LeafCert | None = None) -> None:
+        self.requests: list[bytes] = []
+        self._answer = answer
+        self._certificate = certificate
+
+    async def run(self, task_status: trio.TaskStatus[None]) -> None:
+        [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        scheme = "https" if self._certificate is not None else "http"
+        self.url = f"{scheme}://127.0.0.1:{listener.socket.getsockname()[1]}"
+        self._group = PeerGroup(self.url, KEY)
+        await trio.serve_listeners(self._serve, [listener], task_status=task_status)
+
+    async def _serve(self, stream: trio.abc.Stream) -> None:
+        if self._certificate is not None:
+            context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+            self._certificate.configure_cert(context)
+            stream = trio.SSLStream(stream, context, server_side=True, https_compatible=True)
+        # A client that does not trust the certificate leaves.
+        async with stream:
+            with suppress(trio.BrokenResourceError):
+                await self._talk(stream)
+
+    async def _talk(self, stream: trio.abc.Stream) -> None:
+        nonce = (await stream.receive_some(10_000)).partition(b"hilum-nonce: ")[2][:64]
+        proof = f'{{"proof":"{self._group.answer_nonce(bytes(nonce))}"}}'
+        head = f"HTTP/1.1 200 \r\ncontent-length: {len(proof)}\r\n\r\n"
+        await stream.send_all(f"{head}{proof}".encode())
+        request = bytes(await stream.receive_some(10_000))
+        self.requests.append(request)
+        answer = self._answer
+        start = request.lower().find(b"sec-websocket-key: ")
+        if start >= 0:
+            key = request[start:].partition(b": ")[2].partition(b"\r\n")[0]
+            accept = b64encode(sha1(key + b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11").digest())
+            answer = answer.replace(b"ACCEPT", accept)
+        await stream.send_all(answer)
+
+
+@asynccontextmanager
+async def replace_holder(
+    pair: Pair,
+    postgres: PostgresServer,
+    url: str,
+    answer: bytes,
+    certificate: trustme.LeafCert | None = None,
+) -> AsyncIterator[Member]:
+    """Have the second server take another member of the group for the one with the session."""
+    member = Member(answer, certificate)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(member.run)
+        announcement = PeerGroup(member.url, KEY).announcement
+        postgres.execute(url, "UPDATE hilum.holders SET address = %s", announcement)
+        postgres.execute(
+            url,
+            "CREATE FUNCTION hilum.keep() RETURNS trigger LANGUAGE plpgsql AS"
+            " 'BEGIN NEW.address := OLD.address; RETURN NEW; END'",
+        )
+        postgres.execute(
+            url,
+            "CREATE TRIGGER keep BEFORE UPDATE ON hilum.holders"
+            " FOR EACH ROW EXECUTE FUNCTION hilum.keep()",
+        )
+        yield member
+        nursery.cancel_scope.cancel()
+
+
+async def test_messages_that_come_with_the_acceptance_are_passed_on(
+    pair: Pair, postgres: PostgresServer, url: str
+) -> None:
+    answer = (
+        b"HTTP/1.1 101 \r\nupgrade: websocket\r\nconnection: upgrade\r\n"
+        b"sec-websocket-accept: ACCEPT\r\n\r\n" + encode_frame('[{"type":"hello","last":7}]')
+    )
+    async with (
+        replace_holder(pair, postgres, url, answer),
+        pair.other.socket(pair.session) as socket,
+    ):
+        assert await socket.receive() == [{"type": "hello", "last": 7}]
+        # The server is gone, so the page has to come back.
+        assert await socket.receive() is None
+        assert socket.closed == 1012
+
+
+async def test_redirects_are_not_followed(pair: Pair, postgres: PostgresServer, url: str) -> None:
+    answer = b"HTTP/1.1 307 \r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n"
+    async with (
+        replace_holder(pair, postgres, url, answer) as member,
+        pair.other.client() as client,
+    ):
+        refused = await client.get(f"/api/sessions/{pair.session}")
+        assert refused.status_code == 503
+        assert refused.json()["code"] == "E_UNREACHABLE"
+        assert "location" not in refused.headers
+        assert member.requests
+
+
+async def test_a_change_is_not_sent_again_after_it_may_have_arrived(
+    pair: Pair, postgres: PostgresServer, url: str
+) -> None:
+    async with (
+        replace_holder(pair, postgres, url, b"HTTP/1.1 20") as member,
+        pair.other.client() as client,
+    ):
+        path = f"/api/sessions/{pair.session}/prompts"
+        lost = await client.post(path, json={"text": "Go"}, headers={"hilum-seen": "1"})
+        assert lost.status_code == 503
+        assert lost.json()["code"] == "E_INTERRUPTED"
+        assert len(member.requests) == 1
+
+
+async def test_a_response_that_breaks_off_is_not_completed(
+    pair: Pair, postgres: PostgresServer, url: str
+) -> None:
+    answer = (
+        b"HTTP/1.1 200 \r\ncontent-type: application/json\r\nset-cookie: a=b\r\n"
+        b"transfer-encoding: chunked\r\n\r\n5\r\nhello\r\n"
+    )
+    async with replace_holder(pair, postgres, url, answer) as member:
+        head = (
+            f"GET /api/sessions/{pair.session}/usage HTTP/1.1\r\nhost: {pair.other.address}\r\n"
+            f"authorization: Bearer {pair.other.token}\r\nx-forwarded-user: eva\r\n"
+            "cookie: secret=1\r\nreferer: http://x\r\n\r\n"
+        )
+        received = await pair.other.raw(head.encode())
+        assert b"hello" in received
+        assert not received.endswith(b"0\r\n\r\n")
+        assert b"set-cookie" not in received
+        [request] = member.requests
+        assert b"authorization: Bearer " in request
+        for name in (b"x-forwarded-user", b"cookie", b"referer"):
+            assert name not in request
+
+
+async def test_certificates_are_checked(
+    pair: Pair,
+    postgres: PostgresServer,
+    url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    authority = trustme.CA()
+    answer = b"HTTP/1.1 200 \r\ncontent-length: 5\r\n\r\nhello"
+    certificate = authority.issue_cert("127.0.0.1")
+    async with (
+        replace_holder(pair, postgres, url, answer, certificate) as member,
+        pair.other.client() as client,
+    ):
+        refused = await client.get(f"/api/sessions/{pair.session}")
+        assert refused.status_code == 503
+        assert member.requests == []
+        authority.cert_pem.write_to_path(tmp_path / "authority.pem")
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "authority.pem"))
+        assert (await client.get(f"/api/sessions/{pair.session}")).text == "hello"
