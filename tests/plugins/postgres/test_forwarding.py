@@ -11,6 +11,7 @@ import pytest
 import trio
 import trustme
 from hilum.testing import say
+from hilum_serve import forwarding
 from hilum_serve.http_server import encode_frame
 from hilum_serve.peer_group import PeerGroup
 from hilum_serve.tokens import add_token
@@ -73,6 +74,7 @@ async def open_pair(folder: Path) -> AsyncIterator[Pair]:
 async def pair(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Pair]:
     """Two servers that share a database."""
     monkeypatch.setenv("HILUM_POSTGRES_URL", url)
+    monkeypatch.setattr(forwarding, "PATIENCE_SECONDS", 0.3)
     async with open_pair(tmp_path) as pair:
         yield pair
 
@@ -130,15 +132,20 @@ async def test_bodies_have_the_limits_of_the_other_server(pair: Pair) -> None:
 
 
 class Member:
-    """A server that knows the key of the group, and answers every request with the same bytes.
+    """A server that proves to be a member with a key, and answers every request with the same bytes.
 
     Attributes:
         url: Its address.
+        connections: Number of connections to it.
         requests: The requests that it received after it had proved that it is a member.
     """
 
-    def __init__(self, answer: bytes, certificate: trustme.LeafCert | None = None) -> None:
+    def __init__(
+        self, answer: bytes, certificate: trustme.LeafCert | None = None, key: str = KEY
+    ) -> None:
+        self.connections = 0
         self.requests: list[bytes] = []
+        self._key = key
         self._answer = answer
         self._certificate = certificate
 
@@ -146,7 +153,7 @@ class Member:
         [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
         scheme = "https" if self._certificate is not None else "http"
         self.url = f"{scheme}://127.0.0.1:{listener.socket.getsockname()[1]}"
-        self._group = PeerGroup(self.url, KEY)
+        self._group = PeerGroup(self.url, self._key)
         await trio.serve_listeners(self._serve, [listener], task_status=task_status)
 
     async def _serve(self, stream: trio.abc.Stream) -> None:
@@ -154,6 +161,7 @@ class Member:
             context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
             self._certificate.configure_cert(context)
             stream = trio.SSLStream(stream, context, server_side=True, https_compatible=True)
+        self.connections += 1
         # A client that does not trust the certificate leaves.
         async with stream:
             with suppress(trio.BrokenResourceError):
@@ -182,12 +190,25 @@ async def replace_holder(
     url: str,
     answer: bytes,
     certificate: trustme.LeafCert | None = None,
+    *,
+    key: str = KEY,
+    signed_with: str = KEY,
 ) -> AsyncIterator[Member]:
-    """Have the second server take another member of the group for the one with the session."""
-    member = Member(answer, certificate)
+    """Have the database name another server as the one with the session.
+
+    Args:
+        pair: The servers.
+        postgres: The server of the database.
+        url: The database.
+        answer: The answer of the other server.
+        certificate: Its certificate.
+        key: Its key.
+        signed_with: The key with which its address is signed.
+    """
+    member = Member(answer, certificate, key)
     async with trio.open_nursery() as nursery:
         await nursery.start(member.run)
-        announcement = PeerGroup(member.url, KEY).announcement
+        announcement = PeerGroup(member.url, signed_with).announcement
         postgres.execute(url, "UPDATE hilum.holders SET address = %s", announcement)
         postgres.execute(
             url,
@@ -290,3 +311,32 @@ async def test_certificates_are_checked(
         authority.cert_pem.write_to_path(tmp_path / "authority.pem")
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "authority.pem"))
         assert (await client.get(f"/api/sessions/{pair.session}")).text == "hello"
+
+
+async def test_an_address_without_the_signature_is_not_contacted(
+    pair: Pair, postgres: PostgresServer, url: str
+) -> None:
+    """The server joins the session instead, because its owner is on the same machine."""
+    async with (
+        replace_holder(pair, postgres, url, b"", signed_with="x" * 32) as member,
+        pair.other.client() as client,
+    ):
+        joined = await client.get(f"/api/sessions/{pair.session}")
+        assert joined.status_code == 200
+        assert joined.json()["id"] == pair.session
+        assert member.connections == 0
+
+
+async def test_a_server_without_the_key_gets_no_token(
+    pair: Pair, postgres: PostgresServer, url: str
+) -> None:
+    """Its address was signed when another server had it."""
+    async with (
+        replace_holder(pair, postgres, url, b"", key="x" * 32) as member,
+        pair.other.client() as client,
+    ):
+        refused = await client.get(f"/api/sessions/{pair.session}")
+        assert refused.status_code == 503
+        assert refused.json()["code"] == "E_UNREACHABLE"
+        assert member.connections > 0
+        assert set(member.requests) == {b""}
