@@ -47,6 +47,8 @@ PATIENCE_SECONDS = 3.0
 PAUSE_SECONDS = 0.1
 WATCH_SECONDS = 2.0
 """Seconds between two checks whether a server that does not respond still has the session."""
+NOTE_SECONDS = 60.0
+MAX_NOTED = 100
 _PASSED = frozenset(
     (
         b"accept",
@@ -102,12 +104,17 @@ class Forwarder:
         hub: The sessions of this server.
         group: The group of servers.
         store: The store that all of them use.
+        note: Function that shows a sentence to whoever runs the server.
     """
 
-    def __init__(self, hub: Hub, group: PeerGroup, store: SharedStore) -> None:
+    def __init__(
+        self, hub: Hub, group: PeerGroup, store: SharedStore, note: Callable[[str], None]
+    ) -> None:
         self._hub = hub
         self._group = group
         self._store = store
+        self._note = note
+        self._noted: dict[str, float] = {}
 
     async def serve(
         self,
@@ -163,9 +170,11 @@ class Forwarder:
             except PeerLost as lost:
                 if lost.was_sent and not _is_repeatable(scope):
                     raise _interrupted() from None
+                problem = f"A request cannot be passed on: {lost}."
             except _Elsewhere:
-                pass
+                problem = f"{peer.url} does not have a session that the database says it has."
             if trio.current_time() > deadline:
+                self._note_once(problem)
                 raise _unreachable()
             # If the server has died, the session is opened here as soon as its lease ends.
             await trio.sleep(PAUSE_SECONDS)
@@ -205,7 +214,22 @@ class Forwarder:
         if holder is None or not holder.holds:
             return None
         peer = self._group.read_announcement(holder.address)
+        if peer is None and holder.address:
+            self._note_once(
+                f"The address of process {holder.pid} on {holder.host} in the database is not signed"
+                " with serve.peer_key, or it is not encrypted and serve.peer_plain_http is not set."
+            )
         return None if peer == self._group.own else peer
+
+    def _note_once(self, text: str) -> None:
+        """Show a sentence, but not again within a minute."""
+        now = trio.current_time()
+        if now - self._noted.get(text, -NOTE_SECONDS) < NOTE_SECONDS:
+            return
+        if len(self._noted) >= MAX_NOTED:
+            self._noted.clear()
+        self._noted[text] = now
+        self._note(text)
 
     def _is_member(self, holder: LeaseHolder) -> bool:
         return self._group.read_announcement(holder.address) is not None

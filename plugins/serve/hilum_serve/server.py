@@ -122,7 +122,7 @@ async def run_server(store: Store, options: ServerOptions) -> AsyncIterator[Runn
         )
         if group is not None:
             shared = require_shared_store(store)
-            forwarder = Forwarder(hub, group, shared)
+            forwarder = Forwarder(hub, group, shared, print_note)
             logouts = Logouts(group, shared, options.tokens)
             await nursery.start(logouts.follow)
         streams = Streams(hub, options.tokens, settings.connections_per_user)
@@ -196,6 +196,11 @@ async def _keep_nursery(task_status: trio.TaskStatus[trio.Nursery]) -> None:
     async with trio.open_nursery() as nursery:
         task_status.started(nursery)
         await trio.sleep_forever()
+
+
+def print_note(text: str) -> None:
+    """Print a sentence for whoever runs the server."""
+    print(escape_terminal(f"hilum serve: {text}"), file=sys.stderr, flush=True)
 
 
 def print_error(error: BaseException) -> None:

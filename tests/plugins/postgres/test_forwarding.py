@@ -314,7 +314,7 @@ async def test_certificates_are_checked(
 
 
 async def test_an_address_without_the_signature_is_not_contacted(
-    pair: Pair, postgres: PostgresServer, url: str
+    pair: Pair, postgres: PostgresServer, url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The server joins the session instead, because its owner is on the same machine."""
     async with (
@@ -325,10 +325,11 @@ async def test_an_address_without_the_signature_is_not_contacted(
         assert joined.status_code == 200
         assert joined.json()["id"] == pair.session
         assert member.connections == 0
+    assert "is not signed with serve.peer_key" in capsys.readouterr().err
 
 
 async def test_a_server_without_the_key_gets_no_token(
-    pair: Pair, postgres: PostgresServer, url: str
+    pair: Pair, postgres: PostgresServer, url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its address was signed when another server had it."""
     async with (
@@ -340,3 +341,4 @@ async def test_a_server_without_the_key_gets_no_token(
         assert refused.json()["code"] == "E_UNREACHABLE"
         assert member.connections > 0
         assert set(member.requests) == {b""}
+    assert capsys.readouterr().err.count("does not belong to this group") == 1
