@@ -136,7 +136,7 @@ _HOMES = {
     "sub_commands": ("load_command",),
     "temporary": ("make_temporary_folder", "sweep_temporary_folders"),
     "tools": ("EVERYTHING", "Call", "Output", "Tool", "tool"),
-    "verdicts": ("judge_call",),
+    "verdicts": ("Judgement", "judge_call", "judge_whole_call"),
     "wall_clock": ("read_clock", "use_clock"),
     "window": ("measure_window",),
     "workspace": ("Place", "Workspace"),

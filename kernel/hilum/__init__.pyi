@@ -133,7 +133,9 @@ from hilum.tools import Call as Call
 from hilum.tools import Output as Output
 from hilum.tools import Tool as Tool
 from hilum.tools import tool as tool
+from hilum.verdicts import Judgement as Judgement
 from hilum.verdicts import judge_call as judge_call
+from hilum.verdicts import judge_whole_call as judge_whole_call
 from hilum.wall_clock import read_clock as read_clock
 from hilum.wall_clock import use_clock as use_clock
 from hilum.window import measure_window as measure_window

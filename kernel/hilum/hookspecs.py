@@ -42,7 +42,7 @@ import msgspec
 import pluggy
 
 from hilum.context import ContextRequest
-from hilum.errors import ToolDenied
+from hilum.errors import ToolDenied, UsageError
 from hilum.hooks import Spec, Specifier, specifier
 from hilum.messages import AssistantMessage, Block, Compaction, Layer, Message, ToolCall, ToolResult
 from hilum.model_calls import ModelCall, ModelCallDenied
@@ -160,11 +160,14 @@ class Interpretation(msgspec.Struct, frozen=True):
         agent: Name of the agent that the prompt addresses.
         reply: The text to show if the prompt was a command, which has been carried out; in that
             case, no agent runs.
+        attached: Data that comes with the text and that the user did not write, such as the output
+            of a command. The agent reads this data as a separate block.
     """
 
     text: str
     agent: str = "main"
     reply: str | None = None
+    attached: str = ""
 
 
 class PromptCommand(msgspec.Struct, frozen=True):
@@ -241,11 +244,20 @@ def provide_tools(session: Session) -> Iterable[Tool] | None:
 # --- prompts --------------------------------------------------------------------------------------
 
 
-@hookspec(shape="first", deadline=10.0, on_failure="next one", returns=Interpretation)
+# The deadline is long, because a command may run programs and ask the user before that.
+@hookspec(
+    shape="first",
+    deadline=7_200.0,
+    on_failure="next one",
+    returns=Interpretation,
+    raises=(UsageError,),
+)
 async def interpret_prompt(session: Session, text: str) -> Interpretation | None:
     """Return the meaning of a prompt that addresses an agent or is a command.
 
     ``None`` leaves the prompt to the next plugin. A prompt that no plugin interprets is plain text.
+    An implementation may ask the user, but must return at once for a prompt that it does not
+    interpret. Raise ``UsageError`` to refuse a command: the prompt is then not sent.
     """
 
 

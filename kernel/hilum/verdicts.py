@@ -167,11 +167,27 @@ async def judge_call(agent: Agent, name: str, arguments: str) -> Verdict:
     Raises:
         UsageError: The tool does not exist.
     """
+    judged = await judge_whole_call(agent, name, arguments)
+    return judged.verdict
+
+
+async def judge_whole_call(agent: Agent, name: str, arguments: str) -> Judgement:
+    """Return the verdict of ``judge_call`` with the call as the gates rewrite it, and its effects.
+
+    Code that runs the call must run it as rewritten.
+
+    Args:
+        agent: The agent for which the user makes the call.
+        name: Name of the tool.
+        arguments: Its arguments, as JSON.
+
+    Raises:
+        UsageError: The tool does not exist.
+    """
     tool = agent.session.tools.get(name)
     if tool is None:
         raise unknown_name_error("tool", name, agent.session.tools)
-    judged = await _judge(agent, ToolCall(make_id("judged"), name, arguments), tool)
-    return judged.verdict
+    return await _judge(agent, ToolCall(make_id("judged"), name, arguments), tool)
 
 
 async def _judge(agent: Agent, call: ToolCall, tool: Tool) -> Judgement:

@@ -176,3 +176,33 @@ async def test_user_who_may_not_end_connections_takes_over_by_the_fence(
     with pytest.raises(StoreError, match="can no longer be written"):
         await log.flush()
     assert [event.seq for event in await other.read("s1")] == [1, 2]
+
+
+LOCKS = """
+SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
+
+
+async def test_session_that_was_taken_over_without_its_lock_is_locked_later(
+    make_store, postgres, url, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When the old holder ends, a third process must not get the session."""
+    store, other, third = make_store(), make_store(), make_store()
+    log = await store.create(INFO)
+    with monkeypatch.context() as patch:
+        patch.setattr(hilum_postgres.sessions, "STALE", -1.0)
+        patch.setattr(hilum_postgres.sessions, "RELEASE_TIMEOUT", 0.05)
+        patch.setattr(hilum_postgres.sessions.schema, "END_HOLDER", "SELECT %s::int")
+        thief = await other.open("s1")
+    await log.close()
+    with trio.fail_after(10):
+        while postgres.execute(url, LOCKS) != [(1,)]:  # noqa: ASYNC110 (a thread takes it)
+            await trio.sleep(0.01)
+    with pytest.raises(StoreError) as caught:
+        await third.open("s1")
+    assert caught.value.code == E_BUSY
+    thief.append([fact(1)])
+    await thief.flush()
+    await thief.close()
+    assert (await third.open("s1")).read() == [fact(1)]

@@ -311,6 +311,12 @@ class UserActions:
             self._runs[event.run] = make_id("run")
             session.emit(event, session.agents[event.agent], self._runs[event.run])
             return
+        if event.run in self._log.expanded and event.agent in session.agents:
+            # The command's shell inserts ran before the prompt, and must not run again.
+            self._runs[event.run] = make_id("run")
+            session.emit(event, session.agents[event.agent], self._runs[event.run])
+            session.resume()
+            return
         plans = session.plugin(Plans)
         if action.decides in ("accepted", "rejected") and plans is not None:
             if action.decides == "accepted":
