@@ -58,6 +58,7 @@ _HOMES = {
     ),
     "identifiers": ("make_id", "use_ids"),
     "images": ("find_media_type", "identify_image", "measure_image", "read_image"),
+    "json_sizes": ("has_more_values",),
     "kernel": ("Kernel", "open_kernel"),
     "messages": (
         "AssistantMessage",
@@ -148,8 +149,10 @@ _MODULES = (
     "checks",
     "command",
     "compaction",
+    "config_files",
     "errors",
     "events",
+    "foreign_files",
     "frontmatter",
     "hooks",
     "hosts",

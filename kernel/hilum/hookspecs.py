@@ -84,8 +84,9 @@ class Verdict(msgspec.Struct, frozen=True):
             the user approved the call, the call is denied.
         dangers: The dangerous ones of such effects. If the user approves the call with other
             arguments, only these effects are compared.
-        once_only: With ``allow`` and ``ask``: whether the user can approve only this call, and
-            give no lasting approval, for example because the call destroys something.
+        once_only: With ``allow`` and ``ask``: whether the user can approve only this call, for
+            example because the call destroys something. The user can give no lasting approval, and
+            none that was given earlier covers the call.
 
     Raises:
         ValueError: The kind is unknown, or it does not allow these arguments.

@@ -818,7 +818,7 @@ class Session:
         return agent
 
     def discard(self) -> None:
-        """Have the session deleted when it closes, because nothing happened in it."""
+        """Delete the session when it closes, because nothing happened in it."""
         self._discarded = True
 
     # --- plugins ----------------------------------------------------------------------------------
@@ -891,7 +891,7 @@ class Session:
             self.add_agent(Profile())
 
     def _note_reopening(self, events: Sequence[ev.AnyEvent]) -> None:
-        """Note in the log of a resumed session which settings changed and which runs were cut off."""
+        """Log in a resumed session which settings changed and which runs were cut off."""
         known: Mapping[str, object] = {}
         for event in events:
             if isinstance(event, ev.SessionOpened | ev.SessionReopened):
