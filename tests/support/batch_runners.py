@@ -20,6 +20,9 @@ async def act(assignment, folder):
             file.write(f"{assignment.task.id} {assignment.attempt} {os.getpid()}\n")
     if word == "write":
         (folder / rest[0]).write_text("written\n")
+    elif word == "dawdle":
+        (folder / rest[0]).write_text("written\n")
+        await trio.sleep_forever()
     elif word == "wait":
         await trio.sleep(float(rest[0]))
     elif word == "until":

@@ -115,19 +115,34 @@ class PostgresServer:
         self.process.wait(30)
         self.process = None
 
-    def kill(self) -> None:
-        """Kill the server and all its children, as a loss of power would."""
+    def freeze(self) -> None:
+        """Stop the server and all its children, so that it accepts connections and never answers."""
+        self._signal_all(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let a frozen server go on."""
+        self._signal_all(signal.SIGCONT)
+
+    def _signal_all(self, number: signal.Signals) -> list[int]:
+        """Send a signal to the server and its children, and return the children."""
         assert self.process is not None
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
-        for pid in (self.process.pid, *map(int, children.split())):
+        found = list(map(int, children.split()))
+        for pid in (self.process.pid, *found):
             try:
-                os.kill(pid, signal.SIGKILL)
+                os.kill(pid, number)
             except ProcessLookupError:
                 pass
+        return found
+
+    def kill(self) -> None:
+        """Kill the server and all its children, as a loss of power would."""
+        children = self._signal_all(signal.SIGKILL)
+        assert self.process is not None
         self.process.wait(30)
         self.process = None
         # The next server refuses to start while a child of this one lives.
-        for pid in map(int, children.split()):
+        for pid in children:
             while (
                 Path(f"/proc/{pid}/stat").exists()
                 and "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:1]
@@ -148,6 +163,8 @@ def run_server(*, fsync: bool = False) -> Iterator[PostgresServer]:
         server.start()
         yield server
     finally:
+        if server.process is not None:
+            server.thaw()
         server.stop()
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -29,7 +29,7 @@ from hilum_dask.cluster_worker import (
     stop_attempt,
 )
 from hilum_dask.folders import BatchFolder, BatchInfo
-from hilum_dask.pool import GRACE, AttemptLost
+from hilum_dask.pool import STOP_TIMEOUT, AttemptLost
 from hilum_dask.progress import Progress
 from hilum_dask.records import Assignment, Record
 from hilum_dask.versions import describe_difference, list_versions
@@ -40,10 +40,10 @@ RECONNECT_SECONDS = 600.0
 """Seconds in which a scheduler that ended has to be available again."""
 LOOK_SECONDS = 1.0
 """Seconds between two looks at the workers."""
-LOOK_REST = 10.0
-"""Rest between two looks at the workers, as a multiple of the time that a look takes."""
+LOOK_INTERVAL_FACTOR = 10.0
+"""Seconds between two looks at the workers, for each second that a look takes."""
 CALL_SECONDS = 15.0
-"""Seconds that a worker has to answer a question."""
+"""Seconds that a worker or the scheduler has to answer a question."""
 PLUGIN = "hilum-dask"
 
 
@@ -111,7 +111,7 @@ class ClusterExecutor:
 
     async def run(self, assignment: Assignment, stop: trio.Event) -> Record:
         """Carry out an attempt on a worker."""
-        worker = self._choose()
+        worker = self._choose(assignment)
         worker.running += 1
         try:
             delivery = await self._run_on(worker, assignment, stop)
@@ -123,10 +123,16 @@ class ClusterExecutor:
             return delivery.record
         raise AttemptLost(f"{delivery.lost} (worker {worker.address})", is_late=delivery.is_late)
 
-    def _choose(self) -> _Worker:
-        if not self._workers:
+    def _choose(self, assignment: Assignment) -> _Worker:
+        workers = list(self._workers.values())
+        if not workers:
             raise AttemptLost("the workers are gone", counts=False)
-        return min(self._workers.values(), key=lambda worker: worker.running / worker.threads)
+        if assignment.continues:
+            # The workspace and the session of the earlier attempt are in the batch's folder.
+            workers = [worker for worker in workers if worker.shares]
+            if not workers:
+                raise AttemptLost("no worker sees the folder of the batch", counts=False)
+        return min(workers, key=lambda worker: worker.running / worker.threads)
 
     async def _run_on(self, worker: _Worker, assignment: Assignment, stop: trio.Event) -> Delivery:
         client = self._client
@@ -172,7 +178,7 @@ class ClusterExecutor:
                 partial(client.run, stop_attempt, key, workers=[worker.address]),
                 abandon_on_cancel=True,
             )
-        await trio.sleep(3 * GRACE)
+        await trio.sleep(3 * STOP_TIMEOUT)
         done.set()
 
     def _unpack(self, delivery: Delivery, assignment: Assignment) -> None:
@@ -212,7 +218,7 @@ class ClusterExecutor:
             await self._compare(found)
             # The answer for ten thousand workers takes a while, and must not keep anybody busy.
             took = trio.current_time() - began
-            await trio.sleep(max(LOOK_SECONDS, LOOK_REST * took))
+            await trio.sleep(max(LOOK_SECONDS, LOOK_INTERVAL_FACTOR * took))
 
     async def _compare(self, found: dict[str, int]) -> None:
         """Forget the workers that are gone, and check those that are new."""
@@ -259,8 +265,12 @@ class ClusterExecutor:
 
     def _ask(self, function: Callable[..., Any], *arguments: object, workers: list[str]) -> Any:
         """Call a function on workers; return the results or exceptions by address."""
+        call = partial(self._client._run, function, *arguments)
         try:
-            return self._client.run(function, *arguments, workers=workers, on_error="return")
+            # Unlike `Client.run`, this has a time limit: a frozen worker must not hide the others.
+            return self._client.sync(
+                call, workers=workers, on_error="return", callback_timeout=CALL_SECONDS
+            )
         except Exception:
             if len(workers) == 1:
                 return {}

@@ -21,7 +21,7 @@ from hilum_dask.folders import STOP_ALL, BatchFolder, BatchInfo, describe_os_err
 from hilum_dask.lease import HEARTBEAT, Lease
 from hilum_dask.pool import AttemptLost
 from hilum_dask.progress import Progress
-from hilum_dask.records import Assignment, Record
+from hilum_dask.records import TIMEOUT_HINT, Assignment, Record
 from hilum_dask.tasks import Entry, TaskError, TaskFile, read_files
 from hilum_dask.workspaces import remove_folder
 
@@ -166,29 +166,52 @@ class Driver:
     async def _settle_left(self) -> None:
         """Record the attempts that were cut off when an earlier driver ended.
 
-        Their workspaces are removed; their sessions and logs are kept.
+        Their workspaces are removed, unless they are to be kept; their sessions and logs are kept.
         """
-        kept = {
+        reason = "the driver ended"
+        # An attempt that continued another one has no workspace of its own.
+        for waiting in self._queue:
+            if waiting.continues and self._was_cut_off(waiting):
+                waiting.attempt += 1
+                await self._record_lost(waiting, waiting.attempt, reason)
+                waiting.continues = 0
+                waiting.session = ""
+        continued = {
             self._folder.attempt_name(task.entry.name, task.continues)
             for task in self._queue
             if task.continues
         }
         open_tasks = {task.entry.name: task for task in self._queue}
         for folder in await trio.to_thread.run_sync(lambda: sorted(self._folder.work.iterdir())):
-            if folder.name in kept or self._info.options.keep:
+            if folder.name in continued:
                 continue
             name, _, number = folder.name.rpartition(".")
             task = open_tasks.get(name)
             ended = (self._folder.attempts / f"{folder.name}.json").exists()
             if task is not None and number.isdigit() and not ended:
                 task.attempt = max(task.attempt, int(number))
-                await self._record_lost(task, int(number), "the driver ended")
-            await trio.to_thread.run_sync(remove_folder, folder)
+                await self._record_lost(task, int(number), reason)
+            if not self._info.options.keep:
+                await trio.to_thread.run_sync(remove_folder, folder)
+
+    def _was_cut_off(self, task: _OpenTask) -> bool:
+        """Return whether the attempt after the last one with a record has started."""
+        files = self._folder.attempt_name(task.entry.name, task.attempt + 1)
+        return (self._folder.logs / f"{files}.log").exists()
 
     async def _record_lost(self, task: _OpenTask, attempt: int, reason: str) -> Record:
         """Record an attempt without a report, with the cost that its session's log contains."""
-        files = self._folder.attempt_name(task.entry.name, attempt)
-        session, cost = await read_cost(self._folder.sessions / f"{files}.db")
+        name = task.entry.name
+        store = self._folder.sessions / f"{self._folder.attempt_name(name, attempt)}.db"
+        known = 0.0
+        if task.continues and not store.exists():
+            # The session is that of the attempt that was continued. Its log contains earlier costs.
+            place = self._folder.attempt_name(name, task.continues)
+            store = self._folder.sessions / f"{place}.db"
+            known = self._folder.sum_costs(name, attempt - 1, task.session)
+        session, cost = await read_cost(store)
+        if cost is not None:
+            cost = max(0.0, cost - known)
         record = Record(
             id=task.entry.id,
             state="lost",
@@ -268,7 +291,7 @@ class Driver:
         """Carry out one attempt at a task, and decide what follows."""
         try:
             record = await self._attempt(task, share, stop)
-            self._take(nursery, task, record, share)
+            self._handle_end(nursery, task, record, share)
         except HilumError as error:
             self.error = self.error or error
             self.stop("error")
@@ -309,6 +332,7 @@ class Driver:
                     record.state = "timed_out"
                     record.code = E_TIMEOUT
                     record.error = "The task did not react to its time limit and was killed."
+                    record.hint = TIMEOUT_HINT
             is_finished = record.published
         finally:
             self.cost.settle(share, cost, is_finished=is_finished)
@@ -347,7 +371,9 @@ class Driver:
 
     # --- ends of attempts -------------------------------------------------------------------------
 
-    def _take(self, nursery: trio.Nursery, task: _OpenTask, record: Record, share: float) -> None:
+    def _handle_end(
+        self, nursery: trio.Nursery, task: _OpenTask, record: Record, share: float
+    ) -> None:
         """Decide what follows the end of an attempt."""
         task.continues = 0
         task.session = ""
@@ -361,13 +387,13 @@ class Driver:
         elif self.stopped and record.state in ("stopped", "lost"):
             return
         elif record.code == E_BUDGET:
-            self._take_starved(task, record, share)
+            self._handle_exhausted_budget(task, record, share)
         elif record.state in ("lost", "stopped") or record.retry or record.disk_full:
             self._repeat(nursery, task, record)
         else:
             self._publish(task, record)
 
-    def _take_starved(self, task: _OpenTask, record: Record, share: float) -> None:
+    def _handle_exhausted_budget(self, task: _OpenTask, record: Record, share: float) -> None:
         """Continue a task whose share of the budget was too small, if there is money left."""
         own = self.cost.task
         if (own and task.cost >= own * 0.999) or not self.cost.limit:
@@ -404,15 +430,28 @@ class Driver:
         nursery.start_soon(self._queue_later, task, delay)
 
     async def _queue_later(self, task: _OpenTask, delay: float) -> None:
-        """Queue a task again after a delay, which ends with the batch."""
+        """Queue a task again after a delay, which ends with the batch and if it is cancelled."""
         end = trio.current_time() + delay
-        while not self.stopped and trio.current_time() < end:
+        is_cancelled = False
+        while not self.stopped and not is_cancelled and trio.current_time() < end:
             changes = self._changes
             with trio.move_on_at(end):
                 await changes.wait()
+            is_cancelled = task.entry.id in self._cancelled
         self._delayed -= 1
-        self._queue.append(task)
+        if is_cancelled:
+            self._publish_cancelled(task)
+        else:
+            self._queue.append(task)
         self._wake()
+
+    def _publish_cancelled(self, task: _OpenTask) -> None:
+        """Publish the result of a task that was cancelled while it did not run."""
+        try:
+            self._publish(task, cancelled_record(task.entry, task.attempt))
+        except OSError as error:
+            self.error = self.error or _disk_error(error)
+            self.stop("error")
 
     def _publish(self, task: _OpenTask, record: Record) -> None:
         """Publish a result that the child left to the driver."""
@@ -459,6 +498,7 @@ class Driver:
                 self.stop("cancelled")
             if names:
                 self._cancel(names)
+                self._wake()
 
     def _cancel(self, names: set[str]) -> None:
         for entry in self._tasks.entries:
@@ -472,7 +512,7 @@ class Driver:
             for task in list(self._queue):
                 if task.entry.id == entry.id:
                     self._queue.remove(task)
-                    self._publish(task, cancelled_record(entry, task.attempt))
+                    self._publish_cancelled(task)
 
 
 def cancelled_record(entry: Entry, attempts: int) -> Record:

@@ -14,12 +14,12 @@ from typing import cast
 import trio
 from hilum import HilumError, UsageError
 from hilum.errors import E_BUDGET, E_FAILED, E_INTERNAL, E_STOPPED
-from hilum.hooks import describe_error
+from hilum.hooks import describe_error, unwrap_group
 from hilum.processes import Warden
 
 from hilum_dask.folders import FULL, BatchFolder, describe_os_error, names_full_disk
 from hilum_dask.records import Assignment, Record
-from hilum_dask.session_runner import SessionRunner
+from hilum_dask.session_runner import SessionRunner, record_timeout, verify_alone
 from hilum_dask.workspaces import TaskWorkspace, WorkspaceError
 
 RETRIED = frozenset(("E_LLM_429", "E_LLM_FAIL", "E_LLM_TIMEOUT"))
@@ -69,7 +69,7 @@ class _Attempt:
             self._record.code = E_STOPPED
             self._record.error = "The task was stopped."
         self._record.seconds = round(trio.current_time() - began, 4)
-        await trio.to_thread.run_sync(self._settle)
+        await trio.to_thread.run_sync(self._publish_record)
         return self._record
 
     async def _stop_on_signal(
@@ -91,8 +91,8 @@ class _Attempt:
             self._full = self._full or error.errno in FULL
             self._fail(HilumError(f"The task failed: {describe_os_error(error)}.", code=E_FAILED))
         except Exception as error:
-            found = _only_error(error)
-            if found is None:
+            found = unwrap_group(error)
+            if not isinstance(found, HilumError):
                 text = f"The task failed: {describe_error(error)}."
                 hint = f"The log of the task shows where: logs/{self._files}.log."
                 found = HilumError(text, code=E_INTERNAL, hint=hint)
@@ -133,15 +133,24 @@ class _Attempt:
         assignment = self._assignment
         try:
             if assignment.options.runner:
-                runner = load_runner(assignment.options.runner)
-                self._record.text = await runner(assignment, workspace.tree)
-                self._record.state = "completed"
+                await self._call_runner(load_runner(assignment.options.runner), workspace.tree)
             else:
                 await SessionRunner(assignment, workspace.tree, store, self._record).work()
         finally:
             # The changes of an attempt that failed or was stopped may be useful, too.
             with trio.move_on_after(CLEANING_SECONDS, shield=True):
                 await self._write_patch(workspace)
+
+    async def _call_runner(self, runner: Runner, folder: Path) -> None:
+        """Have a function carry out the task, and verify the result."""
+        limit = self._assignment.task.timeout or float("inf")
+        with trio.move_on_after(limit) as scope:
+            self._record.text = await runner(self._assignment, folder)
+            self._record.state = "completed"
+        if scope.cancelled_caught:
+            record_timeout(self._record, limit)
+            return
+        await verify_alone(self._assignment, folder, self._record)
 
     async def _write_patch(self, workspace: TaskWorkspace) -> None:
         path = self._folder.patches / f"{self._files}.patch"
@@ -150,7 +159,7 @@ class _Attempt:
             self._record.patch = f"patches/{path.name}"
             self._record.files_changed = count
 
-    def _settle(self) -> None:
+    def _publish_record(self) -> None:
         """Decide whether the task is finished; write and publish the record."""
         record = self._record
         is_last = self._assignment.retries <= 0
@@ -202,13 +211,6 @@ def load_runner(name: str) -> Runner:
             f"The runner {name!r} cannot be imported: {error}.",
             hint="Name a function in an installed module, as `package.module:function`.",
         ) from None
-
-
-def _only_error(error: BaseException) -> HilumError | None:
-    """Return the only error in an exception group, if it is one of hilum's."""
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
-    return error if isinstance(error, HilumError) else None
 
 
 def _print_traceback(error: Exception) -> None:

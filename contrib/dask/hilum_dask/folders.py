@@ -265,7 +265,7 @@ class BatchFolder:
         os.replace(self.results / f"{name}.json", target)
         return f"attempts/{target.name}"
 
-    def take_back(self, name: str) -> None:
+    def reopen_task(self, name: str) -> None:
         """Move a result aside, so that the task is open again."""
         source = self.results / f"{name}.json"
         number = 1
@@ -298,6 +298,15 @@ class BatchFolder:
             record = _read_record(self.attempts / entry)
             if record is not None and number.isdigit():
                 yield name, record
+
+    def sum_costs(self, name: str, last: int, session: str) -> float:
+        """Return what the attempts at a task up to a number cost in a session, as they reported."""
+        found = 0.0
+        for attempt in range(1, last + 1):
+            record = _read_record(self.attempts / f"{self.attempt_name(name, attempt)}.json")
+            if record is not None and record.session == session:
+                found += record.cost or 0.0
+        return found
 
     def clear_cancelled(self, name: str) -> None:
         """Remove the request to cancel a task."""

@@ -19,7 +19,7 @@ from hilum_dask.folders import BatchFolder, describe_os_error
 
 HEARTBEAT = 5.0
 """Seconds between two signs of life of a driver."""
-STALE = 30.0
+HEARTBEAT_TIMEOUT = 30.0
 """Seconds after which a driver on another machine that gave no sign of life is taken for dead."""
 
 
@@ -84,7 +84,7 @@ def hold_lease(folder: BatchFolder) -> Iterator[Lease]:
         age = time.time() - os.fstat(descriptor).st_mtime
         # Not every file system shares locks between machines.
         is_elsewhere = before.host not in ("", socket.gethostname()) and not before.ended
-        if not is_free or (is_elsewhere and age < STALE):
+        if not is_free or (is_elsewhere and age < HEARTBEAT_TIMEOUT):
             raise HilumError(
                 f"Another driver works on {str(folder.root)!r}: {before.describe()}.",
                 code=E_BUSY,
@@ -117,7 +117,7 @@ def find_holder(folder: BatchFolder) -> Holder | None:
             return None
         if holder.host != socket.gethostname():
             age = time.time() - os.fstat(descriptor).st_mtime
-            return holder if age < STALE else None
+            return holder if age < HEARTBEAT_TIMEOUT else None
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except OSError:

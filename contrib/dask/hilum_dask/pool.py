@@ -17,9 +17,9 @@ from hilum.processes import CommandError, Process, Warden
 from hilum_dask.fork_server import Reply, Request
 from hilum_dask.records import Assignment, Record
 
-GRACE = 4.0
+STOP_TIMEOUT = 4.0
 """Seconds that a child has to end its session after it was stopped."""
-BACKSTOP = 60.0
+HANG_TIMEOUT = 60.0
 """Seconds beyond its time limits after which a child that does not react is killed."""
 MAX_ERRORS = 4000
 _decode_reply = msgspec.json.Decoder(Reply).decode
@@ -94,7 +94,7 @@ class ChildPool:
         finally:
             if not waiting.ended.is_set():
                 with trio.CancelScope(shield=True):
-                    await self._end(number, waiting, grace=0.0 if is_late else GRACE)
+                    await self._end(number, waiting, grace=0.0 if is_late else STOP_TIMEOUT)
             del self._waiting[number]
         reply = waiting.reply
         if reply is not None and reply.record is not None:
@@ -103,11 +103,11 @@ class ChildPool:
 
     async def _stop_when(self, stop: trio.Event, number: int) -> None:
         await stop.wait()
-        await self._send(Request(number, grace=GRACE))
+        await self._send(Request(number, grace=STOP_TIMEOUT))
 
     async def _end(self, number: int, waiting: _Waiting, *, grace: float) -> None:
         """End a child, and wait until it has ended."""
-        with trio.move_on_after(grace + GRACE):
+        with trio.move_on_after(grace + STOP_TIMEOUT):
             try:
                 await self._send(Request(number, grace=grace))
             except HilumError:
@@ -159,7 +159,7 @@ class ChildPool:
         self._errors.clear()
         try:
             async with (
-                self._warden.open(command, stdin=True, grace=GRACE) as process,
+                self._warden.open(command, stdin=True, grace=STOP_TIMEOUT) as process,
                 trio.open_nursery() as nursery,
             ):
                 nursery.start_soon(self._read_errors, process)
@@ -213,4 +213,4 @@ def _limit(assignment: Assignment) -> float:
     if not limit:
         return float("inf")
     # The session and the verify command have the same limit.
-    return 2 * limit + BACKSTOP
+    return 2 * limit + HANG_TIMEOUT

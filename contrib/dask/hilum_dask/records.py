@@ -10,6 +10,7 @@ State = Literal[
     "completed", "partial_success", "failed", "timed_out", "cancelled", "stopped", "lost"
 ]
 """How an attempt ended. After ``stopped`` and ``lost`` the task is still open."""
+TIMEOUT_HINT = "Set a longer --task-timeout, or `timeout` in the task."
 
 
 class Task(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):

@@ -270,7 +270,7 @@ class _BatchRun:
             tasks = TaskFile(self._folder.tasks_file)
             tasks.load()
             if self._options.retry_failed:
-                self._take_back(tasks)
+                self._reopen_tasks(tasks)
             failure: HilumError | None = None
             try:
                 async with self._open_executor(info) as executor:
@@ -301,11 +301,11 @@ class _BatchRun:
         self._folder.write_info(info)
         return info
 
-    def _take_back(self, tasks: TaskFile) -> None:
+    def _reopen_tasks(self, tasks: TaskFile) -> None:
         for entry in tasks.entries:
             record = self._folder.read_result(entry.name)
             if record is not None and not record.solved:
-                self._folder.take_back(entry.name)
+                self._folder.reopen_task(entry.name)
 
     @asynccontextmanager
     async def _open_executor(self, info: BatchInfo) -> AsyncIterator[Executor]:

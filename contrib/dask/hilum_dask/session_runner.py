@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import trio
 from hilum import HilumError, Kernel, Session, Usage, UsageError, open_standard_session, parse_pair
 from hilum.errors import E_BUDGET, E_NOT_CONFIGURED, E_TIMEOUT
 from hilum.events import FINAL, ModelStarted, RunEnded
 from hilum.processes import CommandError
+from hilum.store import MemoryStore
 from hilum_agents.runs import Runs
+from hilum_store import SqliteStore
 from hilum_trace.bill.charges import ChargeFold, RequestCharge
 
-from hilum_dask.records import Assignment, Record, Verification
+from hilum_dask.records import TIMEOUT_HINT, Assignment, Record, Task, Verification
 
 if TYPE_CHECKING:
     from hilum.events import AnyEvent
@@ -57,39 +60,28 @@ class SessionRunner:
         Raises:
             HilumError: The session cannot be opened, or its log cannot be written.
         """
-        options = self._assignment.options
-        task = self._assignment.task
         began = trio.current_time()
-        opened = open_standard_session(
+        settings = _read_settings(self._assignment)
+        if self._assignment.dollars is not None:
+            settings["budgets.session.dollars"] = self._assignment.dollars
+        opened = _open_session(
+            self._assignment,
             self._folder,
             resume=self._assignment.session,
-            kind="headless",
-            attended=False,
-            mode=options.mode,
-            model=task.model,
-            approve=options.approve,
-            extra_plugins=[Path(path) for path in options.plugin],
-            without=options.without,
-            settings=self._make_settings(),
+            model=self._assignment.task.model,
+            settings=settings,
+            # Not the user's store, which may be a database that all sessions share.
+            store=SqliteStore(self._store),
             prepare=self._check_budgets,
-            # Nobody trusts a repository that was just cloned.
-            project_settings=False,
         )
         try:
             async with opened as session:
                 self._record.session = session.id
                 await self._run(session)
-                await self._verify(session)
+                if self._record.code != E_BUDGET and self._record.state != "timed_out":
+                    await _verify(session, self._assignment.task, self._record)
         finally:
             self._record.session_seconds = round(trio.current_time() - began, 4)
-
-    def _make_settings(self) -> dict[str, object]:
-        settings: dict[str, object] = dict(map(parse_pair, self._assignment.options.settings))
-        settings |= self._assignment.task.settings
-        settings["store.path"] = str(self._store)
-        if self._assignment.dollars is not None:
-            settings["budgets.session.dollars"] = self._assignment.dollars
-        return settings
 
     def _check_budgets(self, kernel: Kernel) -> None:
         """Refuse to start if the limit on the cost would not be kept.
@@ -118,10 +110,7 @@ class SessionRunner:
             session.stop()
             with trio.move_on_after(STOP_SECONDS):
                 await run.wait()
-            self._record.state = "timed_out"
-            self._record.code = E_TIMEOUT
-            self._record.error = f"The task took longer than {limit:g} s."
-            self._record.hint = "Set a longer --task-timeout, or `timeout` in the task."
+            record_timeout(self._record, limit)
             return
         # This raises the error if the log can no longer be written.
         end = self._end or await run.wait()
@@ -163,31 +152,86 @@ class SessionRunner:
             record.state = "failed"
         assert end.state in FINAL or record.state == "failed"
 
-    async def _verify(self, session: Session) -> None:
-        """Run the verify command in the session's sandbox, because it runs what the agent wrote."""
-        command = self._assignment.task.verify
-        if not command or self._record.code == E_BUDGET or self._record.state == "timed_out":
-            return
-        limit = self._assignment.task.timeout or VERIFY_SECONDS
-        output = bytearray()
 
-        def add(_: str, chunk: bytes) -> None:
-            output.extend(chunk)
-            del output[: -4 * MAX_OUTPUT]
+async def verify_alone(assignment: Assignment, folder: Path, record: Record) -> None:
+    """Run the verify command of a task that was carried out without a session.
 
-        code = -9
-        try:
-            with trio.move_on_after(limit) as scope:
-                done = await session.processes.run(["/bin/sh", "-c", command], on_output=add)
-                code = done.returncode
-            if scope.cancelled_caught:
-                reason = f"The verify command took longer than {limit:g} s and was ended."
-                output += f"\n{reason}".encode()
-                self._record.code = E_TIMEOUT
-                self._record.error = reason
-                self._record.hint = "Set a longer --task-timeout, or `timeout` in the task."
-        except (CommandError, HilumError) as error:
-            output += f"\nThe verify command could not run: {error.message}".encode()
-        text = output.decode(errors="replace").strip()[-MAX_OUTPUT:]
-        self._record.verification = Verification(code == 0, code, text)
-        self._record.passed = code == 0
+    A session is opened only for its sandbox; it is not stored.
+
+    Args:
+        assignment: The attempt at the task.
+        folder: The workspace.
+        record: The record of the attempt, to which the outcome is added.
+
+    Raises:
+        HilumError: The session cannot be opened.
+    """
+    if not assignment.task.verify:
+        return
+    settings = _read_settings(assignment)
+    opened = _open_session(
+        assignment, folder, settings=settings, store=MemoryStore(), needs_model=False
+    )
+    async with opened as session:
+        await _verify(session, assignment.task, record)
+
+
+def record_timeout(record: Record, limit: float) -> None:
+    """Record that a task took longer than a number of seconds."""
+    record.state = "timed_out"
+    record.code = E_TIMEOUT
+    record.error = f"The task took longer than {limit:g} s."
+    record.hint = TIMEOUT_HINT
+
+
+def _read_settings(assignment: Assignment) -> dict[str, object]:
+    """Return the settings of the batch and of the task, by dotted key."""
+    settings: dict[str, object] = dict(map(parse_pair, assignment.options.settings))
+    return settings | assignment.task.settings
+
+
+def _open_session(
+    assignment: Assignment, folder: Path, **options: Any
+) -> AbstractAsyncContextManager[Session]:
+    """Return a standard session in a workspace, with the options of the batch and further ones."""
+    return open_standard_session(
+        folder,
+        kind="headless",
+        attended=False,
+        mode=assignment.options.mode,
+        approve=assignment.options.approve,
+        extra_plugins=[Path(path) for path in assignment.options.plugin],
+        without=assignment.options.without,
+        # Nobody trusts a repository that was just cloned.
+        project_settings=False,
+        **options,
+    )
+
+
+async def _verify(session: Session, task: Task, record: Record) -> None:
+    """Run the verify command in the session's sandbox, because it runs what the agent wrote."""
+    if not task.verify:
+        return
+    limit = task.timeout or VERIFY_SECONDS
+    output = bytearray()
+
+    def add(_: str, chunk: bytes) -> None:
+        output.extend(chunk)
+        del output[: -4 * MAX_OUTPUT]
+
+    code = -9
+    try:
+        with trio.move_on_after(limit) as scope:
+            done = await session.processes.run(["/bin/sh", "-c", task.verify], on_output=add)
+            code = done.returncode
+        if scope.cancelled_caught:
+            reason = f"The verify command took longer than {limit:g} s and was ended."
+            output += f"\n{reason}".encode()
+            record.code = E_TIMEOUT
+            record.error = reason
+            record.hint = TIMEOUT_HINT
+    except (CommandError, HilumError) as error:
+        output += f"\nThe verify command could not run: {error.message}".encode()
+    text = output.decode(errors="replace").strip()[-MAX_OUTPUT:]
+    record.verification = Verification(code == 0, code, text)
+    record.passed = code == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import sys
 from importlib.metadata import distributions
 
@@ -15,12 +14,6 @@ def list_versions() -> dict[str, str]:
         if name == "hilum" or name.startswith("hilum-"):
             found.setdefault(name, distribution.version)
     return dict(sorted(found.items()))
-
-
-def hash_versions(versions: dict[str, str]) -> str:
-    """Return a short text that is the same for the same versions."""
-    text = "\n".join(f"{name} {version}" for name, version in sorted(versions.items()))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def describe_difference(ours: dict[str, str], theirs: dict[str, str]) -> str:

@@ -39,9 +39,15 @@ def main(argv: Sequence[str]) -> int:
     add("--threads", type=int, default=0, metavar="N", help="tasks at once (default: processors)")
     add("--name", default="", help="name of the worker")
     options = parser.parse_args(argv)
-    if options.threads < 0 or options.scheduler.startswith("-"):
+    if options.threads < 0:
         raise UsageError(
-            "--threads must be at least 1.", code=E_BAD_ARGS, hint=f"{parser.prog} --help"
+            "--threads must not be negative.", code=E_BAD_ARGS, hint=f"{parser.prog} --help"
+        )
+    if options.scheduler.startswith("-"):
+        raise UsageError(
+            f"{options.scheduler!r} is not the address of a scheduler.",
+            code=E_BAD_ARGS,
+            hint="Name it as tcp://HOST:PORT.",
         )
     if find_spec("distributed") is None:
         raise UsageError(

@@ -25,4 +25,4 @@ async def provide_store(kernel: Kernel) -> PostgresStore | None:
     settings = kernel.settings(PostgresSettings)
     if not settings.url:
         return None
-    return PostgresStore(settings.url, settings.patience)
+    return PostgresStore(settings.url, settings.outage_timeout)

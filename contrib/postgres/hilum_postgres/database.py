@@ -11,8 +11,10 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 import psycopg
-from hilum import StoreError, errors
+from hilum import StoreError
+from hilum.store import LeaseHolder, SessionBusy
 from psycopg import conninfo
+from psycopg.pq import TransactionStatus
 
 from hilum_postgres import schema
 
@@ -21,7 +23,7 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 
 CONNECT_TIMEOUT = 3  # seconds
 # A connection whose other end is gone is given up after about this time.
-SILENCE = 10_000  # milliseconds
+TCP_TIMEOUT = 10_000  # milliseconds
 STATEMENT_TIMEOUT = 30_000  # milliseconds
 OLDEST_SERVER = 140_000
 # What libpq does to a connection; the URL takes precedence.
@@ -31,7 +33,7 @@ DEFAULTS = {
     "keepalives_idle": 10,
     "keepalives_interval": 5,
     "keepalives_count": 3,
-    "tcp_user_timeout": SILENCE,
+    "tcp_user_timeout": TCP_TIMEOUT,
 }
 # What the server does: a client whose machine is gone loses its locks after half a minute, and not
 # after hours.
@@ -41,7 +43,7 @@ SET statement_timeout = {STATEMENT_TIMEOUT};
 SET tcp_keepalives_idle = 10;
 SET tcp_keepalives_interval = 5;
 SET tcp_keepalives_count = 3;
-SET tcp_user_timeout = {SILENCE};
+SET tcp_user_timeout = {TCP_TIMEOUT};
 """
 HINT_AWAY = "Check the database and the network; `postgres.url` names the database."
 
@@ -59,7 +61,7 @@ class Database:
     def __init__(self, url: str) -> None:
         self._url = url
         self._lock = threading.Lock()
-        self._side: Connection | None = None
+        self._shared_connection: Connection | None = None
         self._is_checked = False
         self._password = ""
         self.name = "the database"
@@ -137,32 +139,34 @@ class Database:
         """
         with self._lock:
             for attempt in (1, 2):
-                is_new = self._side is None
+                connection = self._shared_connection
+                is_new = connection is None
                 try:
-                    if self._side is None:
-                        self._side = self.connect()
-                    return work(self._side)
+                    if connection is None:
+                        connection = self._shared_connection = self.connect()
+                    return work(connection)
                 except psycopg.Error as error:
-                    if self._side is not None and is_lost(error, self._side):
-                        self._side.close()
-                        self._side = None
+                    if connection is not None and is_lost(error, connection):
+                        self._close_shared()
                         if not is_new and attempt == 1:
                             continue
                     raise self.explain(error) from None
                 except BaseException:
                     # An interrupt may leave the connection in the middle of a command.
-                    if self._side is not None and self._side.pgconn.transaction_status not in (0,):
-                        self._side.close()
-                        self._side = None
+                    if connection is not None and not _is_idle(connection):
+                        self._close_shared()
                     raise
         raise AssertionError
 
     def close(self) -> None:
         """Close the shared connection."""
         with self._lock:
-            if self._side is not None:
-                self._side.close()
-            self._side = None
+            self._close_shared()
+
+    def _close_shared(self) -> None:
+        if self._shared_connection is not None:
+            self._shared_connection.close()
+        self._shared_connection = None
 
     def explain(self, error: psycopg.Error) -> StoreError:
         """Return the error to raise for an error of the driver. It never contains the password."""
@@ -189,6 +193,10 @@ def _fetch(connection: Connection, statement: str) -> Any:
     return row[0] if row else None
 
 
+def _is_idle(connection: Connection) -> bool:
+    return connection.pgconn.transaction_status == TransactionStatus.IDLE
+
+
 def is_lost(error: BaseException, connection: Connection) -> bool:
     """Return whether a statement may succeed on another connection."""
     if connection.closed or connection.broken:
@@ -203,23 +211,26 @@ def is_lost(error: BaseException, connection: Connection) -> bool:
     )
 
 
-def session_busy_error(session: str, holder: tuple[Any, ...] | None) -> StoreError:
+def session_busy_error(session: str, holder: tuple[Any, ...] | None) -> SessionBusy:
     """Return the error for a session to which a process is writing.
 
     Args:
         session: Its id.
-        holder: Id, host and process of the holder, and the seconds since its last sign of life.
+        holder: Id, host and process of the holder, the seconds since its last sign of life, and
+            what it announced.
     """
+    known: LeaseHolder | None = None
     if holder is None or holder[1] is None:
         who = "by another process"
     elif holder[1:3] == (socket.gethostname(), os.getpid()):
         who = f"in this process ({os.getpid()})"
     else:
         who = f"by process {holder[2]} on {holder[1]}"
-    return StoreError(
+        known = LeaseHolder(host=holder[1], pid=holder[2], address=holder[4])
+    return SessionBusy(
         f"Session {session} is in use {who}.",
-        code=errors.E_BUSY,
         hint="Close the session there first, or fork it.",
+        holder=known,
     )
 
 

@@ -26,14 +26,16 @@ if TYPE_CHECKING:
     from hilum_postgres.local_copy import LocalCopy
     from hilum_postgres.writer import Writer
 
-# What may wait for a database that is away, or that is slower than the session.
+# What may wait for a database that is unreachable, or that is slower than the session.
 MAX_QUEUED_EVENTS = 50_000
 MAX_QUEUED_BYTES = 64 << 20
 # What is sent in one statement, unless a single transaction is larger.
 MAX_SENT_EVENTS = 2_000
 MAX_SENT_BYTES = 4 << 20
-# Seconds that a log which closes waits for its queue.
+# Seconds that a log which closes waits for its queue, and then for the release of its lease. A server
+# that accepts connections but never answers cannot be told from a slow one.
 CLOSE_TIMEOUT = 10.0
+RELEASE_TIMEOUT = 2.0
 
 
 class Batch(Struct, frozen=True):
@@ -63,6 +65,7 @@ class PostgresLog:
 
     Attributes:
         is_locked: Whether the writer's connection holds the lock of the session. Used in its thread.
+        is_released: Whether the writer is to forget the log.
     """
 
     def __init__(
@@ -77,6 +80,7 @@ class PostgresLog:
         self.number = number
         self.epoch = epoch
         self.is_locked = True
+        self.is_released = False
         self.id: str = info.id
         self._writer = writer
         self._token = token
@@ -182,14 +186,20 @@ class PostgresLog:
             await self.flush()
         lost = self._last - self._durable
         self._is_closed = True
-        with trio.CancelScope(shield=True):
-            await trio.to_thread.run_sync(self._writer.release, self)
+        with trio.move_on_after(RELEASE_TIMEOUT, shield=True):
+            await trio.to_thread.run_sync(self._writer.release, self, abandon_on_cancel=True)
         self._copy.close()
         if lost and self._error is None:
             raise StoreError(
-                f"{lost} events of session {self.id} could not be written: the database is away.",
+                f"{lost} events of session {self.id} could not be written: the database is unreachable.",
                 hint="Everything that was shown is stored; the session can be resumed.",
             )
+
+    def discard(self) -> None:
+        """Release the lease of a log that nobody has used. Does not block."""
+        self._is_closed = True
+        self._writer.release_soon(self)
+        self._copy.close()
 
     def _check(self, events: Sequence[AnyEvent]) -> None:
         if self._is_closed or not self._writer.is_own:
@@ -319,7 +329,7 @@ class PostgresLog:
         self._report()
 
     def note_delay(self, problem: StoreError | None) -> None:
-        """Report that the database is away, or back."""
+        """Report that the database is unreachable, or back."""
         if (self._problem is None) != (problem is None):
             self._problem = problem
             self._report()

@@ -12,7 +12,7 @@ import psycopg
 import trio
 from hilum import StoreError, errors
 from hilum.events import AnyEvent, decode
-from hilum.store import SessionInfo, spell_folder
+from hilum.store import LeaseHolder, SessionInfo, spell_folder
 from msgspec.structs import astuple
 
 from hilum_postgres import schema
@@ -25,7 +25,8 @@ T = TypeVar("T")
 
 MAX_CANDIDATES = 8  # maximum number of sessions listed in the error for an ambiguous name
 PAGE = 5_000  # events that are read at once when a session is opened
-GRACE = 0.1  # seconds that the server may need to notice that a process on its machine was killed
+# Seconds that the server may need to notice that a process on its machine was killed
+LOCK_TIMEOUT = 0.1
 RELEASE_TIMEOUT = 2.0  # seconds that the server needs at most to end a connection
 
 
@@ -34,19 +35,26 @@ class SessionTable:
 
     Args:
         url: The URL of the database.
-        patience: Seconds that logs wait for a database that is away.
+        outage_timeout: Seconds that logs wait for an unreachable database.
     """
 
-    def __init__(self, url: str, patience: float) -> None:
+    def __init__(self, url: str, outage_timeout: float) -> None:
         self._database = Database(url)
-        self._patience = patience
+        self._outage_timeout = outage_timeout
         self._writer: Writer | None = None
+        self._address = ""
+
+    def announce(self, address: str) -> None:
+        """Announce a text with all leases from now on. Does not block."""
+        self._address = address
+        if self._writer is not None:
+            self._writer.announce(address)
 
     @property
     def writer(self) -> Writer:
         """The thread for leases and appends, which the first open log starts."""
         if self._writer is None or not self._writer.is_own:
-            self._writer = Writer(self._database, self._patience)
+            self._writer = Writer(self._database, self._outage_timeout, self._address)
         return self._writer
 
     def find(self, session: str) -> tuple[int, SessionInfo]:
@@ -73,6 +81,33 @@ class SessionTable:
             return connection.execute(statement.encode(), values, binary=True).fetchall()
 
         return [SessionInfo(*row) for row in self._database.run(read)]
+
+    def find_holders(self, sessions: Sequence[str]) -> dict[str, LeaseHolder]:
+        """Return who opened sessions last and has not closed them in order, by id."""
+
+        def read(connection: Connection) -> builtins.list[tuple[Any, ...]]:
+            values = (STALE, builtins.list(sessions))
+            return connection.execute(schema.FIND_HOLDERS, values, prepare=True).fetchall()
+
+        return {row[0]: LeaseHolder(*row[1:]) for row in self._database.run(read)}
+
+    def publish(self, notice: str, seconds: float) -> None:
+        """Let other processes read a text for a number of seconds."""
+
+        def write(connection: Connection) -> None:
+            connection.execute(schema.FORGET_NOTICES)
+            connection.execute(schema.PUBLISH, (notice, seconds))
+
+        self._database.run(write)
+
+    def read_notices(self, seconds: float) -> builtins.list[str]:
+        """Return the texts that were published at most a number of seconds ago, and are valid."""
+
+        def read(connection: Connection) -> builtins.list[str]:
+            rows = connection.execute(schema.READ_NOTICES, (seconds,), prepare=True).fetchall()
+            return [row[0] for row in rows]
+
+        return self._database.run(read)
 
     def read(self, session: str, after: int, limit: int) -> builtins.list[AnyEvent]:
         """Return events of a session, whichever process is writing to it."""
@@ -130,17 +165,20 @@ class SessionTable:
             if number in writer.logs:
                 holder = connection.execute(schema.FIND_HOLDER, (number,)).fetchone()
                 raise session_busy_error(info.id, holder)
-            _take_lock(connection, number, info.id)
+            is_locked = _take_lock(connection, number, info.id)
             statement = (
                 "UPDATE sessions SET epoch = epoch + 1, holder = %s WHERE number = %s"
                 f" RETURNING epoch, {schema.FIELDS}"
             )
             row = connection.execute(statement.encode(), (writer.holder, number)).fetchone()
             if row is None:  # deleted in the meantime
-                connection.execute(schema.UNLOCK, (number,))
+                if is_locked:
+                    connection.execute(schema.UNLOCK, (number,))
                 raise _unknown_error(session)
             current = SessionInfo(*row[1:])
-            return self._add(writer, token, number, row[0], current, copy), current
+            log = self._add(writer, token, number, row[0], current, copy)
+            log.is_locked = is_locked
+            return log, current
 
         try:
             log, current = writer.call(acquire)
@@ -242,8 +280,12 @@ def _unknown_error(session: str) -> StoreError:
     )
 
 
-def _take_lock(connection: Connection, number: int, session: str) -> None:
-    """Take the lock of a session, also from a process that shows no sign of life any more.
+def _take_lock(connection: Connection, number: int, session: str) -> bool:
+    """Acquire the lock of a session, also from a process that shows no sign of life any more.
+
+    Returns:
+        Whether the lock was acquired. Without it, the session may be opened all the same: the new
+        epoch keeps the earlier holder from writing, and the writer acquires the lock later.
 
     Raises:
         StoreError: A process that is alive has it (``E_BUSY``).
@@ -253,11 +295,11 @@ def _take_lock(connection: Connection, number: int, session: str) -> None:
     while True:
         row = connection.execute(schema.LOCK, (number,)).fetchone()
         if row and row[0]:
-            return
+            return True
         holder = connection.execute(schema.FIND_HOLDER, (number,)).fetchone()
         is_stale = holder is not None and (holder[3] is None or holder[3] > STALE)
         if not is_stale:
-            if time.monotonic() > began + GRACE:
+            if time.monotonic() > began + LOCK_TIMEOUT:
                 raise session_busy_error(session, holder)
             time.sleep(0.005)
             continue
@@ -267,9 +309,9 @@ def _take_lock(connection: Connection, number: int, session: str) -> None:
             try:
                 connection.execute(schema.END_HOLDER, (number,))
             except psycopg.errors.InsufficientPrivilege:
-                return  # the new epoch keeps it from writing
+                return False
         if time.monotonic() > deadline:
-            return
+            return False
         time.sleep(0.01)
 
 
@@ -293,12 +335,12 @@ def _read_lines(
         StoreError: An event is missing, also at the end.
     """
     after = max(after, 0)
-    # One transaction with one snapshot: other processes may be writing.
     rows = _read_rows(connection, number, after, limit)
     for expected, (seq, _) in enumerate(rows, after + 1):
         if seq != expected:
             raise _missing_error(session, expected)
     if len(rows) < limit:
+        # Other processes may have written meanwhile; both numbers are of one snapshot.
         row = connection.execute(
             "SELECT events, (SELECT max(seq) FROM events WHERE session = %s) FROM sessions"
             " WHERE number = %s",

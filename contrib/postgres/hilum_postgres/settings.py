@@ -17,9 +17,9 @@ class PostgresSettings:
             " password is best kept in ~/.pgpass."
         ),
     )
-    patience: float = setting(
+    outage_timeout: float = setting(
         300.0,
         minimum=1,
         project=False,
-        help="Seconds that runs wait for a database that is away; then they end.",
+        help="Seconds that runs wait for an unreachable database; then they end.",
     )

@@ -6,7 +6,9 @@ Everything that waits for the database runs in a thread. The driver is imported 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 import trio
@@ -15,29 +17,64 @@ from hilum.events import AnyEvent
 from hilum.store import SessionInfo
 
 if TYPE_CHECKING:
-    from hilum.store import Log, RawReader, Store
+    from hilum.store import LeaseHolder, Log, RawReader, SharedStore, Store
 
     from hilum_postgres.log import PostgresLog
     from hilum_postgres.sessions import SessionTable
 
 T = TypeVar("T")
 
+CLOSE_TIMEOUT = 2.0  # seconds that a store which closes waits for the end of its connections
+
 
 class PostgresStore:
-    """Sessions in a PostgreSQL database. Implements ``Store``.
+    """Sessions in a PostgreSQL database. Implements ``Store`` and ``SharedStore``.
 
     Args:
         url: The URL of the database, which is connected to on first use.
-        patience: Seconds that logs with queued events wait for a database that is away.
+        outage_timeout: Seconds that logs with queued events wait for an unreachable database.
     """
 
-    def __init__(self, url: str, patience: float = 300.0) -> None:
+    def __init__(self, url: str, outage_timeout: float = 300.0) -> None:
         self._url = url
-        self._patience = patience
+        self._outage_timeout = outage_timeout
         self._opening = threading.Lock()
         self._sessions: SessionTable | None = None
         self._logs: set[PostgresLog] = set()
         self._closed = False
+        self._address = ""
+
+    def announce(self, address: str) -> None:
+        """Publish a text with each lease that this store acquires from now on."""
+        self._address = address
+        if self._sessions is not None:
+            self._sessions.announce(address)
+
+    async def find_holders(self, sessions: Sequence[str]) -> Mapping[str, LeaseHolder]:
+        """Return who opened sessions last and has not closed them in order, by id.
+
+        Raises:
+            StoreError: The database cannot be reached.
+        """
+        if not sessions:
+            return {}
+        return await self._in_thread(lambda table: table.find_holders(sessions))
+
+    async def publish(self, notice: str, seconds: float) -> None:
+        """Let other processes read a text for a number of seconds.
+
+        Raises:
+            StoreError: The database cannot be reached.
+        """
+        await self._in_thread(lambda table: table.publish(notice, seconds))
+
+    async def read_notices(self, seconds: float) -> Sequence[str]:
+        """Return the texts that were published at most a number of seconds ago, and are valid.
+
+        Raises:
+            StoreError: The database cannot be reached.
+        """
+        return await self._in_thread(lambda table: table.read_notices(seconds))
 
     async def create(self, info: SessionInfo) -> PostgresLog:
         """Create a session with an empty log and acquire its lease.
@@ -46,7 +83,7 @@ class PostgresStore:
             StoreError: The id is already in use, or the database cannot be reached.
         """
         token = trio.lowlevel.current_trio_token()
-        return self._keep(await self._in_thread(lambda sessions: sessions.create(info, token)))
+        return await self._acquire(lambda sessions: sessions.create(info, token))
 
     async def open(self, session: str) -> PostgresLog:
         """Acquire the lease of a session.
@@ -56,7 +93,7 @@ class PostgresStore:
                 named in the message, is writing to it (``E_BUSY``).
         """
         token = trio.lowlevel.current_trio_token()
-        return self._keep(await self._in_thread(lambda sessions: sessions.open(session, token)))
+        return await self._acquire(lambda sessions: sessions.open(session, token))
 
     async def info(self, session: str) -> SessionInfo:
         """Return the description of a session without acquiring a lease.
@@ -110,14 +147,39 @@ class PostgresStore:
                     for log in self._logs:
                         nursery.start_soon(log.close)
             finally:
-                await trio.to_thread.run_sync(self._close)
+                with trio.move_on_after(CLOSE_TIMEOUT):
+                    await trio.to_thread.run_sync(self._close, abandon_on_cancel=True)
 
-    def _keep(self, log: PostgresLog) -> PostgresLog:
+    async def _acquire(self, acquire: Callable[[SessionTable], PostgresLog]) -> PostgresLog:
+        """Open a log in a thread; its lease is released if the caller no longer waits for it."""
+        opened = deque["PostgresLog"]()
+        is_abandoned = threading.Event()
+
+        def discard() -> None:
+            # The thread and the caller may both be here; only one of them finds the log.
+            with suppress(IndexError):
+                opened.pop().discard()
+
+        def work(sessions: SessionTable) -> PostgresLog:
+            log = acquire(sessions)
+            opened.append(log)
+            if is_abandoned.is_set():
+                discard()
+            return log
+
+        try:
+            log = await self._in_thread(work)
+        except BaseException:
+            is_abandoned.set()
+            discard()
+            raise
         self._logs = {known for known in self._logs if not known.is_closed} | {log}
         return log
 
     async def _in_thread(self, work: Callable[[SessionTable], T]) -> T:
-        return await trio.to_thread.run_sync(lambda: work(self._ready()))
+        # The driver waits as long as the server does not answer. A caller that is cancelled leaves it
+        # alone with that.
+        return await trio.to_thread.run_sync(lambda: work(self._ready()), abandon_on_cancel=True)
 
     def _ready(self) -> SessionTable:
         with self._opening:
@@ -126,18 +188,21 @@ class PostgresStore:
             if self._sessions is None:
                 from hilum_postgres.sessions import SessionTable  # imports the driver
 
-                self._sessions = SessionTable(self._url, self._patience)
+                self._sessions = SessionTable(self._url, self._outage_timeout)
+                self._sessions.announce(self._address)
             return self._sessions
 
     def _close(self) -> None:
         with self._opening:
             sessions = self._sessions
             self._sessions = None
-            if sessions:
-                sessions.close()
+        if sessions:
+            sessions.close()
 
 
 if TYPE_CHECKING:
 
-    def _conforms(store: PostgresStore, log: PostgresLog) -> tuple[Store, RawReader, Log]:
-        return store, store, log
+    def _conforms(
+        store: PostgresStore, log: PostgresLog
+    ) -> tuple[Store, RawReader, SharedStore, Log]:
+        return store, store, store, log

@@ -18,7 +18,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
-from hilum import StoreError
+from hilum import StoreError, errors
+from hilum.hooks import describe_error
 
 from hilum_postgres import schema
 from hilum_postgres.database import Connection, Database, is_lost
@@ -28,7 +29,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-BEAT = 5.0  # seconds between the signs of life of a process that has sessions open
+HEARTBEAT_INTERVAL = 5.0  # seconds between the signs of life of a process that has sessions open
+# Seconds between two attempts to acquire the lock of a session that was opened without it. Until then,
+# another process could open the session, too.
+RELOCK_INTERVAL = 0.5
 STALE = 30.0  # seconds without one, after which its sessions may be taken over
 MIN_PAUSE, MAX_PAUSE = 0.1, 2.0  # seconds between two attempts to connect
 
@@ -38,18 +42,20 @@ class Writer:
 
     Args:
         database: The database.
-        patience: Seconds that logs with queued events wait for a database that is away.
+        outage_timeout: Seconds that logs with queued events wait for an unreachable database.
+        address: What is announced with the leases.
 
     Attributes:
         holder: The id of this process as a holder of leases.
         logs: The open logs by the number of their session. Used in the thread.
     """
 
-    def __init__(self, database: Database, patience: float) -> None:
+    def __init__(self, database: Database, outage_timeout: float, address: str = "") -> None:
         self.holder = os.urandom(8).hex()
+        self._address = address
         self.logs: dict[int, PostgresLog] = {}
         self._database = database
-        self._patience = patience
+        self._outage_timeout = outage_timeout
         self._pid = os.getpid()
         self._connection: Connection | None = None
         self._jobs: queue.SimpleQueue[tuple[Callable[[Connection], Any], Future[Any]]] = (
@@ -58,6 +64,7 @@ class Writer:
         # Not an Event: an interrupt in ``set`` could leave its lock locked.
         self._wanted: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._ended = False
+        self._is_over = False
         self._away_since: float | None = None
         self._retry_at = 0.0
         self._pause = MIN_PAUSE
@@ -72,6 +79,12 @@ class Writer:
         """Whether this is the process that created the writer, and not one that it forked."""
         return os.getpid() == self._pid
 
+    def announce(self, address: str) -> None:
+        """Announce a text with the leases. Does not block."""
+        self._address = address
+        self._beat_at = 0.0
+        self.wake()
+
     def wake(self) -> None:
         """Have the thread look for events. Does not block."""
         self._wanted.put(None)
@@ -82,13 +95,23 @@ class Writer:
         Raises:
             StoreError: The database cannot be reached or used.
         """
+        return self._submit(work).result()
+
+    def _submit(self, work: Callable[[Connection], T]) -> Future[T]:
         done: Future[T] = Future()
         self._jobs.put((work, done))
         self.wake()
-        return done.result()
+        if self._is_over:
+            self._fail_jobs(_closed_error())  # the thread may have ended before it saw the job
+        return done
 
     def release(self, log: PostgresLog) -> None:
         """Forget a log, and release its lease. Blocks."""
+        with suppress(StoreError):
+            self.release_soon(log).result()
+
+    def release_soon(self, log: PostgresLog) -> Future[None]:
+        """Have the thread forget a log and release its lease. Does not block."""
 
         def unlock(connection: Connection) -> None:
             if self.logs.get(log.number) is not log:
@@ -97,10 +120,9 @@ class Writer:
             if log.is_locked:
                 connection.execute(schema.UNLOCK, (log.number,))
 
-        # If the database is away, the lock ends with the connection.
-        with suppress(StoreError):
-            self.call(unlock)
-        self.logs.pop(log.number, None)
+        # If the database is away, the lock ends with the connection, and ``_lose`` forgets the log.
+        log.is_released = True
+        return self._submit(unlock)
 
     def close(self) -> None:
         """End the thread and close its connection. Blocks."""
@@ -115,7 +137,8 @@ class Writer:
                 while True:
                     self._wanted.get_nowait()
             self._work()
-        self._fail_jobs(StoreError("The session store is closed.", hint="Open a new kernel."))
+        self._is_over = True
+        self._fail_jobs(_closed_error())
         if self._connection is not None:
             with suppress(psycopg.Error):
                 self._connection.execute("DELETE FROM holders WHERE id = %s", (self.holder,))
@@ -137,12 +160,34 @@ class Writer:
             connection = self._connection or self._connect()
             self._beat(connection)
             self._do_jobs(connection)
+            if any(not log.is_locked and not log.is_broken for log in self.logs.values()):
+                self._beat_at = min(self._beat_at, time.monotonic() + RELOCK_INTERVAL)
             for log in list(self.logs.values()):
                 self._write(log, connection)
+            self._note_success()
         except psycopg.Error as error:
             self._lose(self._database.explain(error))
         except StoreError as error:
             self._lose(error)
+        except Exception as error:
+            # Without this thread, all sessions of the process would wait for ever.
+            unexpected = _unexpected_error(error)
+            for log in self.logs.values():
+                log.end(unexpected)
+            self._lose(unexpected)
+
+    def _note_success(self) -> None:
+        """Report that the database is back.
+
+        Only a committed write shows it: a standby accepts connections, but no writes. The first write
+        of a connection is the sign of life.
+        """
+        if self._away_since is None:
+            return
+        self._away_since = None
+        self._pause = MIN_PAUSE
+        for log in self.logs.values():
+            log.note_delay(None)
 
     def _write(self, log: PostgresLog, connection: Connection) -> None:
         try:
@@ -152,6 +197,8 @@ class Writer:
                 raise
             # The database refuses these events for good; other sessions are not affected.
             log.end(self._database.explain(error))
+        except Exception as error:
+            log.end(_unexpected_error(error))
 
     def _connect(self) -> Connection:
         connection = self._database.connect()
@@ -164,10 +211,6 @@ class Writer:
             connection.close()
             raise
         self._connection = connection
-        self._away_since = None
-        self._pause = MIN_PAUSE
-        for log in self.logs.values():
-            log.note_delay(None)
         return connection
 
     def _lock_again(self, log: PostgresLog, connection: Connection) -> None:
@@ -186,9 +229,10 @@ class Writer:
             return
         if self._beat_at == 0.0:
             connection.execute("DELETE FROM holders WHERE beat < now() - interval '1 day'")
-        connection.execute(schema.BEAT, (self.holder, socket.gethostname(), self._pid))
-        self._beat_at = time.monotonic() + BEAT
-        for log in self.logs.values():
+        about = (self.holder, socket.gethostname(), self._pid, self._address)
+        connection.execute(schema.BEAT, about)
+        self._beat_at = time.monotonic() + HEARTBEAT_INTERVAL
+        for log in list(self.logs.values()):
             if not log.is_locked:
                 self._lock_again(log, connection)
 
@@ -205,15 +249,19 @@ class Writer:
                 done.set_exception(error)
 
     def _fail_jobs(self, error: StoreError) -> None:
-        while not self._jobs.empty():
-            _, done = self._jobs.get()
-            done.set_exception(error)
+        with suppress(queue.Empty):
+            while True:
+                _, done = self._jobs.get_nowait()
+                done.set_exception(error)
 
     def _lose(self, error: StoreError) -> None:
         """Close the connection after an error, and choose when to connect again."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+        # Their locks ended with the connection.
+        for log in [log for log in self.logs.values() if log.is_released]:
+            del self.logs[log.number]
         now = time.monotonic()
         if self._away_since is None:
             self._away_since = now
@@ -222,5 +270,17 @@ class Writer:
         self._fail_jobs(error)
         for log in self.logs.values():
             log.note_delay(error)
-            if log.is_waiting and now - self._away_since > self._patience:
+            if log.is_waiting and now - self._away_since > self._outage_timeout:
                 log.end(error)
+
+
+def _closed_error() -> StoreError:
+    return StoreError("The session store is closed.", hint="Open a new kernel.")
+
+
+def _unexpected_error(error: Exception) -> StoreError:
+    return StoreError(
+        f"The events could not be written: {describe_error(error)}.",
+        code=errors.E_INTERNAL,
+        hint="Everything that was shown is stored; the session can be resumed.",
+    )

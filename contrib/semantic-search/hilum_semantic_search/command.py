@@ -27,8 +27,7 @@ from hilum.settings import load
 from hilum.workspace import check_workspace
 
 from hilum_semantic_search import lazy
-from hilum_semantic_search.embedder import EmbeddingError
-from hilum_semantic_search.embedder_choice import make_embedder
+from hilum_semantic_search.embedder_choice import find_redaction, make_embedder
 from hilum_semantic_search.indexer import Indexer, UpdateResult
 from hilum_semantic_search.settings import SemanticSearchSettings
 
@@ -59,7 +58,7 @@ def main(argv: Sequence[str]) -> int:
     except HilumError as error:
         if not options.json:
             raise
-        say_json({"error": {"code": error.code, "message": error.message, "hint": error.hint}})
+        say_json({"error": _describe_error(error)})
         return error.exit_code
 
 
@@ -106,8 +105,7 @@ def _run(options: argparse.Namespace, root: Path) -> int:
     settings = load([SemanticSearchSettings], workspace=root, known=None).get(
         SemanticSearchSettings
     )
-    trio.run(_build, options, root, store, settings)
-    return 0
+    return trio.run(_build, options, root, store, settings)
 
 
 def _show_status(options: argparse.Namespace, root: Path, store: lazy.store.IndexStore) -> int:
@@ -165,10 +163,18 @@ async def _build(
     root: Path,
     store: lazy.store.IndexStore,
     settings: SemanticSearchSettings,
-) -> None:
+) -> int:
+    """Update the index, compute the missing embeddings, and return the exit code.
+
+    With ``--json``, an update whose embeddings failed is one document with the error in it.
+
+    Raises:
+        HilumError: The index cannot be updated, or the embeddings failed without ``--json``.
+    """
     began = time.monotonic()
     line = _Line()
     failed: HilumError | None = None
+    report: dict[str, object] = {}
     async with Warden() as warden, trio.open_nursery() as nursery:
         processes = Processes(warden, _accept, str(root), environment())
         policy = find_content_policy()
@@ -178,14 +184,28 @@ async def _build(
         try:
             result = await indexer.update()
             line.clear()
-            _say_result(options, result, time.monotonic() - began)
-            await _embed(options, store, settings, processes, nursery)
+            seconds = time.monotonic() - began
+            report = {**result._asdict(), "seconds": round(seconds, 3)}
+            if not options.json:
+                _say_result(result, seconds)
+            count = await _embed(options, store, settings, processes, nursery)
+            if count is not None:
+                report["embeddings"] = count
         except HilumError as error:  # raised below, because the nursery would wrap it
             failed = error
         nursery.cancel_scope.cancel()
     line.clear()
     if failed is not None:
-        raise failed
+        if not options.json or not report:
+            raise failed
+        report["error"] = _describe_error(failed)
+    if options.json:
+        say_json(report)
+    return failed.exit_code if failed is not None else 0
+
+
+def _describe_error(error: HilumError) -> dict[str, str]:
+    return {"code": error.code, "message": error.message, "hint": error.hint}
 
 
 async def _show_progress(indexer: Indexer, line: _Line) -> None:
@@ -196,10 +216,7 @@ async def _show_progress(indexer: Indexer, line: _Line) -> None:
         await trio.sleep(PROGRESS_SECONDS)
 
 
-def _say_result(options: argparse.Namespace, result: UpdateResult, seconds: float) -> None:
-    if options.json:
-        say_json({**result._asdict(), "seconds": round(seconds, 3)})
-        return
+def _say_result(result: UpdateResult, seconds: float) -> None:
     if result.rebuilt:
         say(lazy.indexer.REBUILT)
     if result.changed or result.removed:
@@ -218,25 +235,21 @@ async def _embed(
     settings: SemanticSearchSettings,
     processes: Processes,
     nursery: trio.Nursery,
-) -> None:
-    """Compute the missing embeddings, if they are on."""
+) -> int | None:
+    """Compute the missing embeddings, and return their number; ``None`` if embeddings are off."""
     embedder = make_embedder(settings, processes, environment(), nursery)
     if embedder is None:
-        return
-    policy = find_content_policy()
-    if policy is None:
-        raise EmbeddingError(
-            "Code is embedded only if a plugin can remove secrets from it.",
-            hint="pip install hilum-guard",
-        )
+        return None
     began = time.monotonic()
-    updater = lazy.embedding_update.EmbeddingUpdater(store, embedder, settings, policy.redact)
     try:
+        redact = find_redaction(embedder, find_content_policy())
+        updater = lazy.embedding_update.EmbeddingUpdater(store, embedder, settings, redact)
         count = await updater.update()
     finally:
         await embedder.aclose()
     if not options.json:
         say(f"{count:,} embeddings were computed in {time.monotonic() - began:.1f} s.")
+    return count
 
 
 async def _accept(command: Command) -> Command:

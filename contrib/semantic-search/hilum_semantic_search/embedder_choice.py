@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from hilum_semantic_search.embedder import Embedder, EmbeddingError
 
 if TYPE_CHECKING:
     import trio
+    from hilum import ContentPolicy
     from hilum.processes import Processes
 
     from hilum_semantic_search.settings import SemanticSearchSettings
@@ -45,3 +46,23 @@ def make_embedder(
     from hilum_semantic_search.local_model import LocalEmbedder
 
     return LocalEmbedder(settings, processes, nursery)
+
+
+def find_redaction(embedder: Embedder, policy: ContentPolicy | None) -> Callable[[str, str], str]:
+    """Return the function that removes secrets from a text of a file before it is embedded.
+
+    Raises:
+        EmbeddingError: No plugin removes secrets, and texts leave this machine.
+    """
+    if policy is not None:
+        return policy.redact
+    if embedder.is_remote:
+        raise EmbeddingError(
+            "Code is sent to a server only if a plugin can remove secrets from it.",
+            hint="pip install hilum-guard",
+        )
+    return _keep_text
+
+
+def _keep_text(text: str, path: str) -> str:
+    return text

@@ -99,6 +99,7 @@ class EndpointEmbedder:
     async def _request(self, texts: Sequence[str]) -> tuple[int, bytes]:
         data = {"model": self._model, "input": list(texts), "encoding_format": "float"}
         body = bytearray()
+        is_too_large = False
         request = self._client.build_request("POST", self._url, json=data)
         request.stream = SingleUseBody(request.content)
         response = await self._client.send(request, stream=True)
@@ -107,9 +108,17 @@ class EndpointEmbedder:
                 body += chunk
                 if len(body) > MAX_ANSWER:
                     # The next read fails, which closes httpx's nested generators.
+                    is_too_large = True
                     await response.aclose()
+        except httpx.HTTPError:
+            if not is_too_large:
+                raise
         finally:
             await response.aclose()
+        if is_too_large:
+            raise self._make_error(
+                f"answered with more than {MAX_ANSWER:,} bytes", errors.E_CONTENT
+            )
         return response.status_code, bytes(body)
 
     def _read_answer(self, body: bytes, count: int) -> list[list[float]]:

@@ -13,8 +13,8 @@ from hilum import HilumError, find_content_policy
 from hilum_search import withheld_files
 
 from hilum_semantic_search import lazy
-from hilum_semantic_search.embedder import Embedder, EmbeddingError
-from hilum_semantic_search.embedder_choice import make_embedder
+from hilum_semantic_search.embedder import Embedder
+from hilum_semantic_search.embedder_choice import find_redaction, make_embedder
 from hilum_semantic_search.settings import SemanticSearchSettings
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class _Parts:
 
 
 class SessionIndex:
-    """The index of a session's workspace. Implements no gate and no hook.
+    """The index of a session's workspace.
 
     Args:
         session: The session.
@@ -96,7 +96,10 @@ class SessionIndex:
         self.embedded = trio.Event()
 
     async def run_background(self) -> None:
-        """Update an index that exists, once; then compute embeddings after each update."""
+        """Update the index once, if it exists or the settings ask for one.
+
+        The first update also starts what computes embeddings.
+        """
         await trio.sleep(START_DELAY)
         exists = await trio.to_thread.run_sync(self._exists, abandon_on_cancel=True)
         if exists or self._settings.index_at_start:
@@ -233,12 +236,7 @@ class SessionIndex:
                 self._settings, session.processes, session.kernel.environ, self._nursery
             )
             if embedder is not None:
-                if policy is None and embedder.is_remote:
-                    raise EmbeddingError(
-                        "code is sent to a server only if a plugin can remove secrets from it.",
-                        hint="pip install hilum-guard",
-                    )
-                redact = policy.redact if policy is not None else _keep_text
+                redact = find_redaction(embedder, policy)
                 update = lazy.embedding_update.EmbeddingUpdater
                 updater = update(store, embedder, self._settings, redact)
         except HilumError as error:
@@ -275,10 +273,6 @@ class SessionIndex:
                     if not self._indexed.is_set():
                         self.embedded.set()
                     break
-
-
-def _keep_text(text: str, path: str) -> str:
-    return text
 
 
 def _explain_nothing(place: Path, path: str) -> str:

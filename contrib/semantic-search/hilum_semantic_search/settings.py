@@ -37,7 +37,7 @@ class SemanticSearchSettings:
         default=10_000,
         minimum=1_000,
         project="lower",
-        help="Maximum number of characters of a result.",
+        help="Maximum number of characters of the results together; the best one is always shown.",
     )
     wait: float = setting(
         default=20.0,

@@ -79,6 +79,16 @@ def check_parquet(path):
     assert done.stdout == "3 bool ['a/1', 'b', '3']\n", done.stderr
 
 
+async def test_sessions_are_in_the_folder_of_the_batch(batch):
+    """Also if the user's sessions are in a database: costs and traces are read from the folder."""
+    pytest.importorskip("hilum_postgres")
+    database = "postgresql://127.0.0.1:1/missing"
+    async with batch.model(lambda request: say("Done.")):
+        done = await batch(batch.tasks("task:x"), "--out", "out", HILUM_POSTGRES_URL=database)
+        assert done.code == 0, done.err
+    assert "openai/scripted" in (await batch("trace", "out", "1")).out
+
+
 async def test_failures_that_may_pass_are_repeated(batch):
     """The provider refuses at first; the result says how many attempts there were."""
     faults = [Fault(status=429, headers={"retry-after": "1000"})]

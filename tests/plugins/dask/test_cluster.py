@@ -1,6 +1,9 @@
 """``hilum batch`` on a real Dask cluster, whose processes are killed."""
 
+import contextlib
+import os
 import random
+import signal
 import socket
 import sys
 from contextlib import asynccontextmanager
@@ -9,6 +12,12 @@ from pathlib import Path
 import attrs
 import pytest
 import trio
+from hilum_dask.cluster import ClusterExecutor
+from hilum_dask.cluster import _Worker as Worker
+from hilum_dask.folders import BatchFolder, BatchInfo
+from hilum_dask.pool import AttemptLost
+from hilum_dask.progress import Progress
+from hilum_dask.records import Assignment, Options, Task
 
 ACT = ("--runner", "batch_runners:act")
 # Each test starts the processes of a cluster; without --all, only the first one does.
@@ -80,6 +89,16 @@ def find_worker(pid):
     for parent in parents(pid):
         if b"dask_worker" in Path(f"/proc/{parent}/cmdline").read_bytes():
             return parent
+    raise AssertionError("no worker")
+
+
+def find_dask_worker(supervisor):
+    """Return the Dask worker that a supervisor started."""
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            command = (path / "cmdline").read_bytes()
+            if b"dask_worker" in command and supervisor in parents(int(path.name)):
+                return int(path.name)
     raise AssertionError("no worker")
 
 
@@ -216,6 +235,59 @@ async def test_a_worker_that_does_not_share_the_folder_delivers_its_files(
     assert "+written" in patch
     assert "given" not in patch
     assert "this runner fails" in (batch.out / "logs" / "bad.1.log").read_text()
+
+
+async def test_a_frozen_worker_does_not_hide_the_others(batch, cluster, wait_until):
+    """It is asked again, and another one carries out the tasks."""
+    early = batch.folder / "early"
+    early.mkdir()
+    (early / "sitecustomize.py").write_text(
+        "import sys\n"
+        "if '--scheduler' in sys.orig_argv:\n"
+        "    import hilum_dask.cluster\n"
+        "    hilum_dask.cluster.CALL_SECONDS = 2.0\n"
+    )
+    path = f"{early}:{batch.env['PYTHONPATH']}"
+    batch.env["PYTHONPATH"] = path
+    tasks = batch.tasks("write x", "write y")
+    async with cluster.scheduler(), cluster.worker() as supervisor:
+        await wait_until(lambda: "Registered to" in cluster.said)
+        frozen = find_dask_worker(supervisor.pid)
+        os.kill(frozen, signal.SIGSTOP)
+        try:
+            async with cluster.worker(), cluster.start(tasks) as driver:
+                assert await driver.wait() == 0, cluster.said
+        finally:
+            os.kill(frozen, signal.SIGCONT)
+    assert len(batch.rows) == 2
+
+
+async def test_a_continued_attempt_runs_where_its_workspace_is(tmp_path):
+    """A worker that does not see the batch's folder has neither the workspace nor the session."""
+    folder = BatchFolder(tmp_path)
+    info = BatchInfo(1, "x", Options())
+    progress = Progress(1, is_quiet=True)
+    executor = ClusterExecutor(folder, info, lambda: None, progress)
+    executor._workers["far"] = Worker("far", "1", 8, shares=False)
+    task = Task(id="t", prompt="x")
+    again = Assignment(
+        task=task,
+        options=Options(),
+        name="t",
+        attempt=2,
+        epoch=1,
+        batch="x",
+        folder="/",
+        continues=1,
+    )
+    with pytest.raises(AttemptLost, match="no worker sees the folder") as caught:
+        await executor.run(again, trio.Event())
+    assert not caught.value.counts
+    executor._workers["near"] = Worker("near", "2", 1, shares=True)
+    executor._workers["near"].running = 1
+    assert executor._choose(again).address == "near"
+    again.continues = 0
+    assert executor._choose(again).address == "far"
 
 
 async def test_a_scheduler_that_is_not_there_is_named(batch, monkeypatch):

@@ -13,7 +13,7 @@ from hilum_dask import pool
 from hilum_dask.folders import BatchFolder
 from hilum_dask.records import Assignment, Options, Task
 
-pytestmark = pytest.mark.slow(cases=14, of="file")
+pytestmark = pytest.mark.slow(cases=16, of="file")
 
 ACT = ("--runner", "batch_runners:act", "--quiet")
 
@@ -63,7 +63,7 @@ async def test_each_failure_is_named_and_the_rest_goes_on(batch, gone):
 
 async def test_a_task_that_hangs_is_killed(batch, gone, monkeypatch):
     """Its process blocks, so it does not react to the time limit itself."""
-    monkeypatch.setattr(pool, "BACKSTOP", 0.5)
+    monkeypatch.setattr(pool, "HANG_TIMEOUT", 0.5)
     for name in ("PYTHONPATH", "EXECUTIONS"):
         monkeypatch.setenv(name, batch.env[name])
     folder = BatchFolder(batch.out)
@@ -85,6 +85,59 @@ async def test_a_task_that_hangs_is_killed(batch, gone, monkeypatch):
             assert caught.value.is_late
             assert all(gone(pid) for pid in pids(batch, "hang"))
     assert folder.read_result("hang") is None
+
+
+async def test_a_runner_has_a_verify_command_and_a_time_limit(batch):
+    """As a session has: what it did until then is kept."""
+    tasks = batch.tasks(
+        {"id": "good", "prompt": "write x", "verify": "test -e x"},
+        {"id": "bad", "prompt": "write x", "verify": "echo no; exit 3"},
+        {"id": "long", "prompt": "dawdle x", "timeout": 1, "verify": "true"},
+    )
+    done = await batch(tasks, "--out", "out", "--jobs", "3", *ACT)
+    rows = batch.rows
+    assert done.code == 3
+    assert {name: (row["state"], row["passed"]) for name, row in rows.items()} == {
+        "good": ("completed", True),
+        "bad": ("completed", False),
+        "long": ("timed_out", None),
+    }
+    assert rows["bad"]["verification"]["exit_code"] == 3
+    assert rows["bad"]["verification"]["output"] == "no"
+    assert rows["long"]["code"] == "E_TIMEOUT"
+    assert "longer than 1 s" in rows["long"]["error"]
+    assert "+written" in (batch.out / rows["long"]["patch"]).read_text()
+
+
+async def test_a_task_that_was_killed_for_its_time_limit_names_the_option(batch):
+    """It is not repeated, so the hint must not say so."""
+    early = batch.folder / "early"
+    early.mkdir()
+    (early / "sitecustomize.py").write_text(
+        "import sys\n"
+        "if 'batch' in sys.orig_argv:\n"
+        "    import hilum_dask.pool\n"
+        "    hilum_dask.pool.HANG_TIMEOUT = 0.2\n"
+    )
+    tasks = batch.tasks({"id": "hang", "prompt": "block", "timeout": 0.2})
+    path = f"{early}:{batch.env['PYTHONPATH']}"
+    async with batch.started(tasks, "--out", "out", *ACT, PYTHONPATH=path) as driver:
+        assert await driver.wait() == 3
+    row = batch.rows["hang"]
+    assert (row["state"], row["code"]) == ("timed_out", "E_TIMEOUT")
+    assert "--task-timeout" in row["hint"]
+
+
+async def test_a_task_that_waits_for_its_repetition_can_be_cancelled(batch, wait_until):
+    """It does not run again."""
+    tasks = batch.tasks({"id": "w", "prompt": "die 9"})
+    options = ("--out", "out", "--retries", "9", *ACT)
+    async with batch.started(tasks, *options) as driver:
+        await wait_until(lambda: (batch.out / "attempts" / "w.3.json").exists())
+        assert (await batch("cancel", "out", "w")).code == 0
+        assert await driver.wait() == 3
+    assert batch.rows["w"]["state"] == "cancelled"
+    assert len(pids(batch, "w")) == 3
 
 
 @pytest.mark.slow
@@ -207,6 +260,8 @@ async def test_a_batch_ends_with_its_time_limit(batch):
         (["tasks.jsonl", "--launcher", "missing:x", "--out", "o"], 2, "missing:x"),
         (["tasks.jsonl", "--scheduler", "tcp://127.0.0.1:1", "--launcher", "a:b"], 2, "exclude"),
         (["status", "missing"], 2, "There is no batch"),
+        (["worker", "tcp://127.0.0.1:1", "--threads", "-1"], 2, "--threads must not be negative"),
+        (["worker", "--", "--x"], 2, "'--x' is not the address"),
         (["trace", "missing", "x"], 2, "There is no batch"),
     ],
 )

@@ -1,18 +1,23 @@
 """A database that is away: the loop goes on, what waits is written later, and nothing is lost."""
 
 import socket
+from contextlib import suppress
 
 import pytest
 import trio
 from cut_connections import CutProxy
 from engines import fact
 from hilum import tool
-from hilum.errors import E_STORE, StoreError
+from hilum.errors import E_INTERNAL, E_STORE, StoreError
 from hilum.store import SessionInfo
 from hilum.testing import open_bench, plugin, use
 from hilum_postgres import PostgresStore
 
 INFO = SessionInfo(id="s1", workspace="/w")
+END_OTHERS = """
+SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid()
+"""
 
 
 async def reach(condition) -> None:
@@ -124,10 +129,10 @@ async def test_run_goes_on_after_an_outage(postgres, url) -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_patience_ends(own_server) -> None:
+async def test_outage_timeout_ends_a_log(own_server) -> None:
     """A database that stays away ends the log with the reason; what was durable can be resumed."""
     url = own_server.make_database()
-    store = PostgresStore(url, patience=0.3)
+    store = PostgresStore(url, outage_timeout=0.3)
     log = await store.create(INFO)
     log.append([fact(1)])
     await log.flush()
@@ -141,6 +146,94 @@ async def test_patience_ends(own_server) -> None:
     again = PostgresStore(url)
     assert (await again.open("s1")).read() == [fact(1)]
     await again.close()
+
+
+async def test_outage_timeout_ends_a_log_although_the_database_accepts_connections(
+    postgres, url
+) -> None:
+    """After a failover, the server may be a standby, which refuses only writes."""
+    store = PostgresStore(url, outage_timeout=1.0)
+    log = await store.create(INFO)
+    log.append([fact(1)])
+    await log.flush()
+    [(database,)] = postgres.execute(url, "SELECT current_database()")
+    postgres.execute(url, f"ALTER DATABASE {database} SET default_transaction_read_only = on")
+    postgres.execute(url, END_OTHERS)
+    log.append([fact(2)])
+    await reach(lambda: log.delay is not None)
+    with trio.fail_after(20), pytest.raises(StoreError, match="read-only"):
+        await log.flush()
+    await store.close()
+    [(connections,)] = postgres.execute(
+        url, "SELECT sessions FROM pg_stat_database WHERE datname = current_database()"
+    )
+    assert connections < 20
+
+
+async def test_nothing_waits_for_ever_for_a_frozen_server(
+    own_server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It accepts connections and never answers. What was cut off keeps no lease afterwards."""
+    monkeypatch.setattr("hilum_postgres.log.CLOSE_TIMEOUT", 0.2)
+    monkeypatch.setattr("hilum_postgres.log.RELEASE_TIMEOUT", 0.2)
+    monkeypatch.setattr("hilum_postgres.store.CLOSE_TIMEOUT", 0.2)
+    url = own_server.make_database()
+    store, opener, other = PostgresStore(url), PostgresStore(url), PostgresStore(url)
+    log = await store.create(INFO)
+    await (await store.create(SessionInfo(id="s2", workspace="/w"))).close()
+    await (await opener.create(SessionInfo(id="s3", workspace="/w"))).close()
+    own_server.freeze()
+    began = trio.current_time()
+    with trio.move_on_after(0.3) as scope:
+        await store.list()
+    assert scope.cancelled_caught
+    with trio.move_on_after(0.3) as scope:
+        await opener.open("s2")
+    assert scope.cancelled_caught
+    log.append([fact(1)])
+    with pytest.raises(StoreError, match="1 events of session s1 could not be written"):
+        await log.close()
+    await store.close()
+    assert trio.current_time() - began < 5
+    own_server.thaw()
+    with trio.fail_after(20):
+        for session in ("s1", "s2"):
+            while True:
+                with suppress(StoreError):
+                    await other.open(session)
+                    break
+                await trio.sleep(0.01)
+    await opener.close()
+    await other.close()
+
+
+async def test_unexpected_error_in_the_thread_ends_the_logs(
+    make_store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody waits for ever for a thread that has ended, and the store can be used afterwards."""
+    monkeypatch.setattr("hilum_postgres.writer.HEARTBEAT_INTERVAL", 0.1)
+    store = make_store()
+    log = await store.create(INFO)
+    other = await store.create(SessionInfo(id="s2", workspace="/w"))
+    with monkeypatch.context() as patch:
+        patch.setattr("hilum_postgres.writer.socket.gethostname", _fail)
+        with trio.fail_after(20), pytest.raises(StoreError, match="no name") as caught:
+            await log.flush(1)
+    assert caught.value.code == E_INTERNAL
+    with trio.fail_after(20), pytest.raises(StoreError, match="no name"):
+        await other.flush(1)
+    await log.close()
+    await other.close()
+    with trio.fail_after(20):
+        again = await store.open("s1")
+    writer = again._writer
+    await store.close()
+    with trio.fail_after(20), pytest.raises(StoreError, match="store is closed"):
+        await trio.to_thread.run_sync(writer.call, print, abandon_on_cancel=True)
+
+
+def _fail() -> str:
+    raise OSError("no name")
 
 
 async def test_too_much_waits(own_server, monkeypatch: pytest.MonkeyPatch) -> None:

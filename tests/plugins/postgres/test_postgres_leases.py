@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 
 import hilum_postgres.sessions
 import pytest
@@ -9,7 +10,7 @@ import trio
 from engines import Engine, fact
 from hilum.errors import E_BUSY, StoreError
 from hilum.events import PluginEvent
-from hilum.store import SessionInfo
+from hilum.store import LeaseHolder, SessionBusy, SessionInfo
 
 INFO = SessionInfo(id="s1", workspace="/w")
 END_OTHERS = """
@@ -70,6 +71,45 @@ async def test_log_of_a_deleted_session_writes_nothing_more(make_store, postgres
     await log.close()
     new = await other.create(INFO)
     assert new.read() == []
+
+
+async def test_other_processes_find_out_who_has_a_session_open(make_store, postgres, url) -> None:
+    """The refusal and the list of holders contain what the holder announced, until it closes."""
+    store, other = make_store(), make_store()
+    store.announce("first")
+    await store.create(INFO)
+    here = LeaseHolder(socket.gethostname(), os.getpid(), "first")
+    assert await other.find_holders(["s1", "unknown"]) == {"s1": here}
+    with pytest.raises(SessionBusy) as caught:
+        await other.open("s1")
+    assert caught.value.code == E_BUSY
+    store.announce("second")
+    with trio.fail_after(10):
+        # The store's thread publishes it.
+        while (await other.find_holders(["s1"]))["s1"].address == "first":  # noqa: ASYNC110
+            await trio.sleep(0.01)
+    # As if the holder had died: its lock is gone, and its row is left.
+    postgres.execute(url, "UPDATE hilum.holders SET beat = now() - interval '31 s'")
+    assert not (await other.find_holders(["s1"]))["s1"].holds
+    await store.close()
+    assert await other.find_holders(["s1"]) == {}
+    assert await other.find_holders([]) == {}
+
+
+async def test_a_holder_on_another_machine_is_named_in_the_refusal(
+    make_store, postgres, url
+) -> None:
+    """A server can pass a request on to the process that was faster in opening a session."""
+    store, other = make_store(), make_store()
+    store.announce("address")
+    await store.create(INFO)
+    postgres.execute(url, "UPDATE hilum.holders SET host = 'far', pid = 7")
+    with pytest.raises(SessionBusy, match="by process 7 on far") as caught:
+        await other.open("s1")
+    assert caught.value.holder == LeaseHolder("far", 7, "address")
+    with pytest.raises(SessionBusy) as caught:
+        await other.delete("s1")
+    assert caught.value.holder is not None
 
 
 FREEZE = """
@@ -136,3 +176,33 @@ async def test_user_who_may_not_end_connections_takes_over_by_the_fence(
     with pytest.raises(StoreError, match="can no longer be written"):
         await log.flush()
     assert [event.seq for event in await other.read("s1")] == [1, 2]
+
+
+LOCKS = """
+SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
+
+
+async def test_session_that_was_taken_over_without_its_lock_is_locked_later(
+    make_store, postgres, url, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When the old holder ends, a third process must not get the session."""
+    store, other, third = make_store(), make_store(), make_store()
+    log = await store.create(INFO)
+    with monkeypatch.context() as patch:
+        patch.setattr(hilum_postgres.sessions, "STALE", -1.0)
+        patch.setattr(hilum_postgres.sessions, "RELEASE_TIMEOUT", 0.05)
+        patch.setattr(hilum_postgres.sessions.schema, "END_HOLDER", "SELECT %s::int")
+        thief = await other.open("s1")
+    await log.close()
+    with trio.fail_after(10):
+        while postgres.execute(url, LOCKS) != [(1,)]:  # noqa: ASYNC110 (a thread takes it)
+            await trio.sleep(0.01)
+    with pytest.raises(StoreError) as caught:
+        await third.open("s1")
+    assert caught.value.code == E_BUSY
+    thief.append([fact(1)])
+    await thief.flush()
+    await thief.close()
+    assert (await third.open("s1")).read() == [fact(1)]

@@ -135,6 +135,16 @@ async def test_a_broken_server_leaves_the_words(embedding_server, answer, says):
     assert says in result.text
 
 
+async def test_an_answer_that_is_too_large_is_named(embedding_server, monkeypatch):
+    monkeypatch.setattr("hilum_semantic_search.endpoint.MAX_ANSWER", 100_000)
+    embedding_server.answer = (200, b" " * 1_000_000)
+    async with open_bench(*PLUGINS, files=FILES, settings=settings(embedding_server)) as bench:
+        await search(bench, "drive vehicle")
+        result = await search(bench, "drive vehicle")
+    assert "answered with more than 100,000 bytes" in result.text
+    assert "car.py:1-2 drive_vehicle" in result.text
+
+
 async def test_a_server_that_is_down_leaves_the_words():
     chosen = {
         "semantic_search.embeddings": "endpoint",

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from hilum import HilumError
 from hilum_semantic_search.command import main
 
 
@@ -79,3 +80,35 @@ def test_a_missing_folder_is_an_error(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("HILUM_CACHE", str(tmp_path / "cache"))
     assert main(["-C", str(tmp_path / "none"), "--json"]) != 0
     assert json.loads(capsys.readouterr().out)["error"]["code"] == "E_FILE_NOT_FOUND"
+
+
+def test_json_is_one_document_if_the_embeddings_fail(run, write, monkeypatch, embedding_server):
+    """The index was updated all the same."""
+    monkeypatch.setenv("HILUM_SEMANTIC_SEARCH_EMBEDDINGS", "endpoint")
+    monkeypatch.setenv("HILUM_SEMANTIC_SEARCH_EMBEDDING_URL", embedding_server.url)
+    write({"a.py": "def one(): pass\n"})
+    embedding_server.answer = (500, b"{}")
+    code, text = run("--json")
+    found = json.loads(text)
+    assert code != 0
+    assert (found["changed"], found["error"]["code"]) == (1, "E_HTTP")
+    embedding_server.answer = None
+    code, text = run("--json")
+    assert (code, json.loads(text)["embeddings"]) == (0, 1)
+
+
+@pytest.mark.parametrize(("kind", "text"), [("onnx", "1 embeddings"), ("endpoint", "")])
+def test_only_a_server_needs_a_plugin_that_removes_secrets(
+    run, write, monkeypatch, embedding_server, kind, text
+):
+    """As in a session."""
+    monkeypatch.setattr("hilum_semantic_search.command.find_content_policy", lambda: None)
+    monkeypatch.setenv("HILUM_SEMANTIC_SEARCH_EMBEDDINGS", kind)
+    monkeypatch.setenv("HILUM_SEMANTIC_SEARCH_EMBEDDING_URL", embedding_server.url)
+    write({"a.py": "def one(): pass\n"})
+    if kind == "onnx":
+        assert text in run()[1]
+        return
+    with pytest.raises(HilumError, match="only if a plugin can remove secrets"):
+        run()
+    assert embedding_server.requests == []
