@@ -4,6 +4,7 @@ import os
 import shutil
 import socket
 import sys
+import tempfile
 from pathlib import Path
 
 import attrs
@@ -213,3 +214,25 @@ async def test_the_user_of_a_case_answers_approvals(tmp_path):
     assert not approval["accepted"]
     assert approval["by"] == "user"
     assert attempt.usage.failed_calls == 1
+
+
+@pytest.mark.slow(cases=1)
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="only a sandbox hides folders")
+async def test_commands_of_hilum_do_not_see_the_case(tmp_path):
+    # The sandbox has a folder for temporary files of its own.
+    with tempfile.TemporaryDirectory(dir=Path.home()) as home:
+        folder = write_suite_case(Path(home))
+        (Path(home) / "seen").write_text("seen\n")
+        places = f"{home}/seen {folder}/verify.py ../record/job.json ../home"
+        (folder / "case.yaml").write_text(
+            "id: X01\ntitle: Look\ndimensions: [edits]\nexpected_turns: 2\nturns:\n"
+            "  - prompt: Look.\n    steps:\n"
+            f"      - run: 'ls {places} > found.txt 2> /dev/null; true'\n      - say: Done.\n"
+        )
+        attempt = await run(folder, tmp_path, keep=True)
+        assert attempt.answer == "Done."
+        [place] = (tmp_path / "base").glob("X01-0-*")
+        found = (place / "project" / "found.txt").read_text()
+    assert f"{home}/seen" in found
+    assert "verify.py" not in found
+    assert "job.json" not in found

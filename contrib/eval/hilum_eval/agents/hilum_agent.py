@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import sys
 import time
@@ -57,6 +58,7 @@ class HilumAgent:
             environ=surroundings.environ,
         ) as session:
             _note_session(surroundings, session.id)
+            _hide_measurement(session, surroundings)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_answer_questions, session, user)
                 with trio.move_on_after(case.timeout) as scope:
@@ -79,6 +81,34 @@ class HilumAgent:
             reason = f"The agent did not finish within {case.timeout:g} seconds."
             found = attrs.evolve(found, code=E_TIMEOUT, reason=reason)
         return found
+
+
+def _hide_measurement(session: Session, surroundings: Surroundings) -> None:
+    """Hide the case, the records of the measurement and the other attempts from commands.
+
+    hilum's file tools are confined to the workspace.
+    """
+    # An arm may leave the guard out.
+    from hilum_guard import Guard, ProtectedPaths
+
+    guard = session.plugin(Guard)
+    if guard is None:
+        return
+    own = os.path.realpath(surroundings.workspace)
+
+    def find_hidden() -> ProtectedPaths:
+        """Return the hidden folders; those that contain the workspace, entry by entry."""
+        hidden = [os.path.realpath(surroundings.record)]
+        for folder in map(os.path.realpath, surroundings.hidden):
+            if not own.startswith(os.path.join(folder, "")):
+                hidden.append(folder)
+                continue
+            # Attempts that run beside this one begin and end at any time.
+            entries = [os.path.join(folder, name) for name in os.listdir(folder)]
+            hidden += [path for path in entries if not own.startswith(os.path.join(path, ""))]
+        return ProtectedPaths(hidden=tuple(path for path in hidden if os.path.isdir(path)))
+
+    guard.protect("hilum eval", find_hidden)
 
 
 async def read_events(store: Store, session: str) -> list[AnyEvent]:
