@@ -168,6 +168,16 @@ class Store(Protocol):
             StoreError: ``"E_UNKNOWN"``, there is no such session.
         """
 
+    async def is_open(self, session: str) -> bool:
+        """Return whether a process has a session open, without acquiring the lease even briefly.
+
+        A process that may return counts: one whose connection was lost a moment ago, for example.
+        If no process has the session open, runs that the log shows as running were interrupted.
+
+        Raises:
+            StoreError: ``"E_UNKNOWN"``, there is no such session.
+        """
+
     async def list(self, workspace: str = "") -> Sequence[SessionInfo]:
         """List all sessions or those of one workspace, most recently used first."""
 
@@ -217,19 +227,6 @@ def storage_plugins() -> list[str] | None:
         return None
     own = ("hilum-store", "hilum-postgres")
     return [point.name for point in points if point.distribution.lower() in own]
-
-
-async def is_open(store: Store, session: str) -> bool:
-    """Return whether a process has a session open.
-
-    If no process does, runs that the log shows as running were interrupted.
-    """
-    try:
-        log = await store.open(session)
-    except StoreError as error:
-        return error.code == "E_BUSY"
-    await log.close()
-    return False
 
 
 async def is_used(store: Store, info: SessionInfo) -> bool:
@@ -324,6 +321,10 @@ class MemoryStore:
     async def info(self, session: str) -> SessionInfo:
         """Return the description of a session."""
         return self._find(session).info
+
+    async def is_open(self, session: str) -> bool:
+        """Return whether a session is open."""
+        return self._find(session).leased
 
     async def list(self, workspace: str = "") -> Sequence[SessionInfo]:
         """List sessions, most recently used first."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -228,6 +229,19 @@ def session_busy_error(session: str, holder: tuple[Any, ...] | None) -> StoreErr
         code=errors.E_BUSY,
         hint="Close the session there first, or fork it.",
     )
+
+
+def is_dead(pid: int) -> bool:
+    """Return whether a process of this machine has certainly ended."""
+    if sys.platform == "win32":
+        return False  # there, signal 0 would end the process
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 _connections: weakref.WeakSet[Connection] = weakref.WeakSet()

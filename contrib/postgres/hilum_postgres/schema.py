@@ -84,6 +84,18 @@ WHERE locktype = 'advisory' AND objsubid = 2 AND granted AND pid <> pg_backend_p
     AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
     AND classid = 'hilum.sessions'::regclass::oid AND objid = (%s & 2147483647)::oid
 """
+# The holder is that of the last opening; its process may have ended.
+FIND_LEASE = """
+SELECT h.host, h.pid, extract(epoch FROM now() - h.beat)::float, EXISTS (
+    SELECT FROM pg_locks l
+    WHERE l.locktype = 'advisory' AND l.objsubid = 2 AND l.granted
+        AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+        AND l.classid = 'hilum.sessions'::regclass::oid
+        AND l.objid = (s.number & 2147483647)::oid
+)
+FROM sessions s JOIN holders h ON h.id = s.holder WHERE s.number = %s
+"""
+RELEASE = "UPDATE sessions SET holder = '' WHERE number = %s AND epoch = %s"
 BEAT = """
 INSERT INTO holders (id, host, pid, beat) VALUES (%s, %s, %s, now())
 ON CONFLICT (id) DO UPDATE SET beat = now()

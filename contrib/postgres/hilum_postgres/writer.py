@@ -111,6 +111,8 @@ class Writer:
             del self.logs[log.number]
             if log.is_locked:
                 connection.execute(schema.UNLOCK, (log.number,))
+            # Without a holder, the session is not taken for one whose process may return.
+            connection.execute(schema.RELEASE, (log.number, log.epoch))
 
         # If the database is away, the lock ends with the connection, and ``_lose`` forgets the log.
         log.is_released = True

@@ -18,7 +18,7 @@ from hilum import StoreError, UsageError, make_redactor
 from hilum.command import Parser, check_folder, check_text
 from hilum.errors import E_BAD_ARGS, E_BUSY, E_UNKNOWN
 from hilum.events import FINAL, encode
-from hilum.store import MemoryStore, find_session, is_open, storage_plugins
+from hilum.store import MemoryStore, find_session, storage_plugins
 from hilum_view import Totals, format_cost, total
 
 from hilum_cli import exits, run
@@ -238,7 +238,7 @@ def _width() -> int:
 async def _settled(kernel: Kernel, info: SessionInfo) -> SessionInfo:
     """Return a session, as ``interrupted`` if its log shows it running but no process runs it."""
     # The log of a killed process still shows a running session.
-    if info.state in ("idle", *FINAL) or await is_open(kernel.store, info.id):
+    if info.state in ("idle", *FINAL) or await kernel.store.is_open(info.id):
         return info
     return msgspec.structs.replace(info, state="interrupted")
 

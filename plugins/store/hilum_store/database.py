@@ -29,7 +29,7 @@ from hilum_store.error_messages import (
     is_damage,
     unusable_file_error,
 )
-from hilum_store.lease import Lease
+from hilum_store.lease import Lease, is_locked
 
 Durability = Literal["process", "power"]
 
@@ -218,6 +218,23 @@ class Database:
         except OSError as error:
             raise unusable_file_error(
                 self.path, f"no lock can be taken in {self.leases.name} ({error.strerror})"
+            ) from None
+
+    def is_leased(self, name: str) -> bool:
+        """Return whether the lease with the given name has a holder.
+
+        Raises:
+            StoreError: The folder of the leases cannot be used.
+        """
+        try:
+            if not is_locked(self.leases / name):
+                return False
+            # Another process may be removing or checking a killed process's lease.
+            time.sleep(SWEEP_SECONDS)
+            return is_locked(self.leases / name)
+        except OSError as error:
+            raise unusable_file_error(
+                self.path, f"no lock can be read in {self.leases.name} ({error.strerror})"
             ) from None
 
     @property

@@ -15,7 +15,7 @@ from hilum import HilumError, StoreError, UsageError
 from hilum.errors import E_BAD_ARGS, E_NOT_FOUND
 from hilum.events import AnyEvent
 from hilum.sharing import JoinedSession, is_shared
-from hilum.store import SessionInfo, is_open, is_used, spell_folder
+from hilum.store import SessionInfo, is_used, spell_folder
 from hilum_view import Answer, Outcome, Prompt, SessionView, first_line
 
 from hilum_terminal.chat_protocol import Chat, Choice
@@ -132,7 +132,7 @@ async def resume(chat: Chat, arguments: str) -> None:
         chat.say("This is the conversation that you are in.", style="dim")
         return
     # This is checked first, because this session must be closed before the other one can be opened.
-    if await is_open(store, chosen) and not await is_shared(chat.session.kernel, chosen):
+    if await store.is_open(chosen) and not await is_shared(chat.session.kernel, chosen):
         raise StoreError(
             f"Session {chosen} is in use.",
             code="E_BUSY",

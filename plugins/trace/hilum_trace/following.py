@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from contextlib import aclosing
 
 import trio
-from hilum.store import Store, is_open
+from hilum.store import Store
 from hilum_cli.terminal import Out, escape_terminal
 
 from hilum_trace.formatting import describe_details, format_seconds, make_title
@@ -16,8 +16,7 @@ from hilum_trace.spans import Span, SpanFold, UnreadableEvent
 from hilum_trace.tree import Painter
 
 POLL_SECONDS = 0.3
-# A quiet session is checked for its end no more often than this, because the check takes its lease
-# for a moment.
+# A quiet session is checked for its end no more often than this.
 CHECK_SECONDS = 5.0
 # These are shown when they begin, so that the lines that follow have a place.
 _CONTAINERS = ("run", "agent")
@@ -151,7 +150,7 @@ async def follow(store: Store, session: str, painter: Painter, out: Out) -> None
             checked = time.monotonic()
         elif time.monotonic() - checked > CHECK_SECONDS:
             checked = time.monotonic()
-            if not await is_open(store, session):
+            if not await store.is_open(session):
                 for line in follower.finish():
                     await out.write(f"{line}\n".encode(errors="backslashreplace"))
                 check_complete(follower.fold.trace)

@@ -15,7 +15,7 @@ import trio
 from hilum import StoreError, UsageError
 from hilum.command import Parser, check_folder, check_text
 from hilum.errors import E_BAD_ARGS, E_UNKNOWN
-from hilum.store import MemoryStore, SessionInfo, Store, find_session, is_open, storage_plugins
+from hilum.store import MemoryStore, SessionInfo, Store, find_session, storage_plugins
 from hilum_cli.terminal import Out, escape_terminal, is_terminal
 
 from hilum_trace.exports import make_json, make_speedscope
@@ -114,7 +114,7 @@ async def _show(store: Store, options: Namespace, out: Out) -> None:
     gc.disable()
     try:
         # This comes first, so that a process that ends meanwhile leaves nothing that seems to run.
-        now = time.time() if await is_open(store, info.id) else None
+        now = time.time() if await store.is_open(info.id) else None
         leaves = bool(options.json or options.speedscope or options.html)
         trace = await _fold(store, info, now, leaves=leaves)
         _show_trace(trace, options, painter, out)

@@ -17,7 +17,6 @@ from hilum import Kernel, Session, UsageError, open_kernel, open_standard_sessio
 from hilum.command import say
 from hilum.errors import E_BAD_ARGS, E_NOT_FOUND, describe_fault
 from hilum.events import FINAL, PluginEvent, PluginFault
-from hilum.store import is_open
 
 from hilum_agents.command_context import JSON, Action, CommandContext, argument
 from hilum_agents.runs import conversations, results
@@ -320,7 +319,7 @@ async def _stored_rows(context: CommandContext) -> list[dict[str, Any]]:
                 for job in stored.jobs.by_id.values()
             ]
             unfinished = [row for row in found if row["status"] not in FINAL]
-            if unfinished and not await is_open(kernel.store, stored.session):
+            if unfinished and not await kernel.store.is_open(stored.session):
                 # No process has the session open, so none of the session's agents is running
                 # anymore.
                 step = f"interrupted; `hilum run --resume {stored.session}` continues it"
@@ -357,7 +356,7 @@ async def _stored_result(context: CommandContext, name: str) -> dict[str, Any]:
         stored = await _find(kernel, context, name)
         if stored.result is not None:
             return stored.result
-        if await is_open(kernel.store, stored.session):
+        if await kernel.store.is_open(stored.session):
             message = f"The agent {stored.id} has no result yet."
             hint = "Try again when it has ended."
         else:
