@@ -1,13 +1,18 @@
 """Sessions in PostgreSQL: begun by one machine, listed and continued by another one."""
 
+import contextlib
 import json
 import os
 import signal
+import sqlite3
 
 import hilum_postgres.sessions
+import pytest
 import trio
-from engines import Engine
+from engines import Engine, facts
+from hilum.store import SessionInfo
 from hilum_postgres import PostgresStore
+from hilum_store import SqliteStore
 from postgres_server import postgres
 
 __all__ = ["postgres"]
@@ -106,3 +111,58 @@ async def test_unreachable_database_is_an_error_and_no_other_store_is_used(cli):
     assert "the database team on 127.0.0.1" in done.err
     assert "geheim" not in done.err + done.out
     assert not (cli.folder / "data" / "sessions.db").exists()
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+async def test_damaged_session_is_listed_beside_the_others(cli, request, kind):
+    """One damaged log is one row; events of a newer hilum are not called damage."""
+    store: PostgresStore | SqliteStore
+    env: dict[str, str] = {}
+    if kind == "postgres":
+        server = request.getfixturevalue("postgres")
+        url = server.make_database()
+        env["HILUM_POSTGRES_URL"] = url
+        store = PostgresStore(url)
+    else:
+        store = SqliteStore(cli.folder / "data" / "sessions.db")
+    for name in ("broken", "missing", "newer", "sound"):
+        log = await store.create(SessionInfo(id=name, workspace=str(cli.workspace)))
+        log.append(facts(3))
+        await log.flush()
+        await log.close()
+    await store.close()
+    newer = '{"type":"heard_of_later","seq":2,"at":1}'
+    if kind == "postgres":
+        where = "seq = 2 AND session = (SELECT number FROM hilum.sessions WHERE id = %s)"
+        change = "UPDATE hilum.events SET data = %s WHERE "
+        server.execute(url, change + where, b"\xff\x00\xaa", "broken")
+        server.execute(url, change + where, newer.encode(), "newer")
+        server.execute(url, "DELETE FROM hilum.events WHERE " + where, "missing")
+    else:
+        with contextlib.closing(sqlite3.connect(cli.folder / "data" / "sessions.db")) as database:
+            change = "UPDATE events SET data = ? WHERE key = (? << 32 | 2)"
+            database.execute(change, (b"\xff\x00\xaa", 1))
+            database.execute("DELETE FROM events WHERE key = (2 << 32 | 2)")
+            database.execute(change, (newer.encode(), 3))
+            database.commit()
+    done = await cli("sessions", "list", "--json", **env)
+    assert done.code == 0, done.err
+    assert {row["id"]: row["state"] for row in json.loads(done.out)} == {
+        "broken": "damaged",
+        "missing": "damaged",
+        "newer": "unreadable",
+        "sound": "idle",
+    }
+    for name, words in {
+        "broken": "Event 2 of session broken",
+        "missing": "it is missing",
+        "newer": "does not know events of the type 'heard_of_later'",
+    }.items():
+        for command in ("show", "export", "fork"):
+            done = await cli("sessions", command, name, **env)
+            assert done.code == 5
+            assert words in done.err
+            assert ("is damaged" in done.err) == (name != "newer")
+            assert "delete" not in done.err
+    done = await cli("sessions", "fork", "broken", "--upto", "1", **env)
+    assert done.code == 0

@@ -13,7 +13,7 @@ import psycopg
 import trio
 from hilum import StoreError, errors
 from hilum.events import AnyEvent, decode
-from hilum.store import SessionInfo, spell_folder
+from hilum.store import SessionInfo, spell_folder, unreadable_event_error
 from msgspec.structs import astuple
 
 from hilum_postgres import schema
@@ -354,20 +354,10 @@ def _decode(info: SessionInfo, lines: Sequence[bytes], after: int | None = None)
                 raise ValueError(f"its number is {event.seq}")
         except (ValueError, msgspec.MsgspecError) as error:
             seq = events[-1].seq + 1 if events else (after or 0) + 1
-            raise StoreError(
-                f"Event {seq} of session {info.id} is damaged: {error}.",
-                hint=_HINT_DAMAGED,
-            ) from None
+            raise unreadable_event_error(info.id, seq, str(error), line) from None
         events.append(event)
     return events
 
 
-_HINT_DAMAGED = (
-    "Other sessions are not affected; fork this session before the damaged event, or delete it."
-)
-
-
 def _missing_error(session: str, seq: int) -> StoreError:
-    return StoreError(
-        f"Event {seq} of session {session} is damaged: it is missing.", hint=_HINT_DAMAGED
-    )
+    return unreadable_event_error(session, seq, "it is missing")

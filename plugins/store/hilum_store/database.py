@@ -19,7 +19,7 @@ from typing import Literal
 import msgspec
 from hilum import StoreError
 from hilum.events import AnyEvent, decode
-from hilum.store import SessionInfo
+from hilum.store import SessionInfo, UnreadableLog, suggest_rescue, unreadable_event_error
 
 from hilum_store.error_messages import (
     OTHER_FILE,
@@ -391,12 +391,9 @@ def read_events(
             events.append(event)
         # msgspec raises ValueErrors; a damaged row may contain a number instead of bytes.
         except (ValueError, TypeError) as error:
-            raise StoreError(
-                f"Event {expected & SEQ_MASK} of session {session} in {path} is damaged: {error}.",
-                hint=(
-                    "Other sessions are not affected; fork this session before the damaged event, or"
-                    " delete it."
-                ),
+            stored = data if key == expected and isinstance(data, bytes | str) else b""
+            raise unreadable_event_error(
+                session, expected & SEQ_MASK, str(error), stored, where=str(path)
             ) from None
     if len(rows) < limit:
         check_end(connection, path, session, number)
@@ -453,16 +450,10 @@ def check_end(connection: sqlite3.Connection, path: Path, session: str, number: 
     last = (key or 0) & SEQ_MASK
     if not isinstance(count, int) or last >= count:
         return
-    if last:
-        hint = (
-            f"Other sessions are not affected; fork this session up to event {last}, or delete it."
-        )
-    else:
-        hint = "Other sessions are not affected; delete this session."
-    raise StoreError(
+    raise UnreadableLog(
         f"Session {session} in {path} is damaged: of its {count} events, those after event {last}"
         " are missing.",
-        hint=hint,
+        hint=suggest_rescue(session, last + 1),
     )
 
 

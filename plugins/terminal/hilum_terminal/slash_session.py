@@ -15,7 +15,7 @@ from hilum import HilumError, StoreError, UsageError
 from hilum.errors import E_BAD_ARGS, E_NOT_FOUND
 from hilum.events import AnyEvent
 from hilum.sharing import JoinedSession, is_shared
-from hilum.store import SessionInfo, is_used, spell_folder
+from hilum.store import SessionInfo, Store, UnreadableLog, is_used, spell_folder
 from hilum_view import Answer, Outcome, Prompt, SessionView, first_line
 
 from hilum_terminal.chat_protocol import Chat, Choice
@@ -153,12 +153,19 @@ async def _list_sessions(chat: Chat) -> list[Choice]:
     for number, info in enumerate(others[:MAX_LISTED]):
         preview = f"{info.id}\n{info.title}"
         if number < MAX_PREVIEWED:
-            # Event numbers have no gaps, so the last events can be read without the others.
-            events = await store.read(info.id, max(info.events - PREVIEW_EVENTS, 0))
-            preview = f"{info.id}\n{_make_preview(info, events)}"
+            preview = f"{info.id}\n{await _preview(store, info)}"
         label = info.title or "(no prompt yet)"
         choices.append(Choice(info.id, label, _describe_session(info, now), preview))
     return choices
+
+
+async def _preview(store: Store, info: SessionInfo) -> str:
+    # Event numbers have no gaps, so the last events can be read without the others.
+    try:
+        events = await store.read(info.id, max(info.events - PREVIEW_EVENTS, 0))
+    except UnreadableLog as error:
+        return f"{error.message}\n{error.hint}"
+    return _make_preview(info, events)
 
 
 def _describe_session(info: SessionInfo, now: float) -> str:

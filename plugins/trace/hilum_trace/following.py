@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from contextlib import aclosing
 
 import trio
-from hilum.store import Store
+from hilum.store import UPDATE_HINT, Store
 from hilum_cli.terminal import Out, escape_terminal
 
 from hilum_trace.formatting import describe_details, format_seconds, make_title
-from hilum_trace.reading import UPDATE_HINT, Entry, check_complete, iterate_entries
+from hilum_trace.reading import Entry, check_complete, iterate_entries
 from hilum_trace.spans import Span, SpanFold, UnreadableEvent
 from hilum_trace.tree import Painter
 
