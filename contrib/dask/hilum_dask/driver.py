@@ -32,8 +32,6 @@ FIRST_DELAY = 1.0
 MAX_DELAY = 120.0
 KEY_CODES = ("E_LLM_AUTH", "E_NO_MODEL", "E_SETTINGS", "E_NOT_CONFIGURED")
 """Codes of failures that all tasks share, because the settings or the key are wrong."""
-ROUNDING = 1e-9
-"""A difference in US dollars that may come from adding costs in another order."""
 MAX_KEY_FAILURES = 3
 """Number of such failures, without any other end of a task, after which the batch stops."""
 
@@ -173,7 +171,7 @@ class Driver:
         reason = "the driver ended"
         # An attempt that continued another one has no workspace of its own.
         for waiting in self._queue:
-            if waiting.continues and await self._find_unknown_cost(waiting) > 0:
+            if waiting.continues and self._was_cut_off(waiting):
                 waiting.attempt += 1
                 await self._record_lost(waiting, waiting.attempt, reason)
                 waiting.continues = 0
@@ -196,21 +194,23 @@ class Driver:
             if not self._info.options.keep:
                 await trio.to_thread.run_sync(remove_folder, folder)
 
-    async def _find_unknown_cost(self, task: _OpenTask) -> float:
-        """Return what the session that a task continues cost beyond what its attempts reported."""
-        place = self._folder.attempt_name(task.entry.name, task.continues)
-        session, cost = await read_cost(self._folder.sessions / f"{place}.db")
-        known = self._folder.sum_costs(task.entry.name, task.attempt, session)
-        unknown = (cost or 0.0) - known
-        return unknown if unknown > ROUNDING else 0.0
+    def _was_cut_off(self, task: _OpenTask) -> bool:
+        """Return whether the attempt after the last one with a record has started."""
+        files = self._folder.attempt_name(task.entry.name, task.attempt + 1)
+        return (self._folder.logs / f"{files}.log").exists()
 
     async def _record_lost(self, task: _OpenTask, attempt: int, reason: str) -> Record:
         """Record an attempt without a report, with the cost that its session's log contains."""
-        place = self._folder.attempt_name(task.entry.name, task.continues or attempt)
-        session, cost = await read_cost(self._folder.sessions / f"{place}.db")
-        if cost is not None and task.continues:
-            # The log contains what the earlier attempts cost, too.
-            known = self._folder.sum_costs(task.entry.name, attempt - 1, session)
+        name = task.entry.name
+        store = self._folder.sessions / f"{self._folder.attempt_name(name, attempt)}.db"
+        known = 0.0
+        if task.continues and not store.exists():
+            # The session is that of the attempt that was continued. Its log contains earlier costs.
+            place = self._folder.attempt_name(name, task.continues)
+            store = self._folder.sessions / f"{place}.db"
+            known = self._folder.sum_costs(name, attempt - 1, task.session)
+        session, cost = await read_cost(store)
+        if cost is not None:
             cost = max(0.0, cost - known)
         record = Record(
             id=task.entry.id,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hilum_postgres.local_copy import LocalCopy
     from hilum_postgres.writer import Writer
 
-# What may wait for a database that is away, or that is slower than the session.
+# What may wait for a database that is unreachable, or that is slower than the session.
 MAX_QUEUED_EVENTS = 50_000
 MAX_QUEUED_BYTES = 64 << 20
 # What is sent in one statement, unless a single transaction is larger.
@@ -191,7 +191,7 @@ class PostgresLog:
         self._copy.close()
         if lost and self._error is None:
             raise StoreError(
-                f"{lost} events of session {self.id} could not be written: the database is away.",
+                f"{lost} events of session {self.id} could not be written: the database is unreachable.",
                 hint="Everything that was shown is stored; the session can be resumed.",
             )
 
@@ -329,7 +329,7 @@ class PostgresLog:
         self._report()
 
     def note_delay(self, problem: StoreError | None) -> None:
-        """Report that the database is away, or back."""
+        """Report that the database is unreachable, or back."""
         if (self._problem is None) != (problem is None):
             self._problem = problem
             self._report()

@@ -72,6 +72,7 @@ def copy_recording(folder: Path) -> Path:
 # --- modules at the top of a recording ------------------------------------------------------------
 
 
+@pytest.mark.slow(cases=3)
 @pytest.mark.parametrize(
     ("current", "arguments"),
     [
@@ -95,6 +96,7 @@ def test_a_conftest_of_a_recording_is_not_loaded(tmp_path, imported, current, ar
     assert "contains conftest.py, which hilum did not write" in done.stdout + done.stderr
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("log", ["damaged", "link", "folder"])
 def test_a_conftest_of_a_recording_that_cannot_be_replayed_is_not_loaded(tmp_path, imported, log):
     evil = copy_recording(tmp_path / "corpus" / "test_evil")
@@ -153,6 +155,7 @@ def test_a_recording_is_not_imported_in_place_of_a_package(project, imported):
 # --- pytest that starts in a recording ------------------------------------------------------------
 
 
+@pytest.mark.slow(cases=3)
 @pytest.mark.parametrize(
     ("current", "arguments"),
     [
@@ -203,6 +206,7 @@ def test_a_conftest_cannot_have_a_recording_collected(project, imported):
 # --- what still runs ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow(cases=2)
 @pytest.mark.parametrize(
     ("arguments", "passed"),
     [

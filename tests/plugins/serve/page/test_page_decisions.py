@@ -615,6 +615,7 @@ LONG_DIFF = "--- a/x.py\n+++ b/x.py\n@@ -1,60 +1,60 @@\n" + "".join(
 )
 
 
+@pytest.mark.slow(cases=4)
 @pytest.mark.parametrize("text", [DIFF, LONG_DIFF, "make\n" * 200], ids=["edit", "long", "command"])
 @pytest.mark.parametrize("size", [(1280, 800), (1280, 657), (390, 667)], ids=str)
 def test_only_the_text_of_a_call_scrolls(server, open_session, size, text):
