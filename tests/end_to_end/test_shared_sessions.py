@@ -166,3 +166,24 @@ async def test_damaged_session_is_listed_beside_the_others(cli, request, kind):
             assert "delete" not in done.err
     done = await cli("sessions", "fork", "broken", "--upto", "1", **env)
     assert done.code == 0
+
+
+async def test_doctor_checks_the_database(cli, postgres):
+    """A database that refuses the user is a failed check, and a sound one is named."""
+    url = postgres.make_database()
+    for address, grade, found in (
+        (url, "ok", "which has no tables of hilum yet"),
+        (url.replace("hilum@", "nobody:geheim@"), "fail", "refuses hilum"),
+        ("postgresql://me:a/b@c@h/d", "fail", "unencoded character"),
+    ):
+        done = await cli("doctor", "--json", HILUM_POSTGRES_URL=address)
+        [row] = [each for each in json.loads(done.out) if each["subject"] == "sessions"]
+        assert row["grade"] == grade
+        assert found in row["found"]
+        assert "geheim" not in done.out + done.err
+    assert postgres.execute(url, "SELECT to_regclass('hilum.sessions')") == [(None,)]
+    assert (await cli("sessions", "list", HILUM_POSTGRES_URL=url)).code == 0
+    done = await cli("doctor", "--json", HILUM_POSTGRES_URL=url)
+    [row] = [each for each in json.loads(done.out) if each["subject"] == "sessions"]
+    assert (row["grade"], row["found"][:20]) == ("ok", "are in the database ")
+    assert "no tables" not in row["found"]

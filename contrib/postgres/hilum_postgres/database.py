@@ -113,13 +113,32 @@ class Database:
             raise
         return connection
 
+    def check(self) -> str:
+        """Return a sentence about the database, which is not changed.
+
+        Raises:
+            StoreError: The database cannot be used.
+        """
+        try:
+            connection = psycopg.connect(self._url, autocommit=True, **self._options)  # type: ignore[arg-type]
+            try:
+                self._check_server(connection)
+                version = self._read_version(connection)
+                if not version and not _fetch(connection, schema.MAY_CREATE):
+                    raise StoreError(
+                        f"hilum may not create its tables in {self.name}.",
+                        hint="Give the user the right to create the schema `hilum`.",
+                    )
+                if version:
+                    _fetch(connection, schema.READ_ALL_TABLES)
+            finally:
+                connection.close()
+        except psycopg.Error as error:
+            raise self.explain(error) from None
+        return f"are in {self.name}" + ("" if version else ", which has no tables of hilum yet")
+
     def _set_up(self, connection: Connection) -> None:
-        if connection.info.server_version < OLDEST_SERVER:
-            raise StoreError(
-                f"{self._subject} is PostgreSQL {connection.info.server_version // 10_000},"
-                " which is too old.",
-                hint="Use PostgreSQL 14 or newer.",
-            )
+        self._check_server(connection)
         connection.execute(SERVER_OPTIONS)
         with suppress(psycopg.errors.InvalidParameterValue):  # not on each server's system
             connection.execute("SET client_connection_check_interval = 5000")
@@ -127,17 +146,17 @@ class Database:
             self._update_tables(connection)
             self._is_checked = True
 
+    def _check_server(self, connection: Connection) -> None:
+        if connection.info.server_version < OLDEST_SERVER:
+            raise StoreError(
+                f"{self._subject} is PostgreSQL {connection.info.server_version // 10_000},"
+                " which is too old.",
+                hint="Use PostgreSQL 14 or newer.",
+            )
+
     def _update_tables(self, connection: Connection) -> None:
-        if _fetch(connection, schema.FIND_VERSIONS):
-            version = _fetch(connection, schema.READ_VERSION) or 0
-            if version == schema.VERSION:
-                return
-            if version > schema.VERSION:
-                raise StoreError(
-                    f"{self._subject} was set up by a newer hilum (format {version}, this"
-                    f" one knows {schema.VERSION}).",
-                    hint="Update hilum.",
-                )
+        if self._read_version(connection) == schema.VERSION:
+            return
         with connection.transaction():
             connection.execute(schema.LOCK_TABLES)
             connection.execute(schema.CREATE_VERSIONS)
@@ -153,6 +172,23 @@ class Database:
                         hint=HINT_TABLES,
                     ) from None
                 connection.execute("INSERT INTO versions (version) VALUES (%s)", (number,))
+
+    def _read_version(self, connection: Connection) -> int:
+        """Return the format of the tables; 0 if there are none.
+
+        Raises:
+            StoreError: A newer hilum made them.
+        """
+        if not _fetch(connection, schema.FIND_VERSIONS):
+            return 0
+        version: int = _fetch(connection, schema.READ_VERSION) or 0
+        if version > schema.VERSION:
+            raise StoreError(
+                f"{self._subject} was set up by a newer hilum (format {version}, this"
+                f" one knows {schema.VERSION}).",
+                hint="Update hilum.",
+            )
+        return version
 
     def run(self, work: Callable[[Connection], T]) -> T:
         """Do work that may be repeated, on the connection that all threads share.
@@ -196,6 +232,8 @@ class Database:
     def explain(self, error: psycopg.Error) -> StoreError:
         """Return the error to raise for an error of the driver. It never contains the password."""
         text = " ".join(str(error).split())
+        if text and text[-1] not in ".?!":
+            text += "."
         if self._password:
             text = text.replace(self._password, "…")
         if isinstance(error, psycopg.errors.InsufficientPrivilege):

@@ -44,6 +44,25 @@ CREATE VIEW log AS
     SELECT s.id AS session, e.seq, convert_from(e.data, 'UTF8') AS event
     FROM events e JOIN sessions s ON s.number = e.session;
 """,
+    # In the view, an event is JSON that SQL can use, and a damaged one does not end the query.
+    r"""
+CREATE FUNCTION read_event(data bytea) RETURNS jsonb
+LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE SET search_path = pg_catalog AS $$
+BEGIN
+    -- jsonb has no NUL. JSON has no unescaped chr(1), which stands for an escaped backslash meanwhile.
+    RETURN replace(
+        replace(replace(convert_from(data, 'UTF8'), '\\', chr(1)), '\u0000', '\ufffd'),
+        chr(1), '\\'
+    )::jsonb;
+EXCEPTION WHEN data_exception OR program_limit_exceeded THEN
+    RETURN NULL;
+END
+$$;
+DROP VIEW log;
+CREATE VIEW log AS
+    SELECT s.id AS session, e.seq, hilum.read_event(e.data) AS event
+    FROM events e JOIN sessions s ON s.number = e.session;
+""",
 )
 VERSION = len(MIGRATIONS)
 
@@ -56,6 +75,14 @@ CREATE SCHEMA IF NOT EXISTS hilum;
 CREATE TABLE IF NOT EXISTS hilum.versions (
     version integer PRIMARY KEY, at timestamptz NOT NULL DEFAULT now()
 );
+"""
+
+MAY_CREATE = "SELECT has_database_privilege(current_database(), 'CREATE')"
+# Reads nothing, but fails if a table or a column is missing or may not be read.
+READ_ALL_TABLES = f"""
+SELECT (SELECT count(*) FROM (SELECT number, epoch, holder, {FIELDS} FROM hilum.sessions LIMIT 0) s)
+    + (SELECT count(*) FROM (SELECT session, seq, data FROM hilum.events LIMIT 0) e)
+    + (SELECT count(*) FROM (SELECT id, host, pid, beat FROM hilum.holders LIMIT 0) h)
 """
 
 # The row of the session is the fence: whoever has another epoch, or does not know all events, writes

@@ -75,7 +75,7 @@ class SessionTable:
                 raise StoreError(
                     f"Session {info.id} in {self._database.path} is damaged: its"
                     f" {' and '.join(unknown)} cannot be read.",
-                    hint="Other sessions are not affected.",
+                    hint="Other sessions are not affected; delete this session.",
                 )
             return rows[0][0], info
         if not rows:
