@@ -375,7 +375,7 @@ class LiveRows:
             agents=len(others),
             attempt=retry.attempt if retry else 0,
             retry_in=max(retry.at - time.time(), 0.0) if retry else 0.0,
-            elapsed=_measure_run(actor) if conversation.is_working else 0.0,
+            elapsed=measure_run(actor) if conversation.is_working else 0.0,
             stop_key="esc" if is_busy and not face.approvals.focused else "",
             spinner=self._spinner() if is_busy else "",
             mode=self._describe_mode(session),
@@ -427,7 +427,7 @@ class LiveRows:
         return len(list(self._background.running())) if self._background else 0
 
 
-def _measure_run(actor: Actor) -> float:
+def measure_run(actor: Actor) -> float:
     """Return the seconds since an agent's run began; 0 as long as the store has not got its start."""
     if not actor.began or actor.state in ("idle", *FINAL):
         return 0.0
