@@ -64,7 +64,7 @@ class ReadingPolicy(Protocol):
         ...
 
     def reveal(self, argv: Sequence[str], paths: Iterable[str]) -> AbstractContextManager[None]:
-        """Let one command see hidden files until the block ends.
+        """Allow one command to see hidden files until the block ends.
 
         Args:
             argv: Program and arguments, exactly as the block passes them to ``session.processes``.
@@ -759,7 +759,7 @@ class EditorFiles(Protocol):
         ...
 
     async def write_in_editor(self, path: Path, text: str) -> bool:
-        """Have the editor replace the text of a file and save it; return whether it did.
+        """Replace the text of a file in the editor and save it; return whether the editor did.
 
         Args:
             path: The file, as an absolute path in the workspace.

@@ -205,7 +205,7 @@ class Session:
         Raises:
             UsageError: The agent or model does not exist, or the prompt is empty, or there are too
                 many images, or an image is too large (``E_BAD_ARGS``), or the session is being
-                closed (``E_INTERRUPTED``).
+                closed (``E_INTERRUPTED``), or a plugin refuses the command that the text contains.
             PluginError: A plugin that removes secrets from texts does not work.
         """
         self._check_open()
@@ -240,6 +240,9 @@ class Session:
             run = Run("", agent, self, reply=meant.reply)
             run._finish(ev.RunEnded(state="completed", text=meant.reply))
             return run
+        if meant.attached:
+            attached = "\n\n".join(filter(None, [given.attached, meant.attached]))
+            given = replace(given, attached=replace_surrogates(attached))
         if not (meant.text.strip() or given.attached.strip() or given.images):
             raise _empty_error("prompt")
         actor = self._find_agent(agent)
@@ -815,7 +818,7 @@ class Session:
         return agent
 
     def discard(self) -> None:
-        """Have the session deleted when it closes, because nothing happened in it."""
+        """Delete the session when it closes, because nothing happened in it."""
         self._discarded = True
 
     # --- plugins ----------------------------------------------------------------------------------
@@ -888,7 +891,7 @@ class Session:
             self.add_agent(Profile())
 
     def _note_reopening(self, events: Sequence[ev.AnyEvent]) -> None:
-        """Note in the log of a resumed session which settings changed and which runs were cut off."""
+        """Log in a resumed session which settings changed and which runs were cut off."""
         known: Mapping[str, object] = {}
         for event in events:
             if isinstance(event, ev.SessionOpened | ev.SessionReopened):

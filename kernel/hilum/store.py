@@ -173,7 +173,7 @@ class Log(Protocol):
         """
 
     def subscribe(self, callback: Callable[[StoreError | None], None]) -> None:
-        """Have a function called when ``durable`` grew later than ``append``, or ``delay`` changed.
+        """Call a function when ``durable`` grew later than ``append``, or ``delay`` changed.
 
         The function is called in the event loop, with ``None``; or, for the last time, with the
         error that keeps this log from ever writing its queued events.

@@ -50,7 +50,11 @@ _SUB_COMMANDS: dict[str, str] = {"init": "init_command", "check": "check_command
 
 
 def main(argv: list[str]) -> int:
-    """Measure an agent, and return the exit code."""
+    """Measure an agent.
+
+    Returns:
+        The exit code.
+    """
     check_text(argv)
     if argv and argv[0] in _SUB_COMMANDS:
         return _load_sub_command(argv[0])(argv[1:])

@@ -14,6 +14,7 @@ import trio
 from hilum import HilumError, UsageError, open_kernel, read_session_options
 from hilum.command import Parser, add_session_options, say, say_json
 from hilum.errors import E_BAD_ARGS, E_UNKNOWN
+from hilum.hooks import find_first_error
 from hilum.listening import (
     EVERY_ADDRESS,
     LOOPBACK,
@@ -135,9 +136,8 @@ def main(argv: Sequence[str]) -> int:
     return 128 + program.signal if program.signal else 0
 
 
-def _first(error: BaseException) -> HilumError:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
+def _first(group: BaseException) -> HilumError:
+    error = find_first_error(group)
     assert isinstance(error, HilumError)
     return error
 

@@ -68,6 +68,10 @@ PHRASES: tuple[tuple[str, str], ...] = (
     ("call_was_stopped_because", "This was stopped before it was complete, because {why!}."),
     ("copy_it_there", "Copy it there."),
     ("go_back_there_or_restore_only_the", "Go back there, or restore only the files here."),
+    (
+        "the_settings_of_another_agent",
+        "The settings of {agent} may deny it, and hilum cannot read all of them: {rule} ({source}).",
+    ),
     ("a_user_rule_denies_it", "A user rule denies it: {rule} ({source})."),
     (
         "a_user_rule_may_deny_it_run",

@@ -10,6 +10,7 @@ from hilum.errors import E_LLM_AUTH, E_NO_MODEL
 # ``hilum run``, start a program that needs the terminal.
 _NAMES = (
     "agents",
+    "commands",
     "config",
     "diff",
     "doctor",

@@ -134,6 +134,7 @@ async def follow(store: Store, session: str, painter: Painter, out: Out) -> None
     follower = Follower(painter)
     last = 0
     checked = time.monotonic()
+    is_closed = False
     while not out.gone:
         # What the log should have by now. Without it, a damaged end would look like a quiet
         # session, and would be read again and again.
@@ -148,11 +149,16 @@ async def follow(store: Store, session: str, painter: Painter, out: Out) -> None
                     Out(2).say(f"hilum: {problem}")
         if last > known:
             checked = time.monotonic()
+            is_closed = False
+        elif is_closed:
+            for line in follower.finish():
+                await out.write(f"{line}\n".encode(errors="backslashreplace"))
+            check_complete(follower.fold.trace)
+            return
         elif time.monotonic() - checked > CHECK_SECONDS:
             checked = time.monotonic()
-            if not await store.is_open(session):
-                for line in follower.finish():
-                    await out.write(f"{line}\n".encode(errors="backslashreplace"))
-                check_complete(follower.fold.trace)
-                return
+            is_closed = not await store.is_open(session)
+            if is_closed:
+                # The last process may have written its last events since the log was read.
+                continue
         await trio.sleep(POLL_SECONDS)

@@ -39,6 +39,7 @@ export const PHRASES = [
   ['call_was_stopped_because', '此调用在完成前被停止，因为{why}。'],
   ['copy_it_there', '请在终端中复制它。'],
   ['go_back_there_or_restore_only_the', '请在终端中返回，或者在此处只恢复文件。'],
+  ['the_settings_of_another_agent', '{agent} 的设置可能禁止它，而 hilum 无法完全读取这些设置：{rule}（{source}）。'],
   ['a_user_rule_denies_it', '用户规则禁止它：{rule}（{source}）。'],
   ['a_user_rule_may_deny_it_run', '用户规则可能禁止它：{rule}（{source}）；{why}。请直接运行该命令。'],
   ['aborted_the_answer', '{model} 中止了回答：{why}'],
