@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
@@ -18,7 +18,7 @@ import trio
 from msgspec.structs import replace
 
 from hilum.discovery import STANDARD, entry_points
-from hilum.errors import E_UNKNOWN, StoreError
+from hilum.errors import E_BUSY, E_UNKNOWN, StoreError
 from hilum.events import (
     AnyEvent,
     PluginEvent,
@@ -273,6 +273,69 @@ class RawReader(Protocol):
         """Read the numbers and lines of events, without a lease. A damaged line may be empty."""
 
 
+class LeaseHolder(Data, frozen=True):
+    """The process that opened a session last.
+
+    Attributes:
+        host: Name of its machine.
+        pid: Id of the process there.
+        address: The text that it announced; empty for none.
+        holds: Whether it has the session open. If it does not, it died without closing it.
+    """
+
+    host: str = ""
+    pid: int = 0
+    address: str = ""
+    holds: bool = True
+
+
+class SessionBusy(StoreError):
+    """A session is open in another process (``E_BUSY``).
+
+    Args:
+        message: A sentence about the problem.
+        hint: A sentence about the next step.
+        holder: The process, as far as the store knows it.
+    """
+
+    code = E_BUSY
+
+    def __init__(self, message: str, *, hint: str = "", holder: LeaseHolder | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.holder = holder
+
+
+@runtime_checkable
+class SharedStore(Protocol):
+    """A store of several machines, in which processes can find out who has a session open.
+
+    A store need not have these methods. Its ``open`` raises ``SessionBusy`` with the holder.
+    """
+
+    def announce(self, address: str) -> None:
+        """Publish a text with each lease that this store acquires from now on.
+
+        Nobody but the announcing program knows what the text means. Whoever reads it must check
+        it, because everyone who can write to the store can change it.
+        """
+
+    async def find_holders(self, sessions: Sequence[str]) -> Mapping[str, LeaseHolder]:
+        """Return who opened sessions last, by id of the session; the ids are complete.
+
+        A session that was closed in order, or that does not exist, is missing. So is one of whose
+        holder nothing is known.
+        """
+
+    async def publish(self, notice: str, seconds: float) -> None:
+        """Let other processes read a text for a number of seconds. Twice the same text is one."""
+
+    async def read_notices(self, seconds: float) -> Sequence[str]:
+        """Return the texts that were published at most a number of seconds ago, and are valid.
+
+        As with ``announce``, whoever reads them must check them.
+        """
+
+
 def storage_plugins() -> list[str] | None:
     """Return the plugins that a command needs if it only reads and writes the store.
 
@@ -362,9 +425,8 @@ class MemoryStore:
             raise StoreError(f"{what} {session!r}.", code="E_UNKNOWN", hint=hint)
         log = self._logs[found[0]]
         if free and log.leased:
-            raise StoreError(
+            raise SessionBusy(
                 f"Session {log.info.id} is in use.",
-                code="E_BUSY",
                 hint="Close the session in the other process first.",
             )
         return log

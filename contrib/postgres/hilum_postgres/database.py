@@ -12,7 +12,8 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 import psycopg
-from hilum import StoreError, errors
+from hilum import StoreError
+from hilum.store import LeaseHolder, SessionBusy
 from psycopg.pq import TransactionStatus
 
 from hilum_postgres import schema
@@ -282,23 +283,26 @@ def is_lost(error: BaseException, connection: Connection) -> bool:
     )
 
 
-def session_busy_error(session: str, holder: tuple[Any, ...] | None) -> StoreError:
+def session_busy_error(session: str, holder: tuple[Any, ...] | None) -> SessionBusy:
     """Return the error for a session to which a process is writing.
 
     Args:
         session: Its id.
-        holder: Id, host and process of the holder, and the seconds since its last sign of life.
+        holder: Id, host and process of the holder, the seconds since its last sign of life, and
+            what it announced.
     """
+    known: LeaseHolder | None = None
     if holder is None or holder[1] is None:
         who = "by another process"
     elif holder[1:3] == (socket.gethostname(), os.getpid()):
         who = f"in this process ({os.getpid()})"
     else:
         who = f"by process {holder[2]} on {holder[1]}"
-    return StoreError(
+        known = LeaseHolder(host=holder[1], pid=holder[2], address=holder[4])
+    return SessionBusy(
         f"Session {session} is in use {who}.",
-        code=errors.E_BUSY,
         hint="Close the session there first, or fork it.",
+        holder=known,
     )
 
 

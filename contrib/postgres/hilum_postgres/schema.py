@@ -44,6 +44,16 @@ CREATE VIEW log AS
     SELECT s.id AS session, e.seq, convert_from(e.data, 'UTF8') AS event
     FROM events e JOIN sessions s ON s.number = e.session;
 """,
+    # What a holder announces, such as the address of a server, and what servers tell each other.
+    """
+ALTER TABLE holders ADD COLUMN address text NOT NULL DEFAULT '';
+CREATE TABLE notices (
+    notice text COLLATE "C" PRIMARY KEY,
+    published timestamptz NOT NULL,
+    until timestamptz NOT NULL
+);
+CREATE INDEX ON notices (published);
+""",
     # In the view, an event is JSON that SQL can use, and a damaged one does not end the query.
     r"""
 CREATE FUNCTION read_event(data bytea) RETURNS jsonb
@@ -124,10 +134,31 @@ FROM sessions s JOIN holders h ON h.id = s.holder WHERE s.number = %s
 """
 RELEASE = "UPDATE sessions SET holder = '' WHERE number = %s AND epoch = %s"
 BEAT = """
-INSERT INTO holders (id, host, pid, beat) VALUES (%s, %s, %s, now())
-ON CONFLICT (id) DO UPDATE SET beat = now()
+INSERT INTO holders (id, host, pid, address, beat) VALUES (%s, %s, %s, %s, now())
+ON CONFLICT (id) DO UPDATE SET address = excluded.address, beat = now()
 """
 FIND_HOLDER = """
-SELECT h.id, h.host, h.pid, extract(epoch FROM now() - h.beat)::float
+SELECT h.id, h.host, h.pid, extract(epoch FROM now() - h.beat)::float, h.address
 FROM sessions s LEFT JOIN holders h ON h.id = s.holder WHERE s.number = %s
+"""
+# A holder that closes in order deletes its row. One whose row is left, but that has no lock or shows
+# no sign of life, has died or will lose the session to whoever opens it next.
+FIND_HOLDERS = """
+SELECT s.id, h.host, h.pid, h.address,
+    h.beat > now() - make_interval(secs => %s) AND EXISTS (
+        SELECT FROM pg_locks l
+        WHERE l.locktype = 'advisory' AND l.objsubid = 2 AND l.granted
+            AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+            AND l.classid = 'hilum.sessions'::regclass::oid
+            AND l.objid = (s.number & 2147483647)::oid
+    )
+FROM sessions s JOIN holders h ON h.id = s.holder WHERE s.id = ANY(%s)
+"""
+PUBLISH = """
+INSERT INTO notices (notice, published, until) VALUES (%s, now(), now() + make_interval(secs => %s))
+ON CONFLICT (notice) DO UPDATE SET until = greatest(notices.until, excluded.until)
+"""
+FORGET_NOTICES = "DELETE FROM notices WHERE until < now()"
+READ_NOTICES = """
+SELECT notice FROM notices WHERE published > now() - make_interval(secs => %s) AND until > now()
 """

@@ -13,7 +13,7 @@ import psycopg
 import trio
 from hilum import StoreError, errors
 from hilum.events import AnyEvent, decode
-from hilum.store import SessionInfo, spell_folder, unreadable_event_error
+from hilum.store import LeaseHolder, SessionInfo, spell_folder, unreadable_event_error
 from msgspec.structs import astuple
 
 from hilum_postgres import schema
@@ -44,12 +44,19 @@ class SessionTable:
         self._database = Database(url)
         self._outage_timeout = outage_timeout
         self._writer: Writer | None = None
+        self._address = ""
+
+    def announce(self, address: str) -> None:
+        """Announce a text with all leases from now on. Does not block."""
+        self._address = address
+        if self._writer is not None:
+            self._writer.announce(address)
 
     @property
     def writer(self) -> Writer:
         """The thread for leases and appends, which the first open log starts."""
         if self._writer is None or not self._writer.is_own:
-            self._writer = Writer(self._database, self._outage_timeout)
+            self._writer = Writer(self._database, self._outage_timeout, self._address)
         return self._writer
 
     def find(self, session: str) -> tuple[int, SessionInfo]:
@@ -91,6 +98,33 @@ class SessionTable:
             return connection.execute(statement.encode(), values, binary=True).fetchall()
 
         return [SessionInfo(*row) for row in self._database.run(read)]
+
+    def find_holders(self, sessions: Sequence[str]) -> dict[str, LeaseHolder]:
+        """Return who opened sessions last and has not closed them in order, by id."""
+
+        def read(connection: Connection) -> builtins.list[tuple[Any, ...]]:
+            values = (STALE, builtins.list(sessions))
+            return connection.execute(schema.FIND_HOLDERS, values, prepare=True).fetchall()
+
+        return {row[0]: LeaseHolder(*row[1:]) for row in self._database.run(read)}
+
+    def publish(self, notice: str, seconds: float) -> None:
+        """Let other processes read a text for a number of seconds."""
+
+        def write(connection: Connection) -> None:
+            connection.execute(schema.FORGET_NOTICES)
+            connection.execute(schema.PUBLISH, (notice, seconds))
+
+        self._database.run(write)
+
+    def read_notices(self, seconds: float) -> builtins.list[str]:
+        """Return the texts that were published at most a number of seconds ago, and are valid."""
+
+        def read(connection: Connection) -> builtins.list[str]:
+            rows = connection.execute(schema.READ_NOTICES, (seconds,), prepare=True).fetchall()
+            return [row[0] for row in rows]
+
+        return self._database.run(read)
 
     def read(self, session: str, after: int, limit: int) -> builtins.list[AnyEvent]:
         """Return events of a session, whichever process is writing to it."""

@@ -43,14 +43,16 @@ class Writer:
     Args:
         database: The database.
         outage_timeout: Seconds that logs with queued events wait for an unreachable database.
+        address: What is announced with the leases.
 
     Attributes:
         holder: The id of this process as a holder of leases.
         logs: The open logs by the number of their session. Used in the thread.
     """
 
-    def __init__(self, database: Database, outage_timeout: float) -> None:
+    def __init__(self, database: Database, outage_timeout: float, address: str = "") -> None:
         self.holder = os.urandom(8).hex()
+        self._address = address
         self.logs: dict[int, PostgresLog] = {}
         self._database = database
         self._outage_timeout = outage_timeout
@@ -76,6 +78,12 @@ class Writer:
     def is_own(self) -> bool:
         """Whether this is the process that created the writer, and not one that it forked."""
         return os.getpid() == self._pid
+
+    def announce(self, address: str) -> None:
+        """Announce a text with the leases. Does not block."""
+        self._address = address
+        self._beat_at = 0.0
+        self.wake()
 
     def wake(self) -> None:
         """Have the thread look for events. Does not block."""
@@ -225,7 +233,8 @@ class Writer:
         if self._beat_at == 0.0:
             # Those of killed processes. One that was only frozen writes its row again.
             connection.execute("DELETE FROM holders WHERE beat < now() - interval '5 minutes'")
-        connection.execute(schema.BEAT, (self.holder, socket.gethostname(), self._pid))
+        about = (self.holder, socket.gethostname(), self._pid, self._address)
+        connection.execute(schema.BEAT, about)
         self._beat_at = time.monotonic() + HEARTBEAT_INTERVAL
         for log in list(self.logs.values()):
             if not log.is_locked:
