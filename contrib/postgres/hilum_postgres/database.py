@@ -9,6 +9,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
 import psycopg
@@ -316,7 +317,11 @@ def is_dead(pid: int) -> bool:
         return True
     except OSError:
         return False
-    return False
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return False  # macOS has no such folder
+    return state == "Z"
 
 
 _connections: weakref.WeakSet[Connection] = weakref.WeakSet()

@@ -86,11 +86,13 @@ class Target:
         session: The session in its path.
         user: Who sends it.
         opens: Whether the session is opened for it.
+        reads: Whether it only reads.
     """
 
     session: str
     user: User
     opens: bool
+    reads: bool
 
 
 class _Elsewhere(Exception):
@@ -196,7 +198,9 @@ class Forwarder:
         async with AsyncExitStack() as stack:
             if peer is None and target.opens:
                 resumes = holder is not None and not holder.holds and self._is_member(holder)
-                using = self._hub.use(target.session, target.user, resumes=resumes)
+                using = self._hub.use(
+                    target.session, target.user, resumes=resumes, reads=target.reads
+                )
                 try:
                     await stack.enter_async_context(using)
                 except SessionBusy as busy:
