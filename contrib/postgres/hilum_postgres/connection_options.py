@@ -23,6 +23,7 @@ HINT_ENCODE = (
     " # as %23, or keep the password in ~/.pgpass."
 )
 _BAD_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_KEYS = re.compile(r"(?:^|\s)(\w+)\s*=")
 _PORTS = re.compile(r"[0-9,]*")
 
 
@@ -40,6 +41,9 @@ def read_options(url: str) -> dict[str, Any]:
     try:
         options = conninfo.conninfo_to_dict(url)
     except psycopg.Error:
+        if not is_url:
+            for key in _KEYS.findall(url):
+                _check_key(key)
         # The driver's message may quote the URL, which may contain a password.
         raise _error("is not a URL of a PostgreSQL database", HINT_FORM) from None
     if not _PORTS.fullmatch(str(options.get("port") or "")):
@@ -70,7 +74,7 @@ def _check_url(url: str) -> None:
     path = rest.partition("/")[2]
     if rest.count("@") > 1 or "@" in path:
         raise _error("has an unencoded character in the user or the password", HINT_ENCODE)
-    if any(character.isspace() for character in url):
+    if any(character.isspace() for character in url.strip()):
         raise _error("contains a space", "Write a space as %20. " + HINT_ENCODE)
     if _BAD_PERCENT.search(url):
         raise _error(
@@ -89,6 +93,10 @@ def _check_parameter(part: str) -> None:
             "has an option whose value contains =",
             "Write = in a value as %3D, such as options=-c%20work_mem%3D8MB.",
         )
+    _check_key(key)
+
+
+def _check_key(key: str) -> None:
     known = [each.keyword.decode() for each in pq.Conninfo.get_defaults()]
     known += ["ssl"]  # the spelling of JDBC
     if key in known:

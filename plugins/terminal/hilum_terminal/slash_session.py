@@ -151,20 +151,22 @@ async def _list_sessions(chat: Chat) -> list[Choice]:
     choices = []
     now = time.time()
     for number, info in enumerate(others[:MAX_LISTED]):
-        preview = f"{info.id}\n{info.title}"
+        preview = info.title
+        hint = _describe_session(info, now)
         if number < MAX_PREVIEWED:
-            preview = f"{info.id}\n{await _preview(store, info)}"
+            try:
+                preview = await _read_preview(store, info)
+            except UnreadableLog as error:
+                preview = f"{error.message}\n{error.hint}"
+                hint += " · damaged" if error.is_damaged else " · unreadable"
         label = info.title or "(no prompt yet)"
-        choices.append(Choice(info.id, label, _describe_session(info, now), preview))
+        choices.append(Choice(info.id, label, hint, f"{info.id}\n{preview}"))
     return choices
 
 
-async def _preview(store: Store, info: SessionInfo) -> str:
+async def _read_preview(store: Store, info: SessionInfo) -> str:
     # Event numbers have no gaps, so the last events can be read without the others.
-    try:
-        events = await store.read(info.id, max(info.events - PREVIEW_EVENTS, 0))
-    except UnreadableLog as error:
-        return f"{error.message}\n{error.hint}"
+    events = await store.read(info.id, max(info.events - PREVIEW_EVENTS, 0))
     return _make_preview(info, events)
 
 

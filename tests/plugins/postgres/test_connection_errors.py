@@ -68,7 +68,8 @@ async def test_no_part_of_a_password_is_shown(url: str) -> None:
         ("postgresql://me@h/d b", "contains a space", "%20"),
         ("postgresql://me:%ZZ@h/d", "hexadecimal", "%25"),
         ("postgresql://me@h:port/d", "not a number", "HOST:PORT"),
-        ("host=h passwor=x", "not a URL", "postgresql://USER@HOST"),
+        ("host=h passwor=x", "does not know", "Did you mean password?"),
+        ("me", "not a URL", "postgresql://USER@HOST"),
         (" ", "is blank", "postgresql://USER@HOST"),
     ],
 )

@@ -54,6 +54,7 @@ async def test_session_that_was_looked_at_can_be_opened_elsewhere(
     async with starting as served:
         served.token = token
         async with served.client() as client:
+            created = await client.post("/api/sessions", json={"workspace": str(project)})
             answer = await client.get(f"/api/sessions/{SESSION}/events")
             assert answer.status_code == 200, answer.text
             assert len(answer.json()["events"]) >= 3
@@ -62,6 +63,8 @@ async def test_session_that_was_looked_at_can_be_opened_elsewhere(
                     await trio.sleep(0.02)
             log = await store.open(SESSION)
             await log.close()
+            # Whoever began a session here works in it.
+            assert await store.is_open(created.json()["id"])
     await store.close()
 
 
