@@ -396,8 +396,8 @@ class Hub:
         if holder is None or holder.holds or not await self.store.is_open(session):
             return
         raise SessionBusy(
-            f"Session {session} is open in process {holder.pid} on {holder.host}, which has lost its"
-            " connection to the database.",
+            f"Process {holder.pid} on {holder.host} has the session open, and has lost its connection"
+            " to the database.",
             hint="Try again in half a minute.",
             holder=holder,
         )
