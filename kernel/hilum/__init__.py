@@ -105,6 +105,7 @@ _HOMES = {
         "EditorFiles",
         "FileSaver",
         "ReadingPolicy",
+        "RecordedResults",
         "Redactor",
         "WebAddress",
         "find_address_policy",

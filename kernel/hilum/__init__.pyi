@@ -108,6 +108,7 @@ from hilum.services import FileSaver as FileSaver
 from hilum.services import OfferedServers as OfferedServers
 from hilum.services import Plans as Plans
 from hilum.services import ReadingPolicy as ReadingPolicy
+from hilum.services import RecordedResults as RecordedResults
 from hilum.services import Redactor as Redactor
 from hilum.services import UserQuestions as UserQuestions
 from hilum.services import WebAddress as WebAddress

@@ -798,6 +798,27 @@ class OfferedServers(Protocol):
         ...
 
 
+@runtime_checkable
+class RecordedResults(Protocol):
+    """What programs outside of calls answered in a recorded session, which a replay does not start.
+
+    A replay provides this service. A plugin that starts such programs itself, for example in a
+    gate, writes what they answered to the log with ``session.note``, and takes it from here in a
+    replay.
+    """
+
+    async def take_result(self, name: str, key: str) -> Mapping[str, Any] | None:
+        """Return the data of the next recorded plugin event; ``None`` if there is none left.
+
+        What the program did to files is done again before this method returns.
+
+        Args:
+            name: The name of the event.
+            key: The item ``key`` of the event's data.
+        """
+        ...
+
+
 class PlanProposal(Protocol):
     """A plan that waits for the user's decision."""
 

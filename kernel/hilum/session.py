@@ -233,7 +233,7 @@ class Session:
         hooks: HeldHooks,
     ) -> Run:
         """Interpret a prompt, remove its secrets, and queue it behind earlier prompts."""
-        meant = await self._interpret(given)
+        meant = await self._interpret(given, agent)
         if meant.agent != "main":
             agent = meant.agent
         if meant.reply is not None:
@@ -342,8 +342,8 @@ class Session:
         self.runs[identity] = run
         return run
 
-    async def _interpret(self, given: ev.PromptQueued) -> Interpretation:
-        """Return the plugins' interpretation of a prompt.
+    async def _interpret(self, given: ev.PromptQueued, agent: str) -> Interpretation:
+        """Return the plugins' interpretation of a prompt to an agent.
 
         Text from another program is never a command and does not choose the agent; otherwise a
         piped file could switch modes or approve something.
@@ -352,7 +352,9 @@ class Session:
         if given.piped:
             self._note_shortcut(given.text)
             return plain
-        meant = await self.hooks.first("interpret_prompt", session=self, text=given.text)
+        meant = await self.hooks.first(
+            "interpret_prompt", session=self, text=given.text, agent_name=agent
+        )
         return plain if meant is None else meant
 
     def _note_shortcut(self, text: str) -> None:
