@@ -19,6 +19,7 @@ from hilum.store import Store
 from hilum_eval.agents.agent import Surroundings
 from hilum_eval.arm import Arm
 from hilum_eval.case import Case
+from hilum_eval.regular_files import write_regular_file
 from hilum_eval.simulation.user import Reply, User, make_user
 from hilum_eval.transcript import Transcript
 from hilum_eval.transcript_reader import read_transcript
@@ -27,6 +28,7 @@ from hilum_eval.worker_job import SESSION_FILE
 PROVIDER = "simulated"
 # As if the simulated model were one of middle price, in dollars per million tokens.
 PRICE = {"input": 1.0, "output": 5.0, "cached": 0.1}
+_RULES = "rules.text"
 _QUESTION_ASKED = "plan.question_asked"
 # How long a stopped session may take to end its calls, in seconds.
 _STOP_TIMEOUT = 20.0
@@ -151,7 +153,11 @@ def _make_settings(case: Case, arm: Arm, surroundings: Surroundings) -> dict[str
             PROVIDER: {"base_url": f"{surroundings.base_url}/v1", "api": "chat"}
         }
         settings["models.models"] = {surroundings.model: {"price": PRICE}}
-    return {**settings, **case.settings, **arm.settings}
+    found = {**settings, **case.settings, **arm.settings}
+    if arm.instructions:
+        # Not a file of the project, which would look like a change that the agent made.
+        found[_RULES] = [*found.get(_RULES, []), arm.instructions]
+    return found
 
 
 def _find_plugin(name: str) -> object:
@@ -163,7 +169,7 @@ def _find_plugin(name: str) -> object:
 
 def _note_session(surroundings: Surroundings, session: str) -> None:
     """Store the id of the session, so that its log can be read even if this process is killed."""
-    (surroundings.scratch / SESSION_FILE).write_text(session)
+    write_regular_file(surroundings.record / SESSION_FILE, session)
 
 
 def _measure_memory() -> int:
