@@ -50,7 +50,7 @@ from hilum.repeated_calls import describe_repeat
 from hilum.runs import Run
 from hilum.settings import KINDS, KernelSettings, Settings, use_environment
 from hilum.slow_hooks import HeldHooks, hold_slow_hooks
-from hilum.store import Log, SessionInfo, spell_folder
+from hilum.store import Log, SessionInfo, spell_folder, suggest_rescue
 from hilum.tools import Tool, injected
 from hilum.unread_outputs import ATTACHED, UnreadOutputs
 from hilum.workspace import Workspace
@@ -926,7 +926,7 @@ class Session:
             raise StoreError(
                 f"Session {self.id} is damaged: event {event.seq} ({event.__struct_config__.tag})"
                 " does not fit the events before it.",
-                hint="Fork this session before the damaged event, or delete it.",
+                hint=suggest_rescue(self.id, event.seq),
             ) from error
 
     def _restore(self, event: ev.AnyEvent) -> None:

@@ -19,7 +19,15 @@ from msgspec.structs import replace
 
 from hilum.discovery import STANDARD, entry_points
 from hilum.errors import E_BUSY, E_UNKNOWN, StoreError
-from hilum.events import AnyEvent, PluginEvent, PromptQueued, RunStarted, StateChanged
+from hilum.events import (
+    AnyEvent,
+    PluginEvent,
+    PromptQueued,
+    RunStarted,
+    StateChanged,
+    decode_header,
+    is_known_type,
+)
 from hilum.messages import Count, Data, UnixTime
 from hilum.unread_outputs import ATTACHED
 
@@ -27,6 +35,11 @@ LAST = "last"
 """Names the session of a folder that was used last, where an id is expected."""
 MAX_OPENING = 50
 """A session with more events than this is not one that was only opened."""
+
+UPDATE_HINT = (
+    "A newer hilum, or a plugin that is not installed, wrote them: update hilum to see them."
+)
+"""What to do about events whose type this version does not know."""
 
 
 def spell_folder(folder: str | os.PathLike[str]) -> str:
@@ -66,6 +79,55 @@ class SessionInfo(Data, frozen=True):
     events: Count = 0
     state: str = "idle"
     forked: str = ""
+
+
+class UnreadableLog(StoreError):
+    """A part of one session's log cannot be read; other sessions are not affected.
+
+    Args:
+        message: A sentence about the problem.
+        hint: A sentence about the next step.
+        is_damaged: Whether the log is damaged. Otherwise, a newer hilum wrote it.
+    """
+
+    def __init__(self, message: str, *, hint: str = "", is_damaged: bool = True) -> None:
+        super().__init__(message, hint=hint)
+        self.is_damaged = is_damaged
+
+
+def unreadable_event_error(
+    session: str, seq: int, why: str, data: bytes | str = b"", *, where: str = ""
+) -> UnreadableLog:
+    """Return the error for an event that cannot be decoded, or that is not there.
+
+    Args:
+        session: The complete id of the session.
+        seq: Number of the event.
+        why: What is wrong with it.
+        data: The event as it is stored.
+        where: The store, for the message; empty if there is only one.
+    """
+    place = f" in {where}" if where else ""
+    header = decode_header(data)
+    if header is not None and header.seq == seq and not is_known_type(header.type):
+        return UnreadableLog(
+            f"This version does not know events of the type {header.type!r}, such as event {seq} of"
+            f" session {session}{place}.",
+            hint=UPDATE_HINT,
+            is_damaged=False,
+        )
+    return UnreadableLog(
+        f"Event {seq} of session {session}{place} is damaged: {why}.",
+        hint=suggest_rescue(session, seq),
+    )
+
+
+def suggest_rescue(session: str, seq: int) -> str:
+    """Return what to do about a log that is damaged from an event on."""
+    hint = f"Other sessions are not affected. `hilum trace {session}` shows what can be read"
+    if seq > 1:
+        hint += f"; `hilum sessions fork {session} --upto {seq - 1}` continues before the damage"
+    return f"{hint}."
 
 
 class Log(Protocol):
@@ -163,6 +225,16 @@ class Store(Protocol):
 
     async def info(self, session: str) -> SessionInfo:
         """Return the description of a session, without a lease.
+
+        Raises:
+            StoreError: ``"E_UNKNOWN"``, there is no such session.
+        """
+
+    async def is_open(self, session: str) -> bool:
+        """Return whether a process has a session open, without acquiring the lease even briefly.
+
+        A process that may return counts: one whose connection was lost a moment ago, for example.
+        If no process has the session open, runs that the log shows as running were interrupted.
 
         Raises:
             StoreError: ``"E_UNKNOWN"``, there is no such session.
@@ -282,19 +354,6 @@ def storage_plugins() -> list[str] | None:
     return [point.name for point in points if point.distribution.lower() in own]
 
 
-async def is_open(store: Store, session: str) -> bool:
-    """Return whether a process has a session open.
-
-    If no process does, runs that the log shows as running were interrupted.
-    """
-    try:
-        log = await store.open(session)
-    except StoreError as error:
-        return error.code == "E_BUSY"
-    await log.close()
-    return False
-
-
 async def is_used(store: Store, info: SessionInfo) -> bool:
     """Return whether a session has a prompt, or an output of the user's commands.
 
@@ -386,6 +445,10 @@ class MemoryStore:
     async def info(self, session: str) -> SessionInfo:
         """Return the description of a session."""
         return self._find(session).info
+
+    async def is_open(self, session: str) -> bool:
+        """Return whether a session is open."""
+        return self._find(session).leased
 
     async def list(self, workspace: str = "") -> Sequence[SessionInfo]:
         """List sessions, most recently used first."""

@@ -175,7 +175,7 @@ class Group:
     async def read_log(self, session: str) -> list[dict[str, Any]]:
         """Return the whole log, from the database."""
         rows = self.query("SELECT event FROM hilum.log WHERE session = %s ORDER BY seq", session)
-        return [json.loads(event) for (event,) in rows]
+        return [event for (event,) in rows]
 
     def find_holder(self, session: str) -> Member:
         """Return the server that has a session open."""

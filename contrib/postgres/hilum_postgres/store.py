@@ -103,6 +103,16 @@ class PostgresStore:
         """
         return await self._in_thread(lambda sessions: sessions.find(session)[1])
 
+    async def is_open(self, session: str) -> bool:
+        """Return whether a process has a session open, without acquiring the lease.
+
+        A process that lost its connection counts until it has shown no sign of life for 30 seconds.
+
+        Raises:
+            StoreError: There is no such session, or the database cannot be reached.
+        """
+        return await self._in_thread(lambda sessions: sessions.is_open(session))
+
     async def list(self, workspace: str = "") -> Sequence[SessionInfo]:
         """Return all sessions or those of one workspace, most recently used first."""
         return await self._in_thread(lambda sessions: sessions.list(workspace))

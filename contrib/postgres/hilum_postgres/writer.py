@@ -119,6 +119,8 @@ class Writer:
             del self.logs[log.number]
             if log.is_locked:
                 connection.execute(schema.UNLOCK, (log.number,))
+            # Without a holder, the session is not taken for one whose process may return.
+            connection.execute(schema.RELEASE, (log.number, log.epoch))
 
         # If the database is away, the lock ends with the connection, and ``_lose`` forgets the log.
         log.is_released = True
@@ -196,7 +198,8 @@ class Writer:
             if is_lost(error, connection):
                 raise
             # The database refuses these events for good; other sessions are not affected.
-            log.end(self._database.explain(error))
+            refused = self._database.explain(error)
+            log.end(StoreError(refused.message, hint=f"{refused.hint} {_hint_resume(log.id)}"))
         except Exception as error:
             log.end(_unexpected_error(error))
 
@@ -228,7 +231,8 @@ class Writer:
         if time.monotonic() < self._beat_at:
             return
         if self._beat_at == 0.0:
-            connection.execute("DELETE FROM holders WHERE beat < now() - interval '1 day'")
+            # Those of killed processes. One that was only frozen writes its row again.
+            connection.execute("DELETE FROM holders WHERE beat < now() - interval '5 minutes'")
         about = (self.holder, socket.gethostname(), self._pid, self._address)
         connection.execute(schema.BEAT, about)
         self._beat_at = time.monotonic() + HEARTBEAT_INTERVAL
@@ -271,11 +275,25 @@ class Writer:
         for log in self.logs.values():
             log.note_delay(error)
             if log.is_waiting and now - self._away_since > self._outage_timeout:
-                log.end(error)
+                log.end(_outage_error(log.id, self._outage_timeout, error))
 
 
 def _closed_error() -> StoreError:
     return StoreError("The session store is closed.", hint="Open a new kernel.")
+
+
+def _outage_error(session: str, seconds: float, error: StoreError) -> StoreError:
+    return StoreError(
+        f"hilum gave up after {seconds:g} seconds: {error.message}",
+        hint=f"{error.hint} {_hint_resume(session)}",
+    )
+
+
+def _hint_resume(session: str) -> str:
+    return (
+        "Everything that was shown is stored. Later, `hilum run --resume"
+        f" {session}` continues the session."
+    )
 
 
 def _unexpected_error(error: Exception) -> StoreError:

@@ -138,7 +138,7 @@ class App:
         for pattern, _ in self._streams:
             match = pattern.fullmatch(scope["path"])
             if match and is_session_id(match["session"]):
-                return Target(match["session"], user, opens=True)
+                return Target(match["session"], user, opens=True, reads=True)
         if scope["type"] == "websocket":
             return None
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
@@ -149,7 +149,9 @@ class App:
             operation = route.methods.get(method)
             if operation is None or not operation.has_session:
                 return None
-            return Target(match["session"], user, opens=operation.opens)
+            return Target(
+                match["session"], user, opens=operation.opens, reads=not operation.changes
+            )
         return None
 
     async def _serve_here(
@@ -234,7 +236,7 @@ class App:
             if operation.needs_seen:
                 seen = _read_seen(request)
             if operation.has_session and operation.opens:
-                using = self._hub.use(path["session"], user)
+                using = self._hub.use(path["session"], user, reads=not operation.changes)
                 hosted = await stack.enter_async_context(using)
             call = Call(self._hub, user, query, body, path, seen, request, hosted)
             if hosted is not None and seen is not None:

@@ -8,7 +8,7 @@ on again.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Set
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from typing import Any, cast
 from urllib.parse import quote
@@ -86,11 +86,13 @@ class Target:
         session: The session in its path.
         user: Who sends it.
         opens: Whether the session is opened for it.
+        reads: Whether it only reads.
     """
 
     session: str
     user: User
     opens: bool
+    reads: bool
 
 
 class _Elsewhere(Exception):
@@ -155,8 +157,9 @@ class Forwarder:
         serve_here: Callable[[], Awaitable[None]],
     ) -> None:
         deadline = trio.current_time() + PATIENCE_SECONDS
+        lost_peers: set[PeerAddress] = set()
         while True:
-            async with self._use_here(target) as peer:
+            async with self._use_here(target, lost_peers) as peer:
                 if peer is None:
                     await serve_here()
                     return
@@ -173,6 +176,7 @@ class Forwarder:
                 problem = f"A request cannot be passed on: {lost}."
             except _Elsewhere:
                 problem = f"{peer.url} does not have a session that the database says it has."
+            lost_peers.add(peer)
             if trio.current_time() > deadline:
                 self._note_once(problem)
                 raise _unreachable()
@@ -182,8 +186,14 @@ class Forwarder:
     # --- finding ----------------------------------------------------------------------------------
 
     @asynccontextmanager
-    async def _use_here(self, target: Target) -> AsyncIterator[PeerAddress | None]:
+    async def _use_here(
+        self, target: Target, lost: Set[PeerAddress]
+    ) -> AsyncIterator[PeerAddress | None]:
         """Keep a session open here within the block; or yield the address of its server.
+
+        Args:
+            target: What the request is about.
+            lost: Servers that could not be reached or did not have the session.
 
         Raises:
             HilumError: The session does not exist, or a process has it open that is no server.
@@ -192,16 +202,18 @@ class Forwarder:
         if not await self._hub.holds(target.session, target.user):
             await self._hub.find_info(target.session, target.user)
             holder = await self._find_holder(target.session)
-        peer = self._find_peer(holder)
+        peer = await self._find_peer(target.session, holder, lost)
         async with AsyncExitStack() as stack:
             if peer is None and target.opens:
                 resumes = holder is not None and not holder.holds and self._is_member(holder)
-                using = self._hub.use(target.session, target.user, resumes=resumes)
+                # A server that nobody reaches has died: its runs go on here.
+                reads = target.reads and not lost
+                using = self._hub.use(target.session, target.user, resumes=resumes, reads=reads)
                 try:
                     await stack.enter_async_context(using)
                 except SessionBusy as busy:
                     # Another server was faster.
-                    peer = self._find_peer(busy.holder)
+                    peer = await self._find_peer(target.session, busy.holder, lost)
                     if peer is None:
                         raise
             yield peer
@@ -209,9 +221,17 @@ class Forwarder:
     async def _find_holder(self, session: str) -> LeaseHolder | None:
         return (await self._store.find_holders([session])).get(session)
 
-    def _find_peer(self, holder: LeaseHolder | None) -> PeerAddress | None:
-        """Return the address of the server that has a session open, if it is one of the group."""
-        if holder is None or not holder.holds:
+    async def _find_peer(
+        self, session: str, holder: LeaseHolder | None, lost: Set[PeerAddress]
+    ) -> PeerAddress | None:
+        """Return the address of the server that has a session open, if it is one of the group.
+
+        One that lost its connection to the database a moment ago still has it, unless it cannot be
+        reached either.
+        """
+        if holder is None:
+            return None
+        if not holder.holds and not await self._hub.store.is_open(session):
             return None
         peer = self._group.read_announcement(holder.address)
         if peer is None and holder.address:
@@ -219,7 +239,9 @@ class Forwarder:
                 f"The address of process {holder.pid} on {holder.host} in the database is not signed"
                 " with serve.peer_key, or it is not encrypted and serve.peer_plain_http is not set."
             )
-        return None if peer == self._group.own else peer
+        if peer == self._group.own or (peer in lost and not holder.holds):
+            return None
+        return peer
 
     def _note_once(self, text: str) -> None:
         """Show a sentence, but not again within a minute."""
@@ -283,7 +305,8 @@ class Forwarder:
             await trio.sleep(WATCH_SECONDS)
             # While the database is away, nothing is known about the server.
             with suppress(StoreError):
-                if self._find_peer(await self._find_holder(session)) != peer:
+                holder = await self._find_holder(session)
+                if await self._find_peer(session, holder, frozenset()) != peer:
                     exchange.give_up()
 
     async def _forward_socket(

@@ -23,7 +23,7 @@ from hilum import (
 )
 from hilum.errors import E_BAD_ARGS, E_BUSY, E_FAILED, E_NOT_FOUND, E_UNKNOWN
 from hilum.sharing import JoinedSession
-from hilum.store import LeaseHolder, SessionInfo, SharedStore, Store, unspell_folder
+from hilum.store import LeaseHolder, SessionBusy, SessionInfo, SharedStore, Store, unspell_folder
 from hilum_view import SessionView
 from hilum_view.fuzzy_index import FuzzyIndex
 
@@ -42,6 +42,11 @@ CLOSE_SECONDS = 10.0
 CATCH_UP_SECONDS = 5.0
 MIN_IDLE_SECONDS = 0.2
 """Seconds for which a session stays open at least, so that whoever opened it can begin to use it."""
+READ_SECONDS = 5.0
+"""Seconds after which an unused session is closed that was only looked at.
+
+Its lease would keep other machines from continuing it, although nobody works in it here.
+"""
 IDLE_CHECK_SECONDS = 0.05
 """Minimum number of seconds between two checks whether a session is idle."""
 MAX_ANSWERS = 200
@@ -78,6 +83,7 @@ class HostedSession:
         is_own: Whether the server opened the session, and not a terminal in the same process.
         moved_at: Number of the last event before the session was opened here, if it may have been
             open in another server until then; 0 otherwise.
+        is_only_read: Whether nobody has done more with the session here than look at it.
     """
 
     def __init__(
@@ -103,6 +109,7 @@ class HostedSession:
         self.lock = trio.Lock()
         self.is_own = is_own
         self.moved_at = 0
+        self.is_only_read = is_own
         self.used_at = trio.current_time()
         self._uses = 0
         self._unused = trio.Event()
@@ -329,7 +336,7 @@ class Hub:
 
     @asynccontextmanager
     async def use(
-        self, session: str, user: User, *, resumes: bool = False
+        self, session: str, user: User, *, resumes: bool = False, reads: bool = False
     ) -> AsyncIterator[HostedSession]:
         """Open a session if it is closed, and keep it open within the block.
 
@@ -337,6 +344,8 @@ class Hub:
             session: The id of the session.
             user: Who uses it.
             resumes: Whether opening it continues the runs that were left in it.
+            reads: Whether it is only looked at. Then it is not taken from a process that lost its
+                connection to the store a moment ago, and others can open it again soon.
 
         Raises:
             HilumError: The session does not exist, may not be used, or cannot be opened.
@@ -349,6 +358,8 @@ class Hub:
                 info = await self.find_info(session, user)
                 if opening is not None:
                     raise unknown_session()
+                if reads:
+                    await self._check_not_away(session)
                 # Another request may have opened it meanwhile.
                 if session in self._open:
                     continue
@@ -366,8 +377,30 @@ class Hub:
                 break
         hosted = opening.hosted
         assert hosted is not None
+        if not reads:
+            hosted.is_only_read = False
         async with hosted.use():
             yield hosted
+
+    async def _check_not_away(self, session: str) -> None:
+        """Check that no process has a session open that cannot reach the store at the moment.
+
+        Its lease is free, but its run goes on, and would end if the session were opened here.
+
+        Raises:
+            SessionBusy: One has.
+        """
+        if not isinstance(self.store, SharedStore):
+            return
+        holder = (await self.store.find_holders([session])).get(session)
+        if holder is None or holder.holds or not await self.store.is_open(session):
+            return
+        raise SessionBusy(
+            f"Process {holder.pid} on {holder.host} has the session open, and has lost its connection"
+            " to the database.",
+            hint="Try again in half a minute.",
+            holder=holder,
+        )
 
     async def create(
         self,
@@ -397,6 +430,7 @@ class Hub:
         if opening.error is not None:
             raise opening.error
         assert opening.hosted is not None
+        opening.hosted.is_only_read = False
         return opening.hosted
 
     async def close(self, session: str) -> None:
@@ -598,12 +632,17 @@ class Hub:
     async def _close_when_idle(self, opening: _Opening, hosted: HostedSession) -> None:
         while True:
             idle = trio.current_time() - hosted.used_at
+            if hosted.session.runs:
+                hosted.is_only_read = False
+            limit = self._idle_seconds
+            if hosted.is_only_read:
+                limit = min(limit, READ_SECONDS)
             if hosted.is_busy:
                 hosted.used_at = trio.current_time()
-            elif idle >= self._idle_seconds:
+            elif idle >= limit:
                 opening.close.set()
                 return
-            await trio.sleep(min(max(self._idle_seconds - idle, IDLE_CHECK_SECONDS), 30))
+            await trio.sleep(min(max(limit - idle, IDLE_CHECK_SECONDS), 30))
 
     async def _close_when_ended(self, opening: _Opening, hosted: HostedSession) -> None:
         """Close a session whose log broke, or whose owner in another process has left."""

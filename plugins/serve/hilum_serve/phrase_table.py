@@ -866,6 +866,11 @@ PHRASES: tuple[tuple[str, str], ...] = (
         "Another server has opened the session while the request was passed on.",
     ),
     (
+        "process_has_the_session_open_and",
+        "Process {pid} on {host} has the session open, and has lost its connection to the database.",
+    ),
+    ("try_again_in_half_a_minute", "Try again in half a minute."),
+    (
         "if_that_server_has_died_the_session",
         "If that server has died, the session opens here within half a minute.",
     ),

@@ -315,7 +315,7 @@ class Streams:
             raise Problem(503, E_FAILED, "The server is stopping.", "Connect again in a moment.")
         reader = _Reader(user, session, query.vocabulary, self._phases.choose())
         with self._counted(reader):
-            async with self._hub.use(session, user) as hosted:
+            async with self._hub.use(session, user, reads=True) as hosted:
                 # A reader of the view gets a snapshot, which replaces whatever it has.
                 if query.vocabulary != "view":
                     hosted.check_reached(query.after)

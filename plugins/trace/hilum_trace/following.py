@@ -7,17 +7,16 @@ from collections.abc import Iterable
 from contextlib import aclosing
 
 import trio
-from hilum.store import Store, is_open
+from hilum.store import UPDATE_HINT, Store
 from hilum_cli.terminal import Out, escape_terminal
 
 from hilum_trace.formatting import describe_details, format_seconds, make_title
-from hilum_trace.reading import UPDATE_HINT, Entry, check_complete, iterate_entries
+from hilum_trace.reading import Entry, check_complete, iterate_entries
 from hilum_trace.spans import Span, SpanFold, UnreadableEvent
 from hilum_trace.tree import Painter
 
 POLL_SECONDS = 0.3
-# A quiet session is checked for its end no more often than this, because the check takes its lease
-# for a moment.
+# A quiet session is checked for its end no more often than this.
 CHECK_SECONDS = 5.0
 # These are shown when they begin, so that the lines that follow have a place.
 _CONTAINERS = ("run", "agent")
@@ -158,7 +157,7 @@ async def follow(store: Store, session: str, painter: Painter, out: Out) -> None
             return
         elif time.monotonic() - checked > CHECK_SECONDS:
             checked = time.monotonic()
-            is_closed = not await is_open(store, session)
+            is_closed = not await store.is_open(session)
             if is_closed:
                 # The last process may have written its last events since the log was read.
                 continue

@@ -7,8 +7,7 @@ from contextlib import aclosing
 
 import msgspec
 from hilum import StoreError, has_more_values
-from hilum.events import AnyEvent, Event, decode
-from hilum.messages import Count, UnixTime
+from hilum.events import AnyEvent, Event, decode, decode_header
 from hilum.store import RawReader, SessionInfo, Store
 
 from hilum_trace.languages import ENGLISH, Language
@@ -21,23 +20,7 @@ _PAGE = 1000
 _PAGE_SIZE = 8_000_000  # bytes
 MAX_ENTRY_VALUES = 1_000_000
 """Maximum number of values in an entry. Decoded, the smallest values take 60 to 250 bytes each."""
-UPDATE_HINT = (
-    "A newer hilum, or a plugin that is not installed, wrote them: update hilum to see them."
-)
 DAMAGE_HINT = "Everything that can be read is shown; other sessions are not affected."
-
-
-class _Header(msgspec.Struct):
-    """The fields that all events have had so far."""
-
-    type: str
-    seq: Count = 0
-    at: UnixTime = 0.0
-    agent: str = ""
-    run: str = ""
-
-
-_HEADERS: msgspec.json.Decoder[_Header] = msgspec.json.Decoder(_Header)
 
 
 async def read_entries(
@@ -242,10 +225,7 @@ def _decode_line(seq: int, line: bytes) -> Entry:
         problem = f"event {seq} has the number {event.seq}"
     except msgspec.DecodeError as error:
         problem = f"event {seq}: {error}"
-    try:
-        header = _HEADERS.decode(line)
-    except (ValueError, RecursionError):
-        return UnreadableEvent(seq, problem=problem)
-    if header.seq != seq:
+    header = decode_header(line)
+    if header is None or header.seq != seq:
         return UnreadableEvent(seq, problem=problem)
     return UnreadableEvent(seq, header.type, problem, header.at, header.agent, header.run)

@@ -15,7 +15,7 @@ import trio
 from hilum import StoreError, UsageError
 from hilum.command import Parser, check_folder, check_text
 from hilum.errors import E_BAD_ARGS, E_UNKNOWN
-from hilum.store import MemoryStore, SessionInfo, Store, find_session, is_open, storage_plugins
+from hilum.store import UPDATE_HINT, MemoryStore, SessionInfo, Store, find_session, storage_plugins
 from hilum_cli.terminal import Out, escape_terminal, is_terminal
 
 from hilum_trace.exports import make_json, make_speedscope
@@ -23,7 +23,7 @@ from hilum_trace.flame import render_flame
 from hilum_trace.following import follow
 from hilum_trace.formatting import explain_no_sessions
 from hilum_trace.page import make_page
-from hilum_trace.reading import UPDATE_HINT, check_complete, iterate_entries
+from hilum_trace.reading import check_complete, iterate_entries
 from hilum_trace.redaction import TextRedactor, change_texts
 from hilum_trace.spans import Span, SpanFold, Trace
 from hilum_trace.tree import Painter, describe_unknown, list_runs, render_slowest, render_tree
@@ -119,7 +119,7 @@ async def _show(store: Store, options: Namespace, out: Out) -> None:
     gc.disable()
     try:
         # This comes first, so that a process that ends meanwhile leaves nothing that seems to run.
-        now = time.time() if await is_open(store, info.id) else None
+        now = time.time() if await store.is_open(info.id) else None
         leaves = bool(options.json or options.speedscope or options.html)
         trace = await _fold(store, info, now, leaves=leaves)
         _show_trace(trace, options, painter, out)

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from hashlib import sha1
 from pathlib import Path
 
+import hilum_postgres.schema
 import pytest
 import trio
 import trustme
@@ -108,6 +109,21 @@ async def test_a_stream_ends_with_the_session_and_with_its_server(pair: Pair) ->
         await socket.read_until(type="bye", why="restart")
         assert await socket.receive() is None
         assert socket.closed == 1012
+
+
+async def test_a_server_without_a_connection_to_the_database_keeps_its_session(
+    pair: Pair, postgres: PostgresServer, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is reached all the same, and its run goes on; looking at the session does not end it."""
+    held = hilum_postgres.schema.FIND_HOLDERS
+    unlocked = held.replace("AND EXISTS (", "AND false AND EXISTS (")
+    assert unlocked != held
+    monkeypatch.setattr(hilum_postgres.schema, "FIND_HOLDERS", unlocked)
+    async with pair.other.client() as client:
+        answer = await client.get(f"/api/sessions/{pair.session}/events")
+        assert answer.status_code == 200, answer.text
+    assert pair.other.hub.find_hosted(pair.session) is None
+    assert postgres.execute(url, "SELECT epoch FROM hilum.sessions") == [(1,)]
 
 
 async def test_bodies_have_the_limits_of_the_other_server(pair: Pair) -> None:

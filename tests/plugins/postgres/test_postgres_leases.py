@@ -60,6 +60,19 @@ async def test_lost_connection_is_replaced_and_the_lease_with_it(make_store, pos
     assert [event.seq for event in await other.read("s1")] == list(range(1, 11))
 
 
+async def test_killed_processes_leave_no_rows(make_store, postgres, url) -> None:
+    """The next process that opens a session removes them."""
+    await make_store().list()
+    postgres.execute(
+        url,
+        "INSERT INTO hilum.holders (id, host, pid, beat) VALUES"
+        " ('killed', 'h', 1, now() - interval '10 minutes'), ('alive', 'h', 2, now())",
+    )
+    await make_store().create(INFO)
+    rows = postgres.execute(url, "SELECT pid FROM hilum.holders WHERE host = 'h'")
+    assert rows == [(2,)]
+
+
 async def test_log_of_a_deleted_session_writes_nothing_more(make_store, postgres, url) -> None:
     """Events never come back for a session that is gone, nor go to one with the same name."""
     store, other = make_store(), make_store()

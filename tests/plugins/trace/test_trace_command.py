@@ -13,7 +13,7 @@ from hilum import UsageError, tool
 from hilum import events as ev
 from hilum.errors import StoreError
 from hilum.messages import AssistantMessage, Text, ToolCall, ToolResult, Usage, UserMessage
-from hilum.store import SessionInfo, is_open, spell_folder
+from hilum.store import SessionInfo, spell_folder
 from hilum.testing import open_bench, plugin, use
 from hilum_cli.terminal import Out
 from hilum_store import SqliteStore
@@ -390,13 +390,15 @@ async def test_following_shows_what_is_written_just_before_the_session_closes(
     log = await store.create(SessionInfo("three", spell_folder(folder / "work")))
     log.append(events[:5])
 
-    async def close_at_check(checked, session):
+    read_state = store.is_open
+
+    async def close_at_check(session):
         if (await store.info(session)).events == 5:
             log.append(events[5:])
             await log.close()
-        return await is_open(checked, session)
+        return await read_state(session)
 
-    monkeypatch.setattr("hilum_trace.following.is_open", close_at_check)
+    monkeypatch.setattr(store, "is_open", close_at_check)
     await follow(store, "three", Painter(), Out(1))
     await store.close()
     text = capfd.readouterr().out

@@ -462,6 +462,8 @@ export const PHRASES = [
   ['the_server_is_stopping', '服务器正在停止。'],
   ['another_server_does_not_accept_this_token', '会话在另一台服务器上打开，而它不接受此服务器启动时打印的令牌。'],
   ['another_server_has_opened_the_session', '请求转交期间，另一台服务器打开了此会话。'],
+  ['process_has_the_session_open_and', '{host} 上的进程 {pid} 已打开此会话，但与数据库的连接已断开。'],
+  ['try_again_in_half_a_minute', '请半分钟后重试。'],
   ['if_that_server_has_died_the_session', '如果那台服务器已停止，会话将在半分钟内在此打开。'],
   ['look_at_the_session_before_you_repeat', '重复之前请先查看会话。'],
   ['nothing_was_carried_out', '未执行任何操作。'],
