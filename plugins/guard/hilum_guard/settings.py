@@ -58,15 +58,15 @@ class GuardSettings:
             " any text."
         ),
     )
-    denials_from: list[Literal["claude", "codex", "gemini", "opencode", "cursor", "copilot"]] = (
-        setting(
-            factory=lambda: list(AGENTS),
-            project=False,
-            help=(
-                "Other agents whose deny and ask rules apply, from the files in the project and in the"
-                " home folder."
-            ),
-        )
+    denials_from: list[
+        Literal["claude", "codex", "gemini", "opencode", "cursor", "copilot", "aider", "windsurf"]
+    ] = setting(
+        factory=lambda: list(AGENTS),
+        project=False,
+        help=(
+            "Other agents whose deny and ask rules apply, from the files in the project and in the"
+            " home folder."
+        ),
     )
     redact_prompts: bool = setting(
         default=True,

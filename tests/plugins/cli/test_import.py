@@ -10,7 +10,7 @@ from hilum_cli.import_command import main
 SETTINGS = {
     "permissions": {
         "deny": ["Read(./.env)"],
-        "allow": ["Bash(npm test:*)", "Edit(docs/**)", "Bash(curl:*)", "Bash"],
+        "allow": ["Bash(npm run lint)", "Edit(docs/**)", "Bash(curl:*)", "Bash"],
         "defaultMode": "acceptEdits",
     },
     "env": {"A": "b"},
@@ -36,7 +36,7 @@ def project(tmp_path, monkeypatch):
         "project/.kiro/steering/style.md": "---\ninclusion: always\n---\n- Write short lines.\n",
         "project/CONVENTIONS.md": "- Use tabs.\n",
         "home/.codex/config.toml": 'model = "gpt-5"\n[mcp_servers.docs]\ncommand = "docs-server"\n',
-        "home/.codex/rules/default.rules": 'prefix_rule(pattern=["make", "check"])\n',
+        "home/.codex/rules/default.rules": 'prefix_rule(pattern=["cargo", "test"])\n',
     }
     for name, text in files.items():
         path = tmp_path / name
@@ -89,7 +89,7 @@ def test_everything_is_listed_as_working_taken_over_or_named(project, report, tm
     assert get(home / ".codex/config.toml", "models")["offers"][0]["text"] == "model gpt-5"
     assert get(home / ".codex/config.toml", "MCP servers")["offers"][0]["danger"]
     rules = get(home / ".codex/rules/default.rules", "permissions")
-    assert rules["offers"][0]["becomes"] == "allow run_terminal_cmd(make check *)"
+    assert rules["offers"][0]["becomes"] == "allow run_terminal_cmd(cargo test *)"
     for file in files.values():
         assert file["works"] or file["offers"] or file["left"] or file["problems"], file
 
@@ -107,9 +107,9 @@ def test_yes_takes_over_what_is_harmless_and_nothing_twice(run, report, project,
     assert code == 0
     assert "3 dangerous entries were not taken over" in output
     rules = (tmp_path / "config/permissions.toml").read_text()
-    assert 'allow = ["run_terminal_cmd(make check *)"]' in rules
+    assert 'allow = ["run_terminal_cmd(cargo test *)"]' in rules
     assert f'[workspace."{project}"]' in rules
-    assert "run_terminal_cmd(npm test *)" in rules
+    assert "run_terminal_cmd(npm run lint)" in rules
     assert "write_file(/docs/**)" in rules
     assert "curl" not in rules
     assert 'model = "openai/gpt-5"' in (tmp_path / "config/settings.toml").read_text()
@@ -158,7 +158,7 @@ def test_at_a_terminal_each_dangerous_entry_is_asked_about_alone(run, monkeypatc
     monkeypatch.setattr("builtins.input", answer)
     run()
     rules = (tmp_path / "config/permissions.toml").read_text()
-    assert "npm test" in rules
+    assert "npm run lint" in rules
     # "y" is not enough for a dangerous entry.
     assert "curl" not in rules
     assert "docs-server" in (tmp_path / "config/mcp.json").read_text()

@@ -297,9 +297,28 @@ def test_cursor_denies_and_ignores_files(project):
         "deny write_file(*.key)",
         "deny db__drop",
     ]
-    write(project, ".cursorignore", "# private\nprivate/\n*.pem\n!public.pem\n")
-    ignored = load_foreign_rules(project, ("cursor",))[1]
-    assert shown(ignored)[0] == "deny read_file(private/\n*.pem\n!public.pem)"
+
+
+@pytest.mark.parametrize(
+    ("name", "agent"),
+    [
+        (".cursorignore", "cursor"),
+        (".geminiignore", "gemini"),
+        (".aiderignore", "aider"),
+        (".codeiumignore", "windsurf"),
+    ],
+)
+def test_a_list_of_ignored_files_denies_with_the_line_that_matches(project, name, agent):
+    write(project, name, "# private\nprivate/\n\n*.pem\n!public.pem\nold.pem\n")
+    (ignored,) = load_foreign_rules(project, (agent,))
+    assert shown(ignored) == [
+        f"deny {tool}({pattern})"
+        for pattern in ("private/\n!public.pem", "*.pem\n!public.pem", "old.pem")
+        for tool in ("read_file", "write_file")
+    ]
+    sources = [rule.source for rule in ignored.rules]
+    assert [source.rpartition(":")[2] for source in sources] == ["2", "2", "4", "4", "6", "6"]
+    assert [rule.written for rule in ignored.rules][2] == "*.pem"
 
 
 def test_copilot_asks_about_what_vs_code_never_approves(project):
@@ -413,6 +432,23 @@ async def test_a_changed_file_holds_from_the_next_call(bench):
     assert (await kit.call("read_file", path="a.txt")).code == E_DENIED
     path.unlink()
     assert (await kit.call("read_file", path="a.txt")).code == ""
+
+
+@pytest.mark.parametrize("name", [".cursorignore", ".geminiignore", ".aiderignore"])
+async def test_an_agent_cannot_end_a_denial_by_changing_its_file(bench, asked, name):
+    files = {name: "private/\n", "private/a.txt": "here"}
+    kit = await bench(*PLUGINS, approve="auto", files=files)
+    # hilum never replaces an unread file, so the question would not be reached.
+    await kit.call("read_file", path=name)
+    question = await asked(kit, "write_file", path=name, content="")
+    assert name in question.reason
+    await asked(kit, "delete_file", path=name)
+    await asked(kit, "run_terminal_cmd", command=f"echo > {name}")
+    code = f"import os; os.remove({name[:4]!r} + {name[4:]!r})"
+    for command in (f"rm {name}", f"mv {name} x", f'python3 -c "{code}"'):
+        await kit.call("run_terminal_cmd", command=command)
+        assert (kit.workspace / name).read_text() == "private/\n", command
+    assert (await kit.call("read_file", path="private/a.txt")).code == E_DENIED
 
 
 async def test_a_setting_switches_an_agent_off(bench):

@@ -1,4 +1,4 @@
-"""Read the permissions of Cursor (``.cursor/cli.json``) and the files that it must not read."""
+"""Read the permissions of Cursor (``.cursor/cli.json``)."""
 
 from __future__ import annotations
 
@@ -7,15 +7,7 @@ from collections.abc import Mapping
 
 from hilum.config_files import LoadedFile, kind_of
 
-from hilum_guard.foreign.rule_list import (
-    MAX_ENTRY,
-    MAX_RULES,
-    Entry,
-    Kind,
-    RuleList,
-    is_path_pattern,
-)
-from hilum_guard.rules.matching import Rule
+from hilum_guard.foreign.rule_list import MAX_ENTRY, Entry, Kind, RuleList
 from hilum_guard.rules.tool_names import Effect
 
 _KINDS: Mapping[str, Kind] = {
@@ -76,36 +68,3 @@ def _read_rule(text: str, effect: Effect, line: int, rules: RuleList) -> None:
         rules.doubt(f"{text[:80]!r} is not a rule.", line)
     else:
         rules.problem(f"{text[:80]!r} is not a rule.", line)
-
-
-def read_ignored(text: str, rules: RuleList) -> None:
-    """Add rules for the files that ``.cursorignore`` excludes: they are neither read nor edited.
-
-    Args:
-        text: The content of the file, in the syntax of ``.gitignore``.
-        rules: The list to add them to.
-    """
-    lines = [(number, line.rstrip()) for number, line in enumerate(text.split("\n"), 1)]
-    patterns = [(number, line) for number, line in lines if line and not line.startswith("#")]
-    # A later `!pattern` includes files again, so such a list can only be compared as a whole.
-    if any(line.startswith("!") for _, line in patterns):
-        whole = "\n".join(line for _, line in patterns)
-        patterns = [(patterns[0][0], whole)]
-    for number, pattern in patterns[:MAX_RULES]:
-        if not is_path_pattern(pattern):
-            rules.doubt(f"{pattern[:80]!r} is not a pattern.", number)
-            continue
-        for tool in ("read_file", "write_file"):
-            rules.rules.append(
-                Rule(
-                    "deny",
-                    tool,
-                    pattern,
-                    rules.name_line(number),
-                    everywhere=rules.place.user,
-                    written=pattern.partition("\n")[0],
-                    agent=rules.place.agent,
-                    # People list what Cursor should not index, such as builds; programs need that.
-                    hides=False,
-                )
-            )

@@ -20,6 +20,8 @@ AGENTS = {
     "opencode": "opencode",
     "cursor": "Cursor",
     "copilot": "Copilot",
+    "aider": "aider",
+    "windsurf": "Windsurf",
 }
 """The agents whose permissions hilum reads, each with its name for people."""
 MAX_FILES = 50
@@ -60,7 +62,10 @@ _PROJECT = (
     _Known(".opencode/opencode.json", "opencode", "opencode", _OPENCODE),
     _Known(".opencode/opencode.jsonc", "opencode", "opencode", _OPENCODE),
     _Known(".cursor/cli.json", "cursor", "cursor", (b"deny",)),
-    _Known(".cursorignore", "cursor", "cursor ignore", ()),
+    _Known(".cursorignore", "cursor", "ignored files", ()),
+    _Known(".geminiignore", "gemini", "ignored files", ()),
+    _Known(".aiderignore", "aider", "ignored files", ()),
+    _Known(".codeiumignore", "windsurf", "ignored files", ()),
     _Known(".vscode/settings.json", "copilot", "copilot", (b"false",)),
 )
 # Relative to the folder of each agent in the home folder.

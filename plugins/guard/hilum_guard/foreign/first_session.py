@@ -22,10 +22,11 @@ if TYPE_CHECKING:  # a session without rules does not load these modules
 _TRACES = {
     "Claude Code": (".claude",),
     "Codex": (".codex",),
-    "Gemini CLI": (".gemini",),
+    "Gemini CLI": (".gemini", ".geminiignore"),
     "opencode": (".opencode", "opencode.json", "opencode.jsonc"),
     "Cursor": (".cursor", ".cursorignore"),
-    "Windsurf": (".windsurf",),
+    "Windsurf": (".windsurf", ".codeiumignore"),
+    "aider": (".aider.conf.yml", ".aiderignore"),
     "Roo Code": (".roo",),
     "Kiro": (".kiro",),
 }

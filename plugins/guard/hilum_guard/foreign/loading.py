@@ -9,7 +9,7 @@ from pathlib import Path
 from hilum import home_folder
 from hilum.config_files import LoadedFile, UnreadableFile, load_file, read_regular_file
 
-from hilum_guard.foreign import claude, codex, copilot, cursor, gemini, opencode
+from hilum_guard.foreign import claude, codex, copilot, cursor, gemini, ignore_files, opencode
 from hilum_guard.foreign.files import AGENTS, PermissionFile, find_files
 from hilum_guard.foreign.rule_list import Place, RuleList
 
@@ -26,7 +26,7 @@ _READERS: Mapping[str, Callable[[LoadedFile, RuleList], None]] = {
 }
 _TEXT_READERS: Mapping[str, Callable[[str, RuleList], None]] = {
     "codex rules": codex.read_rules,
-    "cursor ignore": cursor.read_ignored,
+    "ignored files": ignore_files.read,
 }
 
 

@@ -179,6 +179,12 @@ TABLE = (
         folder=True,
         mask=True,
     ),
+    # Without this file, hilum itself would read and send what the file excludes.
+    *_rows(
+        "hilum",
+        _SESSION,
+        ".cursorignore .geminiignore .aiderignore .codeiumignore",
+    ),
     *_rows("Gemini CLI", _SESSION, ".gemini", folder=True),
     *_rows("Gemini CLI", f"{_SESSION}, as MCP servers", "gemini-extension.json"),
     *_rows("agents", _SESSION, ".github/agents .github/chatmodes .github/skills"),
