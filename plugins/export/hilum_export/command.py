@@ -133,7 +133,9 @@ def _say(export: Export, outcomes: list[tuple[ExportedFile, str]], *, dry_run: b
             kept = "adds to it" if file.keeps_old else "replaces it"
             say(f"    It has other content; --force {kept}.")
         elif outcome == "refused":
-            say("    It is a link, is below a link, or cannot be read; it is not written.")
+            say(
+                "    It is a link, is below a link, is no regular file, or cannot be read; it is not written."
+            )
         for sentence in file.lost:
             say(f"    Note: {sentence}")
     for each in export.left_out:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -55,6 +56,9 @@ def find_state(root: Path, file: ExportedFile) -> State:
     if real != Path(os.path.realpath(root)) / file.path:
         return "refused"
     try:
+        # Reading a pipe would block.
+        if not stat.S_ISREG(path.stat().st_mode):
+            return "refused"
         return "same" if path.read_bytes() == file.data else "exists"
     except FileNotFoundError:
         return "new"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import attrs
 from hilum import config_folder
+from hilum.config_files import read_regular_file
 from hilum_rules import Mode
 from hilum_rules.discovery import FoundFile, RulesFinder, find_paths
 from hilum_rules.front_matter import read_front_matter
@@ -88,12 +89,12 @@ def _read(found: FoundFile, source: str) -> _RulesText | NotExported:
     if found.fence is not None and not real.is_relative_to(found.fence.root):
         return NotExported(source, "It is a link that leads out of the project.")
     try:
-        size = real.stat().st_size
-        data = real.read_bytes() if size <= MAX_BYTES else None
+        # A pipe would block, and a device may never end.
+        data = read_regular_file(real, MAX_BYTES)
     except OSError as error:
         return NotExported(source, f"It cannot be read: {error.strerror or error}.")
-    if data is None:
-        return NotExported(source, f"It has {size:,} bytes, more than {MAX_BYTES:,}.")
+    except ValueError as error:
+        return NotExported(source, f"It is {error}.")
     front = read_front_matter(data, found.dialect)
     name = re.sub(r"[^\w.-]+", "-", found.name or found.path.name.split(".")[0] or "rules")
     if found.path.name.startswith("."):
@@ -152,8 +153,10 @@ def _make_agents_file(
 ) -> Iterator[ExportedFile | NotExported]:
     # Several files may have the same rules, for example because an earlier export made one of them.
     by_body = {text.body: text for text in reversed(texts) if text.dialect != "agents"}
-    others = list(reversed(by_body.values()))
     name = next((text.source for text in texts if text.dialect == "agents"), AGENTS_FILE)
+    # A `CLAUDE.md` that only imports this file, as an export for Claude Code makes it, adds nothing.
+    imports = (f"@{name}", f"@./{name}")
+    others = [text for text in reversed(by_body.values()) if text.body.strip() not in imports]
     if not others:
         return
     old = _read_text(root / name)
@@ -188,6 +191,8 @@ def _make_section(text: _RulesText) -> str:
 def _read_text(path: Path) -> str | None:
     """Return the text of a file; ``None`` if there is none."""
     try:
+        if not path.is_file():  # reading a pipe would block
+            return None
         return path.read_bytes().decode(errors="surrogateescape")
     except OSError:
         return None

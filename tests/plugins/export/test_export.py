@@ -229,6 +229,23 @@ def test_nothing_is_written_through_a_link(project, tmp_path, capsys):
     assert "refused" in capsys.readouterr().out
 
 
+def test_a_pipe_is_neither_read_nor_replaced(tmp_path, capsys):
+    os.mkfifo(tmp_path / "AGENTS.md")
+    (tmp_path / "CLAUDE.md").write_text("- Use tabs.\n")
+    assert main(["-C", str(tmp_path), "--to", "codex", "--force"]) == 1
+    assert "refused" in capsys.readouterr().out
+    assert not (tmp_path / "AGENTS.md").is_file()
+
+
+def test_an_export_for_claude_code_adds_nothing_to_the_next_one(tmp_path, capsys):
+    (tmp_path / "AGENTS.md").write_text("- Use tabs.\n")
+    assert main(["-C", str(tmp_path), "--to", "claude"]) == 0
+    assert (tmp_path / "CLAUDE.md").read_text() == "@AGENTS.md\n"
+    assert main(["-C", str(tmp_path), "--to", "codex"]) == 0
+    assert main(["-C", str(tmp_path), "--to", "codex", "--force"]) == 0
+    assert (tmp_path / "AGENTS.md").read_text() == "- Use tabs.\n"
+
+
 def test_a_link_out_of_the_project_is_not_read(project, tmp_path):
     secret = tmp_path / "secret.md"
     secret.write_text("hidden words")
