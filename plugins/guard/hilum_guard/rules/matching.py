@@ -63,6 +63,10 @@ _ALSO = {
     "write": "; this includes commands that change files, as far as their text shows",
     "read": "; this includes commands that read files, as far as their text shows",
 }
+_NOT_HIDDEN = (
+    "; this does not hold for programs that a command runs without naming the path, because they"
+    " may need it"
+)
 
 
 @attrs.frozen
@@ -105,6 +109,12 @@ class Rule:
     def shown(self) -> str:
         """The rule as its author wrote it, for messages."""
         return self.written or self.text
+
+    @property
+    def located(self) -> str:
+        """The rule with its agent and file, for messages."""
+        shown = f"{self.shown} of {self.agent}" if self.agent else self.text
+        return f"{shown}, {self.source}" if self.source else shown
 
     @property
     def strict(self) -> bool:
@@ -246,7 +256,8 @@ def explain(rule: Rule) -> str:
         return f"{calls} with these arguments {meaning}"
     kinds = path_kinds(rule.tool, STANDARD)
     if kinds and rule.tool != "*" and not rule.strict:
-        return f"{_describe_kinds(kinds)} {pattern}, by any tool or command, {meaning}"
+        also = "" if rule.hides else _NOT_HIDDEN
+        return f"{_describe_kinds(kinds)} {pattern}, by any tool or command, {meaning}{also}"
     if pattern.endswith(" *"):
         return f"{calls} with a command that begins with {pattern[:-2]!r} {meaning}"
     return f"{calls} with the path or command {pattern!r} {meaning}"
