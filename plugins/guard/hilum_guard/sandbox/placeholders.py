@@ -46,7 +46,7 @@ class Placeholders:
         self._indexes: dict[str, tuple[tuple[int, ...], list[IndexEntry]]] = {}
 
     def create(self, hidden: Iterable[str]) -> dict[str, str]:
-        """Return the placeholders for hidden paths that Git tracks, by path. Blocks.
+        """Return the placeholders for hidden folders and for files that Git tracks, by path. Blocks.
 
         Args:
             hidden: The paths, absolute and without links.
@@ -57,7 +57,9 @@ class Placeholders:
                 continue
             root = _find_working_tree(path)
             files = self._list_tracked(path, root) if root else {}
-            if files:
+            # A folder is replaced even if it contains no tracked file: what a build wrote into an
+            # empty folder of the sandbox would be lost without an error.
+            if files or os.path.isdir(path):
                 found[path] = self._build(path, files)
         return found
 
@@ -107,6 +109,8 @@ class Placeholders:
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         # Another command may start at the same time, so the finished placeholder is renamed.
         draft = f"{target}.{os.urandom(4).hex()}"
+        if os.path.isdir(path):
+            os.mkdir(draft)
         for name, expected in files.items():
             file = os.path.normpath(os.path.join(draft, name))
             os.makedirs(os.path.dirname(file), exist_ok=True)
