@@ -21,6 +21,7 @@ from hilum_guard.effects.network_use import hosts_of
 from hilum_guard.effects.resolved_effects import Effect as PathEffect
 from hilum_guard.effects.resolved_effects import ResolvedEffects, values
 from hilum_guard.file_names import folded
+from hilum_guard.rules.option_spellings import fit_options
 from hilum_guard.rules.patterns import (
     NAMED,
     fit_arguments,
@@ -485,12 +486,20 @@ def _fit_command(rule: Rule, facts: CallFacts, read: CommandVerdict) -> Fit:
     wanted = pattern_words(pattern)
     if rule.strict:
         return _YES[allowed([wanted], read.commands)]
-    fits = [fit_words(wanted, command.words, strict=False) for command in read.all_commands]
+    fits = [_fit_any_spelling(wanted, command.words) for command in read.all_commands]
     if "yes" in fits or unresolved_reason(rule, facts):
         return "yes"
     if "maybe" in fits or not read.complete:
         return "maybe"
     return "maybe" if any(_is_in_code(wanted, each) for each in read.commands) else ""
+
+
+def _fit_any_spelling(wanted: Sequence[str], words: Sequence[str]) -> Fit:
+    """Return whether a command matches a pattern, with its options in any order and spelling."""
+    fit = fit_words(wanted, words, strict=False)
+    if fit == "yes":
+        return fit
+    return fit_options(wanted, words) or fit
 
 
 def _fit_other_commands(rule: Rule, facts: CallFacts, read: CommandVerdict) -> Fit:
@@ -502,7 +511,7 @@ def _fit_other_commands(rule: Rule, facts: CallFacts, read: CommandVerdict) -> F
         # The words of an excepted command may still run another command, as a script does.
         others += [command for command in read.implied if not _is_allowed(exceptions, command)]
         wanted = pattern_words(rule.pattern)
-        fits = [fit_words(wanted, command.words, strict=False) for command in others]
+        fits = [_fit_any_spelling(wanted, command.words) for command in others]
         if "yes" in fits:
             return "yes"
         return "maybe" if "maybe" in fits or not read.complete else ""
