@@ -602,8 +602,9 @@ async def test_denied_folders_with_common_names_hold_against_programs(bench):
         names = " ".join(_FOLDERS)
         (kit.workspace / "names").write_text(names)
         result = await kit.call(
-            "run_terminal_cmd", command="python3 -c \"import runpy, sys;"
-            " sys.argv = ['t.py', *open('names').read().split()]; runpy.run_path('t.py')\""
+            "run_terminal_cmd",
+            command='python3 -c "import runpy, sys;'
+            " sys.argv = ['t.py', *open('names').read().split()]; runpy.run_path('t.py')\"",
         )
     done = result.text.splitlines()
     assert sorted(line for line in done if line.endswith(" r old")) == sorted(

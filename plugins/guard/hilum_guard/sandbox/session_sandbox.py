@@ -297,7 +297,9 @@ class Sandbox:
         network = policy.network or extra.network
         hidden -= self.find_used_secrets(command.argv, command.cwd)
         placeholders: dict[str, str] = {}
-        if enforced.by == "bubblewrap":  # in other sandboxes, Git still sees the size of hidden files
+        if (
+            enforced.by == "bubblewrap"
+        ):  # in other sandboxes, Git still sees the size of hidden files
             in_workspace = [path for path in hidden if is_below(path, self.watch.roots)]
             placeholders = self._placeholders.create(in_workspace)
         return attrs.evolve(
