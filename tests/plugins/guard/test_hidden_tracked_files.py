@@ -10,6 +10,8 @@ import hilum_guard
 import hilum_shell
 import pytest
 from hilum_guard.sandbox import backends
+from hilum_guard.sandbox.placeholders import Placeholders
+from hilum_guard.sandbox.session_sandbox import ProtectedPaths
 
 PLUGINS = (hilum_guard, hilum_files, hilum_shell)
 SECRETS = {"secrets/k.md": "the-key\n", "secrets/sub/run.sh": "echo key\n", ".env.example": "A=1\n"}
@@ -141,7 +143,7 @@ async def test_a_split_index_fails_closed(kit):
     check_nothing_lost(kit)
 
 
-async def test_hidden_submodule_and_link_stay(kit):
+async def test_a_hidden_link_stays(kit):
     (kit.workspace / "secrets/link").symlink_to("k.md")
     git(kit, "add", "-A")
     git(kit, "commit", "-q", "-m", "link")
@@ -149,3 +151,46 @@ async def test_hidden_submodule_and_link_stay(kit):
     assert not result.code, result.text
     assert git(kit, "show", "--name-only", "--format=", "HEAD").split() == ["src/a.py"]
     check_nothing_lost(kit)
+
+
+async def test_no_sandbox_lets_git_record_a_deletion(box, root):
+    """Landlock hides only the content, so Git also sees that the files exist."""
+    for name, text in {"secrets/k.md": "the-key\n", "src/a.py": "1\n"}.items():
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text(text)
+        os.utime(root / name, (time.time() - 100, time.time() - 100))
+    subprocess.run(["git", "-C", root, "add", "-A"], check=True)
+    subprocess.run(["git", "-C", root, "commit", "-q", "-m", "first"], check=True)
+    processes = box.processes()
+    hidden = ProtectedPaths(hidden=(str(root / "secrets"),))
+    box.sandboxes[-1].extra_protected["rules"] = lambda: hidden
+    script = "cat secrets/k.md; echo 2 > src/a.py; git add -A; git commit -q -am work; git status"
+    done = await processes.run(("bash", "-c", script))
+    assert "the-key" not in str(done)
+    names = subprocess.run(
+        ["git", "-C", root, "ls-tree", "-r", "--name-only", "HEAD"],
+        check=True, capture_output=True, text=True,
+    ).stdout.split()  # fmt: skip
+    assert names == ["secrets/k.md", "src/a.py"]
+
+
+def test_the_index_of_another_repository_is_not_written(tmp_path):
+    """A command can write a `.git` file that names any repository."""
+    other = tmp_path / "other"
+    (other / "secrets").mkdir(parents=True)
+    (other / "secrets/k").write_text("k")
+    subprocess.run(["git", "init", "-q", other], check=True)
+    subprocess.run(["git", "-C", other, "add", "-A"], check=True)
+    before = (other / ".git/index").read_bytes()
+    work = tmp_path / "work"
+    (work / "secrets").mkdir(parents=True)
+    (work / ".git").write_text(f"gitdir: {other}/.git")
+    placeholders = Placeholders(str(tmp_path / "placeholders"))
+    placeholders.create([str(work / "secrets")], [str(work)])
+    assert (other / ".git/index").read_bytes() == before
+    placeholders.create([str(other / "secrets")], [str(other)])
+    assert (other / ".git/index").read_bytes() != before
+    subprocess.run(["git", "-C", other, "fsck"], check=True)
+    assert not subprocess.run(
+        ["git", "-C", other, "diff", "--name-only"], check=True, capture_output=True
+    ).stdout

@@ -45,29 +45,31 @@ class Placeholders:
         self._folder = folder
         self._indexes: dict[str, tuple[tuple[int, ...], list[IndexEntry]]] = {}
 
-    def create(self, hidden: Iterable[str]) -> dict[str, str]:
+    def create(self, hidden: Iterable[str], writable: Sequence[str]) -> dict[str, str]:
         """Return the placeholders for hidden folders and for files that Git tracks, by path. Blocks.
 
         Args:
             hidden: The paths, absolute and without links.
+            writable: The folders that commands may write to. The index of a repository elsewhere is
+                not written: a command may have forged the `.git` file that names the repository.
         """
         found: dict[str, str] = {}
         for path in sorted(hidden, key=len):
             if is_below(path, found):
                 continue
             root = _find_working_tree(path)
-            files = self._list_tracked(path, root) if root else {}
+            files = self._list_tracked(path, root, writable) if root else {}
             # A folder is replaced even if it contains no tracked file: what a build wrote into an
             # empty folder of the sandbox would be lost without an error.
             if files or os.path.isdir(path):
                 found[path] = self._build(path, files)
         return found
 
-    def _list_tracked(self, path: str, root: str) -> dict[str, _Stat]:
+    def _list_tracked(self, path: str, root: str, writable: Sequence[str]) -> dict[str, _Stat]:
         """Return the tracked files at a path or below it, relative to the path."""
         git = _find_git_folder(root)
         try:
-            entries = self._read(git, path, root)
+            entries = self._read(git, path, root, is_below(git, writable))
         except (OSError, ValueError, struct.error, IndexError):
             # Without the index, every file may be tracked.
             return dict(_list_files(path))
@@ -80,8 +82,15 @@ class Placeholders:
                 tracked[name] = (entry.mode, entry.size, time)
         return tracked
 
-    def _read(self, git: str, path: str, root: str) -> list[IndexEntry]:
-        """Return the entries of an index, after ageing those that Git would compare by content."""
+    def _read(self, git: str, path: str, root: str, ages: bool) -> list[IndexEntry]:
+        """Return the entries of an index, after ageing those that Git would compare by content.
+
+        Args:
+            git: The Git folder.
+            path: The hidden path.
+            root: The working tree.
+            ages: Whether the index may be written.
+        """
         index = os.path.join(git, "index")
         key = _identify(index)
         known = self._indexes.get(index)
@@ -95,8 +104,8 @@ class Placeholders:
             for entry in known[1]
             if _relative_to(entry.name, prefix) is not None and _is_compared(entry, key[0])
         ]
-        if compared and _age_entries(git, key, prefix, root):
-            return self._read(git, path, root)
+        if compared and ages and _age_entries(git, key, prefix, root):
+            return self._read(git, path, root, ages=False)
         return known[1]
 
     def _build(self, path: str, files: Mapping[str, _Stat]) -> str:

@@ -266,6 +266,7 @@ class Sandbox:
         """Return a command's current permissions."""
         policy = sandbox_policy.make_policy(self.workspace, self.settings, self.temp)
         shown = tuple(map(os.path.realpath, extra.shown))
+        writable = policy.writable
         if command.looks:
             # A workspace in a temporary folder would not be visible otherwise.
             shown += policy.writable
@@ -275,8 +276,8 @@ class Sandbox:
             policy = attrs.evolve(policy, protected=(*policy.protected, *policy.writable))
         if extra.cache:
             os.makedirs(extra.cache, mode=0o700, exist_ok=True)
-            writable = (*policy.writable, os.path.realpath(extra.cache))
-            policy = attrs.evolve(policy, writable=writable)
+            with_cache = (*policy.writable, os.path.realpath(extra.cache))
+            policy = attrs.evolve(policy, writable=with_cache)
         protected = [*watched]
         hidden = {*policy.hidden}
         denied: dict[str, str] = {}
@@ -301,7 +302,7 @@ class Sandbox:
             enforced.by == "bubblewrap"
         ):  # in other sandboxes, Git still sees the size of hidden files
             in_workspace = [path for path in hidden if is_below(path, self.watch.roots)]
-            placeholders = self._placeholders.create(in_workspace)
+            placeholders = self._placeholders.create(in_workspace, writable)
         return attrs.evolve(
             policy,
             filter=program,
