@@ -35,6 +35,7 @@ _DIALECTS = {
     "claude.local.md": "claude",
     "gemini.md": "gemini",
     "copilot-instructions.md": "copilot",
+    "rules.toml": "table",
 }
 
 
@@ -61,6 +62,7 @@ _AGENTS_PLACE = _Place("", _AGENTS, "agents")
 _CONFIG_PLACES = (
     _AGENTS_PLACE,
     _Place("rules", (".md",), "claude-rules", is_tree=True),
+    _Place("", ("rules.toml",), "table"),
 )
 # Locations of rules for other agents in the user's home folder.
 _HOME_PLACES = (
@@ -80,6 +82,7 @@ _PROJECT_PLACES = (
     _Place(".cursor/rules", (".mdc", "RULE.md"), "mdc", is_tree=True),
     _Place(".github", ("copilot-instructions.md",), "copilot"),
     _Place(".github/instructions", (".instructions.md",), "instructions", is_tree=True),
+    _Place(".hilum", ("rules.toml",), "table"),
     # CLAUDE.local.md comes last, because it contains the user's own rules and is not committed.
     _Place("", ("CLAUDE.local.md",), "claude"),
 )

@@ -22,7 +22,9 @@ from hilum_rules.checks.model import (
     Effect,
     Form,
     Hosts,
+    Messages,
     Paths,
+    Preceded,
     Tools,
     Unit,
 )
@@ -40,12 +42,14 @@ class Scope:
         hard: Whether the rule is in a section of hard constraints.
         generated: Whether the rule says that a program generates its files.
         new_files: Whether the rule calls for new files.
+        binding: Whether the rule says "always" or "must".
     """
 
     folder: PurePosixPath
     hard: bool
     generated: bool
     new_files: bool
+    binding: bool = False
 
 
 @attrs.define
@@ -149,9 +153,7 @@ def _add_word(clause: Clause, token: Token) -> bool:
     return True
 
 
-def read_actions(
-    tokens: Sequence[Token], effect: Effect, scope: Scope
-) -> tuple[Constraint, ...]:
+def read_actions(tokens: Sequence[Token], effect: Effect, scope: Scope) -> tuple[Constraint, ...]:
     """Return what a part of a sentence forbids; empty if hilum does not understand all of it."""
     constraints: list[Constraint] = []
     clauses = read_clauses(tokens)
@@ -183,13 +185,13 @@ _BRANCH_VERBS = {"push": v.GIT_PUSH, "force-push": v.FORCE_PUSH, "commit": v.GIT
 _FILES = "file|folder|file kind|it|new|existing|generated"
 
 
-def _read_action(
-    verb: str, clause: Clause, effect: Effect, scope: Scope
-) -> Constraint | None:
+def _read_action(verb: str, clause: Clause, effect: Effect, scope: Scope) -> Constraint | None:
     if "answer" in clause.nouns:
         return _read_unwanted_answer(verb, clause)
     if "session" in clause.nouns:
         return _read_unwanted_context(verb, clause)
+    if "message" in clause.nouns or any(map(_TRAILER.fullmatch, clause.names)):
+        return _read_unwanted_message(verb, clause)
     if not clause.names:
         return _read_plain(verb, clause, effect, scope)
     if verb in _BRANCH_VERBS and clause.places == {"to"}:
@@ -434,9 +436,7 @@ PLAIN_ACTIONS = (
 _OUTSIDE: dict[str, frozenset[Action]] = {**_PATHS, "delete": v.DELETES}
 
 
-def _read_plain(
-    verb: str, clause: Clause, effect: Effect, scope: Scope
-) -> Constraint | None:
+def _read_plain(verb: str, clause: Clause, effect: Effect, scope: Scope) -> Constraint | None:
     if clause.branches and verb in _BRANCH_VERBS and clause.places == {"to"}:
         return _read_branches(verb, clause)
     if "outside" in clause.places:
@@ -453,6 +453,48 @@ def _read_plain(
         if is_needed and clause.consists_of(nouns, places):
             return plain.constraint if plain.sure or scope.hard or effect == "ask" else None
     return None
+
+
+# --- commit messages and commands that must run before -------------------------------------------
+
+# Lines that programs add to the end of commit messages.
+_TRAILER = re.compile(r"(?i)(?:co-authored-by|generated (?:with|by))\b.*")
+_WRITING = ("create", "contain", "use", "save", "introduce", "")
+
+
+def _read_unwanted_message(verb: str, clause: Clause) -> Messages | None:
+    """Read "never add ⟦0⟧ to commit messages"."""
+    nouns = clause.nouns - {"message", "text", "trailer"}
+    if verb not in _WRITING or clause.branches or clause.kinds or clause.exceptions:
+        return None
+    if nouns == {"emoji"} and not clause.names:
+        return Messages(r"\p{Emoji_Presentation}")
+    if nouns or not clause.names:
+        return None
+    if "message" not in clause.nouns and not all(map(_TRAILER.fullmatch, clause.names)):
+        return None
+    names = "|".join(map(re.escape, clause.names))
+    return Messages(rf"(?i)(?<!\w)(?:{names})(?!\w)")
+
+
+def read_preceded(
+    needed: Sequence[Token], before: Sequence[Token], scope: Scope
+) -> Preceded | None:
+    """Read "always run ⟦0⟧ before committing"."""
+    clauses = read_clauses(needed)
+    if len(clauses) != 1 or clauses[0].verbs != ["run"] or clauses[0].nouns or clauses[0].places:
+        return None
+    commands = _commands(clauses[0].names, scope)
+    found = read_actions(before, "deny", scope)
+    # One check requires one command; of several, each must have run.
+    if commands is None or len(clauses[0].names) != 1 or len(found) != 1:
+        return None
+    waiting = found[0]
+    # Elsewhere, "run ⟦0⟧ before committing" may be a suggestion.
+    if not isinstance(waiting, Commands) or waiting.branches or not (scope.hard or scope.binding):
+        return None
+    known = {*v.GIT_COMMIT, *v.GIT_PUSH, *v.PULL_REQUEST}
+    return Preceded(commands, waiting) if known.issuperset(waiting.patterns) else None
 
 
 # --- answers and sessions -------------------------------------------------------------------------

@@ -7,6 +7,7 @@ A sentence with anything else remains advice.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from pathlib import PurePosixPath
@@ -18,6 +19,7 @@ from hilum_rules.checks.actions import (
     read_commands,
     read_context,
     read_other_paths,
+    read_preceded,
     read_wanted_answer,
 )
 from hilum_rules.checks.model import (
@@ -49,7 +51,8 @@ def compile_sentence(text: str, *, hard: bool, folder: PurePosixPath) -> Compile
     if isinstance(sentences, str):
         return _advice(sentences)
     low = text.lower()
-    scope = Scope(folder, hard, is_about_generated(low), wants_new_files(low))
+    is_binding = re.search(r"\b(?:always|must)\b|必须|务必", low) is not None
+    scope = Scope(folder, hard, is_about_generated(low), wants_new_files(low), is_binding)
     parts: list[tuple[Effect, Constraint]] = []
     doubts: list[str] = []
     before: Chunk = ()
@@ -95,7 +98,8 @@ def _drop_asking(tokens: Chunk) -> Chunk:
     """Remove the words about who asks whom, next to words such as "ask" and "approval"."""
     kept: list[Token] = []
     for at, token in enumerate(tokens):
-        following = next((each.role for each in tokens[at:] if not _is_asking(each)), "")
+        later = (each.role for each in tokens[at + 1 :] if not _is_asking(each))
+        following = next(later, "")
         previous = kept[-1].role if kept else ""
         is_beside = following == "ASK" or previous == "ASK"
         if _is_asking(token) and is_beside:
@@ -208,6 +212,11 @@ def _read_wanted(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     return _deny(read_wanted_answer(tuple(token for chunk in chunks for token in chunk)))
 
 
+def _read_preceded(chunks: Sequence[Chunk], scope: Scope) -> Parts:
+    """Read ``always run ⟦0⟧ before committing``."""
+    return _deny(read_preceded(chunks[0], chunks[1], scope))
+
+
 def _read_unless(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     """Read ``never commit unless the user asks for a commit``."""
     same = {token.word for token in chunks[0]}
@@ -252,6 +261,9 @@ FORMS: dict[tuple[str, ...], Reader] = {
     ("ASK", "BEFORE", "*"): _act("ask", 0),
     ("*", "BEFORE", "ASK"): _act("ask", 0),
     ("*", "NEEDS", "ASK"): _act("ask", 0),
+    # Always run `a` before committing.
+    ("*", "BEFORE", "*"): _read_preceded,
+    ("*", "BEFORE", "MUST", "*"): lambda chunks, scope: _read_preceded(chunks[::-1], scope),
     # Only push when asked.  Push only when asked.  只有要求时才推送
     ("ONLY", "*", "WHEN", "ASK"): _act("ask", 0),
     ("ONLY", "*", "UNLESS", "ASK"): _act("ask", 0),

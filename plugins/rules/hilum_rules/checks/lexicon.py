@@ -143,6 +143,8 @@ NOUNS = {
     "registry": "pypi|registry",
     "answer": "answer|answers|response|responses|reply|replies|final answer|final answers|回答|回复"
     "|答复|答案|每次回复|每次回答|最终回答",
+    "message": "commit message|commit messages|to commits|in commits|to commit messages|提交信息|提交说明",
+    "trailer": "trailer|trailers|line|lines|footer|footers|attribution",
     "emoji": "emoji|emojis|表情符号|表情",
     "question": "question|questions|问题|问句|提问",
     "text": "word|words|phrase|phrases|text|sentence|string|词语|短语",
@@ -152,7 +154,11 @@ NOUNS = {
 }
 PROGRAMS = frozenset("npm npx pnpm yarn pip pip3 pipenv poetry kubectl terraform wget curl".split())
 """Words without quotes that can only be the names of programs."""
-KINDS = {"main": "主", "shared": "group|public|共享|群聊|群组|公开", "headless": "unattended|无人值守|后台"}
+KINDS = {
+    "main": "主",
+    "shared": "group|public|共享|群聊|群组|公开",
+    "headless": "unattended|无人值守|后台",
+}
 PLACES = {
     "in": "in|inside|within|under|below|inside of|下|中|里|内|里面|下面|以下|上",
     "to": "to|on|onto|into|到|至",

@@ -327,7 +327,9 @@ def _hint_pattern() -> re.Pattern[str]:
 def is_harmless(text: str) -> bool:
     """Return whether a text only explains a rule, or says what to do instead."""
     text = re.sub(r"\b(?:rather than|instead|ever|at all)\b", "", text)
-    text = re.sub(r"\b(?:is|are) (?:not |never )?(?:meant|intended|supposed) to be edited", "", text)
+    text = re.sub(
+        r"\b(?:is|are) (?:not |never )?(?:meant|intended|supposed) to be edited", "", text
+    )
     # Another prohibition makes no exception, nor do examples.
     text = re.sub(r"^(?:and |also )*(?:never|do not|don't|must not)\b", "", text.strip())
     examples = r"^(?:e\.g|i\.e|for example|such as|like|including)\b"
