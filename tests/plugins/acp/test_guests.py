@@ -5,6 +5,7 @@ import sys
 
 import hilum_files
 import hilum_plan
+import hilum_rules
 import pytest
 import trio
 from hilum import FileHistory, UsageError, hookimpl
@@ -328,6 +329,26 @@ async def test_rules_of_the_file_about_commands_apply_to_the_commands_of_a_guest
         assert guest.said.startswith("terminal: E_DENIED")
         assert guest.said.endswith("ask: rejected\nask: rejected\nask: allowed\n")
         assert not (guest.bench.workspace / "a.txt").exists()
+
+
+async def test_rules_of_the_project_apply_to_a_guest(open_guest):
+    files = {
+        "AGENTS.md": "- Never edit files in `locked/`.\n- Never run `touch`.\n- No secrets.\n"
+        "  enforce: deny content /secret/\n",
+        "locked/a.txt": "a",
+    }
+    async with open_guest("courteous", plugins=(hilum_rules,), files=files) as guest:
+        await guest.run(
+            ["write", "locked/a.txt", "b"],
+            ["write", "b.txt", "a secret"],
+            ["terminal", "touch c.txt"],
+            ["ask", "Touch", "execute", {"rawInput": {"command": "echo x; touch c.txt"}}],
+            ["ask", "Edit", "edit", {"locations": [{"path": "locked/a.txt"}]}],
+        )
+        assert guest.said.count("write: E_DENIED") == 2
+        assert "terminal: E_DENIED" in guest.said
+        assert guest.said.count("ask: rejected") == 2
+        assert not (guest.bench.workspace / "c.txt").exists()
 
 
 # --- permissions ----------------------------------------------------------------------------------

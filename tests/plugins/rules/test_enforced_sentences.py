@@ -162,7 +162,12 @@ def test_what_is_soft_bounded_or_not_understood_stays_advice() -> None:
 
 
 def test_a_sentence_is_enforced_under_every_heading() -> None:
-    for sentence in ("Never edit `a.py`.", "Don't push to `main`", "不要修改 `a.py`", "NEVER commit."):
+    for sentence in (
+        "Never edit `a.py`.",
+        "Don't push to `main`",
+        "不要修改 `a.py`",
+        "NEVER commit.",
+    ):
         assert compile_rule(sentence, hard=False).check is not None, sentence
 
 

@@ -244,7 +244,7 @@ def _contexts(text: str, folder: PurePosixPath) -> Constraint:
 
 def _read_expression(text: str) -> tuple[str, str]:
     """Return the expression at the beginning of a text, and the rest of the text."""
-    found = re.fullmatch(r"/(.*)/([imsx]*)(?:\s+in\s+(.*))?", text)
+    found = re.fullmatch(r"/(.*?)/([imsx]*)(?:\s+in\s+(.*))?", text)
     if found is None:
         raise MalformedLineError("an expression must be between slashes; write /regex/")
     expression = found[1]

@@ -50,7 +50,8 @@ def compile_sentence(text: str, *, hard: bool, folder: PurePosixPath) -> Compile
     sentences = split_rule(text)
     if isinstance(sentences, str):
         return _advice(sentences)
-    low = text.lower()
+    # Names are left out: `generate.py` does not say that files are generated.
+    low = " ".join(sentence.text for sentence in sentences)
     is_binding = re.search(r"\b(?:always|must)\b|必须|务必", low) is not None
     scope = Scope(folder, hard, is_about_generated(low), wants_new_files(low), is_binding)
     parts: list[tuple[Effect, Constraint]] = []

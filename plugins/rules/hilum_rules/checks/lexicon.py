@@ -177,7 +177,7 @@ OTHERS = {
     "join": "or|and|nor|and/or|、|和|或|或者|及|与|以及",
     "by hand": "directly|manually|by hand|manual|direct|straight|直接|手动|手工",
     "except": "except|except for|excluding|other than|apart from",
-    "filler": "at all|for reason|under circumstances|under circumstance|no matter what"
+    "filler": "for reason|under circumstances|under circumstance|no matter what"
     "|in this repo|in this repository|in this project|in this codebase|in repo|in repository"
     "|in project|in codebase|to bypass git hooks|to bypass hooks|to skip hooks"
     "|under condition|to bypass pre-commit hooks|无论如何|任何情况下|在任何情况下|情况下",

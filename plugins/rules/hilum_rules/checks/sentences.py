@@ -78,7 +78,7 @@ def split_rule(rule: str) -> list[Sentence] | str:
     text = re.sub(r"(\*\*|__|(?<!\w)[*_](?=\S)|(?<=\S)[*_](?!\w))", "", text)
     text = _bare_name_pattern().sub(set_apart, text)
     text = " ".join(text.replace("’", "'").lower().split())
-    text = text.replace("e.g.", "e.g").replace("i.e.", "i.e")
+    text = re.sub(r"\b(e\.g|i\.e)\.", r"\1", re.sub(r"\s+at all\b", "", text))
     return [_read(part, names) for part in _ENDS.split(text) if part.strip(" .!。！,，;；")]
 
 
@@ -129,7 +129,7 @@ _BREAK = re.compile(r"\s+[-–—]{1,2}\s+|—+|:(?:\s+|$)|：")
 
 
 def _has_marker(tokens: Sequence[Token]) -> bool:
-    return any(token.role in lexicon.MARKERS for token in tokens)
+    return any(token.role in lexicon.MARKERS and token.role != "MUST" for token in tokens)
 
 
 def _insert(left: list[Token], right: tuple[Token, ...]) -> tuple[Token, ...]:

@@ -49,11 +49,17 @@ def _adds_text(expression: str, facts: CallFacts, access: FileAccess) -> bool:
 
 def _replacements(facts: CallFacts, access: FileAccess) -> Iterator[tuple[str, str]]:
     """Yield the texts that a call removes, each with the text that it writes instead."""
-    if facts.tool.risk == "execute":
+    if facts.command_texts:
         # The whole line is searched, because any of its words may be written to the file.
         yield "", "\n".join(facts.command_texts)
         return
     arguments = facts.arguments
+    if isinstance(arguments.get("change"), str):
+        # A program that runs as an agent announces a change as a unified diff.
+        lines = arguments["change"].split("\n")
+        removed = "\n".join(line[1:] for line in lines if line.startswith("-"))
+        yield removed, "\n".join(line[1:] for line in lines if line.startswith("+"))
+        return
     edits = arguments.get("edits")
     changes = edits if isinstance(edits, list) else [arguments]
     found = False
