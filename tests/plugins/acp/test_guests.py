@@ -333,7 +333,7 @@ async def test_rules_of_the_file_about_commands_apply_to_the_commands_of_a_guest
 
 async def test_rules_of_the_project_apply_to_a_guest(open_guest):
     files = {
-        "AGENTS.md": "- Never edit files in `locked/`.\n- Never run `touch`.\n- No secrets.\n"
+        "AGENTS.md": "- Never edit files in `locked/`.\n- Never run `git init`.\n- No secrets.\n"
         "  enforce: deny content /secret/\n",
         "locked/a.txt": "a",
     }
@@ -341,14 +341,14 @@ async def test_rules_of_the_project_apply_to_a_guest(open_guest):
         await guest.run(
             ["write", "locked/a.txt", "b"],
             ["write", "b.txt", "a secret"],
-            ["terminal", "touch c.txt"],
-            ["ask", "Touch", "execute", {"rawInput": {"command": "echo x; touch c.txt"}}],
+            ["terminal", "git init"],
+            ["ask", "Init", "execute", {"rawInput": {"command": "echo x; git init"}}],
             ["ask", "Edit", "edit", {"locations": [{"path": "locked/a.txt"}]}],
         )
         assert guest.said.count("write: E_DENIED") == 2
         assert "terminal: E_DENIED" in guest.said
         assert guest.said.count("ask: rejected") == 2
-        assert not (guest.bench.workspace / "c.txt").exists()
+        assert not (guest.bench.workspace / ".git").exists()
 
 
 # --- permissions ----------------------------------------------------------------------------------

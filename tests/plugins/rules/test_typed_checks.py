@@ -1,7 +1,6 @@
 """Checks on content, commit messages and commands that must run first, and ``rules.toml``."""
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -373,4 +372,4 @@ async def test_checks_hold_in_sub_agents() -> None:
         await kit.run("Go.")
         texts = [event.result.text for event in kit.of(CallDone)]
         assert any("“No logs.” (AGENTS.md:1)" in text for text in texts)
-        assert not os.path.exists(kit.session.workspace.root / "a.js")
+        assert list(kit.session.workspace.root.glob("*.js")) == []
