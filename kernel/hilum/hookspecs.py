@@ -31,6 +31,9 @@ gates does not work, no call and no process runs.
 
 Except for ``collect`` and ``filter``, an implementation may be an ``async def``, or a ``def`` that
 runs inline and must not block.
+
+An implementation that waits for something with a time limit of its own, such as a program of the
+user, may have a longer deadline than its hook: ``hilum.hooks.hook_deadline`` marks it.
 """
 
 from __future__ import annotations
@@ -42,7 +45,7 @@ import msgspec
 import pluggy
 
 from hilum.context import ContextRequest
-from hilum.errors import ToolDenied
+from hilum.errors import ToolDenied, UsageError
 from hilum.hooks import Spec, Specifier, specifier
 from hilum.messages import AssistantMessage, Block, Compaction, Layer, Message, ToolCall, ToolResult
 from hilum.model_calls import ModelCall, ModelCallDenied
@@ -84,8 +87,9 @@ class Verdict(msgspec.Struct, frozen=True):
             the user approved the call, the call is denied.
         dangers: The dangerous ones of such effects. If the user approves the call with other
             arguments, only these effects are compared.
-        once_only: With ``allow`` and ``ask``: whether the user can approve only this call, and
-            give no lasting approval, for example because the call destroys something.
+        once_only: With ``allow`` and ``ask``: whether the user can approve only this call, for
+            example because the call destroys something. The user can give no lasting approval, and
+            none that was given earlier covers the call.
 
     Raises:
         ValueError: The kind is unknown, or it does not allow these arguments.
@@ -160,11 +164,14 @@ class Interpretation(msgspec.Struct, frozen=True):
         agent: Name of the agent that the prompt addresses.
         reply: The text to show if the prompt was a command, which has been carried out; in that
             case, no agent runs.
+        attached: Data that comes with the text and that the user did not write, such as the output
+            of a command. The agent reads this data as a separate block.
     """
 
     text: str
     agent: str = "main"
     reply: str | None = None
+    attached: str = ""
 
 
 class PromptCommand(msgspec.Struct, frozen=True):
@@ -241,11 +248,21 @@ def provide_tools(session: Session) -> Iterable[Tool] | None:
 # --- prompts --------------------------------------------------------------------------------------
 
 
-@hookspec(shape="first", deadline=10.0, on_failure="next one", returns=Interpretation)
-async def interpret_prompt(session: Session, text: str) -> Interpretation | None:
+# The deadline is long, because a command may run programs and ask the user before that.
+@hookspec(
+    shape="first",
+    deadline=7_200.0,
+    on_failure="next one",
+    returns=Interpretation,
+    raises=(UsageError,),
+)
+async def interpret_prompt(session: Session, text: str, agent_name: str) -> Interpretation | None:
     """Return the meaning of a prompt that addresses an agent or is a command.
 
     ``None`` leaves the prompt to the next plugin. A prompt that no plugin interprets is plain text.
+    ``agent_name`` is the agent that gets the prompt if the text addresses no other one.
+    An implementation may ask the user, but must return at once for a prompt that it does not
+    interpret. Raise ``UsageError`` to refuse a command: the prompt is then not sent.
     """
 
 

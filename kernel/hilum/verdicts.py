@@ -167,11 +167,27 @@ async def judge_call(agent: Agent, name: str, arguments: str) -> Verdict:
     Raises:
         UsageError: The tool does not exist.
     """
+    judged = await judge_whole_call(agent, name, arguments)
+    return judged.verdict
+
+
+async def judge_whole_call(agent: Agent, name: str, arguments: str) -> Judgement:
+    """Return the verdict of ``judge_call`` with the call as the gates rewrite it, and its effects.
+
+    Code that runs the call must run it as rewritten.
+
+    Args:
+        agent: The agent for which the user makes the call.
+        name: Name of the tool.
+        arguments: Its arguments, as JSON.
+
+    Raises:
+        UsageError: The tool does not exist.
+    """
     tool = agent.session.tools.get(name)
     if tool is None:
         raise unknown_name_error("tool", name, agent.session.tools)
-    judged = await _judge(agent, ToolCall(make_id("judged"), name, arguments), tool)
-    return judged.verdict
+    return await _judge(agent, ToolCall(make_id("judged"), name, arguments), tool)
 
 
 async def _judge(agent: Agent, call: ToolCall, tool: Tool) -> Judgement:
@@ -270,9 +286,13 @@ def _strictest(agent: Agent, call: ToolCall, tool: Tool, verdicts: list[Verdict]
     """Return the strictest verdict of gates, mode and approval policy.
 
     A lasting approval covers only the question that the user was asked, not other questions about
-    the same call.
+    the same call. No lasting approval covers a call that may be approved only once.
     """
-    grants = agent.session.grants
+    # Whichever gate asks, no answer may cover more calls than another gate permits.
+    once_only = any(verdict.once_only for verdict in verdicts)
+    # A wide approval such as `git checkout *` was given for a harmless call, perhaps long ago, and
+    # the user did not see what the dangerous call does.
+    grants = frozenset() if once_only else agent.session.grants
     left = [
         verdict
         for verdict in verdicts
@@ -289,8 +309,7 @@ def _strictest(agent: Agent, call: ToolCall, tool: Tool, verdicts: list[Verdict]
         arguments=None,
         effects=frozenset(),
         dangers=frozenset(),
-        # Whichever gate asks, no answer may cover more calls than another gate permits.
-        once_only=any(verdict.once_only for verdict in verdicts),
+        once_only=once_only,
     )
 
 
@@ -346,6 +365,9 @@ def _find_answer(state: CallState, judged: Judgement) -> ApprovalAnswered | None
     if asked is None or asked.call != judged.call or asked.scope != verdict.scope:
         return None
     if asked.reason != verdict.reason or asked.effects != _hash_effects(judged.effects):
+        return None
+    # The question did not say that the call is dangerous.
+    if verdict.once_only and not asked.once_only:
         return None
     answer = state.answered
     # The log contains the edited arguments without their secrets, so the edited call cannot run

@@ -15,6 +15,8 @@ from hilum.trust import (
     list_files,
 )
 from hilum_agents.folders import PROJECT_FOLDERS as AGENTS
+from hilum_commands.sources import PROJECT_FOLDERS as COMMANDS
+from hilum_commands.template import split_template
 from hilum_skills.catalog import SKILL_FOLDERS as SKILLS
 
 
@@ -128,13 +130,18 @@ def test_with_a_damaged_file_no_folder_is_trusted(project, text):
         TrustedFolders().folders()
 
 
-def test_the_folders_of_skills_and_agents_count():
-    """Every folder of a project from which skills and agents are read is hashed."""
-    assert {*SKILLS, *(name for name, _ in AGENTS)} <= {
+def test_the_folders_of_skills_agents_and_commands_count():
+    """Every folder of a project is hashed if it has skills, agents or commands with a shell."""
+    # Prompts of Copilot and Cursor cannot run anything.
+    commands = [name for name, dialect in COMMANDS if dialect not in ("copilot", "cursor")]
+    assert {*SKILLS, *(name for name, _ in AGENTS), *commands} <= {
         *PROJECT_FOLDERS,
         ".hilum/skills",
         ".hilum/agents",
+        ".hilum/commands",
     }
+    for dialect in ("copilot", "cursor"):
+        assert split_template("!`id` !{id}", dialect) == ("!`id` !{id}",)
 
 
 @pytest.mark.parametrize("folder", [folder for folder in PROJECT_FOLDERS if folder != ".hilum"])

@@ -144,6 +144,8 @@ COMMANDS = (
     "rules --help",
     "skills list",
     "agents list",
+    "commands",
+    "export --to claude --dry-run",
     "memory --help",
     "undo --help",
     "diff --help",

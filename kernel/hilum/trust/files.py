@@ -1,8 +1,9 @@
 """The files of a project that extend what an agent can do in it, and a hash of each.
 
 The files are all those in ``.hilum``, except those that are only text or can only restrict an
-agent, and all files in the folders from which hilum reads other programs' skills and agents. Such a
-file can name tools, give instructions and contain scripts.
+agent, and all files in the folders from which hilum reads other programs' skills and agents, and
+commands that can run shell commands. Such a file can name tools, give instructions and contain
+scripts.
 """
 
 from __future__ import annotations
@@ -20,14 +21,25 @@ PROJECT_FOLDERS = (
     HILUM_FOLDER,
     ".agents/skills",
     ".claude/agents",
+    ".claude/commands",
     ".claude/skills",
     ".codex/agents",
+    ".codex/skills",
     ".cursor/agents",
+    ".cursor/skills",
     ".gemini/agents",
+    ".gemini/commands",
+    ".gemini/skills",
     ".github/agents",
     ".github/chatmodes",
+    ".github/skills",
     ".opencode/agent",
     ".opencode/agents",
+    ".opencode/command",
+    ".opencode/commands",
+    ".opencode/skill",
+    ".opencode/skills",
+    ".windsurf/skills",
 )
 _REPLACE = "Replace it with a regular file or folder."
 _SHRINK = "Move the large files, or some of the files, out of this folder."

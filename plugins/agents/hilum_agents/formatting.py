@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -17,10 +17,12 @@ from hilum.errors import similar_names
 from hilum_agents.definitions.catalog import CatalogEntry
 from hilum_agents.definitions.definition import Definition
 from hilum_agents.definitions.loading import USED
-from hilum_agents.definitions.tools import RISKS
+from hilum_agents.definitions.tools import KNOWN, RISKS
 
 MAX_DESCRIPTION = 150
 _STATES = {"on": "", "untrusted": "NOT TRUSTED", "hidden": "hidden", "broken": "BROKEN"}
+# The tools with which an agent can read a file before it changes the file.
+_READING_TOOLS = frozenset({"read_file", "run_terminal_cmd"})
 # The marks of findings, worst first.
 _MARKS = "✗⚠✓"
 # Pairs of a tool's name and its permission category.
@@ -316,6 +318,19 @@ def _check_tools(definition: Definition, tools: Tools) -> Iterator[Finding]:
     else:
         names = ", ".join(left)
         yield Finding("✓", f"tools: {len(left)} of {len(tools)}: {names}")
+        yield from _check_reading(left)
+
+
+def _check_reading(left: Collection[str]) -> Iterator[Finding]:
+    """Yield a warning if an agent has tools that change files, but none that reads them."""
+    writing = [name for name in left if KNOWN.get(name) == "write"]
+    # A shell can read files, too.
+    if writing and not _READING_TOOLS & set(left):
+        yield Finding(
+            "⚠",
+            f"tools: the agent can change files ({', '.join(writing)}) but not read them. Add"
+            " read_file.",
+        )
 
 
 def _meant_tools(entry: str, tools: Tools) -> list[str]:

@@ -10,9 +10,11 @@ from hilum.errors import E_LLM_AUTH, E_NO_MODEL
 # ``hilum run``, start a program that needs the terminal.
 _NAMES = (
     "agents",
+    "commands",
     "config",
     "diff",
     "doctor",
+    "hooks",
     "index",
     "init",
     "mcp",
@@ -27,8 +29,11 @@ _NAMES = (
     "trust",
     "undo",
 )
-# ``hilum mcp serve`` is a program, too, and ``hilum models key`` asks for a key.
-_COMMAND = re.compile(rf"\bhilum ({'|'.join(_NAMES)})\b(?! serve| key)")
+# ``hilum mcp serve`` is a program, too, ``hilum models key`` asks for a key, and hooks are approved
+# after a look at them.
+_COMMAND = re.compile(
+    rf"\bhilum (?!hooks (?:approve|refuse)\b)({'|'.join(_NAMES)})\b(?! serve| key)"
+)
 
 
 def name_slash_commands(text: str) -> str:

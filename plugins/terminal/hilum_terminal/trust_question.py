@@ -43,15 +43,23 @@ class _Kind(NamedTuple):
 
 _AGENTS = "instructions for agents, and the tools that they use"
 _SKILLS = "instructions, and scripts that the agent may run"
+_COMMANDS = "commands for you to type, and shell commands that these run first"
 _SERVERS = "programs to start as MCP servers; each one also needs your approval"
 # The first kind that matches a path is used.
 _KINDS = (
     _Kind(".hilum/plugins/", "code that runs inside hilum"),
     _Kind(".hilum/agents/", _AGENTS),
     _Kind(".hilum/skills/", _SKILLS),
+    _Kind(".hilum/commands/", _COMMANDS),
     _Kind(".hilum/mcp", _SERVERS),
     _Kind(".agents/skills/", _SKILLS),
     _Kind(".claude/skills/", _SKILLS),
+    _Kind(".codex/skills/", _SKILLS),
+    _Kind(".cursor/skills/", _SKILLS),
+    _Kind(".gemini/skills/", _SKILLS),
+    _Kind(".github/skills/", _SKILLS),
+    _Kind(".opencode/skill", _SKILLS),
+    _Kind(".windsurf/skills/", _SKILLS),
     _Kind(".claude/agents/", _AGENTS),
     _Kind(".codex/agents/", _AGENTS),
     _Kind(".cursor/agents/", _AGENTS),
@@ -59,6 +67,9 @@ _KINDS = (
     _Kind(".github/agents/", _AGENTS),
     _Kind(".github/chatmodes/", _AGENTS),
     _Kind(".opencode/agent", _AGENTS),
+    _Kind(".claude/commands/", _COMMANDS),
+    _Kind(".gemini/commands/", _COMMANDS),
+    _Kind(".opencode/command", _COMMANDS),
     _Kind(".hilum/", "files that extend hilum"),
 )
 # Files in which other clients declare MCP servers. These files need trust, but the servers are

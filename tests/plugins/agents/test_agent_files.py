@@ -8,9 +8,12 @@ from hilum import AssistantMessage, Profile, Text, ToolFilter, Workspace
 from hilum_agents import load_definition
 from hilum_agents.answers import check
 from hilum_agents.definitions import Permission, judge
+from hilum_agents.definitions.catalog import CatalogEntry
 from hilum_agents.definitions.loading import MAX_PROMPT
 from hilum_agents.definitions.permissions import judge_reach
+from hilum_agents.definitions.tools import KNOWN
 from hilum_agents.folders import BUILTIN
+from hilum_agents.formatting import check_entry
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -298,7 +301,15 @@ def test_a_custom_form_is_checked(load, tmp_path, answer, why):
         (".github/agents/a.agent.md", "tools: [edit]", ("write_file", *EDIT, "delete_file"), ()),
         (".github/agents/a.agent.md", "tools: ['gh/*', 'gh/list']", ("gh__*", "gh__list"), ()),
         (".github/agents/a.agent.md", "tools: ['search/codebase', 'edit/editFiles']",
-         ("search_files", "glob_search", "list_directory", "write_file", *EDIT, "delete_file"), ()),
+         ("read_file", *SEARCH, "write_file", *EDIT, "delete_file"), ()),
+        (".github/agents/a.agent.md", "tools: ['codebase', 'usages']", ("read_file", *SEARCH), ()),
+        (".github/agents/a.agent.md", "tools: ['editFiles']", ("read_file", "write_file", *EDIT, "delete_file"), ()),
+        (".github/agents/a.agent.md", "tools: ['usages']", ("read_file", "search_files"), ()),
+        (".github/agents/a.agent.md", "tools: ['changes']", ("read_file",), ()),
+        (".github/agents/a.agent.md", "tools: ['runInTerminal', 'fetch', 'problems']",
+         (*SHELL, "web_fetch", "read_lints"), ()),
+        (".github/agents/a.agent.md", "disallowedTools: ['codebase']", None, SEARCH),
+        (".claude/agents/a.md", "tools: usages", ("search_files",), ()),
         (".github/agents/a.agent.md", "tools: []", (), ()),
         (".claude/agents/a.md", "disallowedTools: Edit, Write", None, ("write_file", *EDIT, "delete_file")),
         (".claude/agents/a.md", "permissionMode: plan", None, ("write", "execute")),
@@ -619,3 +630,43 @@ def test_built_in_agents_are_without_fault():
             for tool in ("write_file", "edit_file", "run_terminal_cmd")
         )
     assert Path(BUILTIN / "review.md").is_file()
+
+
+@pytest.mark.parametrize(
+    ("file", "front", "name"),
+    [
+        ("fixer.md", "name: 修复者\ndescription: d", "fixer"),
+        ("修复.md", "name: fixer\ndescription: d", "fixer"),
+        ("修复.md", "name: 修 fix\ndescription: d", "fix"),
+        ("reviewer.md", "name: 123\ndescription: d", "reviewer"),
+    ],
+)
+def test_a_name_without_ascii_letters_falls_back_to_the_name_of_the_file(load, file, front, name):
+    found = load(front, place=f".claude/agents/{file}")
+    assert found.name == name
+
+
+def test_names_without_any_ascii_letter_differ(load):
+    """Two agents with Chinese names do not hide each other."""
+    first = load("name: 修复者\ndescription: d", place=".claude/agents/修复.md")
+    second = load("name: 审查者\ndescription: d", place=".claude/agents/审查.md")
+    assert first.name.startswith("agent-")
+    assert second.name.startswith("agent-")
+    assert first.name != second.name
+    assert load("name: 修复者\ndescription: d", place=".claude/agents/b/修复.md").name == first.name
+
+
+@pytest.mark.parametrize(
+    ("tools", "is_warned"),
+    [
+        ("[Edit, Write]", True),
+        ("[Edit, Read]", False),
+        ("[Edit, Bash]", False),
+        ("[Grep]", False),
+    ],
+)
+def test_validate_warns_of_an_agent_that_can_write_but_not_read(load, tools, is_warned):
+    definition = load(f"{HEAD}tools: {tools}", place=".claude/agents/a.md")
+    found = check_entry(CatalogEntry(definition, "a file"), [*KNOWN.items()])
+    warnings = [each.message for each in found if "but not read them" in each.message]
+    assert bool(warnings) == is_warned

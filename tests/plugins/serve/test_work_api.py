@@ -275,6 +275,29 @@ async def test_commands_that_are_not_words_need_the_right_to_administer(project,
         assert given == ["/srv:do it"]
 
 
+async def test_custom_commands_only_write_prompts(project, tmp_path):
+    """Their shell inserts pass the same checks and approvals as the agent's own calls."""
+    file = project / ".claude/commands/hello.md"
+    file.parent.mkdir(parents=True)
+    file.write_text("Say hello to $1.")
+    tokens = tmp_path / "t.json"
+    token = add_token(tokens, "eva", "prompt")
+    plugins = ("commands", "store")
+    async with (
+        serving(project, answers=["Hello."], plugins=plugins, tokens_file=tokens) as served,
+        open_api(served, project) as api,
+        served.client(token) as client,
+    ):
+        eva = Api(client, api.session)
+        (listed,) = (await eva.get("/commands"))["commands"]
+        assert (listed["name"], listed["rights"]) == ("hello", "prompt")
+        await eva.run("/hello Ada")
+        assert served.model.requests[-1].messages[-1].request.endswith("Say hello to Ada.")
+        file.write_text("Run: !`echo $1`")
+        refused = await eva.call("POST", "/prompts", {"text": "/hello Ada"})
+        assert refusal(refused)[1] == "E_DENIED"
+
+
 async def test_the_text_of_a_stopped_answer_stays_after_the_session_was_closed(project):
     answers = [say("Half of an answer") + pause(1000)]
     async with (

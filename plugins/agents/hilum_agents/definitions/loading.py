@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -275,10 +276,7 @@ class _Loader:
             self._report("name", f"The name is missing; {fallback!r} is used.")
         name = chosen.casefold()
         if not re.fullmatch(NAME, name):
-            name = re.sub(r"[^a-z0-9_-]+", "-", name)
-            name = re.sub(r"-{2,}", "-", name).strip("-_")
-            if not re.fullmatch(NAME, name):
-                name = f"agent-{name}".rstrip("-")
+            name = _make_name(name) or _make_name(fallback.casefold()) or _number_name(chosen)
             self._report(
                 "name",
                 f"{chosen!r} is not a valid agent name (a-z, 0-9, _ and -); {name!r} is used.",
@@ -389,6 +387,20 @@ def _meant_key(key: str) -> str:
         return ""
     similar = similar_names(key, sorted(_READ), 1, cutoff=MIN_SIMILARITY)
     return similar[0] if similar else ""
+
+
+def _make_name(text: str) -> str:
+    """Return a text as an agent's name; empty if it has no ASCII letter."""
+    if not re.search(r"[a-z]", text):
+        return ""
+    name = re.sub(r"[^a-z0-9_-]+", "-", text)
+    name = re.sub(r"-{2,}", "-", name).strip("-_")
+    return name if re.fullmatch(NAME, name) else f"agent-{name}".rstrip("-")
+
+
+def _number_name(text: str) -> str:
+    """Return a name for a text that has no ASCII letter, such as Chinese; it differs by text."""
+    return f"agent-{zlib.crc32(text.encode(errors='replace')):08x}"
 
 
 def _title(fields: AgentFields, name: str) -> str:

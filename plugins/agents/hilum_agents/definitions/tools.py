@@ -97,9 +97,14 @@ _DENIED = {
     "task": ("task", "handover"),
     "agent": ("task", "handover"),
 }
+# In VS Code, these tools return the content of files, and the agent edits only files that it has read.
+_READING_IN_VSCODE = frozenset(
+    "changes codebase editfile editfiles filesearch findtestfiles listcodeusages search"
+    " searchresults semanticsearch textsearch usages".split()
+)
 _NO_COUNTERPART = frozenset(
     "notebookedit exitplanmode enterplanmode enterworktree slashcommand lsp vscodeapi githubrepo"
-    " extensions opensimplebrowser new changes runnotebooks sendmessage taskcreate taskupdate"
+    " extensions opensimplebrowser new changes think runnotebooks sendmessage taskcreate taskupdate"
     " taskget tasklist taskstop teamcreate teamdelete toolsearch listmcpresources readmcpresource"
     " structuredoutput sleep monitor croncreate crondelete cronlist".split()
 )
@@ -157,7 +162,7 @@ def translate_tool(name: str, dialect: str, *, deny: bool = False) -> tuple[tupl
     if _fold(name) in _NO_COUNTERPART:
         # A tool that does not exist in hilum need not be denied.
         return (), "" if deny else "no counterpart"
-    found = _in_group(name)
+    found = _in_group(name, deny)
     if found:
         return found, ""
     if not re.fullmatch(r"[A-Za-z0-9_.:*?-]{1,128}", name):
@@ -183,6 +188,8 @@ def _translation(name: str, dialect: str, deny: bool) -> tuple[str, ...]:
     folded = _fold(name)
     if deny and folded in _DENIED:
         return _DENIED[folded]
+    if dialect == "copilot" and not deny and folded in _READING_IN_VSCODE:
+        return _with_reading(folded)
     if folded == "edit":  # Claude Code: one tool; Copilot: all tools that change files
         return _CHANGE if dialect == "copilot" else _EDIT
     found = _TRANSLATIONS.get(folded, ())
@@ -191,15 +198,23 @@ def _translation(name: str, dialect: str, deny: bool) -> tuple[str, ...]:
     return found
 
 
-def _in_group(name: str) -> tuple[str, ...]:
+def _in_group(name: str, deny: bool) -> tuple[str, ...]:
     """Return the tools for a name with a Copilot group prefix, such as ``search/codebase``."""
     group, slash, last = name.partition("/")
     if not slash:
         return ()
-    found = _TRANSLATIONS.get(_fold(last), ())
+    folded = _fold(last)
+    if not deny and folded in _READING_IN_VSCODE:
+        return _with_reading(folded)
+    found = _TRANSLATIONS.get(folded, ())
     if not found and group in _COPILOT_GROUPS:
-        found = translate_tool(group, "copilot")[0]
+        found = translate_tool(group, "copilot", deny=deny)[0]
     return found
+
+
+def _with_reading(folded: str) -> tuple[str, ...]:
+    """Return the tools for a tool of VS Code that also reads files."""
+    return ("read_file", *_TRANSLATIONS.get(folded, ()))
 
 
 def _server_tool(name: str, dialect: str) -> tuple[str, ...]:

@@ -44,6 +44,7 @@ _LEFT_OUT_NAMES = (
     "agents.status",
     "agents.log",
     "agents.output",
+    "commands.",  # a replay takes the prompts of custom commands from the log
     "context.",
     "lint.",
     "shell.",

@@ -51,6 +51,7 @@ PLAN_DECIDED = ("plan.accepted", "plan.rejected")
 AUTOMATIC_PROMPT = "agents.prompted"
 # The output of a command that the user ran, which the agent reads with the next prompt.
 OUTPUT_ATTACHED = "shell_line.attached"
+COMMAND_EXPANDED = "commands.expanded"
 # The events that show how far a session has come.
 _MILESTONES = (RunStarted, ModelStarted, CallStarted, ApprovalAsked, CallDone, Compacted, RunEnded)
 # The events that record an action of the user.
@@ -182,6 +183,7 @@ class RecordedLog:
         models: The names of all models.
         ids: The ids of each kind, in order.
         outputs: The outputs of the user's commands, by id.
+        expanded: The runs whose prompts contain what a custom command read before they began.
         prompts: The messages with which runs began, by the id of the run.
         prices: The prices of models, as far as they are known.
         crashes: Where hilum was killed; see ``find_crashes``.
@@ -199,6 +201,8 @@ class RecordedLog:
         self.actions: list[UserAction] = []
         self.models: dict[str, ModelStarted] = {}
         self.outputs: dict[str, str] = {}
+        self.expanded: set[str] = set()
+        self._expanding = ""
         self.ids: dict[str, list[str]] = {}
         self.prompts: dict[str, UserMessage] = {}
         self.prices: dict[str, Price] = {}
@@ -458,6 +462,8 @@ class RecordedLog:
             asking = self._questions.get(str(event.data.get("id")))
             if asking is not None:
                 asking.questions.append(event)
+        elif event.name == COMMAND_EXPANDED:
+            self._expanding = str(event.data.get("command", ""))
         elif event.name == AUTOMATIC_PROMPT:
             self._automatic.append((str(event.data.get("to")), str(event.data.get("text"))))
 
@@ -485,6 +491,9 @@ class RecordedLog:
 
     def _read_prompt(self, event: PromptQueued) -> None:
         self._id("run", event.run)
+        if self._expanding and event.typed.startswith(f"/{self._expanding}"):
+            self.expanded.add(event.run)
+        self._expanding = ""
         if event.repeats is not None:
             self._id("call", event.repeats.call.id)
             self._add_call(event.agent, event.repeats.call)

@@ -169,7 +169,7 @@ class UserActions:
         self._wake()
 
     def pass_reopening(self) -> None:
-        """Go on with the actions after the session was opened again."""
+        """Continue with the actions after the session was opened again."""
         self.crashed_at = 0
         self._set_clock(self._left.pop(0).event.at)  # type: ignore[union-attr]
         self._wake()
@@ -310,6 +310,12 @@ class UserActions:
             # The session was closed with this prompt in the queue.
             self._runs[event.run] = make_id("run")
             session.emit(event, session.agents[event.agent], self._runs[event.run])
+            return
+        if event.run in self._log.expanded and event.agent in session.agents:
+            # The command's shell inserts ran before the prompt, and must not run again.
+            self._runs[event.run] = make_id("run")
+            session.emit(event, session.agents[event.agent], self._runs[event.run])
+            session.resume()
             return
         plans = session.plugin(Plans)
         if action.decides in ("accepted", "rejected") and plans is not None:
