@@ -225,6 +225,9 @@ def _read_run(verb: str, clause: Clause, scope: Scope) -> Constraint | None:
         return None
     if clause.branches or clause.kinds:
         return None
+    # "Never run `pytest` directly" means that something else may run it.
+    if clause.by_hand and any(len(name.split()) < 2 for name in clause.names):
+        return None
     used = verb in ("use", "call")
     if "tool" in clause.nouns:
         return read_tools(clause.names)
@@ -302,6 +305,10 @@ def _read_paths(verb: str, clause: Clause, scope: Scope) -> Paths | None:
     if clause.places & {"to", "from", "with"} and not clause.nouns & {"file", "folder"}:
         return None
     if verb == "save" and not clause.places:
+        return None
+    # "Add code to `a.py`" changes the file; only a folder gets a new file.
+    are_folders = all(name.endswith("/") for name in clause.names)
+    if verb == "create" and "to" in clause.places and not are_folders:
         return None
     if "new" in clause.nouns:
         actions = actions & v.CREATES
@@ -500,10 +507,10 @@ def read_preceded(
 # --- answers and sessions -------------------------------------------------------------------------
 
 
-def read_context(tokens: Sequence[Token], *, only: bool) -> Contexts | None:
+def read_main_context(tokens: Sequence[Token]) -> Contexts | None:
     """Read "only load ⟦0⟧ in the main session"."""
     clauses = read_clauses(tokens)
-    if len(clauses) != 1 or "session" not in clauses[0].nouns or not only:
+    if len(clauses) != 1 or "session" not in clauses[0].nouns:
         return None
     clause = clauses[0]
     if {*clause.kinds, *clause.branches} != {"main"} or clause.verbs != ["load"]:
