@@ -157,8 +157,7 @@ def _cut(tokens: Chunk) -> tuple[tuple[str, ...], list[Chunk]]:
 
 
 def _trim(part: Chunk) -> Chunk:
-    roles = ("join", "filler", "asking")
-    while part and part[0].role in roles:
+    while part and part[0].role in ("join", "filler"):
         part = part[1:]
     while part and part[-1].role in ("join", "filler"):
         part = part[:-1]
