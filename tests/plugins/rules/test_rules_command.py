@@ -51,7 +51,7 @@ def test_every_rule_is_listed_with_its_line_and_why(hilum: Callable[..., str], p
     assert "  1.1  AGENTS.md:5  enforced" in text
     assert "  1.2  AGENTS.md:6  advice" in text
     assert "3. .cursor/rules/ts.mdc (the project's, for files like *.ts)" in text
-    assert "5 rules, 1 enforced, 4 advice." in text
+    assert "5 rules: 1 enforced, 0 proposed, 4 advice." in text
     assert "CLAUDE.md:1: @gone.md is not imported: there is no such file." in text
     assert "\x1b" not in text
     assert "\u202e" not in text
