@@ -13,6 +13,7 @@ import re
 import tempfile
 import tomllib
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import attrs
@@ -164,7 +165,7 @@ def parse_lock(text: str, path: Path, shown: str) -> LockFile:
         path: The file.
         shown: The readable path.
     """
-    lines = text.removeprefix("\ufeff").splitlines()
+    lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
     mistakes: Mistakes = []
     for index, line in enumerate(lines):
         if _CONFLICT.match(line):
@@ -176,7 +177,7 @@ def parse_lock(text: str, path: Path, shown: str) -> LockFile:
     if _is_unknown(lines[: starts[0] if starts else None]):
         mistakes.append((1, f"Text before the first {_TABLE} is not read."))
         broken.append((1, _find_checks(lines[: starts[0] if starts else None])))
-    for begin, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+    for begin, end in pairwise([*starts, len(lines)]):
         part = lines[begin:end]
         try:
             entries.append(_parse_entry(part, begin + 1))

@@ -120,13 +120,13 @@ class _Signer:
         self._files.add(self.locks.name_file(file.path, file.origin))
         if not lock.entries:
             return file
-        rules = [self._sign_rule(rule, file.origin, lock) for rule in file.rules]
-        texts = [f"{rule.id} {rule.why}" for rule in rules if rule.is_decided]
-        if not texts:
+        rules = tuple(self._sign_rule(rule, file.origin, lock) for rule in file.rules)
+        if rules == file.rules:
             return file
+        texts = [f"{rule.id} {rule.why}" for rule in rules]
         # The hash of the file changes with its signed checks, so that a session reports them.
         source_hash = digest_text("\n".join([file.source_hash, *texts]))
-        return msgspec.structs.replace(file, rules=tuple(rules), source_hash=source_hash)
+        return msgspec.structs.replace(file, rules=rules, source_hash=source_hash)
 
     def _sign_rule(self, rule: Rule, origin: str, lock: LockFile) -> Rule:
         name = self.locks.name_file(rule.path, origin)

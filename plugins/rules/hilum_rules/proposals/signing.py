@@ -156,7 +156,8 @@ def format_item(item: Item) -> Iterator[str]:
     for line in verified.proposal.enforce:
         yield from wrap(f"enforce: {line}", INDENT, f"{INDENT}  ")
     if verified.check is not None:
-        yield from wrap(f"It {verified.check.summary}. {item.trial}", INDENT, INDENT)
+        yield from wrap(f"It {verified.check.summary}.", INDENT, INDENT)
+        yield from wrap(str(item.trial), INDENT, INDENT)
     if verified.warning:
         yield from wrap(f"Note: {verified.warning}", INDENT, INDENT)
     if verified.rejected:
