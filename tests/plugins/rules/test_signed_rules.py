@@ -366,13 +366,17 @@ async def test_an_agent_needs_approval_to_write_the_lock(tmp_path: Path) -> None
     ) as kit:
         before = (kit.session.workspace.root / LOCK).read_text()
         kit.session.attended = False
-        for tool, arguments in (
-            ("write_file", {"path": LOCK, "content": ""}),
-            ("run_terminal_cmd", {"command": f"rm {LOCK}"}),
-            ("run_terminal_cmd", {"command": "hilum rules compile --accept 1.1"}),
+        for tool, arguments, expected in (
+            ("write_file", {"path": LOCK, "content": ""}, LOCK),
+            ("run_terminal_cmd", {"command": f"rm {LOCK}"}, LOCK),
+            (
+                "run_terminal_cmd",
+                {"command": "hilum rules compile --accept 1.1"},
+                "only the user signs checks",
+            ),
         ):
             text = await call(kit, "main", tool, arguments)
-            assert "E_DENIED" in text or "approv" in text or "denied" in text, text
+            assert expected in text, text
         assert (kit.session.workspace.root / LOCK).read_text() == before
 
 
