@@ -607,6 +607,14 @@ PHRASES: tuple[tuple[str, str], ...] = (
         "rewrites the history of a remote branch ({names})",
     ),
     ("rewrites_the_last_commit", "rewrites the last commit ({names})"),
+    (
+        "rules_one_sentence_is_undecided",
+        "1 binding sentence in your rules files is not enforced: {command}",
+    ),
+    (
+        "rules_sentences_are_undecided",
+        "{n} binding sentences in your rules files are not enforced: {command}",
+    ),
     ("runs_a_file_that_it_downloads", "runs a file that it downloads ({names})"),
     (
         "runs_a_program_that_is_only_known",

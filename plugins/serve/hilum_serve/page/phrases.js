@@ -336,6 +336,8 @@ export const PHRASES = [
   ['rewrites_local_commits', '改写本地提交（{names}）'],
   ['rewrites_the_history_of_a_remote_branch', '改写远程分支的历史（{names}）'],
   ['rewrites_the_last_commit', '改写最后一次提交（{names}）'],
+  ['rules_one_sentence_is_undecided', '规则文件中有 1 条约束性语句未被强制执行：{command}'],
+  ['rules_sentences_are_undecided', '规则文件中有 {n} 条约束性语句未被强制执行：{command}'],
   ['runs_a_file_that_it_downloads', '运行它下载的文件（{names}）'],
   ['runs_a_program_that_is_only_known', '运行时才能确定所运行的程序（{names}）'],
   ['runs_another_command_in_a_way_that', '`{command}` 以未经检查的方式运行另一个命令。'],
