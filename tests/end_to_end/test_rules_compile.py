@@ -86,7 +86,7 @@ async def test_proposals_as_data_and_signing_by_number(project, asks):
     assert proposals["1.1"]["enforce"] == ["deny write sdk/**"]
     assert proposals["1.1"]["rejected"] == ""
     assert proposals["1.3"]["advice"]
-    assert "neither deny nor ask" in proposals["1.4"]["rejected"]
+    assert "neither deny" in proposals["1.4"]["rejected"]
     assert not (project.workspace / ".hilum").exists()
     listed = json.loads((await project("rules", "--json")).out)
     states = {rule["number"]: rule["state"] for rule in listed["rules"]}
@@ -202,3 +202,18 @@ async def test_a_model_that_fails_is_an_error_with_its_cause(project):
         done = await project("rules", "compile", "--json")
     assert done.code != 0
     assert not (project.workspace / ".hilum").exists()
+
+
+async def test_a_nested_file_is_compiled_by_its_name(project):
+    """And its check is for its own folder."""
+    nested = project.workspace / "sub" / "AGENTS.md"
+    nested.parent.mkdir()
+    nested.write_text("- The client in `sdk/` must never be touched by hands, so hands off.\n")
+    async with project.model(propose):
+        done = await project("rules", "compile", "sub/AGENTS.md", "--json")
+        (one,) = json.loads(done.out)["proposals"]
+        assert (one["number"], one["rejected"]) == ("2.1", "")
+        assert one["summary"] == "refuses writing sub/sdk/**"
+        signed = await project("rules", "compile", "sub/AGENTS.md", "--accept", "2.1")
+        assert signed.code == 0, signed.err
+    assert [row["file"] for row in read_lock(project)] == ["sub/AGENTS.md"]

@@ -26,7 +26,8 @@ def _binding_words() -> re.Pattern[str]:
         r"|cannot|can['’]t|may not|should(?: not|n['’]t)|avoid|refrain|ensure|make sure|before"
         r"|ask|confirm|approval|permission|keep|leave|exclusively|instead of|rather than"
         r"|off[- ]limits|hands[- ]off|read[- ]only|immutable|frozen|generated)\b|^\W*no\b"
-        r"|必须|必需|禁止|严禁|不要|不得|不能|不可|不许|不准|切勿|请勿|勿|别|只能|只有|仅|务必|一律|始终|总是|永远"
+        r"|\bno (?:direct|new|other|changes?|edits?|push(?:es)?|commits?)\b"
+        r"|(?:^|[\s，。；,;、])不|必须|必需|禁止|严禁|不要|不得|不能|不可|不许|不准|切勿|请勿|勿|别|只能|只有|仅|务必|一律|始终|总是|永远"
         r"|绝不|须|应当|避免|确保|未经|统一|强制",
         re.IGNORECASE,
     )

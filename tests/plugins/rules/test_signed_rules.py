@@ -35,9 +35,7 @@ def lock_for(store: RuleStore, *decisions: tuple[str, list[str], str]) -> str:
     entries = []
     for part, enforce, advice in decisions:
         file, rule = next(
-            (file, rule)
-            for _, file, rule in store.snapshot.numbered()
-            if part in rule.sentence
+            (file, rule) for _, file, rule in store.snapshot.numbered() if part in rule.sentence
         )
         name = locks.name_file(rule.path, file.origin)
         entries.append(make_entry(rule, name, enforce, advice).sign())
@@ -45,7 +43,9 @@ def lock_for(store: RuleStore, *decisions: tuple[str, list[str], str]) -> str:
 
 
 def states(store: RuleStore) -> dict[str, Any]:
-    return {rule.sentence: rule.check and rule.check.summary for _, _, rule in store.snapshot.numbered()}
+    return {
+        rule.sentence: rule.check and rule.check.summary for _, _, rule in store.snapshot.numbered()
+    }
 
 
 # --- the file -------------------------------------------------------------------------------------
@@ -70,7 +70,9 @@ def test_what_is_written_is_read_and_does_not_depend_on_the_order(
     entries: list[Entry], randomly: random.Random
 ) -> None:
     signed = [
-        (entry if entry.enforce else make_entry(Rule("", "", "", "x", "", 1), "f", (), "why")).sign()  # type: ignore[arg-type]
+        (
+            entry if entry.enforce else make_entry(Rule("", "", "", "x", "", 1), "f", (), "why")
+        ).sign()  # type: ignore[arg-type]
         for entry in entries
     ]
     text = format_lock(signed)
@@ -151,7 +153,7 @@ def test_a_sentence_that_changed_is_asked_about_again(
         # A weaker, a stronger and a malformed check: what is there holds, and is reported.
         ("sdk/**", "sdk/gen/**", "refuses writing sdk/gen/**", "edited by hand"),
         ("deny write sdk", "deny wirte sdk", "refuses writing sdk/**", "cannot be read"),
-        ("deny write sdk", "allow write sdk", "refuses writing sdk/**", "neither deny nor ask"),
+        ("deny write sdk", "allow write sdk", "refuses writing sdk/**", "neither deny"),
         ('hash = "', 'hash = "0', "refuses writing sdk/**", "edited by hand"),
     ],
 )
@@ -233,7 +235,9 @@ def test_a_lock_that_is_a_link_out_of_the_project_is_not_read(
     (tmp_path / "other").write_text("x")
     (root / LOCK).symlink_to(tmp_path / "other")
     store = current()
-    assert ["outside the project" in problem.message for problem in store.snapshot.problems] == [True]
+    assert ["outside the project" in problem.message for problem in store.snapshot.problems] == [
+        True
+    ]
 
 
 def test_the_lock_of_a_repository_holds_in_its_folders(put: Put, current: Current) -> None:
@@ -309,7 +313,12 @@ def signed_files(tmp_path: Path) -> dict[str, str]:
         ("hands off", ["deny write sdk/**"], ""),
         ("release manager", ["deny command make ship"], ""),
     )
-    return {"AGENTS.md": rules, LOCK: lock, "sdk/api.ts": "x\n", "long.md": "a line of text\n" * 1500}
+    return {
+        "AGENTS.md": rules,
+        LOCK: lock,
+        "sdk/api.ts": "x\n",
+        "long.md": "a line of text\n" * 1500,
+    }
 
 
 def folder_of(kit: Bench) -> dict[str, str]:

@@ -57,7 +57,7 @@ The notation, one check per string:
   deny context FILE in KINDS    files not to load; kinds: main, shared, headless
   deny answer /REGEX/i      final answers that match
 Write ask instead of deny if the sentence allows the action with approval. No check can allow \
-anything. Paths are relative to the folder of the rules file.
+anything. Paths, in examples as well, are relative to the folder of the rules file.
 
 "must_match" and "must_not_match" are examples, at least one of each, at most six: actions that the \
 checks must stop, and similar harmless ones that they must not stop:

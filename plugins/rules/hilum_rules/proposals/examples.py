@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Literal
 
 import msgspec
@@ -87,7 +87,7 @@ def find_objection(rule: Rule, example: Example, root: Path, *, certain: bool = 
     if example.do == "load":
         reasons = [check_context([rule], what, kind) for kind in _KINDS]
         return next(filter(None, reasons), "")
-    name, risk, arguments = _to_call(example, what)
+    name, risk, arguments = _to_call(example, what, rule.folder)
     verdict = judge([rule], json.dumps(arguments), make_tool(name, risk), root)
     if verdict is None or (certain and verdict.kind == "ask" and not _asks(rule)):
         return ""
@@ -99,16 +99,21 @@ def _asks(rule: Rule) -> bool:
     return rule.check is not None and any(effect == "ask" for effect, _ in rule.check.parts)
 
 
-def _to_call(example: Example, what: str) -> tuple[str, str, dict[str, str]]:
-    """Return the tool, its permission category and the arguments with which an agent would act."""
+def _to_call(example: Example, what: str, folder: PurePosixPath) -> tuple[str, str, dict[str, str]]:
+    """Return the tool, its permission category and the arguments with which an agent would act.
+
+    Paths are relative to the folder of the rules file, as in the notation.
+    """
+    path = str(folder / what)
     if example.do == "run":
-        return "run_terminal_cmd", "execute", {"command": what}
+        arguments = {"command": what, "working_directory": str(folder)}
+        return "run_terminal_cmd", "execute", arguments
     if example.do in ("write", "create"):
-        return "write_file", "write", {"path": what, "content": example.content[:MAX_TEXT]}
+        return "write_file", "write", {"path": path, "content": example.content[:MAX_TEXT]}
     if example.do == "delete":
-        return "delete_file", "write", {"path": what}
+        return "delete_file", "write", {"path": path}
     if example.do == "read":
-        return "read_file", "read", {"path": what}
+        return "read_file", "read", {"path": path}
     if example.do == "fetch":
         return "web_fetch", "network", {"url": what}
     return what, _RISKS.get(what, "execute"), {}
