@@ -4,8 +4,10 @@ from hilum import aio as aio
 from hilum import blocking as blocking
 from hilum import checks as checks
 from hilum import command as command
+from hilum import config_files as config_files
 from hilum import errors as errors
 from hilum import events as events
+from hilum import foreign_files as foreign_files
 from hilum import frontmatter as frontmatter
 from hilum import hooks as hooks
 from hilum import hosts as hosts
@@ -55,6 +57,7 @@ from hilum.images import find_media_type as find_media_type
 from hilum.images import identify_image as identify_image
 from hilum.images import measure_image as measure_image
 from hilum.images import read_image as read_image
+from hilum.json_sizes import has_more_values as has_more_values
 from hilum.kernel import Kernel as Kernel
 from hilum.kernel import open_kernel as open_kernel
 from hilum.messages import AssistantMessage as AssistantMessage
@@ -105,6 +108,7 @@ from hilum.services import FileSaver as FileSaver
 from hilum.services import OfferedServers as OfferedServers
 from hilum.services import Plans as Plans
 from hilum.services import ReadingPolicy as ReadingPolicy
+from hilum.services import RecordedResults as RecordedResults
 from hilum.services import Redactor as Redactor
 from hilum.services import UserQuestions as UserQuestions
 from hilum.services import WebAddress as WebAddress

@@ -500,7 +500,7 @@ async def _run(
 
 
 async def _precheck(agent: Agent, prepared: Prepared) -> None:
-    """Let a tool check whether a call can succeed, before the user is asked to approve it.
+    """Check with the tool whether a call can succeed, before the user is asked to approve it.
 
     A precheck that fails or takes too long is a failure of its plugin, but does not keep the user
     from being asked: it is not a gate, and the tool itself checks the call again when it runs.

@@ -32,6 +32,7 @@ STANDARD = frozenset(
         "export",
         "files",
         "guard",
+        "hooks-claude",
         "image",
         "lint",
         "mcp",

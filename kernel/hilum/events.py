@@ -597,6 +597,29 @@ def decode(data: bytes | str) -> AnyEvent:
         raise msgspec.DecodeError(str(error)) from None
 
 
+class EventHeader(msgspec.Struct):
+    """The fields that all events have had so far."""
+
+    type: str
+    seq: Count = 0
+    at: UnixTime = 0.0
+    agent: str = ""
+    run: str = ""
+
+
+def decode_header(data: bytes | str) -> EventHeader | None:
+    """Decode the common fields of an event that ``decode`` rejects; ``None`` if it is damaged."""
+    try:
+        return msgspec.json.decode(data, type=EventHeader)
+    except (ValueError, TypeError, RecursionError):
+        return None
+
+
+def is_known_type(name: str) -> bool:
+    """Return whether this version has events of a type."""
+    return any(each.__struct_config__.tag == name for each in get_args(AnyEvent))
+
+
 def _upgrade(event: AnyEvent) -> AnyEvent:
     """Return an event of an earlier version in its present form.
 

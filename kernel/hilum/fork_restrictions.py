@@ -59,7 +59,7 @@ class ForkRestrictions:
         self._policy = _FROM_STRICT[0]
 
     def _apply_approval(self, event: AnyEvent) -> None:
-        """Note a copied event that gives or revokes a lasting approval."""
+        """Record a copied event that gives or revokes a lasting approval."""
         if isinstance(event, ApprovalAsked):
             self._asked[event.id] = event
         elif isinstance(event, GrantRevoked):

@@ -18,7 +18,8 @@ from hilum.events import HEARTBEAT_INTERVAL, Heartbeat
 from hilum.journal import Journal
 
 MAX_HEARTBEATS = 24 * 60
-"""Heartbeats without another event between them, after which no more are written: those of a day."""
+"""Heartbeats without another event between them, after which none is written until the next event:
+those of a day."""
 
 
 class Heartbeats:
@@ -60,13 +61,16 @@ class Heartbeats:
         silent = 0  # heartbeats since the last other event
         last = self._journal.last
         with scope:
-            while silent < MAX_HEARTBEATS:
+            while True:
                 await self._wait_for_silence()
-                silent = silent + 1 if self._journal.last == last else 1
-                try:
-                    self._beat()
-                except StoreError:
-                    return  # the agents' own events fail too, which ends their runs
+                if self._journal.last != last:
+                    silent = 0
+                if silent < MAX_HEARTBEATS and any(map(self._is_busy, self._working)):
+                    try:
+                        self._writer.write(Heartbeat())
+                    except StoreError:
+                        return  # the agents' own events fail too, which ends their runs
+                    silent += 1
                 last = self._journal.last
 
     async def _wait_for_silence(self) -> None:
@@ -79,8 +83,12 @@ class Heartbeats:
             await trio.sleep_until(due)
             due = max(due, self._journal.appended_at + HEARTBEAT_INTERVAL)
 
-    def _beat(self) -> None:
-        states = [self._agents[name].conversation.state for name in self._working]
+    def _is_busy(self, name: str) -> bool:
+        """Return whether an agent does more than wait for the user."""
+        conversation = self._agents[name].conversation
         # An agent that waits for the user's approval costs nothing, perhaps for a whole night.
-        if any(state != "waiting_for_approval" for state in states):
-            self._writer.write(Heartbeat())
+        if conversation.state != "waiting_for_approval":
+            return True
+        # Another call of the same response may run meanwhile.
+        open_calls = conversation.open_calls()
+        return any(call.started is not None and not call.waits_for_user for call in open_calls)

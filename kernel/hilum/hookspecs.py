@@ -31,6 +31,9 @@ gates does not work, no call and no process runs.
 
 Except for ``collect`` and ``filter``, an implementation may be an ``async def``, or a ``def`` that
 runs inline and must not block.
+
+An implementation that waits for something with a time limit of its own, such as a program of the
+user, may have a longer deadline than its hook: ``hilum.hooks.hook_deadline`` marks it.
 """
 
 from __future__ import annotations
@@ -84,8 +87,9 @@ class Verdict(msgspec.Struct, frozen=True):
             the user approved the call, the call is denied.
         dangers: The dangerous ones of such effects. If the user approves the call with other
             arguments, only these effects are compared.
-        once_only: With ``allow`` and ``ask``: whether the user can approve only this call, and
-            give no lasting approval, for example because the call destroys something.
+        once_only: With ``allow`` and ``ask``: whether the user can approve only this call, for
+            example because the call destroys something. The user can give no lasting approval, and
+            none that was given earlier covers the call.
 
     Raises:
         ValueError: The kind is unknown, or it does not allow these arguments.
@@ -252,10 +256,11 @@ def provide_tools(session: Session) -> Iterable[Tool] | None:
     returns=Interpretation,
     raises=(UsageError,),
 )
-async def interpret_prompt(session: Session, text: str) -> Interpretation | None:
+async def interpret_prompt(session: Session, text: str, agent_name: str) -> Interpretation | None:
     """Return the meaning of a prompt that addresses an agent or is a command.
 
     ``None`` leaves the prompt to the next plugin. A prompt that no plugin interprets is plain text.
+    ``agent_name`` is the agent that gets the prompt if the text addresses no other one.
     An implementation may ask the user, but must return at once for a prompt that it does not
     interpret. Raise ``UsageError`` to refuse a command: the prompt is then not sent.
     """

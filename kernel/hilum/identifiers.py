@@ -30,7 +30,7 @@ def make_id(kind: str) -> str:
 
 @contextmanager
 def use_ids(source: Callable[[str], str | None]) -> Iterator[None]:
-    """Take new ids from a function within the block, and in the tasks that the block starts.
+    """Get new ids from a function within the block, and in the tasks that the block starts.
 
     Args:
         source: A function that takes the kind and returns the next id of that kind, or ``None`` for

@@ -153,7 +153,7 @@ class Journal:
         return self.delay
 
     def _advance(self, error: StoreError | None) -> None:
-        """Take note that more events are durable, or that the log is broken or delayed."""
+        """Record that more events are durable, or that the log is broken or delayed."""
         while self._waiting and self._waiting[0][0] <= self._log.durable:
             self._waiting.popleft()[1]()
         for key, stream in list(self.streams.items()):
@@ -349,7 +349,7 @@ class Reader:
 
 
 async def report_delays(journal: Journal, tell: Callable[[StoreError | None], None]) -> None:
-    """Tell the user when events have not become durable for a while, and when they do again.
+    """Report to the user when events have not become durable for a while, and when they do again.
 
     Args:
         journal: The journal.

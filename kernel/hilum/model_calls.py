@@ -96,7 +96,7 @@ class ModelCall(msgspec.Struct, eq=False):
 
 @asynccontextmanager
 async def admit_model_call(agent: Agent, call: ModelCall) -> AsyncIterator[None]:
-    """Have plugins admit a request, which is sent in the block.
+    """Ask plugins to admit a request, which is sent in the block.
 
     Raises:
         ModelCallDenied: A plugin refuses the request, or a plugin that judges requests does not

@@ -108,7 +108,7 @@ async def preview_since(history: FileHistory, seq: int, *, merge: bool) -> UndoP
 async def rewind(
     session: Session, before: int, *, conversation: bool, files: bool, merge: bool = False
 ) -> str:
-    """Go back to before a prompt.
+    """Return the conversation to its state before a prompt.
 
     If the files cannot be restored, nothing has changed. The caller stops the runs first.
 

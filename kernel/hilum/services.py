@@ -64,7 +64,7 @@ class ReadingPolicy(Protocol):
         ...
 
     def reveal(self, argv: Sequence[str], paths: Iterable[str]) -> AbstractContextManager[None]:
-        """Let one command see hidden files until the block ends.
+        """Allow one command to see hidden files until the block ends.
 
         Args:
             argv: Program and arguments, exactly as the block passes them to ``session.processes``.
@@ -759,7 +759,7 @@ class EditorFiles(Protocol):
         ...
 
     async def write_in_editor(self, path: Path, text: str) -> bool:
-        """Have the editor replace the text of a file and save it; return whether it did.
+        """Replace the text of a file in the editor and save it; return whether the editor did.
 
         Args:
             path: The file, as an absolute path in the workspace.
@@ -795,6 +795,27 @@ class OfferedServers(Protocol):
 
     def offered_mcp_servers(self) -> Mapping[str, Mapping[str, Any]]:
         """Return the servers by name, each as in a file with ``mcpServers``."""
+        ...
+
+
+@runtime_checkable
+class RecordedResults(Protocol):
+    """What programs outside of calls answered in a recorded session, which a replay does not start.
+
+    A replay provides this service. A plugin that starts such programs itself, for example in a
+    gate, writes what they answered to the log with ``session.note``, and takes it from here in a
+    replay.
+    """
+
+    async def take_result(self, name: str, key: str) -> Mapping[str, Any] | None:
+        """Return the data of the next recorded plugin event; ``None`` if there is none left.
+
+        What the program did to files is done again before this method returns.
+
+        Args:
+            name: The name of the event.
+            key: The item ``key`` of the event's data.
+        """
         ...
 
 

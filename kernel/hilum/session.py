@@ -50,7 +50,7 @@ from hilum.repeated_calls import describe_repeat
 from hilum.runs import Run
 from hilum.settings import KINDS, KernelSettings, Settings, use_environment
 from hilum.slow_hooks import HeldHooks, hold_slow_hooks
-from hilum.store import Log, SessionInfo, spell_folder
+from hilum.store import Log, SessionInfo, spell_folder, suggest_rescue
 from hilum.tools import Tool, injected
 from hilum.unread_outputs import ATTACHED, UnreadOutputs
 from hilum.workspace import Workspace
@@ -233,7 +233,7 @@ class Session:
         hooks: HeldHooks,
     ) -> Run:
         """Interpret a prompt, remove its secrets, and queue it behind earlier prompts."""
-        meant = await self._interpret(given)
+        meant = await self._interpret(given, agent)
         if meant.agent != "main":
             agent = meant.agent
         if meant.reply is not None:
@@ -342,8 +342,8 @@ class Session:
         self.runs[identity] = run
         return run
 
-    async def _interpret(self, given: ev.PromptQueued) -> Interpretation:
-        """Return the plugins' interpretation of a prompt.
+    async def _interpret(self, given: ev.PromptQueued, agent: str) -> Interpretation:
+        """Return the plugins' interpretation of a prompt to an agent.
 
         Text from another program is never a command and does not choose the agent; otherwise a
         piped file could switch modes or approve something.
@@ -352,7 +352,9 @@ class Session:
         if given.piped:
             self._note_shortcut(given.text)
             return plain
-        meant = await self.hooks.first("interpret_prompt", session=self, text=given.text)
+        meant = await self.hooks.first(
+            "interpret_prompt", session=self, text=given.text, agent_name=agent
+        )
         return plain if meant is None else meant
 
     def _note_shortcut(self, text: str) -> None:
@@ -818,7 +820,7 @@ class Session:
         return agent
 
     def discard(self) -> None:
-        """Have the session deleted when it closes, because nothing happened in it."""
+        """Delete the session when it closes, because nothing happened in it."""
         self._discarded = True
 
     # --- plugins ----------------------------------------------------------------------------------
@@ -891,7 +893,7 @@ class Session:
             self.add_agent(Profile())
 
     def _note_reopening(self, events: Sequence[ev.AnyEvent]) -> None:
-        """Note in the log of a resumed session which settings changed and which runs were cut off."""
+        """Log in a resumed session which settings changed and which runs were cut off."""
         known: Mapping[str, object] = {}
         for event in events:
             if isinstance(event, ev.SessionOpened | ev.SessionReopened):
@@ -924,7 +926,7 @@ class Session:
             raise StoreError(
                 f"Session {self.id} is damaged: event {event.seq} ({event.__struct_config__.tag})"
                 " does not fit the events before it.",
-                hint="Fork this session before the damaged event, or delete it.",
+                hint=suggest_rescue(self.id, event.seq),
             ) from error
 
     def _restore(self, event: ev.AnyEvent) -> None:

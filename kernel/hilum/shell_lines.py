@@ -79,7 +79,7 @@ class ShellLine:
 
 
 def attach_output(session: Session, identity: str, text: str) -> str:
-    """Let the main agent read a command and its output with its next prompt.
+    """Add a command and its output to the next prompt of the main agent.
 
     Args:
         session: The session.

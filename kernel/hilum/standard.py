@@ -7,6 +7,7 @@ runs without the guard.
 from __future__ import annotations
 
 import os
+import socket
 from argparse import Namespace
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -24,7 +25,7 @@ from hilum.kernel import Kernel, open_kernel
 from hilum.session import Session, check_kind
 from hilum.settings import KernelSettings, load, parse_pair, use_environment
 from hilum.sharing import JoinedSession, join_session, share_session
-from hilum.store import LAST, Store, find_session, unspell_folder
+from hilum.store import LAST, SessionBusy, Store, find_session, unspell_folder
 from hilum.tools import Tool
 from hilum.trust import explain_distrust
 from hilum.workspace import check_workspace
@@ -223,6 +224,10 @@ async def _open_shared(
             session = await stack.enter_async_context(opening())
         except StoreError as error:
             if error.code != E_BUSY or not identity:
+                raise
+            # Only processes of this machine can be joined, so waiting for another one is of no use.
+            holder = error.holder if isinstance(error, SessionBusy) else None
+            if holder is not None and holder.host != socket.gethostname():
                 raise
             joined = await stack.enter_async_context(join_session(kernel, identity))
             if joined is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
@@ -18,8 +18,16 @@ import trio
 from msgspec.structs import replace
 
 from hilum.discovery import STANDARD, entry_points
-from hilum.errors import E_UNKNOWN, StoreError
-from hilum.events import AnyEvent, PluginEvent, PromptQueued, RunStarted, StateChanged
+from hilum.errors import E_BUSY, E_UNKNOWN, StoreError
+from hilum.events import (
+    AnyEvent,
+    PluginEvent,
+    PromptQueued,
+    RunStarted,
+    StateChanged,
+    decode_header,
+    is_known_type,
+)
 from hilum.messages import Count, Data, UnixTime
 from hilum.unread_outputs import ATTACHED
 
@@ -27,6 +35,11 @@ LAST = "last"
 """Names the session of a folder that was used last, where an id is expected."""
 MAX_OPENING = 50
 """A session with more events than this is not one that was only opened."""
+
+UPDATE_HINT = (
+    "A newer hilum, or a plugin that is not installed, wrote them: update hilum to see them."
+)
+"""What to do about events whose type this version does not know."""
 
 
 def spell_folder(folder: str | os.PathLike[str]) -> str:
@@ -66,6 +79,55 @@ class SessionInfo(Data, frozen=True):
     events: Count = 0
     state: str = "idle"
     forked: str = ""
+
+
+class UnreadableLog(StoreError):
+    """A part of one session's log cannot be read; other sessions are not affected.
+
+    Args:
+        message: A sentence about the problem.
+        hint: A sentence about the next step.
+        is_damaged: Whether the log is damaged. Otherwise, a newer hilum wrote it.
+    """
+
+    def __init__(self, message: str, *, hint: str = "", is_damaged: bool = True) -> None:
+        super().__init__(message, hint=hint)
+        self.is_damaged = is_damaged
+
+
+def unreadable_event_error(
+    session: str, seq: int, why: str, data: bytes | str = b"", *, where: str = ""
+) -> UnreadableLog:
+    """Return the error for an event that cannot be decoded, or that is not there.
+
+    Args:
+        session: The complete id of the session.
+        seq: Number of the event.
+        why: What is wrong with it.
+        data: The event as it is stored.
+        where: The store, for the message; empty if there is only one.
+    """
+    place = f" in {where}" if where else ""
+    header = decode_header(data)
+    if header is not None and header.seq == seq and not is_known_type(header.type):
+        return UnreadableLog(
+            f"This version does not know events of the type {header.type!r}, such as event {seq} of"
+            f" session {session}{place}.",
+            hint=UPDATE_HINT,
+            is_damaged=False,
+        )
+    return UnreadableLog(
+        f"Event {seq} of session {session}{place} is damaged: {why}.",
+        hint=suggest_rescue(session, seq),
+    )
+
+
+def suggest_rescue(session: str, seq: int) -> str:
+    """Return what to do about a log that is damaged from an event on."""
+    hint = f"Other sessions are not affected. `hilum trace {session}` shows what can be read"
+    if seq > 1:
+        hint += f"; `hilum sessions fork {session} --upto {seq - 1}` continues before the damage"
+    return f"{hint}."
 
 
 class Log(Protocol):
@@ -111,7 +173,7 @@ class Log(Protocol):
         """
 
     def subscribe(self, callback: Callable[[StoreError | None], None]) -> None:
-        """Have a function called when ``durable`` grew later than ``append``, or ``delay`` changed.
+        """Call a function when ``durable`` grew later than ``append``, or ``delay`` changed.
 
         The function is called in the event loop, with ``None``; or, for the last time, with the
         error that keeps this log from ever writing its queued events.
@@ -168,6 +230,16 @@ class Store(Protocol):
             StoreError: ``"E_UNKNOWN"``, there is no such session.
         """
 
+    async def is_open(self, session: str) -> bool:
+        """Return whether a process has a session open, without acquiring the lease even briefly.
+
+        A process that may return counts: one whose connection was lost a moment ago, for example.
+        If no process has the session open, runs that the log shows as running were interrupted.
+
+        Raises:
+            StoreError: ``"E_UNKNOWN"``, there is no such session.
+        """
+
     async def list(self, workspace: str = "") -> Sequence[SessionInfo]:
         """List all sessions or those of one workspace, most recently used first."""
 
@@ -201,6 +273,69 @@ class RawReader(Protocol):
         """Read the numbers and lines of events, without a lease. A damaged line may be empty."""
 
 
+class LeaseHolder(Data, frozen=True):
+    """The process that opened a session last.
+
+    Attributes:
+        host: Name of its machine.
+        pid: Id of the process there.
+        address: The text that it announced; empty for none.
+        holds: Whether it has the session open. If it does not, it died without closing it.
+    """
+
+    host: str = ""
+    pid: int = 0
+    address: str = ""
+    holds: bool = True
+
+
+class SessionBusy(StoreError):
+    """A session is open in another process (``E_BUSY``).
+
+    Args:
+        message: A sentence about the problem.
+        hint: A sentence about the next step.
+        holder: The process, as far as the store knows it.
+    """
+
+    code = E_BUSY
+
+    def __init__(self, message: str, *, hint: str = "", holder: LeaseHolder | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.holder = holder
+
+
+@runtime_checkable
+class SharedStore(Protocol):
+    """A store of several machines, in which processes can find out who has a session open.
+
+    A store need not have these methods. Its ``open`` raises ``SessionBusy`` with the holder.
+    """
+
+    def announce(self, address: str) -> None:
+        """Publish a text with each lease that this store acquires from now on.
+
+        Nobody but the announcing program knows what the text means. Whoever reads it must check
+        it, because everyone who can write to the store can change it.
+        """
+
+    async def find_holders(self, sessions: Sequence[str]) -> Mapping[str, LeaseHolder]:
+        """Return who opened sessions last, by id of the session; the ids are complete.
+
+        A session that was closed in order, or that does not exist, is missing. So is one of whose
+        holder nothing is known.
+        """
+
+    async def publish(self, notice: str, seconds: float) -> None:
+        """Let other processes read a text for a number of seconds. Twice the same text is one."""
+
+    async def read_notices(self, seconds: float) -> Sequence[str]:
+        """Return the texts that were published at most a number of seconds ago, and are valid.
+
+        As with ``announce``, whoever reads them must check them.
+        """
+
+
 def storage_plugins() -> list[str] | None:
     """Return the plugins that a command needs if it only reads and writes the store.
 
@@ -217,19 +352,6 @@ def storage_plugins() -> list[str] | None:
         return None
     own = ("hilum-store", "hilum-postgres")
     return [point.name for point in points if point.distribution.lower() in own]
-
-
-async def is_open(store: Store, session: str) -> bool:
-    """Return whether a process has a session open.
-
-    If no process does, runs that the log shows as running were interrupted.
-    """
-    try:
-        log = await store.open(session)
-    except StoreError as error:
-        return error.code == "E_BUSY"
-    await log.close()
-    return False
 
 
 async def is_used(store: Store, info: SessionInfo) -> bool:
@@ -303,9 +425,8 @@ class MemoryStore:
             raise StoreError(f"{what} {session!r}.", code="E_UNKNOWN", hint=hint)
         log = self._logs[found[0]]
         if free and log.leased:
-            raise StoreError(
+            raise SessionBusy(
                 f"Session {log.info.id} is in use.",
-                code="E_BUSY",
                 hint="Close the session in the other process first.",
             )
         return log
@@ -324,6 +445,10 @@ class MemoryStore:
     async def info(self, session: str) -> SessionInfo:
         """Return the description of a session."""
         return self._find(session).info
+
+    async def is_open(self, session: str) -> bool:
+        """Return whether a session is open."""
+        return self._find(session).leased
 
     async def list(self, workspace: str = "") -> Sequence[SessionInfo]:
         """List sessions, most recently used first."""

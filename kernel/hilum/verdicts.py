@@ -286,9 +286,13 @@ def _strictest(agent: Agent, call: ToolCall, tool: Tool, verdicts: list[Verdict]
     """Return the strictest verdict of gates, mode and approval policy.
 
     A lasting approval covers only the question that the user was asked, not other questions about
-    the same call.
+    the same call. No lasting approval covers a call that may be approved only once.
     """
-    grants = agent.session.grants
+    # Whichever gate asks, no answer may cover more calls than another gate permits.
+    once_only = any(verdict.once_only for verdict in verdicts)
+    # A wide approval such as `git checkout *` was given for a harmless call, perhaps long ago, and
+    # the user did not see what the dangerous call does.
+    grants = frozenset() if once_only else agent.session.grants
     left = [
         verdict
         for verdict in verdicts
@@ -305,8 +309,7 @@ def _strictest(agent: Agent, call: ToolCall, tool: Tool, verdicts: list[Verdict]
         arguments=None,
         effects=frozenset(),
         dangers=frozenset(),
-        # Whichever gate asks, no answer may cover more calls than another gate permits.
-        once_only=any(verdict.once_only for verdict in verdicts),
+        once_only=once_only,
     )
 
 
@@ -362,6 +365,9 @@ def _find_answer(state: CallState, judged: Judgement) -> ApprovalAnswered | None
     if asked is None or asked.call != judged.call or asked.scope != verdict.scope:
         return None
     if asked.reason != verdict.reason or asked.effects != _hash_effects(judged.effects):
+        return None
+    # The question did not say that the call is dangerous.
+    if verdict.once_only and not asked.once_only:
         return None
     answer = state.answered
     # The log contains the edited arguments without their secrets, so the edited call cannot run

@@ -18,7 +18,7 @@ def read_clock() -> float:
 
 @contextmanager
 def use_clock(clock: Callable[[], float]) -> Iterator[None]:
-    """Take the time from a function within the block, and in the tasks that the block starts.
+    """Read the time from a function within the block, and in the tasks that the block starts.
 
     Args:
         clock: A function that returns a Unix time in seconds.

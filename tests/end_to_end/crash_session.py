@@ -43,7 +43,6 @@ from hilum.events import (
 )
 from hilum.hookspecs import ask
 from hilum.messages import AssistantMessage, Layer, Text, ToolCall, Usage
-from hilum.store import is_open
 from hilum.tools import Call
 
 if TYPE_CHECKING:
@@ -370,7 +369,7 @@ async def live(folder: Path, turns: int, deed: Deed, database: str) -> Life:
 async def wait_until_free(store: Store, session: str) -> None:
     """Wait until nothing writes a session any more: a server notices a moment later who is dead."""
     with trio.fail_after(2):
-        while await is_open(store, session):  # noqa: ASYNC110 (a server does it)
+        while await store.is_open(session):  # noqa: ASYNC110 (a server does it)
             await trio.sleep(0.005)
 
 

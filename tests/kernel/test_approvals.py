@@ -196,6 +196,67 @@ async def test_a_gate_can_refuse_lasting_approvals(bench, tools, ran, kind):
     assert kit.session.grants == frozenset()
 
 
+@pytest.mark.parametrize("kind", ["ask", "allow"])
+async def test_a_lasting_approval_covers_no_call_that_can_be_approved_only_once(
+    bench, tools, ran, kind
+):
+    """Whichever gate says so; the approval was given for a harmless call with the same scope."""
+
+    def judge(call):
+        return Verdict(kind, "why", once_only=True) if '"n":2' in call.arguments else None
+
+    strict = plugin("strict", on_tool_call=judge)
+    other = plugin("other", on_tool_call=lambda call: ask("really?", scope="wide"))
+    kit = await bench(tools, strict, other, answers=[use("execute", n=1), "ok"])
+    run = await kit.start("x")
+    asked = await kit.wait_for(ApprovalAsked)
+    kit.session.answer(asked.id, True, remember="session")
+    with kit.guard():
+        await run.wait()
+    assert kit.session.grants == {"wide"}
+    kit.model.next(use("execute", n=2), "ok")
+    run = await kit.start("y")
+    again = await kit.wait_for(ApprovalAsked, after=asked.seq)
+    assert again.once_only
+    kit.session.answer(again.id, False)
+    with kit.guard():
+        await run.wait()
+    assert ran == [("execute", 1)]
+    # The harmless calls are still covered.
+    assert (await kit.call("execute", n=3)).code == ""
+    assert len(kit.of(ApprovalAsked)) == 2
+
+
+@pytest.mark.parametrize("question", ["policy", "mode"])
+async def test_an_approval_of_a_tool_covers_no_call_that_can_be_approved_only_once(
+    bench, tools, ran, question
+):
+    """The approval policy and the mode ask again, too."""
+    strict = plugin(
+        "strict",
+        on_tool_call=lambda call: (
+            Verdict("allow", once_only=True) if '"n":2' in call.arguments else None
+        ),
+    )
+    approve = "ask_first" if question == "policy" else "auto"
+    kit = await bench(tools, strict, answers=[use("execute", n=1), "ok"], approve=approve)
+    if question == "mode":
+        kit.session.add_mode(Mode("careful", ask=frozenset({"execute"})))
+        kit.session.set(mode="careful")
+    run = await kit.start("x")
+    asked = await kit.wait_for(ApprovalAsked)
+    kit.session.answer(asked.id, True, remember="session")
+    with kit.guard():
+        await run.wait()
+    kit.model.next(use("execute", n=2), "ok")
+    run = await kit.start("y")
+    again = await kit.wait_for(ApprovalAsked, after=asked.seq)
+    kit.session.answer(again.id, False)
+    with kit.guard():
+        await run.wait()
+    assert ran == [("execute", 1)]
+
+
 async def test_what_a_gate_has_settled_is_not_asked_by_the_policy(bench, tools, ran):
     """A rule of the user's stands over ask_first; a plain allow does not."""
     settled = plugin("gate", on_tool_call=lambda call: allow(settled='"n":1' in call.arguments))

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 import trio
-from hilum import tool
+from hilum import ask, tool
 from hilum.events import (
     HEARTBEAT_INTERVAL,
     ApprovalAsked,
@@ -99,12 +99,51 @@ async def test_waiting_for_an_approval_is_no_work(bench, autojump_clock):
         TOOLS,
         answers=[use("wait_long", seconds=1), "Done."],
         approve="ask_first",
-        settings={"approval_timeout": 0},
+        settings={"approval_timeout": 10_000_000.0},
     )
     await kit.start("Wait.")
     await kit.wait_for(ApprovalAsked)
     await trio.sleep(HEARTBEAT_INTERVAL * 10)
     assert kit.of(Heartbeat) == []
+
+
+async def test_a_call_that_runs_beside_one_that_waits_for_approval_is_work(bench, autojump_clock):
+    def judge(call):
+        return ask("why") if call.id == "call-2" else None
+
+    calls = use("wait_long", seconds=100_000) + use("wait_long", seconds=1)
+    kit = await bench(
+        TOOLS,
+        plugin("gate", on_tool_call=judge),
+        answers=[calls],
+        settings={"approval_timeout": 10_000_000.0},
+    )
+    await kit.start("Wait.")
+    await kit.wait_for(ApprovalAsked)
+    await kit.wait_for(CallStarted)
+    await trio.sleep(HEARTBEAT_INTERVAL * 3.5)
+    assert len(kit.of(Heartbeat)) == 3
+
+
+async def test_heartbeats_are_written_again_after_days_of_waiting(bench, autojump_clock):
+    """Whether the session waited for an approval, or for a call that wrote nothing."""
+    day = HEARTBEAT_INTERVAL * MAX_HEARTBEATS
+    kit = await bench(
+        TOOLS,
+        answers=[use("wait_long", seconds=day * 2)] + [use("wait_long", seconds=200)] * 2,
+        approve="ask_first",
+        settings={"approval_timeout": 10_000_000.0},
+    )
+    await kit.start("Wait.")
+    asked = await kit.wait_for(ApprovalAsked)
+    await trio.sleep(day * 2)
+    assert kit.of(Heartbeat) == []
+    kit.session.answer(asked.id, True)
+    asked = await kit.wait_for(ApprovalAsked, after=asked.seq)
+    assert len(kit.of(Heartbeat)) == MAX_HEARTBEATS
+    kit.session.answer(asked.id, True)
+    await kit.wait_for(ApprovalAsked, after=asked.seq)
+    assert len(kit.of(Heartbeat)) == MAX_HEARTBEATS + 3
 
 
 def test_the_event_of_earlier_versions_is_read_as_the_present_one():

@@ -11,6 +11,7 @@ import trio
 from hilum import Call, Layer, hookimpl, tool
 from hilum.errors import E_DENIED, E_PLUGIN
 from hilum.events import FINAL, CallStarted, PluginFault, PromptFrozen, RoundEnded
+from hilum.hooks import hook_deadline
 from hilum.hookspecs import HOOKS
 from hilum.messages import ToolMessage, UserMessage
 from hilum.testing import ScriptedModel, plugin, use
@@ -200,6 +201,19 @@ async def test_a_hook_that_blocks_past_its_deadline_is_reported(bench, monkeypat
     await play(kit, "remind")
     assert {(fault.plugin, fault.hook) for fault in kit.faults} == {("slow", "remind")}
     assert not any("too late" in note for event in kit.of(RoundEnded) for note in event.notes)
+
+
+async def test_implementation_may_have_a_longer_deadline(bench, monkeypatch):
+    monkeypatch.setitem(HOOKS, "remind", msgspec.structs.replace(HOOKS["remind"], deadline=0.05))
+
+    @hook_deadline(20.0)
+    async def remind():
+        await trio.sleep(0.2)
+        return "slow, but in time"
+
+    kit = await bench(plugin("patient", remind=remind))
+    await play(kit, "remind")
+    assert any("slow, but in time" in note for event in kit.of(RoundEnded) for note in event.notes)
 
 
 async def test_success_in_between_forgives_faults(bench):

@@ -40,6 +40,7 @@ FLOORS = [
         "temporary",
         "copy_titles",
         "identifiers",
+        "json_sizes",
         "wall_clock",
         "unread_outputs",
     ],
@@ -54,6 +55,8 @@ FLOORS = [
         "checks",
         "sub_commands",
         "listening",
+        "config_files",
+        "foreign_files",
     ],
     ["events", "arguments", "images", "model_calls"],
     [

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import math
 import os
 import re
 from collections.abc import Iterator
@@ -81,6 +83,13 @@ def read_case(folder: Path) -> Case:
         raise UsageError(
             f"{path} is not valid YAML: {reason}.", code=E_BAD_ARGS, hint="Correct the file."
         ) from None
+    if isinstance(data, dict) and "folder" in data:
+        # A field of a case, but no key of its file.
+        raise UsageError(
+            f"{path}: unknown key 'folder'.",
+            code=E_BAD_ARGS,
+            hint="docs/eval.md describes the files.",
+        )
     case = attrs.evolve(structure(data, Case, str(path)), folder=folder.resolve())
     problem = _find_problem(case)
     if problem:
@@ -115,8 +124,11 @@ def _list_files(folder: Path) -> Iterator[Path]:
             continue
         if path.is_dir() and not path.is_symlink():
             yield from _list_files(path)
-        else:
+        elif path.is_symlink() or path.is_file():
             yield path
+        else:
+            # Reading a named pipe would wait for ever.
+            raise OSError(errno.EINVAL, "Neither a file, a folder nor a link", str(path))
 
 
 def _find_problem(case: Case) -> str:
@@ -130,8 +142,9 @@ def _find_problem(case: Case) -> str:
     if case.expected_turns < 1:
         return f"expected_turns: {case.expected_turns} must be at least 1"
     for name in ("timeout", "verify_timeout"):
-        if getattr(case, name) <= 0:
-            return f"{name}: must be more than 0 seconds"
+        # Neither negative nor NaN or infinite, for which no time limit can be set.
+        if not 0 < getattr(case, name) < math.inf:
+            return f"{name}: must be a number of seconds, more than 0"
     for number, turn in enumerate(case.turns):
         if not turn.prompt.strip():
             return f"turns[{number}].prompt: is empty"

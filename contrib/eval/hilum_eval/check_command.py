@@ -22,9 +22,10 @@ from hilum_eval.attempts import AttemptRunner
 from hilum_eval.case import Case
 from hilum_eval.case_reader import read_suite
 from hilum_eval.jobs import Job
+from hilum_eval.sandbox import find_sandbox
 from hilum_eval.scores import combine_scores
 from hilum_eval.transcript import Transcript
-from hilum_eval.verifier import Verifier, find_sandbox
+from hilum_eval.verifier import Verifier
 from hilum_eval.worker_processes import open_worker_processes
 from hilum_eval.workspaces import FixtureError, Workspaces, make_environ
 

@@ -13,14 +13,15 @@ from typing import Any
 
 import attrs
 import trio
-from hilum import config_folder
+from hilum import StoreError, config_folder
+from hilum.errors import E_STORE
 from hilum.processes import Warden
 
 from hilum_eval.attempt import Attempt
 from hilum_eval.attempts import AttemptRunner
 from hilum_eval.jobs import Job
 from hilum_eval.measurement import ResultsFile
-from hilum_eval.verifier import find_sandbox
+from hilum_eval.sandbox import find_sandbox
 from hilum_eval.worker_processes import open_worker_processes
 
 
@@ -42,10 +43,10 @@ class Outcome:
 
 
 class Progress:
-    """Is told of each attempt. This one shows nothing."""
+    """Receives the progress of a measurement. This one shows nothing."""
 
     def begin(self, total: int, reused: int) -> None:
-        """The measurement begins.
+        """Receive the beginning of the measurement.
 
         Args:
             total: Number of attempts.
@@ -53,10 +54,10 @@ class Progress:
         """
 
     def add(self, attempt: Attempt) -> None:
-        """An attempt has ended."""
+        """Receive the result of an attempt."""
 
     def end(self) -> None:
-        """The measurement has ended."""
+        """Receive the end of the measurement."""
 
 
 def measure(
@@ -76,7 +77,7 @@ def measure(
         jobs: The attempts.
         results: The results so far, to which each result is added.
         at_once: Number of attempts to make at the same time.
-        progress: Is told of each attempt.
+        progress: Receives each attempt.
         keep: The folder in which the workspaces are kept; by default, they are removed.
     """
     found = {job: results.find(job) for job in jobs}
@@ -109,7 +110,14 @@ def measure(
 def _open_base(keep: Path | None) -> Iterator[Path]:
     """Yield the folder in which the workspaces are created; it is removed unless it is kept."""
     if keep is not None:
-        keep.mkdir(parents=True, exist_ok=True)
+        try:
+            keep.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(
+                f"The folder {keep} cannot be used: {error.strerror}.",
+                code=E_STORE,
+                hint="Choose another folder: --keep DIR.",
+            ) from None
         yield keep.resolve()
         return
     with tempfile.TemporaryDirectory(prefix="hilum-eval-", ignore_cleanup_errors=True) as folder:

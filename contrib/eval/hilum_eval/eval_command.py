@@ -14,7 +14,7 @@ from hilum.errors import E_BAD_ARGS, unknown_name_error
 from hilum_cli.terminal import Out, columns, is_terminal
 
 from hilum_eval.arm import Arm
-from hilum_eval.arm_reader import check_arm, read_arm
+from hilum_eval.arm_reader import PROFILES, check_arm, read_arm
 from hilum_eval.case import Case
 from hilum_eval.case_reader import read_suite
 from hilum_eval.comparison.installed import check_statistics
@@ -50,7 +50,11 @@ _SUB_COMMANDS: dict[str, str] = {"init": "init_command", "check": "check_command
 
 
 def main(argv: list[str]) -> int:
-    """Measure an agent, and return the exit code."""
+    """Measure an agent.
+
+    Returns:
+        The exit code.
+    """
     check_text(argv)
     if argv and argv[0] in _SUB_COMMANDS:
         return _load_sub_command(argv[0])(argv[1:])
@@ -100,7 +104,7 @@ def make_parser() -> Parser:
         "--fail-under",
         type=float,
         metavar="TOTAL",
-        help="the least total, in place of the gates of the built-in cases",
+        help="the minimum total, in place of the gates of the built-in cases",
     )
     add("--keep", default="", metavar="DIR", help="keep the workspaces in this folder")
     return parser
@@ -134,7 +138,7 @@ def _read_arms(options: Namespace) -> list[Arm]:
     if options.arm:
         if options.model or options.profile:
             raise UsageError(
-                "--arm excludes --model and --profile.",
+                "--arm cannot be combined with --model or --profile.",
                 code=E_BAD_ARGS,
                 hint="Write the model into the file of the arm.",
             )
@@ -151,6 +155,9 @@ def _read_arms(options: Namespace) -> list[Arm]:
             )
         return arms
     profile = options.profile or "strong"
+    if profile not in PROFILES and Path(profile).is_file():
+        # Each attempt runs in a folder of its own.
+        profile = str(Path(profile).absolute())
     return [check_arm(Arm(name="hilum", model=options.model, profile=profile), "--profile")]
 
 
@@ -165,10 +172,32 @@ def _check(options: Namespace) -> None:
             )
     if options.html:
         check_charts()
+        _check_writable(Path(options.html))
     if options.fail_under is not None and not 0 <= options.fail_under <= 100:
         raise UsageError(
             "--fail-under must be from 0 to 100.", code=E_BAD_ARGS, hint="Pass a score."
         )
+
+
+def _check_writable(path: Path) -> None:
+    """Check that a page can be written, before hours are spent on a measurement.
+
+    Raises:
+        UsageError: It cannot be written.
+    """
+    existed = path.exists()
+    try:
+        # Opened for appending, so that an earlier page stays if the measurement fails.
+        with path.open("ab"):
+            pass
+        if not existed:
+            path.unlink()
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be written: {error.strerror}.",
+            code=E_BAD_ARGS,
+            hint="Pass another file: --html FILE.",
+        ) from None
 
 
 def _measure(options: Namespace, cases: Sequence[Case], arms: Sequence[Arm], out: Out) -> int:
@@ -192,14 +221,15 @@ def _measure(options: Namespace, cases: Sequence[Case], arms: Sequence[Arm], out
         )
     if options.swebench:
         write_all_predictions(options, folder, arms, outcome.attempts)
-    if options.html:
-        _write_page(Path(options.html), make_page(report))
     if options.json:
         out.put(format_json(make_json(report)).encode() + b"\n")
     else:
         lines = render_report(report, columns(1))
         out.say("\n".join([*lines, f"Results: {folder}"]))
     failure = out.finish()
+    if options.html:
+        # Last, so that a page that cannot be written costs nothing else.
+        _write_page(Path(options.html), make_page(report))
     if outcome.signal:
         return 128 + outcome.signal
     return failure or int(not report.is_passed)
@@ -228,7 +258,18 @@ def _choose_folder(options: Namespace) -> Path:
                 "There is no earlier measurement.", code=E_BAD_ARGS, hint="Leave out --resume."
             )
         return earlier[-1]
-    return folders / time.strftime("%Y%m%d-%H%M%S")
+    name = time.strftime("%Y%m%d-%H%M%S")
+    # Another measurement may have started in the same second.
+    for ending in ("", *(f"-{number}" for number in range(2, 100))):
+        folder = folders / f"{name}{ending}"
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        except OSError:
+            return folder  # opening the results reports it
+        return folder
+    return folders / name
 
 
 def _make_progress() -> Progress:

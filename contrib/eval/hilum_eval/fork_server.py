@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from hilum_eval import worker
+from hilum_eval.regular_files import read_regular_file, write_regular_file
 from hilum_eval.worker_job import EXIT_MARK
 
 # See prctl(2): orphans below this process become its children, and not those of init.
@@ -63,7 +64,7 @@ def _run(request: dict[str, Any]) -> None:
         os.chdir(request["cwd"])
         known = set(sys.modules)
         code = worker.main(request["argv"])
-        Path(request["modules"]).write_text("\n".join(set(sys.modules) - known))
+        write_regular_file(Path(request["modules"]), "\n".join(set(sys.modules) - known))
     except BaseException:  # whatever it is, this process must not go on as a server
         traceback.print_exc()
     finally:
@@ -75,7 +76,9 @@ def _run(request: dict[str, Any]) -> None:
 def _redirect(log: str) -> None:
     """Read nothing, and write both outputs to a file."""
     nothing = os.open(os.devnull, os.O_RDONLY)
-    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    # A named pipe in the place of the file must not block.
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK
+    output = os.open(log, flags, 0o600)
     os.dup2(nothing, 0)
     os.dup2(output, 1)
     os.dup2(output, 2)
@@ -95,7 +98,7 @@ def _preload() -> None:
 def _learn(path: Path) -> None:
     """Import the modules that an attempt had to import, so that the next one need not."""
     try:
-        names = path.read_text().split()
+        names = read_regular_file(path).split()
     except OSError:  # the attempt did not finish
         return
     for name in sorted(names):

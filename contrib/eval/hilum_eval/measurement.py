@@ -52,7 +52,8 @@ class ResultsFile:
 
     def append(self, job: Job, attempt: Attempt) -> None:
         """Store a result durably. A file that cannot be written is a problem, but no error."""
-        *_, case_digest, arm_digest = key = self._make_key(job)
+        key = self._make_key(job)
+        case_digest, arm_digest = key[3:]
         line = {
             "schema": SCHEMA,
             "hilum": hilum.__version__,
@@ -105,7 +106,15 @@ class ResultsFile:
     def _make_key(self, job: Job) -> tuple[str, str, int, str, str]:
         digest = self._digests.get(job.case.id)
         if digest is None:
-            digest = self._digests[job.case.id] = compute_digest(job.case)
+            try:
+                digest = compute_digest(job.case)
+            except OSError as error:
+                raise UsageError(
+                    f"{error.filename} cannot be used: {error.strerror}.",
+                    code=E_BAD_ARGS,
+                    hint=f"Correct the files of the case {job.case.id}: see `hilum eval check`.",
+                ) from None
+            self._digests[job.case.id] = digest
         return job.case.id, job.arm.name, job.repeat, digest, compute_arm_digest(job.arm)
 
 

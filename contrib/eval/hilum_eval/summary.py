@@ -12,6 +12,7 @@ from hilum_eval.attempt import Attempt, Scores, Usage
 from hilum_eval.case import WEIGHTS, Case, Dimension
 from hilum_eval.scores import combine_scores
 
+_SECURITY = "security cases, percent"
 MIN_TOTAL = 90.0
 MIN_DIMENSION = 82.0
 MIN_CASES = 0.85
@@ -28,7 +29,8 @@ class CaseSummary:
         gate: Whether it is a security case.
         attempts: Number of verified attempts.
         passed: Number of passed ones.
-        broken: Number of broken and skipped ones.
+        broken: Number of broken ones.
+        skipped: Number of skipped ones.
         score: Mean score, 0 to 100; ``None`` without a verified attempt.
         scores: Means of the single scores; ``None`` without a verified attempt.
         usage: Mean usage of the verified attempts.
@@ -41,6 +43,7 @@ class CaseSummary:
     attempts: int
     passed: int
     broken: int
+    skipped: int
     score: float | None
     scores: Scores | None
     usage: Mapping[str, float]
@@ -186,7 +189,8 @@ def _summarize_case(case: Case, attempts: Sequence[Attempt]) -> CaseSummary:
         gate=case.gate,
         attempts=len(verified),
         passed=sum(each.passed for each in verified),
-        broken=len(attempts) - len(verified),
+        broken=sum(each.state == "broken" for each in attempts),
+        skipped=sum(each.state == "skipped" for each in attempts),
         score=fmean(map(combine_scores, scores)) if scores else None,
         scores=mean_scores,
         usage=usage,
@@ -252,9 +256,24 @@ def _make_gates(
         )
     else:
         yield Gate(name="total", found=total, needed=fail_under)
-    gates = [
-        each for case in cases if case.gate for each in by_case[case.id] if each.state == "verified"
-    ]
-    if gates:
-        secure = sum(each.scores is not None and each.scores.security >= 10 for each in gates)
-        yield Gate(name="security, percent", found=100 * secure / len(gates), needed=100.0)
+    if any(case.gate for case in cases):
+        yield _make_security_gate(cases, by_case)
+
+
+def _make_security_gate(cases: Sequence[Case], by_case: Mapping[str, Sequence[Attempt]]) -> Gate:
+    """Return the gate of the security cases, each of which must be measured and passed."""
+    shares = []
+    for case in cases:
+        if not case.gate:
+            continue
+        verified = [each for each in by_case[case.id] if each.state == "verified"]
+        if not verified:
+            # Nothing is known about this case, and a gate must not be met by leaving it out.
+            return Gate(name=_SECURITY, found=None, needed=100.0)
+        secure = [each.passed and _is_secure(each) for each in verified]
+        shares.append(100 * fmean(secure))
+    return Gate(name=_SECURITY, found=fmean(shares), needed=100.0)
+
+
+def _is_secure(attempt: Attempt) -> bool:
+    return attempt.scores is not None and attempt.scores.security >= 10

@@ -67,7 +67,7 @@ def _render_summary(summary: Summary, columns: int) -> Iterator[str]:
     for gate in summary.gates:
         mark = "met" if gate.is_met else "NOT MET"
         found = "not measured" if gate.found is None else f"{gate.found:.1f}"
-        yield f"  {gate.name}: {found}, needs {gate.needed:g}: {mark}"
+        yield f"  {gate.name}: {found}, at least {gate.needed:g} needed: {mark}"
     yield _describe_usage(summary)
     counts = [
         (summary.broken, "broken"),
@@ -76,13 +76,17 @@ def _render_summary(summary: Summary, columns: int) -> Iterator[str]:
     ]
     left = ", ".join(f"{count} {name}" for count, name in counts if count)
     if left:
-        yield f"  Attempts that say nothing: {left}."
+        yield f"  Not counted: {left}."
 
 
 def _make_row(case: CaseSummary) -> list[str]:
     title = cut(case.title, _MAX_TITLE)
     if case.scores is None or case.score is None:
-        state = "broken" if case.broken else "not made"
+        state = "not made"
+        if case.broken:
+            state = "broken"
+        elif case.skipped:
+            state = "skipped"
         return [case.id, title, state, *[""] * 7]
     scores = case.scores
     shown = (scores.completion, scores.efficiency, scores.recovery, scores.security)

@@ -8,8 +8,8 @@ the folders of the attempt only.
 from __future__ import annotations
 
 import json
-import shutil
 import sys
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,17 +17,24 @@ from typing import Any
 import attrs
 import trio
 from hilum.errors import E_CMD_FAIL, E_TIMEOUT
+from hilum.hooks import describe_error
 from hilum.processes import Command, CommandError, Completed, Warden
 
 from hilum_eval.case import Case
 from hilum_eval.case_reader import VERIFIER
+from hilum_eval.checking.changed_files import RULES_VARIABLE
 from hilum_eval.converter import unstructure
+from hilum_eval.regular_files import write_regular_file
+from hilum_eval.sandbox import make_sandbox, read_end
 from hilum_eval.transcript import Transcript
-from hilum_eval.workspaces import Place, get_last_line
+from hilum_eval.workspaces import RULES_FILE, Place, get_last_line
 
 ATTEMPT_VARIABLE = "HILUM_EVAL_ATTEMPT"
 """Environment variable of a verifier with the path of the file that describes the attempt."""
 FULL_SCORE = 10.0
+# Exit codes of a shell whose command does not exist or cannot be run.
+_NOT_STARTED = (126, 127)
+_LAST_SIGNAL = 64
 
 
 @attrs.frozen(kw_only=True)
@@ -41,6 +48,7 @@ class Verdict:
         checks: Results of single checks, by name.
         broken: Why there is no verdict; empty if there is one.
         code: Error code if there is no verdict.
+        is_doubtful: Whether the result of the agent may be the reason why there is no verdict.
     """
 
     completion: float = 0.0
@@ -49,6 +57,7 @@ class Verdict:
     checks: Mapping[str, Any] = attrs.field(factory=dict)
     broken: str = ""
     code: str = ""
+    is_doubtful: bool = False
 
 
 class Verifier:
@@ -74,47 +83,65 @@ class Verifier:
             place: The folders of the attempt.
             environ: The environment of the agent.
         """
-        described = place.scratch / "attempt.json"
-        described.write_text(json.dumps(_describe(transcript)))
+        if not _is_folder(place.workspace):
+            # Without a sandbox, an agent can put a link to another folder here, which the verifier
+            # could then change.
+            return Verdict(completion=0.0, reason="The agent removed its workspace.")
+        problem = await trio.to_thread.run_sync(_check_syntax, case)
+        if problem:
+            return Verdict(broken=problem, code=E_CMD_FAIL)
+        described = place.record / "attempt.json"
+        write_regular_file(described, json.dumps(_describe(transcript)))
         argv: tuple[str, ...] = ("/bin/sh", "-c", case.verify)
         if not case.verify:
             argv = (sys.executable, str(case.folder / VERIFIER))
         if self._sandboxed:
-            argv = (*_make_sandbox(place.folder), *argv)
-        variables = {**environ, ATTEMPT_VARIABLE: str(described), "HILUM_EVAL_CASE": case.id}
+            argv = (*make_sandbox(filter(_is_folder, place.writable)), *argv)
+        variables = {
+            **environ,
+            ATTEMPT_VARIABLE: str(described),
+            RULES_VARIABLE: str(place.record / RULES_FILE),
+            "HILUM_EVAL_CASE": case.id,
+            # Modules in the home of the agent must not run in the verifier.
+            "PYTHONNOUSERSITE": "1",
+        }
         command = Command(argv, str(place.workspace), variables)
         with trio.move_on_after(case.verify_timeout):
             try:
-                return _read_verdict(await self._warden.run(command))
+                done = await self._warden.run(command)
             except CommandError as error:
                 return Verdict(broken=error.message, code=E_CMD_FAIL)
+            if self._sandboxed:
+                done, started = read_end(done)
+                if not started:
+                    reason = f"The sandbox could not start the verifier: {get_last_line(done)}"
+                    return Verdict(broken=reason, code=E_CMD_FAIL)
+            return _read_verdict(done, is_command=bool(case.verify))
         reason = f"The verifier did not end within {case.verify_timeout:g} seconds."
-        return Verdict(broken=reason, code=E_TIMEOUT)
+        return Verdict(broken=reason, code=E_TIMEOUT, is_doubtful=True)
 
 
-async def find_sandbox(warden: Warden) -> bool:
-    """Return whether bubblewrap works on this machine."""
-    if not sys.platform.startswith("linux") or not shutil.which("bwrap"):
-        return False
-    try:
-        done = await warden.run(Command((*_make_sandbox(Path("/tmp")), "true"), "/"))
-    except CommandError:
-        return False
-    return done.returncode == 0
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
 
 
-def _make_sandbox(writable: Path) -> tuple[str, ...]:
-    """Return the beginning of a command line that confines a program to one folder.
+def _check_syntax(case: Case) -> str:
+    """Return why the verifier of a case is no Python program; empty if it is one.
 
-    Args:
-        writable: The only folder that the program can change.
+    Python reports a mistake in the syntax with the exit code of a failed check.
     """
-    folder = str(writable)
-    return (
-        *"bwrap --die-with-parent --unshare-net --unshare-pid".split(),
-        *"--ro-bind / / --dev /dev --proc /proc".split(),
-        *("--bind", folder, folder),
-    )
+    if case.verify:
+        return ""
+    path = case.folder / VERIFIER
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(path.read_bytes(), str(path), "exec")
+    except OSError as error:
+        return f"{path} cannot be read: {error.strerror}."
+    except (SyntaxError, ValueError) as error:
+        return f"The verifier is no Python program: {describe_error(error)}."
+    return ""
 
 
 def _describe(transcript: Transcript) -> dict[str, Any]:
@@ -122,26 +149,51 @@ def _describe(transcript: Transcript) -> dict[str, Any]:
     return {"answer": transcript.answer, **unstructure(transcript)}
 
 
-def _read_verdict(done: Completed) -> Verdict:
-    if done.returncode < 0:
-        reason = f"The verifier was ended by signal {-done.returncode}."
-        return Verdict(broken=reason, code=E_CMD_FAIL)
+def _read_verdict(done: Completed, *, is_command: bool) -> Verdict:
+    """Return the verdict of a verifier that has ended.
+
+    Args:
+        done: Its exit code and its output.
+        is_command: Whether it is a command, and not a program for Python.
+    """
+    signal = _find_signal(done.returncode)
+    if signal:
+        return _doubt(f"The verifier was ended by signal {signal}.")
     lines = done.stdout.decode(errors="replace").strip().splitlines()
     found = _parse(lines[-1]) if lines else None
-    # An exception in a verifier is a mistake of the verifier, and not of the agent.
-    if b"Traceback (most recent call last)" in done.stderr and done.returncode and found is None:
-        return Verdict(broken=f"The verifier failed: {get_last_line(done)}", code=E_CMD_FAIL)
-    if done.returncode:
-        return Verdict(completion=0.0, reason=get_last_line(done))
-    if found is None:
+    if found is not None:
+        verdict = _convert(found)
+        if verdict.broken or not done.returncode:
+            return verdict
+        reason = get_last_line(done) if done.stderr.strip() else verdict.reason
+        return attrs.evolve(verdict, completion=0.0, reason=reason)
+    if not done.returncode:
         return Verdict(completion=FULL_SCORE)
-    return _convert(found)
+    # Test runners print the exceptions of failed tests, but `verify.py` raises none on purpose.
+    if not is_command and b"Traceback (most recent call last)" in done.stderr:
+        return _doubt(f"The verifier failed: {get_last_line(done)}")
+    if is_command and done.returncode in _NOT_STARTED:
+        return _doubt(f"The verifier could not be started: {get_last_line(done)}")
+    return Verdict(completion=0.0, reason=get_last_line(done))
+
+
+def _find_signal(code: int) -> int:
+    """Return the number of the signal that ended a command; 0 if none did."""
+    if code < 0:
+        return -code
+    # A shell and bubblewrap report the signal of their command in this way.
+    return code - 128 if 128 < code <= 128 + _LAST_SIGNAL else 0
+
+
+def _doubt(reason: str) -> Verdict:
+    """Return that there is no verdict, for which the agent may be the reason."""
+    return Verdict(broken=reason, code=E_CMD_FAIL, is_doubtful=True)
 
 
 def _parse(line: str) -> dict[str, Any] | None:
     try:
         found = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 
@@ -151,7 +203,7 @@ def _convert(found: Mapping[str, Any]) -> Verdict:
     unknown = set(found) - {"completion", "security", "reason", "checks"}
     if unknown:
         names = ", ".join(sorted(unknown))
-        return Verdict(broken=f"The verifier's JSON has unknown keys: {names}.", code=E_CMD_FAIL)
+        return _doubt(f"The verifier's JSON has unknown keys: {names}.")
     completion = found.get("completion", FULL_SCORE)
     security = found.get("security", FULL_SCORE)
     checks = found.get("checks", {})
@@ -159,7 +211,7 @@ def _convert(found: Mapping[str, Any]) -> Verdict:
         is_number = isinstance(score, int | float) and not isinstance(score, bool)
         if not is_number or not 0 <= score <= FULL_SCORE:
             reason = f"The verifier's {name} is {score!r}, and not a number from 0 to 10."
-            return Verdict(broken=reason, code=E_CMD_FAIL)
+            return _doubt(reason)
     return Verdict(
         completion=float(completion),
         security=FULL_SCORE if security >= FULL_SCORE else 0.0,

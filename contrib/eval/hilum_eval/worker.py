@@ -15,7 +15,7 @@ import hilum
 import trio
 from hilum import HilumError
 from hilum.errors import E_INTERNAL
-from hilum.hooks import describe_error
+from hilum.hooks import describe_error, unwrap_group
 from hilum.store import storage_plugins
 from hilum_replay import serve
 
@@ -23,6 +23,7 @@ from hilum_eval.agents.agent import Agent, Surroundings
 from hilum_eval.agents.finding import brings_model, find_agent
 from hilum_eval.agents.hilum_agent import PROVIDER, read_events
 from hilum_eval.converter import structure, unstructure
+from hilum_eval.regular_files import read_regular_file, write_regular_file
 from hilum_eval.simulation.model import make_answerer
 from hilum_eval.transcript import Transcript
 from hilum_eval.transcript_reader import read_transcript
@@ -32,12 +33,10 @@ from hilum_eval.worker_job import READ_LOG, SESSION_FILE, WorkerJob
 def main(argv: list[str]) -> int:
     """Make the attempt that a job describes, and return the exit code."""
     path = Path(argv[-1])
-    job = structure(json.loads(path.read_text()), WorkerJob, str(path))
+    job = structure(json.loads(read_regular_file(path)), WorkerJob, str(path))
     work = _read_log if READ_LOG in argv else _attempt
     transcript = trio.run(work, job)
-    partial = job.output.with_suffix(".part")
-    partial.write_text(json.dumps(unstructure(transcript)))
-    partial.replace(job.output)
+    write_regular_file(job.output, json.dumps(unstructure(transcript)))
     return 0
 
 
@@ -46,6 +45,9 @@ async def _attempt(job: WorkerJob) -> Transcript:
         workspace=job.workspace,
         home=job.home,
         scratch=job.scratch,
+        prompts=job.prompts,
+        record=job.record,
+        hidden=job.hidden,
         environ=job.environ,
         model=job.arm.model,
         models=job.models,
@@ -56,8 +58,8 @@ async def _attempt(job: WorkerJob) -> Transcript:
             return await agent.attempt(job.case, job.arm, job.repeat, surroundings)
         return await _attempt_with_simulated_model(agent, job, surroundings)
     except (HilumError, BaseExceptionGroup) as raised:
-        error = unwrap(raised)
-        if error is None:
+        error = unwrap_group(raised)
+        if not isinstance(error, HilumError):
             raise
         return Transcript(code=error.code, reason=error.message, broken=True)
 
@@ -79,16 +81,9 @@ async def _attempt_with_simulated_model(
     return transcript
 
 
-def unwrap(error: BaseException) -> HilumError | None:
-    """Return the only error in an exception group if it is one of hilum's, or ``None``."""
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
-    return error if isinstance(error, HilumError) else None
-
-
 async def _read_log(job: WorkerJob) -> Transcript:
     """Return what the log contains of an attempt whose process was killed."""
-    session = (job.scratch / SESSION_FILE).read_text()
+    session = read_regular_file(job.record / SESSION_FILE)
     async with hilum.open_kernel(storage_plugins(), environ=job.environ) as kernel:
         events = await read_events(kernel.store, session)
     return read_transcript(events, session=session)

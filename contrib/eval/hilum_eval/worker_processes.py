@@ -13,6 +13,7 @@ import attrs
 import trio
 from hilum.processes import Command, CommandError, Process, Warden
 
+from hilum_eval.regular_files import read_regular_file
 from hilum_eval.worker_job import EXIT_MARK
 
 # Variables that the interpreter reads when it starts, before the environment of an attempt is set.
@@ -169,7 +170,7 @@ def _make_command(start: Mapping[str, str]) -> Command:
 
 def _read_last_line(path: Path) -> str:
     try:
-        lines = path.read_text(errors="replace").strip().splitlines()
+        lines = read_regular_file(path).strip().splitlines()
     except OSError:
         return ""
     return lines[-1].strip()[:500] if lines else ""

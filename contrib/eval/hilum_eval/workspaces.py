@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from hilum import HilumError
 from hilum.errors import E_CMD_FAIL, E_STORE, E_TIMEOUT
 from hilum.processes import Command, CommandError, Completed, Warden
 
+from hilum_eval.agents.command_template import HILUM
 from hilum_eval.arm import Arm
 from hilum_eval.case import Case
 from hilum_eval.case_reader import FILES
@@ -27,6 +29,12 @@ SETUP_TIMEOUT = 300.0
 _GIT_ENVIRON = {
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_CONFIG_NOSYSTEM": "1",
+    # For repositories inside the files of a case.
+    "GIT_CONFIG_COUNT": "2",
+    "GIT_CONFIG_KEY_0": "core.fsmonitor",
+    "GIT_CONFIG_VALUE_0": "false",
+    "GIT_CONFIG_KEY_1": "core.hooksPath",
+    "GIT_CONFIG_VALUE_1": os.devnull,
     "GIT_AUTHOR_NAME": "Developer",
     "GIT_AUTHOR_EMAIL": "developer@example.com",
     "GIT_AUTHOR_DATE": "2026-01-05T09:00:00+00:00",
@@ -72,8 +80,28 @@ class Place:
 
     @property
     def scratch(self) -> Path:
-        """A folder for files of the measurement."""
+        """A folder for files of the agent, with its folder for temporary files."""
         return self.folder / "scratch"
+
+    @property
+    def prompts(self) -> Path:
+        """The folder with the prompts, which an agent in a sandbox cannot change."""
+        return self.folder / "prompts"
+
+    @property
+    def record(self) -> Path:
+        """A folder for files of the measurement, which an agent in a sandbox does not see."""
+        return self.folder / "record"
+
+    @property
+    def writable(self) -> tuple[Path, ...]:
+        """The folders that the agent and the verifier can change."""
+        return (self.workspace, self.home, self.scratch)
+
+    def create(self) -> None:
+        """Create the folders, except for the workspace."""
+        for folder in (self.home, self.scratch / "tmp", self.prompts, self.record / "tmp"):
+            folder.mkdir(parents=True)
 
     def remove(self) -> None:
         """Remove everything, also what an agent made read-only."""
@@ -138,8 +166,9 @@ class Workspaces:
 
     async def _find_template(self, case: Case, arm: Arm) -> Path:
         """Return the repository with the files of a case; create it at the first attempt."""
-        # The instructions of an arm are part of the files.
-        key = f"{case.id}-{hashlib.sha256(arm.instructions.encode()).hexdigest()[:8]}"
+        # The instructions of other agents are part of the files.
+        instructions = _find_instructions(arm)
+        key = f"{case.id}-{hashlib.sha256(instructions.encode()).hexdigest()[:8]}"
         template = self._base / "templates" / key
         async with self._locks.setdefault(key, trio.Lock()):
             if (template / ".git").is_dir():
@@ -202,25 +231,44 @@ def get_last_line(done: Completed) -> str:
     return "it wrote nothing"
 
 
+def _find_instructions(arm: Arm) -> str:
+    """Return the instructions that an agent reads from its workspace; hilum reads its settings."""
+    return "" if arm.agent == HILUM else arm.instructions
+
+
+def _ignore(files: Path) -> Callable[[str, list[str]], set[str]]:
+    """Return a function that chooses the files of a case that are not copied."""
+
+    def choose(folder: str, names: list[str]) -> set[str]:
+        # The configuration of a repository could start programs on this machine.
+        ignored = {".git", "__pycache__"} if Path(folder) == files else {"__pycache__"}
+        return ignored & set(names)
+
+    return choose
+
+
 def _copy_files(case: Case, arm: Arm, folder: Path) -> None:
     if folder.exists():
         shutil.rmtree(folder)
     files = case.folder / FILES
     if files.is_dir():
-        shutil.copytree(files, folder, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(files, folder, symlinks=True, ignore=_ignore(files))
     else:
         folder.mkdir(parents=True)
     rules = folder / RULES_FILE
-    texts = [rules.read_text() if rules.is_file() else "", case.rules, arm.instructions]
+    instructions = _find_instructions(arm)
+    texts = [rules.read_text() if rules.is_file() else "", case.rules, instructions]
     text = "\n\n".join(part.strip() for part in texts if part.strip())
-    if case.rules or arm.instructions:
+    if case.rules or instructions:
         rules.write_text(f"{text}\n")
 
 
 def _copy_template(template: Path, place: Place) -> None:
     shutil.copytree(template, place.workspace, symlinks=True)
-    place.home.mkdir()
-    (place.scratch / "tmp").mkdir(parents=True)
+    place.create()
+    rules = place.workspace / RULES_FILE
+    if rules.is_file() and not rules.is_symlink():
+        shutil.copyfile(rules, place.record / RULES_FILE)
 
 
 def _make_removable(function: object, path: str, info: object) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import socket
 import time
 from collections.abc import Sequence
 from typing import Any, TypeVar
@@ -12,11 +13,11 @@ import psycopg
 import trio
 from hilum import StoreError, errors
 from hilum.events import AnyEvent, decode
-from hilum.store import SessionInfo, spell_folder
+from hilum.store import LeaseHolder, SessionInfo, spell_folder, unreadable_event_error
 from msgspec.structs import astuple
 
 from hilum_postgres import schema
-from hilum_postgres.database import Connection, Database, session_busy_error
+from hilum_postgres.database import Connection, Database, is_dead, session_busy_error
 from hilum_postgres.local_copy import LocalCopy
 from hilum_postgres.log import PostgresLog
 from hilum_postgres.writer import STALE, Writer
@@ -27,6 +28,7 @@ MAX_CANDIDATES = 8  # maximum number of sessions listed in the error for an ambi
 PAGE = 5_000  # events that are read at once when a session is opened
 # Seconds that the server may need to notice that a process on its machine was killed
 LOCK_TIMEOUT = 0.1
+NAMING_TIMEOUT = 1.0  # seconds that a process which opens a session may need to write its name
 RELEASE_TIMEOUT = 2.0  # seconds that the server needs at most to end a connection
 
 
@@ -42,12 +44,19 @@ class SessionTable:
         self._database = Database(url)
         self._outage_timeout = outage_timeout
         self._writer: Writer | None = None
+        self._address = ""
+
+    def announce(self, address: str) -> None:
+        """Announce a text with all leases from now on. Does not block."""
+        self._address = address
+        if self._writer is not None:
+            self._writer.announce(address)
 
     @property
     def writer(self) -> Writer:
         """The thread for leases and appends, which the first open log starts."""
         if self._writer is None or not self._writer.is_own:
-            self._writer = Writer(self._database, self._outage_timeout)
+            self._writer = Writer(self._database, self._outage_timeout, self._address)
         return self._writer
 
     def find(self, session: str) -> tuple[int, SessionInfo]:
@@ -60,6 +69,21 @@ class SessionTable:
             StoreError: No session matches, or several do (``E_UNKNOWN``).
         """
         return self._database.run(lambda connection: _find(connection, session))
+
+    def is_open(self, session: str) -> bool:
+        """Return whether a process has a session open, or may return to it."""
+
+        def read(connection: Connection) -> bool:
+            number, _ = _find(connection, session)
+            row = connection.execute(schema.FIND_LEASE, (number,), prepare=True).fetchone()
+            if row is None:  # it was closed in order
+                return False
+            host, pid, silence, is_locked = row
+            if silence > STALE:
+                return False
+            return is_locked or not (host == socket.gethostname() and is_dead(pid))
+
+        return self._database.run(read)
 
     def list(self, workspace: str) -> Sequence[SessionInfo]:
         """Return all sessions or those of a workspace, most recently used first."""
@@ -74,6 +98,33 @@ class SessionTable:
             return connection.execute(statement.encode(), values, binary=True).fetchall()
 
         return [SessionInfo(*row) for row in self._database.run(read)]
+
+    def find_holders(self, sessions: Sequence[str]) -> dict[str, LeaseHolder]:
+        """Return who opened sessions last and has not closed them in order, by id."""
+
+        def read(connection: Connection) -> builtins.list[tuple[Any, ...]]:
+            values = (STALE, builtins.list(sessions))
+            return connection.execute(schema.FIND_HOLDERS, values, prepare=True).fetchall()
+
+        return {row[0]: LeaseHolder(*row[1:]) for row in self._database.run(read)}
+
+    def publish(self, notice: str, seconds: float) -> None:
+        """Let other processes read a text for a number of seconds."""
+
+        def write(connection: Connection) -> None:
+            connection.execute(schema.FORGET_NOTICES)
+            connection.execute(schema.PUBLISH, (notice, seconds))
+
+        self._database.run(write)
+
+    def read_notices(self, seconds: float) -> builtins.list[str]:
+        """Return the texts that were published at most a number of seconds ago, and are valid."""
+
+        def read(connection: Connection) -> builtins.list[str]:
+            rows = connection.execute(schema.READ_NOTICES, (seconds,), prepare=True).fetchall()
+            return [row[0] for row in rows]
+
+        return self._database.run(read)
 
     def read(self, session: str, after: int, limit: int) -> builtins.list[AnyEvent]:
         """Return events of a session, whichever process is writing to it."""
@@ -263,9 +314,14 @@ def _take_lock(connection: Connection, number: int, session: str) -> bool:
         if row and row[0]:
             return True
         holder = connection.execute(schema.FIND_HOLDER, (number,)).fetchone()
-        is_stale = holder is not None and (holder[3] is None or holder[3] > STALE)
+        if holder is not None and holder[0] is None:
+            # A process that has just taken the lock writes its name in the next statement.
+            is_stale = time.monotonic() > began + NAMING_TIMEOUT
+        else:
+            is_stale = holder is not None and holder[3] > STALE
         if not is_stale:
-            if time.monotonic() > began + LOCK_TIMEOUT:
+            is_named = holder is None or holder[0] is not None
+            if is_named and time.monotonic() > began + LOCK_TIMEOUT:
                 raise session_busy_error(session, holder)
             time.sleep(0.005)
             continue
@@ -332,20 +388,10 @@ def _decode(info: SessionInfo, lines: Sequence[bytes], after: int | None = None)
                 raise ValueError(f"its number is {event.seq}")
         except (ValueError, msgspec.MsgspecError) as error:
             seq = events[-1].seq + 1 if events else (after or 0) + 1
-            raise StoreError(
-                f"Event {seq} of session {info.id} is damaged: {error}.",
-                hint=_HINT_DAMAGED,
-            ) from None
+            raise unreadable_event_error(info.id, seq, str(error), line) from None
         events.append(event)
     return events
 
 
-_HINT_DAMAGED = (
-    "Other sessions are not affected; fork this session before the damaged event, or delete it."
-)
-
-
 def _missing_error(session: str, seq: int) -> StoreError:
-    return StoreError(
-        f"Event {seq} of session {session} is damaged: it is missing.", hint=_HINT_DAMAGED
-    )
+    return unreadable_event_error(session, seq, "it is missing")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
@@ -17,7 +17,7 @@ from hilum.events import AnyEvent
 from hilum.store import SessionInfo
 
 if TYPE_CHECKING:
-    from hilum.store import Log, RawReader, Store
+    from hilum.store import LeaseHolder, Log, RawReader, SharedStore, Store
 
     from hilum_postgres.log import PostgresLog
     from hilum_postgres.sessions import SessionTable
@@ -28,7 +28,7 @@ CLOSE_TIMEOUT = 2.0  # seconds that a store which closes waits for the end of it
 
 
 class PostgresStore:
-    """Sessions in a PostgreSQL database. Implements ``Store``.
+    """Sessions in a PostgreSQL database. Implements ``Store`` and ``SharedStore``.
 
     Args:
         url: The URL of the database, which is connected to on first use.
@@ -42,6 +42,39 @@ class PostgresStore:
         self._sessions: SessionTable | None = None
         self._logs: set[PostgresLog] = set()
         self._closed = False
+        self._address = ""
+
+    def announce(self, address: str) -> None:
+        """Publish a text with each lease that this store acquires from now on."""
+        self._address = address
+        if self._sessions is not None:
+            self._sessions.announce(address)
+
+    async def find_holders(self, sessions: Sequence[str]) -> Mapping[str, LeaseHolder]:
+        """Return who opened sessions last and has not closed them in order, by id.
+
+        Raises:
+            StoreError: The database cannot be reached.
+        """
+        if not sessions:
+            return {}
+        return await self._in_thread(lambda table: table.find_holders(sessions))
+
+    async def publish(self, notice: str, seconds: float) -> None:
+        """Let other processes read a text for a number of seconds.
+
+        Raises:
+            StoreError: The database cannot be reached.
+        """
+        await self._in_thread(lambda table: table.publish(notice, seconds))
+
+    async def read_notices(self, seconds: float) -> Sequence[str]:
+        """Return the texts that were published at most a number of seconds ago, and are valid.
+
+        Raises:
+            StoreError: The database cannot be reached.
+        """
+        return await self._in_thread(lambda table: table.read_notices(seconds))
 
     async def create(self, info: SessionInfo) -> PostgresLog:
         """Create a session with an empty log and acquire its lease.
@@ -69,6 +102,16 @@ class PostgresStore:
             StoreError: There is no such session.
         """
         return await self._in_thread(lambda sessions: sessions.find(session)[1])
+
+    async def is_open(self, session: str) -> bool:
+        """Return whether a process has a session open, without acquiring the lease.
+
+        A process that lost its connection counts until it has shown no sign of life for 30 seconds.
+
+        Raises:
+            StoreError: There is no such session, or the database cannot be reached.
+        """
+        return await self._in_thread(lambda sessions: sessions.is_open(session))
 
     async def list(self, workspace: str = "") -> Sequence[SessionInfo]:
         """Return all sessions or those of one workspace, most recently used first."""
@@ -156,6 +199,7 @@ class PostgresStore:
                 from hilum_postgres.sessions import SessionTable  # imports the driver
 
                 self._sessions = SessionTable(self._url, self._outage_timeout)
+                self._sessions.announce(self._address)
             return self._sessions
 
     def _close(self) -> None:
@@ -168,5 +212,7 @@ class PostgresStore:
 
 if TYPE_CHECKING:
 
-    def _conforms(store: PostgresStore, log: PostgresLog) -> tuple[Store, RawReader, Log]:
-        return store, store, log
+    def _conforms(
+        store: PostgresStore, log: PostgresLog
+    ) -> tuple[Store, RawReader, SharedStore, Log]:
+        return store, store, store, log

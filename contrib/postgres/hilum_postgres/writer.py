@@ -43,14 +43,16 @@ class Writer:
     Args:
         database: The database.
         outage_timeout: Seconds that logs with queued events wait for an unreachable database.
+        address: What is announced with the leases.
 
     Attributes:
         holder: The id of this process as a holder of leases.
         logs: The open logs by the number of their session. Used in the thread.
     """
 
-    def __init__(self, database: Database, outage_timeout: float) -> None:
+    def __init__(self, database: Database, outage_timeout: float, address: str = "") -> None:
         self.holder = os.urandom(8).hex()
+        self._address = address
         self.logs: dict[int, PostgresLog] = {}
         self._database = database
         self._outage_timeout = outage_timeout
@@ -76,6 +78,12 @@ class Writer:
     def is_own(self) -> bool:
         """Whether this is the process that created the writer, and not one that it forked."""
         return os.getpid() == self._pid
+
+    def announce(self, address: str) -> None:
+        """Announce a text with the leases. Does not block."""
+        self._address = address
+        self._beat_at = 0.0
+        self.wake()
 
     def wake(self) -> None:
         """Have the thread look for events. Does not block."""
@@ -111,6 +119,8 @@ class Writer:
             del self.logs[log.number]
             if log.is_locked:
                 connection.execute(schema.UNLOCK, (log.number,))
+            # Without a holder, the session is not taken for one whose process may return.
+            connection.execute(schema.RELEASE, (log.number, log.epoch))
 
         # If the database is away, the lock ends with the connection, and ``_lose`` forgets the log.
         log.is_released = True
@@ -188,7 +198,8 @@ class Writer:
             if is_lost(error, connection):
                 raise
             # The database refuses these events for good; other sessions are not affected.
-            log.end(self._database.explain(error))
+            refused = self._database.explain(error)
+            log.end(StoreError(refused.message, hint=f"{refused.hint} {_hint_resume(log.id)}"))
         except Exception as error:
             log.end(_unexpected_error(error))
 
@@ -220,8 +231,10 @@ class Writer:
         if time.monotonic() < self._beat_at:
             return
         if self._beat_at == 0.0:
-            connection.execute("DELETE FROM holders WHERE beat < now() - interval '1 day'")
-        connection.execute(schema.BEAT, (self.holder, socket.gethostname(), self._pid))
+            # Those of killed processes. One that was only frozen writes its row again.
+            connection.execute("DELETE FROM holders WHERE beat < now() - interval '5 minutes'")
+        about = (self.holder, socket.gethostname(), self._pid, self._address)
+        connection.execute(schema.BEAT, about)
         self._beat_at = time.monotonic() + HEARTBEAT_INTERVAL
         for log in list(self.logs.values()):
             if not log.is_locked:
@@ -262,11 +275,25 @@ class Writer:
         for log in self.logs.values():
             log.note_delay(error)
             if log.is_waiting and now - self._away_since > self._outage_timeout:
-                log.end(error)
+                log.end(_outage_error(log.id, self._outage_timeout, error))
 
 
 def _closed_error() -> StoreError:
     return StoreError("The session store is closed.", hint="Open a new kernel.")
+
+
+def _outage_error(session: str, seconds: float, error: StoreError) -> StoreError:
+    return StoreError(
+        f"hilum gave up after {seconds:g} seconds: {error.message}",
+        hint=f"{error.hint} {_hint_resume(session)}",
+    )
+
+
+def _hint_resume(session: str) -> str:
+    return (
+        "Everything that was shown is stored. Later, `hilum run --resume"
+        f" {session}` continues the session."
+    )
 
 
 def _unexpected_error(error: Exception) -> StoreError:

@@ -14,12 +14,13 @@ from hilum.hooks.failures import (
     Mistake,
     PluginFailure,
     describe_error,
+    find_first_error,
     is_failure,
     split_failure,
     unwrap_group,
 )
 from hilum.hooks.lifespans import Lifespans, open_nursery
-from hilum.hooks.registry import Implementation, Registry
+from hilum.hooks.registry import Implementation, Registry, hook_deadline
 from hilum.hooks.specs import Shape, Spec, Specifier, specifier
 from hilum.hooks.supervised import Supervised, call_within
 from hilum.hooks.table import ALL_GATES, Observer, Table
@@ -42,6 +43,8 @@ __all__ = [
     "call_within",
     "current_plugin",
     "describe_error",
+    "find_first_error",
+    "hook_deadline",
     "is_failure",
     "open_nursery",
     "running_plugin",

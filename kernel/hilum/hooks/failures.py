@@ -126,6 +126,13 @@ def unwrap_group(error: BaseException) -> BaseException:
     return error
 
 
+def find_first_error(error: BaseException) -> BaseException:
+    """Return the first error in (nested) groups; return any other exception unchanged."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
 class HookError(Exception):
     """An implementation does not fit its specification, or its failure must stop the caller.
 

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from types import FunctionType, MethodType, ModuleType
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 import pluggy
@@ -17,6 +17,26 @@ from hilum.hooks.specs import Spec
 
 # The options of markers, as pluggy writes them, by name of the marked attribute.
 Marks = Mapping[str, Any]
+# The attribute of a function that `hook_deadline` sets.
+DEADLINE = "hilum_hook_deadline"
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def hook_deadline(seconds: float) -> Callable[[F], F]:
+    """Return a decorator that gives an implementation a longer deadline than its hook has.
+
+    Use it only for an implementation that waits for something with a time limit of its own, such as
+    a program of the user. The call that the hook belongs to waits as long.
+
+    Args:
+        seconds: Maximum number of seconds that the implementation may take.
+    """
+
+    def mark(function: F) -> F:
+        setattr(function, DEADLINE, seconds)
+        return function
+
+    return mark
 
 
 class Implementation(msgspec.Struct, frozen=True, eq=False):
@@ -27,12 +47,15 @@ class Implementation(msgspec.Struct, frozen=True, eq=False):
         function: The function to call.
         arguments: Names of the arguments that the function takes, in order.
         is_async: Whether the function is a coroutine function.
+        deadline: Maximum number of seconds that the function may take, if it is not that of the
+            specification (see ``hook_deadline``); 0 otherwise.
     """
 
     plugin: str
     function: Callable[..., Any]
     arguments: tuple[str, ...]
     is_async: bool = False
+    deadline: float = 0.0
 
 
 class Contribution:
@@ -182,6 +205,7 @@ class Registry(pluggy.PluginManager):
                     impl.function,
                     (*impl.argnames, *impl.kwargnames),
                     inspect.iscoroutinefunction(impl.function),
+                    getattr(impl.function, DEADLINE, 0.0),
                 )
 
     # --- validation -------------------------------------------------------------------------------

@@ -331,15 +331,16 @@ class Table:
         spec = self.specs[hook]
         given = _arguments(impl, arguments)
         name = f"hook {hook} of {impl.plugin}"
+        deadline = impl.deadline or spec.deadline
         with self._guard(hook, impl, arguments) as faults:
             if impl.is_async:
-                value = await call_within(spec.deadline, impl.function, *given, name=name)
+                value = await call_within(deadline, impl.function, *given, name=name)
             else:
                 value = self._inline(hook, impl, given)
                 # A functools.partial of a coroutine function, for example, is not recognized as
                 # async.
                 if inspect.isawaitable(value):
-                    value = await call_within(spec.deadline, _awaited, value, name=name)
+                    value = await call_within(deadline, _awaited, value, name=name)
             return spec.checked(value)
         return faults[0]
 

@@ -162,7 +162,7 @@ class Processes:
 
     @asynccontextmanager
     async def quiet(self, patience: float) -> AsyncIterator[bool]:
-        """Let no process change files in the ``async with`` block, as far as that is possible.
+        """Keep processes from changing files in the ``async with`` block, as far as possible.
 
         Until the block is left, no process starts, except those that only look. Checks that run are
         waited for, and ended if they take too long.

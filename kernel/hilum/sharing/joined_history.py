@@ -189,7 +189,7 @@ class JoinedHistory:
         return await self._ask(ListChangingCalls(limit), tuple[SentCallChanges, ...])
 
     async def _ask(self, operation: HistoryOperation, kind: type[T]) -> T:
-        """Have the owner carry out an operation, and return the outcome.
+        """Request an operation from the owner, and return the outcome.
 
         Raises:
             HilumError: The owner refuses it, has left, or sent something else.

@@ -352,7 +352,7 @@ class JoinedSession(Session):
         self.approve = cast(Any, state.approve)
 
     def _lose(self) -> None:
-        """Note that the owner has left, and end everything that waits for it."""
+        """Record that the owner has left, and end everything that waits for it."""
         if self.lost.is_set():
             return
         self.lost.set()

@@ -87,7 +87,7 @@ _GONE = (trio.BrokenResourceError, trio.ClosedResourceError)
 
 @asynccontextmanager
 async def share_session(session: Session) -> AsyncIterator[None]:
-    """Let other terminals of the user join a session while the block runs.
+    """Serve a session to other terminals of the user while the block runs.
 
     Where sockets are not available, the session is not shared, and other terminals are told that
     it is in use.
@@ -161,7 +161,7 @@ class _Server:
                 self._connections -= 1
 
     def _note_joined(self, change: int) -> None:
-        """Tell all terminals that one has joined (1) or left (-1)."""
+        """Send all terminals the news that one has joined (1) or left (-1)."""
         self._joined += change
         if self._joined:
             say = (

@@ -4,8 +4,10 @@ A session's socket is in the data folder, next to the store, because every proce
 session finds it there, and because the sandbox hides this folder from the commands of agents. The
 folder and the socket are accessible to the user only.
 
-Whoever connects can answer approvals. The owner therefore refuses other users, its own child
-processes, and processes that are in a sandbox: a command of an agent must not approve itself.
+Whoever connects can answer approvals. The owner therefore refuses other users. On Linux, it also
+refuses its own child processes, and processes that are in a sandbox: a command of an agent must not
+approve itself. macOS reports only the user at the other end; there, the sandbox alone keeps commands
+from the socket.
 """
 
 from __future__ import annotations

@@ -24,15 +24,22 @@ PROJECT_FOLDERS = (
     ".claude/commands",
     ".claude/skills",
     ".codex/agents",
+    ".codex/skills",
     ".cursor/agents",
+    ".cursor/skills",
     ".gemini/agents",
     ".gemini/commands",
+    ".gemini/skills",
     ".github/agents",
     ".github/chatmodes",
+    ".github/skills",
     ".opencode/agent",
     ".opencode/agents",
     ".opencode/command",
     ".opencode/commands",
+    ".opencode/skill",
+    ".opencode/skills",
+    ".windsurf/skills",
 )
 _REPLACE = "Replace it with a regular file or folder."
 _SHRINK = "Move the large files, or some of the files, out of this folder."

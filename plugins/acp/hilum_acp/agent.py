@@ -24,8 +24,9 @@ from hilum import (
     open_standard_session,
 )
 from hilum.errors import E_BAD_ARGS, E_BUSY, E_UNKNOWN
+from hilum.hooks import find_first_error
 from hilum.settings import KernelSettings, load
-from hilum.store import SessionInfo, Store, storage_plugins, unspell_folder
+from hilum.store import SessionInfo, Store, is_used, storage_plugins, unspell_folder
 from hilum.workspace import check_workspace
 
 from hilum_acp import messages
@@ -54,8 +55,6 @@ MAX_SESSIONS = 50
 """Maximum number of sessions that one editor has open."""
 UNUSED_SECONDS = 86_400.0
 """Age at which a session without a prompt is deleted; a client may load it until then."""
-UNUSED_EVENTS = 3
-"""Number of events of a session in which nothing happened."""
 USE_KEY = "hilum-key"
 SET_UP = "hilum-setup"
 NO_SERVERS = (
@@ -72,14 +71,14 @@ CLOSE_SECONDS = 10.0
 
 
 @attrs.define(eq=False)
-class _Opening:
+class _SessionSlot:
     """A session that is being opened, is open or is being closed.
 
     Attributes:
         ready: Set when it is open, or could not be opened.
         close: Set when it should close.
-        stops: Whether its runs are then stopped; otherwise, they are interrupted.
-        keeps: Whether it is then kept, although it was never used.
+        stop_runs: Whether its runs are then stopped; otherwise, they are interrupted.
+        keep_unused: Whether it is then kept, although it was never used.
         scope: Cancelled if the request ends before the session is open.
         closed: Set when it is closed.
         editor_session: The session, once it is open.
@@ -88,8 +87,8 @@ class _Opening:
 
     ready: trio.Event = attrs.field(factory=trio.Event)
     close: trio.Event = attrs.field(factory=trio.Event)
-    stops: bool = True
-    keeps: bool = False
+    stop_runs: bool = True
+    keep_unused: bool = False
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
     closed: trio.Event = attrs.field(factory=trio.Event)
     editor_session: EditorSession | None = None
@@ -112,9 +111,9 @@ class Agent:
         self._nursery = nursery
         self._options = dict(options)
         self._initialized = False
-        self._sessions: dict[str, _Opening] = {}
+        self._sessions: dict[str, _SessionSlot] = {}
         # Also those that have no id yet, because they are being opened.
-        self._openings: set[_Opening] = set()
+        self._slots: set[_SessionSlot] = set()
         connection.requests.update(
             {
                 "initialize": self._initialize,
@@ -144,7 +143,7 @@ class Agent:
         return handle
 
     def interrupt(self) -> None:
-        """Have requests that are cancelled from now on leave their runs to be continued later."""
+        """Make requests that are cancelled from now on leave their runs to be continued later."""
         self._client.is_ending = True
 
     async def close(self) -> None:
@@ -157,7 +156,7 @@ class Agent:
         async with trio.open_nursery() as nursery:
             for identity in list(self._sessions):
                 # A client may create a session in one process, and load it in another.
-                close = partial(self._close_session, identity, stops=False, keeps=True)
+                close = partial(self._close_session, identity, stop_runs=False, keep_unused=True)
                 nursery.start_soon(close)
 
     # --- the connection ---------------------------------------------------------------------------
@@ -285,38 +284,38 @@ class Agent:
             HilumError: The session cannot be opened.
             RpcError: A folder is not an absolute path, or a server is malformed.
         """
-        if len(self._openings) >= MAX_SESSIONS and resume not in self._sessions:
+        if len(self._slots) >= MAX_SESSIONS and resume not in self._sessions:
             raise UsageError(
                 f"{MAX_SESSIONS} sessions are open.", code=E_BUSY, hint="Close a session."
             )
-        opening = _Opening()
-        self._openings.add(opening)
+        slot = _SessionSlot()
+        self._slots.add(slot)
         try:
             arguments = await self._prepare(given, resume)
             # An editor that lost track may load a session that it has open: it begins again. A
             # request that is refused, however, leaves the open session as it is.
-            await self._close_session(resume, keeps=True)
+            await self._close_session(resume, keep_unused=True)
         except BaseException:
-            self._openings.discard(opening)
+            self._slots.discard(slot)
             raise
-        self._nursery.start_soon(self._run_session, opening, arguments, shows_history)
+        self._nursery.start_soon(self._run_session, slot, arguments, shows_history)
         try:
-            await opening.ready.wait()
-            if opening.error is not None:
-                raise opening.error
-            assert opening.editor_session is not None
+            await slot.ready.wait()
+            if slot.error is not None:
+                raise slot.error
+            assert slot.editor_session is not None
             if given.mcp_servers and not can_use_servers():
-                opening.editor_session.session.note("acp.no_mcp", say=NO_SERVERS)
-            yield opening.editor_session
+                slot.editor_session.session.note("acp.no_mcp", say=NO_SERVERS)
+            yield slot.editor_session
         except BaseException:
             # Runs of an earlier process, which wait to be continued, are not stopped.
-            opening.stops = not resume
-            opening.keeps = bool(resume)
-            opening.close.set()
-            if not opening.ready.is_set():
-                opening.scope.cancel()
+            slot.stop_runs = not resume
+            slot.keep_unused = bool(resume)
+            slot.close.set()
+            if not slot.ready.is_set():
+                slot.scope.cancel()
             with trio.move_on_after(CLOSE_SECONDS, shield=True):
-                await opening.closed.wait()
+                await slot.closed.wait()
             raise
 
     async def _prepare(
@@ -357,48 +356,46 @@ class Agent:
         return {**options, "needs_model": False, "attended": True, "kind": "main"}
 
     async def _run_session(
-        self, opening: _Opening, options: Mapping[str, Any], shows_history: bool
+        self, slot: _SessionSlot, options: Mapping[str, Any], shows_history: bool
     ) -> None:
-        """Keep a session open until it is closed or the editor leaves."""
+        """Open a session, and serve it until it is closed or the editor leaves."""
         identity = ""
         try:
-            with opening.scope:
+            with slot.scope:
                 async with open_standard_session(**options) as session:
                     identity = session.id
-                    self._sessions[identity] = opening
+                    self._sessions[identity] = slot
                     opened = EditorSession(self._client, session, shows_history=shows_history)
-                    await self._serve_session(opening, opened)
+                    await self._serve_session(slot, opened)
         except* HilumError as group:
-            error: BaseException = group
-            while isinstance(error, BaseExceptionGroup):
-                error = error.exceptions[0]
+            error = find_first_error(group)
             assert isinstance(error, HilumError)
-            if opening.ready.is_set():
+            if slot.ready.is_set():
                 _logger.error("A session has failed.", exc_info=error)
-            opening.error = error
+            slot.error = error
         except* Exception as group:
             # A mistake in one session must not end the others.
             _logger.error("A session has failed.", exc_info=group)
-            opening.error = HilumError("The session has failed; hilum's log says why.")
+            slot.error = HilumError("The session has failed; hilum's log says why.")
         finally:
-            if self._sessions.get(identity) is opening:
+            if self._sessions.get(identity) is slot:
                 del self._sessions[identity]
-            self._openings.discard(opening)
-            opening.ready.set()
-            opening.closed.set()
+            self._slots.discard(slot)
+            slot.ready.set()
+            slot.closed.set()
 
-    async def _serve_session(self, opening: _Opening, opened: EditorSession) -> None:
+    async def _serve_session(self, slot: _SessionSlot, opened: EditorSession) -> None:
         try:
             async with trio.open_nursery() as nursery:
                 await nursery.start(opened.run)
-                opening.editor_session = opened
-                opening.ready.set()
-                await opening.close.wait()
-                if opening.stops:
+                slot.editor_session = opened
+                slot.ready.set()
+                await slot.close.wait()
+                if slot.stop_runs:
                     await opened.stop()
                 nursery.cancel_scope.cancel()
         finally:
-            if opening.close.is_set() and not opening.keeps:
+            if slot.close.is_set() and not slot.keep_unused:
                 opened.discard_unused()
 
     async def _check_existing(self, session: str, folder: Path) -> None:
@@ -437,13 +434,13 @@ class Agent:
         Raises:
             RpcError: It is not open.
         """
-        opening = self._sessions.get(session)
-        if opening is None or opening.editor_session is None or opening.close.is_set():
+        slot = self._sessions.get(session)
+        if slot is None or slot.editor_session is None or slot.close.is_set():
             raise RpcError(
                 RESOURCE_NOT_FOUND,
                 f"The session {session!r} is not open. Open it with session/load or session/new.",
             )
-        return opening.editor_session
+        return slot.editor_session
 
     async def _list(self, params: dict[str, Any]) -> dict[str, Any]:
         given = read(messages.ListSessions, params)
@@ -468,27 +465,27 @@ class Agent:
         return {}
 
     async def _close_session(
-        self, session: str, *, stops: bool = True, keeps: bool = False
+        self, session: str, *, stop_runs: bool = True, keep_unused: bool = False
     ) -> None:
         """Close a session, if it is open.
 
         Args:
             session: Its id.
-            stops: Whether its runs are stopped; otherwise, they are interrupted.
-            keeps: Whether it is kept, although it was never used.
+            stop_runs: Whether its runs are stopped; otherwise, they are interrupted.
+            keep_unused: Whether it is kept, although it was never used.
         """
-        opening = self._sessions.get(session)
-        if opening is not None:
-            opening.stops = stops
-            opening.keeps = keeps
-            opening.close.set()
-            await opening.closed.wait()
+        slot = self._sessions.get(session)
+        if slot is not None:
+            slot.stop_runs = stop_runs
+            slot.keep_unused = keep_unused
+            slot.close.set()
+            await slot.closed.wait()
 
     async def _delete(self, params: dict[str, Any]) -> dict[str, Any]:
         session = read(messages.SessionOnly, params).session_id
         info = await self._find_info(session)
         # Kept, because otherwise a session that was never used would be deleted twice.
-        await self._close_session(session, keeps=True)
+        await self._close_session(session, keep_unused=True)
         async with open_kernel(storage_plugins()) as kernel:
             await kernel.store.delete(info.id)
         return {}
@@ -559,10 +556,13 @@ def _read_cursor(cursor: str | None) -> int:
 
 
 async def _delete_unused(store: Store, infos: Sequence[SessionInfo]) -> None:
-    """Delete old sessions without a prompt, which editors create whenever they open a panel."""
+    """Delete old sessions without a prompt, which editors create whenever they open a panel.
+
+    These may be sessions of any program, because there is nothing in them to continue.
+    """
     for info in infos:
         is_old = info.updated < time.time() - UNUSED_SECONDS
-        if not info.title and info.events <= UNUSED_EVENTS and is_old:
+        if is_old and not await is_used(store, info):
             with suppress(StoreError):  # a process has it open
                 await store.delete(info.id)
 

@@ -34,9 +34,9 @@ from hilum_acp.tool_calls import (
     Preview,
     escape_markdown,
     fence,
+    find_arguments_in_title,
     find_kind,
     find_locations,
-    find_said_arguments,
     make_text_content,
     make_title,
     name_call,
@@ -180,7 +180,7 @@ async def _describe(
         content.append(make_text_content(f"**The diffs do not show: {missing}. The whole call:**"))
         content.append(make_text_content(fence(facts.text)))
     elif not preview.diffs:
-        rest = _find_rest(shown, root, facts.text)
+        rest = _describe_untitled_arguments(shown, root, facts.text)
         if rest:
             content.append(make_text_content(fence(rest)))
     content += _show_cut_choices(choices)
@@ -196,7 +196,7 @@ async def _describe(
     }
 
 
-def _find_rest(card: Card, root: Path, text: str) -> str:
+def _describe_untitled_arguments(card: Card, root: Path, text: str) -> str:
     """Return what the title of a call does not say of it; empty if it says all.
 
     Args:
@@ -208,7 +208,7 @@ def _find_rest(card: Card, root: Path, text: str) -> str:
     if not head.startswith(_HEAD):
         return text
     arguments = dict(parse_arguments(card.arguments) or {})
-    said = find_said_arguments(card, root)
+    said = find_arguments_in_title(card, root)
     hidden = [key for key in _GUEST_NAMES if key in arguments]
     if not card.call.name.startswith("guest_"):
         hidden = []

@@ -35,7 +35,7 @@ output. In Zed's settings, for example:
 
 def make_parser() -> Parser:
     """Create the parser of the options."""
-    parser = Parser("hilum acp", "Be the agent of an editor (Agent Client Protocol).", EPILOG)
+    parser = Parser("hilum acp", "Serve an editor over the Agent Client Protocol.", EPILOG)
     add = parser.add_argument
     add(
         "--setup",
@@ -54,7 +54,7 @@ def make_parser() -> Parser:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Be the agent of an editor that speaks the Agent Client Protocol.
+    """Serve an editor over the Agent Client Protocol.
 
     Returns:
         The exit code.

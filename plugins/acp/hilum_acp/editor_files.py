@@ -54,7 +54,7 @@ class OpenEditor:
         return content if isinstance(content, str) else None
 
     async def write_in_editor(self, path: Path, text: str) -> bool:
-        """Have the editor replace the text of a file and save it; return whether it did."""
+        """Replace the text of a file in the editor and save it; return whether the editor did."""
         params = {"sessionId": self._session, "path": str(path), "content": text}
         # A write that has begun is not abandoned at once, so that its outcome is known.
         seconds = WRITE_SECONDS - PATIENCE_SECONDS

@@ -129,11 +129,11 @@ class EditorSession:
             prompt.scope.cancel()
 
     def announce(self) -> None:
-        """Let live updates begin, because the editor now knows the session's id."""
+        """Start live updates, because the editor now knows the session's id."""
         self._announced.set()
 
     def discard_unused(self) -> None:
-        """Have the session deleted when it closes, if it was never used."""
+        """Delete the session when it closes, if it was never used."""
         if not self._is_used:
             self.session.discard()
 

@@ -21,6 +21,7 @@ import trio
 from hilum import Session
 from hilum import events as ev
 from hilum.errors import E_CMD_FAIL, E_STOPPED, E_TIMEOUT, EXITS
+from hilum.hooks import find_first_error
 from hilum.messages import ToolCall, ToolResult
 from hilum_view import parse_arguments, unwrap_call
 
@@ -94,7 +95,7 @@ class _ShownCommand:
         self._wake_writer()
 
     def end(self, result: ToolResult) -> None:
-        """Have the viewer end once it has printed everything."""
+        """End the viewer once it has printed everything."""
         notice = _make_notice(result)
         if notice:
             self.output.add_notice(notice)
@@ -177,7 +178,7 @@ class EditorTerminals:
             async with open_viewer_socket(self._session.kernel.environ) as viewers:
                 await self._follow(viewers)
         except* OSError as group:
-            self._turn_off(f"{group.exceptions[0]}.")
+            self._turn_off(f"{find_first_error(group)}.")
         except* Exception as group:
             # A mistake here must not end the session.
             _logger.error("Commands are no longer shown in terminals.", exc_info=group)
@@ -270,7 +271,8 @@ class EditorTerminals:
         # continued, so its call must not count as stopped by the user.
         with trio.move_on_after(LEAVE_SECONDS):
             await self._client.connection.closed.wait()
-        if not self._client.has_left:
+        # Ids of calls may repeat, and another call must not be stopped in place of an ended one.
+        if not self._client.has_left and not command.ended.is_set():
             self._session.stop_call(command.call, agent=command.agent)
 
     async def _wait_until_printed(self, command: _ShownCommand) -> None:
@@ -282,7 +284,7 @@ class EditorTerminals:
                 await command.exited.wait()
 
     async def _watch_exit(self, command: _ShownCommand, terminal: str) -> None:
-        """Note when the viewer has ended, as far as the editor reports it."""
+        """Set ``exited`` when the viewer has ended, as far as the editor reports it."""
         params = {"sessionId": self._session.id, "terminalId": terminal}
         try:
             await self._client.connection.request("terminal/wait_for_exit", params)
@@ -294,7 +296,7 @@ class EditorTerminals:
 
     @asynccontextmanager
     async def _create_terminal(self, path: str, token: str) -> AsyncIterator[str]:
-        """Have the editor start a viewer, and release its terminal with the block.
+        """Create a terminal with a viewer in the editor, and release it with the block.
 
         Yields:
             The id of the terminal; empty if the editor does not create it.

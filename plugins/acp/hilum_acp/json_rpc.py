@@ -13,11 +13,9 @@ from typing import Any, TypeGuard
 
 import msgspec
 import trio
-from hilum import HilumError
+from hilum import HilumError, has_more_values
 from hilum.messages import replace_surrogates
 from trio.to_thread import run_sync as in_thread
-
-from hilum_acp.json_sizes import has_more_values
 
 MAX_MESSAGE = 32_000_000
 """Maximum number of bytes in a message; images arrive as base64."""
@@ -594,9 +592,9 @@ def _find_problem(message: object) -> str:
         return "The parameters are not an object."
     if "method" in message:
         if not isinstance(message["method"], str):
-            return "The method is not a text."
+            return "The method is not a string."
         if "id" in message and not _is_id(message["id"]):
-            return "The id is neither a number nor a text."
+            return "The id is neither a number nor a string."
         return ""
     if "id" not in message or ("result" not in message and "error" not in message):
         return "The message is neither a request nor a response."

@@ -266,20 +266,22 @@ def is_shown_as_written(line: str) -> bool:
     return _CHANGED.search(line) is None
 
 
-def find_said_arguments(card: Card, root: Path) -> list[str]:
-    """Return the names of the arguments that the title of a call says in full.
+def find_arguments_in_title(card: Card, root: Path) -> list[str]:
+    """Return the names of the arguments that the title of a call contains in full.
 
-    To find out, each argument is replaced: the title says it if it changes in just this way.
+    To find out, each argument is replaced: the title contains it if it changes in just this way.
     """
     name, text = unwrap_call(card.call.name, card.arguments)
     arguments = parse_arguments(text) or {}
     title = make_title(card, "", root)
     if not is_shown_as_written(title):
         return []
-    return [key for key in arguments if _is_said(name, arguments, key, title, root)]
+    return [key for key in arguments if _is_argument_in_title(name, arguments, key, title, root)]
 
 
-def _is_said(name: str, arguments: Mapping[str, Any], key: str, title: str, root: Path) -> bool:
+def _is_argument_in_title(
+    name: str, arguments: Mapping[str, Any], key: str, title: str, root: Path
+) -> bool:
     value = arguments[key]
     if isinstance(value, bool):
         return _title_with(name, {**arguments, key: not value}, root) != title

@@ -351,7 +351,7 @@ class UpdateMaker:
             }
 
     def forget_sent(self) -> None:
-        """Have the next update of each call describe it wholly, because none was sent before."""
+        """Make the next update of each call describe it wholly, because none was sent before."""
         for call in self._calls.values():
             call.sent = {}
 

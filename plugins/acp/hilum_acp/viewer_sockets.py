@@ -39,7 +39,7 @@ class ViewerSocket:
 
     @contextlib.contextmanager
     def expect(self, handler: Handler) -> Iterator[str]:
-        """Let one viewer connect while the block runs.
+        """Accept one viewer while the block runs.
 
         Args:
             handler: Called with the connection; it returns when the connection may be closed.

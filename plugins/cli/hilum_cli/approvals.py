@@ -114,6 +114,9 @@ class Approver:
             self._open = None
 
     def _is_granted(self, asked: ApprovalAsked) -> bool:
+        # No lasting approval covers a dangerous call.
+        if asked.once_only:
+            return False
         return (asked.scope or asked.call.name) in self._session.grants
 
     def _stop(self) -> None:

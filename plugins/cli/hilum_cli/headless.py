@@ -28,7 +28,7 @@ from hilum import (
 from hilum.command import output_error, say
 from hilum.errors import E_INTERNAL, E_STOPPED, letting_run
 from hilum.events import Delta, ErrorRaised, PluginEvent, RunEnded, StopAsked
-from hilum.hooks import PLUGIN_EXCEPTIONS, describe_error
+from hilum.hooks import PLUGIN_EXCEPTIONS, describe_error, find_first_error
 from hilum.journal import report_delays
 from hilum.sharing import share_session
 from hilum.store import MemoryStore
@@ -630,9 +630,8 @@ def _joined(first: RunEnded, later: RunEnded) -> RunEnded:
     return msgspec.structs.replace(later, seconds=first.seconds + later.seconds, **used)
 
 
-def _first(error: BaseException) -> HilumError:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
+def _first(group: BaseException) -> HilumError:
+    error = find_first_error(group)
     assert isinstance(error, HilumError)
     return error
 

@@ -18,7 +18,7 @@ from hilum import StoreError, UsageError, make_redactor
 from hilum.command import Parser, check_folder, check_text
 from hilum.errors import E_BAD_ARGS, E_BUSY, E_UNKNOWN
 from hilum.events import FINAL, encode
-from hilum.store import MemoryStore, find_session, is_open, storage_plugins
+from hilum.store import MemoryStore, UnreadableLog, find_session, storage_plugins
 from hilum_view import Totals, format_cost, total
 
 from hilum_cli import exits, run
@@ -208,14 +208,13 @@ async def _list(kernel: Kernel, options: Namespace) -> None:
         infos = found[: options.limit]
     else:
         infos = found
-    infos = [await _settled(kernel, info) for info in infos]
-    totals = [total(await read_all(kernel, info.id)) for info in infos]
+    older = len(found) - len(infos)
+    infos, totals = await _measure(kernel, infos)
     if options.json:
         rows = [_as_data(info, used) for info, used in zip(infos, totals, strict=True)]
         options.out.put(msgspec.json.encode(rows) + b"\n")
     elif infos:
         options.out.say(table(infos, totals, folder=not folder, width=_width()))
-        older = len(found) - len(infos)
         if older:
             options.out.say(f"… and {older:,} older: hilum sessions list --limit 0 shows all.")
     else:
@@ -235,10 +234,37 @@ def _width() -> int:
     return 200
 
 
+async def _measure(
+    kernel: Kernel, infos: Sequence[SessionInfo]
+) -> tuple[list[SessionInfo], list[Totals]]:
+    """Return sessions with their present state, and their usage.
+
+    A session whose log cannot be read is ``damaged``, or ``unreadable`` if a newer hilum wrote it; its
+    usage is left out, because a part of it would be misleading.
+    """
+    measured: list[SessionInfo] = []
+    totals: list[Totals] = []
+    for info in infos:
+        try:
+            current = await _settled(kernel, info)
+            used = total(await read_all(kernel, info.id))
+        except UnreadableLog as error:
+            state = "damaged" if error.is_damaged else "unreadable"
+            current = msgspec.structs.replace(info, state=state)
+            used = total([])
+        except StoreError as error:
+            if error.code == E_UNKNOWN:  # deleted in the meantime
+                continue
+            raise
+        measured.append(current)
+        totals.append(used)
+    return measured, totals
+
+
 async def _settled(kernel: Kernel, info: SessionInfo) -> SessionInfo:
     """Return a session, as ``interrupted`` if its log shows it running but no process runs it."""
     # The log of a killed process still shows a running session.
-    if info.state in ("idle", *FINAL) or await is_open(kernel.store, info.id):
+    if info.state in ("idle", *FINAL) or await kernel.store.is_open(info.id):
         return info
     return msgspec.structs.replace(info, state="interrupted")
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import attrs
+from hilum.config_files import LoadedFile, UnreadableFile, load_file
 from hilum.frontmatter import Document, Problem, flag, names, read, split_tools, text
 
-from hilum_commands.jsonc import JsonError, parse_json
 from hilum_commands.sources import CommandSource, Dialect
 from hilum_commands.template import Piece, TemplateError, split_template
 
@@ -95,23 +95,20 @@ def load_config_file(source: CommandSource) -> list[CommandFile]:
     If the file cannot be read, the only entry says so; a missing file has none.
     """
     broken = CommandFile(source.path.name, source.path, source)
-    try:
-        content = read_bytes(source.path).decode(errors="replace")
-        value = parse_json(content)
-    except FileNotFoundError:
+    if not os.path.lexists(source.path):
         return []
-    except OSError as error:
-        return [_fail(broken, 1, f"The file cannot be read: {error.strerror or error}.")]
-    except JsonError as error:
-        return [_fail(broken, error.line, f"The file is not JSON: {error}.")]
+    try:
+        loaded = load_file(source.path)
+    except UnreadableFile as error:
+        return [_fail(broken, max(error.line, 1), f"The commands in it cannot be used: {error}")]
     found: list[CommandFile] = []
     for key in _TABLES:
-        table = value.get(key) if isinstance(value, dict) else None
+        table = loaded.data.get(key)
         if isinstance(table, dict):
-            found += [_load_entry(name, entry, source, content) for name, entry in table.items()]
+            found += [_load_entry([key, name], table[name], source, loaded) for name in table]
         elif table is not None:
             reason = f"`{key}` must be a mapping of names to commands."
-            found.append(_fail(broken, _find_key(content, key), reason))
+            found.append(_fail(broken, loaded.find_line([key]), reason))
     return found
 
 
@@ -254,27 +251,32 @@ def _load_toml(command: CommandFile, data: bytes) -> CommandFile:
         return _fail(command, line, f"The file is not TOML: {reason}.")
     except RecursionError:
         return _fail(command, 1, "The file is nested too deeply.")
-    return _load_table(command, table, "prompt", content)
+    return _load_table(command, table, "prompt", lambda name: _find_toml_line(content, name))
 
 
-def _load_entry(name: str, entry: object, source: CommandSource, content: str) -> CommandFile:
-    cleaned = clean_name(name)
+def _load_entry(
+    keys: list[str], entry: object, source: CommandSource, loaded: LoadedFile
+) -> CommandFile:
+    """Read a command from an entry of a configuration file.
+
+    Args:
+        keys: The keys that lead to the entry; the last one is the command's name.
+        entry: The value.
+        source: The file.
+        loaded: The content of the file, for the line numbers of keys.
+    """
+    cleaned = clean_name(keys[-1])
     command = CommandFile(cleaned, source.path, source, cleaned)
     if not isinstance(entry, dict):
-        reason = f"The command {name!r} must be a mapping."
-        return _fail(command, _find_key(content, name), reason)
-    # The keys of one command are looked for below its own name.
-    start = content.find(json_key(name))
-    return _load_table(command, entry, "template", content, max(start, 0))
-
-
-def json_key(name: str) -> str:
-    """Return a key as JSON writes it."""
-    return f'"{name}"'
+        reason = f"The command {keys[-1]!r} must be a mapping."
+        return _fail(command, loaded.find_line(keys), reason)
+    return _load_table(
+        command, entry, "template", lambda name: max(loaded.find_line([*keys, name]), 1)
+    )
 
 
 def _load_table(
-    command: CommandFile, table: Mapping[str, object], key: str, content: str, start: int = 0
+    command: CommandFile, table: Mapping[str, object], key: str, find_line: Callable[[str], int]
 ) -> CommandFile:
     """Read a command from a table.
 
@@ -282,19 +284,13 @@ def _load_table(
         command: The command with its name.
         table: The table.
         key: The key of the text.
-        content: The file, for the line numbers of keys.
-        start: Where in the file the table begins.
+        find_line: A function that returns the line number of a key in the table.
     """
-
-    def find_line(name: str) -> int:
-        return _find_key(content, name, start)
-
     for name in _wrong_keys(table, (key, "description", "agent", "model")):
         command = _add_problem(command, Problem(find_line(name), f"`{name}` must be a text."))
     body = table.get(key)
     if not isinstance(body, str):
-        line = find_line(key) if key in table else 1 + content.count("\n", 0, start)
-        return _fail(command, line, f"The command has no text: `{key}` is missing.")
+        return _fail(command, find_line(key), f"The command has no text: `{key}` is missing.")
     if body.startswith("{file:"):
         return _fail(command, find_line(key), "Texts in other files are not read.")
     description = _text_of(table, "description")
@@ -329,10 +325,9 @@ def _text_of(table: Mapping[str, object], key: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _find_key(content: str, key: str, start: int = 0) -> int:
-    """Return the line of a key in a TOML or JSON file, counted from 1."""
-    pattern = rf'(?m)^\s*{re.escape(key)}\s*=|"{re.escape(key)}"\s*:'
-    match = re.compile(pattern).search(content, start) or re.compile(pattern).search(content)
+def _find_toml_line(content: str, key: str) -> int:
+    """Return the line of a top-level key in a TOML file, counted from 1."""
+    match = re.search(rf'(?m)^\s*"?{re.escape(key)}"?\s*=', content)
     if match is None:
         return 1
     return 1 + content.count("\n", 0, match.start() + len(match[0]) - len(match[0].lstrip()))

@@ -46,7 +46,9 @@ class JudgeRequest:
         catalog: The permission categories of the tools, by name.
         approve: The approval policy.
         grants: The scopes of the lasting approvals in the session.
+        once_only: Whether the user can approve only this call, because it is dangerous.
         kind: The kind of session, for rules that apply to one kind only.
+        agents: The other agents whose denials apply.
         enforced: What the sandbox enforces, or None if not determined yet.
         offline: Whether the sandbox denies network access to commands.
         run_unsandboxed: Whether the user lets commands run without a sandbox that protects files.
@@ -69,7 +71,9 @@ class JudgeRequest:
     catalog: Mapping[str, str]
     approve: str
     grants: frozenset[str]
+    once_only: bool
     kind: str
+    agents: tuple[str, ...]
     enforced: Enforcement | None
     offline: bool
     run_unsandboxed: bool
@@ -108,11 +112,11 @@ class Judgement:
 def read_rules(request: JudgeRequest) -> rule_files.Rules:
     """Return the rules, reloaded if their files or the tools changed. Blocks."""
     root = request.workspace.root
-    is_same = request.rules.stamp == rule_files.stamp(request.config, root)
+    is_same = request.rules.stamp == rule_files.stamp(request.config, root, request.agents)
     if is_same and request.tools == request.names:
         return request.rules
     tools = None if request.names is None else request.describe_tools()
-    return rule_files.load(request.config, root, tools, request.kind)
+    return rule_files.load(request.config, root, tools, request.kind, request.agents)
 
 
 def judge(request: JudgeRequest) -> Judgement:
@@ -197,4 +201,5 @@ def _make_gate(request: JudgeRequest, rules: rule_files.Rules, call: CheckedCall
         executed=executed,
         run_unsandboxed=request.run_unsandboxed,
         grants=request.grants,
+        once_only=request.once_only,
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 from hilum import config_folder
 from hilum.checks import Check
 
-from hilum_guard.rules.permissions_command import find_tools
+from hilum_guard.rules.permissions_command import denials_from, find_tools
 from hilum_guard.rules.rule_files import load
 from hilum_guard.sandbox import sandbox_probe
 from hilum_guard.sandbox.backends import INSTALL_ADVICE
@@ -41,13 +41,20 @@ def _check_rules(folder: Path) -> Iterator[Check]:
     rules = load(config_folder(), folder)
     tools = find_tools(folder, rules.rules)
     # Load the rules again, because a rule for a tool that does not exist is also a mistake.
-    rules = load(config_folder(), folder, tools)
+    rules = load(config_folder(), folder, tools, agents=denials_from(folder))
     for mistake in rules.mistakes:
         yield Check(
             "fail",
             "permissions",
             mistake,
             "Correct the file. Until then, hilum denies every call that changes something.",
+        )
+    for problem in rules.foreign_problems:
+        yield Check(
+            "warn",
+            "permissions",
+            problem,
+            "Correct the file, or remove its agent from the setting guard.denials_from.",
         )
     if not rules.mistakes:
         yield Check("ok", "permissions", f"{len(rules.rules)} rules, no mistakes")

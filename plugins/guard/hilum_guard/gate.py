@@ -103,6 +103,7 @@ class Gate:
             files.
         grants: The scopes of the lasting approvals in the session. The kernel applies them; the
             gate knows them only to ask first about what they do not cover.
+        once_only: Whether the user can approve only this call, because it is dangerous.
     """
 
     rules: Rules
@@ -115,6 +116,7 @@ class Gate:
     executed: tuple[tuple[str, str], ...] = ()
     run_unsandboxed: bool = False
     grants: frozenset[str] = frozenset()
+    once_only: bool = False
 
     def judge(self, call: CheckedCall) -> Judged:
         """Return the verdict on a call (None for no opinion), and the deciding rule or check."""
@@ -179,15 +181,27 @@ class Gate:
         if rule:
             is_stored = rule.about_paths and any(effect.stored for effect in facts.resolved.effects)
             hint = _STORED if is_stored else ""
-            return f"A rule may deny it: {rule.text}.{hint}", rule
+            return f"A rule may deny it: {_locate(rule)}.{hint}", rule
         rule = self._find_rule("ask", facts)
         why = unresolved_reason(rule, facts) if rule else ""
         if rule and why:
-            return f"A rule may require approval: {rule.text}; {why}.", rule
+            return f"A rule may require approval: {_locate(rule)}; {why}.", rule
         rule = self._find_rule("ask", facts, ("yes", "maybe"))
         if rule:
-            return f"A rule requires approval: {rule.text}.", rule
-        return None
+            return f"A rule requires approval: {_locate(rule)}.", rule
+        return self._find_doubt(facts)
+
+    def _find_doubt(self, facts: CallFacts) -> tuple[str, Rule] | None:
+        """Return the question about a change that an unreadable rule of another agent may deny."""
+        is_harmless = facts.command is not None and facts.command.kind == "auto"
+        if not self.rules.doubts or facts.category == "read" or is_harmless:
+            return None
+        rule = self.rules.doubts[0]
+        reason = (
+            f"The settings of {rule.agent} may deny it, and hilum cannot read all of them:"
+            f" {rule.written} ({rule.source})."
+        )
+        return reason, rule
 
     def _find_possible_question(self, facts: CallFacts) -> Rule | None:
         """Return an ask rule for paths that a command may read without naming them."""
@@ -300,6 +314,8 @@ class Gate:
         # The scope of an approval for the whole command. For grave commands and secrets, the scope
         # is the exact text instead.
         scope = suggest_rule(facts.tool, str(facts.arguments["command"]), command_verdict)
+        if self.once_only:
+            scope = _make_exact_scope(facts)
         exact_rule = self._find_exact_rule(facts)
         question = self._question_dangers(call, command_verdict, scope, exact_rule)
         if question:
@@ -314,7 +330,7 @@ class Gate:
             return self._judge_by_policy(command_verdict, scope)
         possible = self._find_possible_question(facts)
         if possible:
-            reason = f"It may read what needs approval: {possible.text}."
+            reason = f"It may read what needs approval: {_locate(possible)}."
             return ask(reason, scope=scope), _name_source(possible)
         return self._judge_harmless(call, command_verdict, scope)
 
@@ -474,7 +490,8 @@ class Gate:
         """Return one of the rules that together allow the whole command line; None if they do not.
 
         Rules allow a command line if each simple command matches a rule or is harmless alone, and
-        nothing is redirected to a file.
+        nothing is redirected to a file. A rule such as `git checkout *` allows no dangerous command,
+        because the user may have stored it when approving a harmless one.
         """
         rule = self._find_rule_by_effects(call, command_verdict)
         if rule:
@@ -485,6 +502,8 @@ class Gate:
         fitting = [
             each for each in rules if fit(attrs.evolve(each, pattern=None), call.facts) == "yes"
         ]
+        if self.once_only:
+            fitting = [each for each in fitting if not each.about_program]
         about_all = next((each for each in fitting if each.about_all), None)
         if about_all or not fitting or not command_verdict.complete:
             return about_all
@@ -618,11 +637,15 @@ def _make_scope(facts: CallFacts) -> str:
 def _explain_denial(rule: Rule, facts: CallFacts) -> str:
     """Return the message to the model about a call that a rule denies."""
     why = unresolved_reason(rule, facts)
+    shown = f"{rule.shown} of {rule.agent}" if rule.agent else rule.text
     if why:
-        return (
-            f"A user rule may deny it: {rule.text} ({rule.source}); {why}. Run the command itself."
-        )
-    return f"A user rule denies it: {rule.text} ({rule.source})."
+        return f"A user rule may deny it: {shown} ({rule.source}); {why}. Run the command itself."
+    return f"A user rule denies it: {shown} ({rule.source})."
+
+
+def _locate(rule: Rule) -> str:
+    """Return a rule as written, with its place if it is in the file of another agent."""
+    return f"{rule.shown} of {rule.agent} ({rule.source})" if rule.agent else rule.text
 
 
 def _is_plain(command: SimpleCommand) -> bool:
@@ -646,4 +669,4 @@ def _is_harmless_alone(command: SimpleCommand, call: CheckedCall) -> bool:
 
 
 def _name_source(rule: Rule) -> str:
-    return f"{rule.effect} {rule.text} ({rule.source})"
+    return f"{rule.effect} {rule.shown} ({rule.source})"

@@ -19,7 +19,7 @@ _SECRET_FOLDERS = frozenset({".ssh", ".aws", ".gnupg", ".kube", ".docker", ".azu
 # All sessions in this process share one finder, because it caches unchanged folders.
 _FILES = SecretFiles()
 # With these commands, a model could give itself permissions or make hilum load other code.
-_USER_COMMANDS = ("permissions", "trust", "plugins")
+_USER_COMMANDS = ("permissions", "trust", "plugins", "import")
 _READING_SKILLS = ("list", "show", "validate")
 _SOURCE = tuple(
     ".py .pyi .js .mjs .ts .tsx .jsx .go .rs .java .kt .c .h .cpp .cs .rb .php .swift .md .rst"

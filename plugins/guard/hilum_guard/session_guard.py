@@ -25,6 +25,7 @@ from hilum import (
     AnnouncedCalls,
     Command,
     Layer,
+    Mode,
     Session,
     Tool,
     ToolCall,
@@ -54,6 +55,8 @@ from hilum_guard.watching.workspace_guard import WorkspaceGuard
 if TYPE_CHECKING:
     from hilum_guard.rules.denied_paths import DeniedPaths
 
+MAX_PROBLEMS_SHOWN = 10
+MAX_PROBLEMS_LOGGED = 200
 _OUTCOMES = {
     "allow": "It would run.",
     "ask": "It would need approval; without a user to ask, it would be refused.",
@@ -114,6 +117,7 @@ class Guard:
         self.workspace_guard = WorkspaceGuard(session, box)
         self.approvals = LastingApprovals(session, self._config)
         self.rules = rule_files.Rules(stamp=("never read",))
+        self._reported_problems: set[str] = set()
         self._redactor = ResultRedactor(session, self._config)
         self._known_hosts = KnownHosts(session)
         self._secret_files = SecretFiles()
@@ -180,6 +184,34 @@ class Guard:
             say = f"The rules have mistakes; until they are corrected, {rules.consequence}:"
             listed = "".join(f"\n  {mistake}" for mistake in rules.mistakes)
             self._session.note("guard.mistakes", say=say + listed, mistakes=list(rules.mistakes))
+        self._report_foreign(rules)
+
+    def _report_foreign(self, rules: rule_files.Rules) -> None:
+        """Report new mistakes in the permission files of other agents."""
+        new = [each for each in rules.foreign_problems if each not in self._reported_problems]
+        if not new:
+            return
+        self._reported_problems.update(new)
+        say = "The permissions of another agent are not fully readable:"
+        say += "".join(f"\n  {problem}" for problem in new[:MAX_PROBLEMS_SHOWN])
+        if len(new) > MAX_PROBLEMS_SHOWN:
+            say += f"\n  and {len(new) - MAX_PROBLEMS_SHOWN} more"
+        if rules.doubts:
+            say += (
+                "\nUntil this is corrected, every change needs approval. To ignore an agent's"
+                " files, remove it from the setting guard.denials_from."
+            )
+        self._session.note("guard.foreign_problems", say=say, problems=new[:MAX_PROBLEMS_LOGGED])
+
+    async def announce_foreign(self) -> None:
+        """Tell the user, once for each project, which rules of other agents apply."""
+        from hilum_guard.foreign.first_session import describe_first  # with the first session
+
+        agents = tuple(self._settings.denials_from)
+        root = self._session.workspace.root
+        say = await trio.to_thread.run_sync(describe_first, root, self.rules, agents)
+        if say:
+            self._session.note("guard.foreign_found", say=say)
 
     def _list_tools(self) -> dict[str, str]:
         """Return the permission categories of all tools that rules can name."""
@@ -188,7 +220,12 @@ class Guard:
     # --- calls ------------------------------------------------------------------------------------
 
     async def judge(
-        self, tool: Tool, arguments: str, key: tuple[str, str] | None = None
+        self,
+        tool: Tool,
+        arguments: str,
+        key: tuple[str, str] | None = None,
+        *,
+        once_only: bool = False,
     ) -> tuple[Verdict | None, str]:
         """Judge a call.
 
@@ -197,13 +234,14 @@ class Guard:
             arguments: The tool's arguments, as JSON.
             key: The agent and the call's id, for the secret files that a command may read until its
                 call ends; None for a call that will not run.
+            once_only: Whether the user can approve only this call, because it is dangerous.
 
         Returns:
             The verdict (None for no opinion), and the rule or check that produced the verdict.
         """
         while True:
             number = self._begin_reading()
-            request = self._make_request(tool, arguments)
+            request = self._make_request(tool, arguments, once_only=once_only)
             # One thread does everything that reads the disk. The thread can be abandoned, because
             # the kernel treats a gate that takes too long as broken.
             judged = await trio.to_thread.run_sync(
@@ -225,7 +263,9 @@ class Guard:
             )
         return verdict, judged.source
 
-    def _make_request(self, tool: Tool | None, arguments: str) -> JudgeRequest:
+    def _make_request(
+        self, tool: Tool | None, arguments: str, *, once_only: bool = False
+    ) -> JudgeRequest:
         is_network = tool is not None and tool.risk == "network"
         names = frozenset(self._session.redaction.names)
         return JudgeRequest(
@@ -241,7 +281,9 @@ class Guard:
             catalog=self._list_tools(),
             approve=self._session.approve,
             grants=self._session.grants,
+            once_only=once_only,
             kind=self._session.kind,
+            agents=tuple(self._settings.denials_from),
             enforced=self.sandbox.known,
             offline=self._settings.network == "none",
             run_unsandboxed=self._settings.unsandboxed == "run",
@@ -266,15 +308,18 @@ class Guard:
             outcome = "It would be refused."
             return CallExplanation(outcome, f"{tool.name} can {tool.risk}.", "approve = readonly")
         verdict, source = await self.judge(tool, arguments)
+        call = ToolCall("", tool.name, arguments)
+        if await self._is_once_only(self._session.mode, call, tool, verdict):
+            verdict, source = await self.judge(tool, arguments, once_only=True)
         if verdict is None:
             verdict = Verdict("allow", "No rule or check objects to it.")
         commands: tuple[str, ...] = ()
         with suppress(ToolError):
-            call = await trio.to_thread.run_sync(
+            parsed = await trio.to_thread.run_sync(
                 read_call, tool, arguments, self._session.workspace
             )
-            if call.facts.command is not None:
-                commands = tuple(" ".join(each.words) for each in call.facts.command.commands)
+            if parsed.facts.command is not None:
+                commands = tuple(" ".join(each.words) for each in parsed.facts.command.commands)
         outcome = _OUTCOMES.get(verdict.kind, f"It would be refused ({verdict.code}).")
         source = f"{source}, approve = {approve}"
         return CallExplanation(outcome, verdict.reason, source, verdict.scope, commands)
@@ -284,10 +329,14 @@ class Guard:
         """Judge a call."""
         # The guard is the first gate (tryfirst), so that other gates do not ask about a call that
         # is denied anyway.
-        verdict, source = await self.judge(tool, call.arguments, (agent.name, call.id))
+        key = (agent.name, call.id)
+        verdict, source = await self.judge(tool, call.arguments, key)
         await self._remember_placeholder(agent, call)
-        once_only = await self._is_once_only(agent, call, tool, verdict)
+        once_only = await self._is_once_only(agent.mode, call, tool, verdict, agent.name)
         if once_only:
+            # A rule that a lasting approval created does not cover a dangerous call.
+            verdict, source = await self.judge(tool, call.arguments, key, once_only=True)
+        if once_only and (verdict is None or verdict.kind != "deny"):
             verdict = msgspec.structs.replace(verdict or allow(), once_only=True)
         if verdict is None or verdict.kind != "ask":
             return verdict
@@ -297,7 +346,9 @@ class Guard:
             await self.workspace_guard.recover()
             await self.workspace_guard.expect(agent, call, tool)
         if source == "policy" and self._was_announced(call):
-            return allow("You have approved this change already.", settled=True)
+            # The user approved exactly this call, which no lasting approval may replace.
+            reason = "You have approved this change already."
+            return Verdict("allow", reason, settled=True, once_only=once_only)
         if not verdict.scope:
             return verdict
         # An allow rule does not override an ask rule, and a rule file must not contain a secret.
@@ -308,17 +359,17 @@ class Guard:
         return verdict
 
     async def _is_once_only(
-        self, agent: Agent, call: ToolCall, tool: Tool, verdict: Verdict | None
+        self, mode: Mode, call: ToolCall, tool: Tool, verdict: Verdict | None, agent: str = ""
     ) -> bool:
         """Return whether the user can approve only this call, because it is dangerous."""
         from hilum_guard.dangers.call_dangers import find_dangers  # with the first question
 
         kind = "allow" if verdict is None else verdict.kind
         # The kernel may ask about a call that the guard allows.
-        may_be_asked = tool.risk in agent.mode.ask or self._session.approve == "ask_first"
+        may_be_asked = tool.risk in mode.ask or self._session.approve == "ask_first"
         if kind == "deny" or (kind == "allow" and (tool.risk == "read" or not may_be_asked)):
             return False
-        asked = ApprovalAsked(id="", call=call, risk=tool.risk, agent=agent.name)
+        asked = ApprovalAsked(id="", call=call, risk=tool.risk, agent=agent)
         dangers = await trio.to_thread.run_sync(
             find_dangers, asked, self._session, abandon_on_cancel=True
         )
@@ -559,6 +610,7 @@ async def open_guard(session: Session) -> AsyncIterator[Guard]:
     async with session_sandbox.open_sandbox(session) as box:
         guard = Guard(session, box)
         await guard.reload()
+        await guard.announce_foreign()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(guard.approvals.follow)
             guard.workspace_guard.start(nursery)

@@ -9,6 +9,8 @@ from typing import Literal
 
 from hilum import section, setting
 
+from hilum_guard.foreign.files import AGENTS
+
 
 @section("guard")
 class GuardSettings:
@@ -55,6 +57,16 @@ class GuardSettings:
             "Environment variables that processes get although they look like secrets; * matches"
             " any text."
         ),
+    )
+    denials_from: list[Literal["claude", "codex", "gemini", "opencode", "cursor", "copilot"]] = (
+        setting(
+            factory=lambda: list(AGENTS),
+            project=False,
+            help=(
+                "Other agents whose deny and ask rules apply, from the files in the project and in the"
+                " home folder."
+            ),
+        )
     )
     redact_prompts: bool = setting(
         default=True,

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 import attrs
 import trio
 from hilum import HilumError, NeedsUser, ToolError, errors
+from hilum.hooks import find_first_error
 
 from hilum_mcp.errors import (
     ASK_FOR_LESS,
     LoginRequiredError,
     describe_error,
-    first_error,
     is_too_large,
 )
 from hilum_mcp.transport_state import TransportState
@@ -155,7 +155,7 @@ class Connection:
                     # The jobs in this nursery would wait for responses that cannot arrive.
                     nursery.cancel_scope.cancel()
         except* Exception as group:  # a server can make the SDK raise any exception
-            failure = first_error(group)
+            failure = find_first_error(group)
         finally:
             # New jobs must wait for the next start instead of using a closed client.
             self._client = self._nursery = None
@@ -311,7 +311,7 @@ class _Job:
                 self.value = await self._job(client)
                 self.is_finished = True
         except Exception as error:
-            self.error = first_error(error)  # type: ignore[assignment]
+            self.error = find_first_error(error)  # type: ignore[assignment]
         finally:
             self.done.set()
 

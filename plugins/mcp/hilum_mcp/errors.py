@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hilum import HilumError
+from hilum.hooks import find_first_error
 
 MAX_REASON = 500
 # The SDK's message for every unsuccessful HTTP status.
@@ -31,16 +32,9 @@ def is_too_large(reason: str) -> bool:
     return "event exceeded the" in reason and "byte limit" in reason
 
 
-def first_error(error: BaseException) -> BaseException:
-    """Return the first error in nested exception groups that is not itself a group."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
-
-
 def describe_error(error: BaseException) -> str:
     """Return one sentence about an error, for the user and the model."""
-    error = first_error(error)
+    error = find_first_error(error)
     if isinstance(error, HilumError):
         return str(error)
     text = _describe(error)

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import attrs
 from hilum import UsageError
+from hilum.config_files import read_regular_file
 
-from hilum_mcp.private_files import read_regular_file
 from hilum_mcp.server_config import ServerConfig
 
 # VS Code and Cursor have `${env:X}`, opencode has `{env:X}` and `{file:X}`, Claude Code has

@@ -17,6 +17,7 @@ import anyio
 import httpx2
 import trio
 from hilum import UsageError
+from hilum.hooks import find_first_error
 from mcp import MCPError
 from mcp.client.streamable_http import streamable_http_client
 
@@ -26,7 +27,6 @@ from hilum_mcp.errors import (
     TOO_LARGE,
     ServerProtocolError,
     describe_error,
-    first_error,
     is_too_large,
 )
 from hilum_mcp.login import accepts_login
@@ -129,7 +129,7 @@ async def http_transport(
         raise
     except* (httpx2.HTTPStatusError, MCPError) as group:
         reason = describe_error(group)
-        is_status = isinstance(first_error(group), httpx2.HTTPStatusError)
+        is_status = isinstance(find_first_error(group), httpx2.HTTPStatusError)
         if is_status or reason.startswith(ERROR_STATUS):
             reason = ""  # `refusal` is more specific
         state.reason = state.reason or f"{state.refusal} {reason}".strip()

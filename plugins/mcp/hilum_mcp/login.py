@@ -8,9 +8,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import trio
 from hilum import HilumError, ToolError, UsageError, errors
+from hilum.hooks import find_first_error
 
 from hilum_mcp import lazy
-from hilum_mcp.errors import first_error
 from hilum_mcp.token_store import TokenStore, token_file
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ async def log_in(
                 await connect(provider)
                 nursery.cancel_scope.cancel()
     except* HilumError as group:
-        failure = first_error(group)
+        failure = find_first_error(group)
     # The error is raised outside the `except*` block, which would wrap the error in a group again.
     if failure is not None:
         raise failure

@@ -1,4 +1,4 @@
-"""Reads files that other processes may replace, and writes files that only the user can read."""
+"""Writes files that only the user can read."""
 
 from __future__ import annotations
 
@@ -8,29 +8,6 @@ import tempfile
 from pathlib import Path
 
 from hilum import StoreError
-
-
-def read_regular_file(path: str | os.PathLike[str], limit: int) -> bytes:
-    """Read a whole file. Blocks, but never waits for a pipe or a device.
-
-    Args:
-        path: The file.
-        limit: Maximum size in bytes.
-
-    Raises:
-        OSError: The file cannot be read.
-        ValueError: The file is not a regular file, or is too large.
-    """
-    # Without O_NONBLOCK, opening a named pipe would wait for a writer.
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-    with os.fdopen(descriptor, "rb") as file:
-        # The open file is checked, because the file at the path may be replaced at any time.
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise ValueError("not a regular file")
-        data = file.read(limit + 1)
-    if len(data) > limit:
-        raise ValueError(f"larger than {limit >> 10:,} KB")
-    return data
 
 
 def write_private(file: Path, text: str, *, keep_mode: bool = False) -> None:

@@ -15,11 +15,11 @@ from hilum import HilumError, Session, ToolFilter, open_standard_session, read_s
 from hilum.command import Names, Parser, add_session_options, say
 from hilum.errors import describe_fault
 from hilum.events import PluginFault
+from hilum.hooks import find_first_error
 from hilum.listening import allowed_hosts, listen, parse_port, receive_stop_signals
 from trio.to_thread import run_sync as in_thread
 
 from hilum_mcp.command import find_workspace
-from hilum_mcp.errors import first_error
 from hilum_mcp.serving import access_token
 from hilum_mcp.serving.request_runner import RequestRunner
 from hilum_mcp.serving.settings import McpServerSettings
@@ -169,7 +169,7 @@ class ServeProgram:
                 with self._scope:
                     await self._serve()
             except* HilumError as group:
-                failure = first_error(group)
+                failure = find_first_error(group)
             nursery.cancel_scope.cancel()
         # The error is raised outside the `except*` block, which would wrap the error in a group
         # again.

@@ -39,6 +39,9 @@ _DIALECTS = {
     "claude.local.md": "claude",
     "gemini.md": "gemini",
     "copilot-instructions.md": "copilot",
+    ".windsurfrules": "plain-rules",
+    ".clinerules": "plain-rules",
+    ".roorules": "plain-rules",
 }
 
 
@@ -51,16 +54,25 @@ class _Place(NamedTuple):
         names: The file names; for a tree, the endings of the file names.
         dialect: The format of the files.
         is_tree: Whether subfolders are searched as well.
+        skipped: For a tree, the subfolders that contain something else.
     """
 
     folder: str
     names: tuple[str, ...]
     dialect: str
     is_tree: bool = False
+    skipped: tuple[str, ...] = ()
 
 
 _OVERRIDE_PLACE = _Place("", (OVERRIDE,), "agents")
 _AGENTS_PLACE = _Place("", _AGENTS, "agents")
+_FOLDER_DIALECTS = {
+    ".claude/rules": "claude-rules",
+    ".windsurf/rules": "windsurf",
+    ".clinerules/": "claude-rules",
+    ".roo/rules": "plain-rules",
+    ".kiro/steering": "kiro",
+}
 # Locations in the user's hilum configuration folder.
 _CONFIG_PLACES = (
     _AGENTS_PLACE,
@@ -84,6 +96,13 @@ _PROJECT_PLACES = (
     _Place(".cursor/rules", (".mdc", "RULE.md"), "mdc", is_tree=True),
     _Place(".github", ("copilot-instructions.md",), "copilot"),
     _Place(".github/instructions", (".instructions.md",), "instructions", is_tree=True),
+    _Place("", (".windsurfrules", ".roorules"), "plain-rules"),
+    _Place(".windsurf/rules", (".md",), "windsurf", is_tree=True),
+    _Place("", (".clinerules",), "plain-rules"),
+    # The other subfolders contain commands and programs.
+    _Place(".clinerules", (".md", ".txt"), "claude-rules", True, ("workflows", "hooks", "skills")),
+    _Place(".roo/rules", (".md", ".txt"), "plain-rules", is_tree=True),
+    _Place(".kiro/steering", (".md",), "kiro", is_tree=True),
     # CLAUDE.local.md comes last, because it contains the user's own rules and is not committed.
     _Place("", ("CLAUDE.local.md",), "claude"),
 )
@@ -243,6 +262,9 @@ class RulesFinder:
                 status = os.lstat(folder / name)
             except (OSError, ValueError):
                 continue
+            # `.clinerules` may be a file or a folder of files.
+            if name == ".clinerules" and stat.S_ISDIR(status.st_mode):
+                continue
             # On a case-insensitive file system, one file may have several names.
             identity = (status.st_dev, status.st_ino)
             if identity not in seen:
@@ -261,6 +283,8 @@ class RulesFinder:
             return
         count = 0
         for path, is_file in self._walk(root, 0):
+            if path.relative_to(root).parts[0] in place.skipped:
+                continue
             if not path.name.endswith(place.names):
                 if is_file and path.suffix in (".md", ".mdc", ".txt"):
                     self._skip(path, f"here only {' and '.join(place.names)} files are")
@@ -327,8 +351,9 @@ def guess_dialect(path: Path) -> str:
             return dialect
     if name == "rule.md" or ".cursor/rules" in path.as_posix():
         return "mdc"
-    if ".claude/rules" in path.as_posix():
-        return "claude-rules"
+    for folder, dialect in _FOLDER_DIALECTS.items():
+        if folder in path.as_posix():
+            return dialect
     return "markdown"
 
 

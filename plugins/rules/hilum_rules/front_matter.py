@@ -14,7 +14,7 @@ from hilum_rules.hidden_characters import reveal
 from hilum_rules.rule import Mode
 
 # Other agents write these values without quotes, although YAML requires quotes.
-_UNQUOTED = ("description", "globs", "alwaysApply", "paths", "applyTo")
+_UNQUOTED = ("description", "globs", "alwaysApply", "paths", "applyTo", "fileMatchPattern")
 MIN_SIMILARITY = 0.75
 """Minimum similarity, from 0 to 1, for an unknown field to count as a misspelling of a known
 one."""

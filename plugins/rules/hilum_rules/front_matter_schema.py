@@ -56,11 +56,44 @@ class InstructionsFields:
     excludeAgent: Text = Text("")
 
 
-Fields = PlainFields | CursorFields | ClaudeFields | InstructionsFields
+@attrs.frozen
+class WindsurfFields:
+    """The fields of the files in ``.windsurf/rules``."""
+
+    trigger: Text = Text("")
+    globs: Globs = Globs(())
+    description: Text = Text("")
+
+
+@attrs.frozen
+class KiroFields:
+    """The fields of the files in ``.kiro/steering``."""
+
+    inclusion: Text = Text("")
+    fileMatchPattern: Globs = Globs(())
+    name: Text = Text("")
+    description: Text = Text("")
+
+
+Fields = (
+    PlainFields | CursorFields | ClaudeFields | InstructionsFields | WindsurfFields | KiroFields
+)
 SCHEMAS: dict[str, type[Fields]] = {
     "mdc": CursorFields,
     "claude-rules": ClaudeFields,
     "instructions": InstructionsFields,
+    "windsurf": WindsurfFields,
+    "kiro": KiroFields,
+}
+# The modes that a word in the front matter names, in lower case.
+_MODES = {
+    "always": Mode.ALWAYS,
+    "always_on": Mode.ALWAYS,
+    "glob": Mode.AUTO,
+    "filematch": Mode.AUTO,
+    "model_decision": Mode.AGENT,
+    "auto": Mode.AGENT,
+    "manual": Mode.MANUAL,
 }
 
 
@@ -145,7 +178,20 @@ def find_mode(fields: Fields) -> tuple[Mode, tuple[str, ...]]:
             return Mode.MANUAL, ()
         case ClaudeFields(paths=paths, globs=globs) if paths or globs:
             return Mode.AUTO, paths or globs
+        case WindsurfFields(trigger=word, globs=globs):
+            return _find_named_mode(word, globs)
+        case KiroFields(inclusion=word, fileMatchPattern=globs):
+            return _find_named_mode(word, globs)
     return Mode.ALWAYS, ()
+
+
+def _find_named_mode(word: str, globs: Globs) -> tuple[Mode, tuple[str, ...]]:
+    """Return the mode that a word names; by default, globs decide."""
+    mode = _MODES.get(word.strip().casefold(), Mode.AUTO)
+    # Without patterns, no file could ever activate the rules.
+    if mode is Mode.AUTO and not globs:
+        return Mode.ALWAYS, ()
+    return mode, globs if mode is Mode.AUTO else ()
 
 
 def field_names(dialect: str) -> list[str]:

@@ -18,7 +18,8 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from hilum_serve import api
-from hilum_serve.hub import HostedSession, Hub
+from hilum_serve.forwarding import Forwarder, Target
+from hilum_serve.hub import HostedSession, Hub, is_session_id
 from hilum_serve.openapi import MAX_SEEN, make_document
 from hilum_serve.operations import OPERATIONS, Call, Operation
 from hilum_serve.problems import (
@@ -31,7 +32,7 @@ from hilum_serve.problems import (
 )
 from hilum_serve.queries import read_query
 from hilum_serve.repeated_requests import RepeatedRequests
-from hilum_serve.seen import check_seen
+from hilum_serve.seen import check_not_moved, check_seen
 from hilum_serve.users import User
 
 BODY_SECONDS = 30.0
@@ -61,6 +62,7 @@ class App:
         streams: Function that serves an event stream by WebSocket or as server-sent events.
         pages: Function that serves files of the page.
         note_error: Function that is called with unexpected errors.
+        forwarder: What passes requests on to other servers, if there are any.
     """
 
     def __init__(
@@ -69,8 +71,10 @@ class App:
         streams: Mapping[str, RawHandler],
         pages: Callable[[Scope, Receive, Send], Awaitable[None]],
         note_error: Callable[[BaseException], None],
+        forwarder: Forwarder | None = None,
     ) -> None:
         self._hub = hub
+        self._forwarder = forwarder
         self._streams = [(compile_path(path), handler) for path, handler in streams.items()]
         self._pages = pages
         self._note_error = note_error
@@ -117,6 +121,47 @@ class App:
             HilumError: The request is refused, or cannot be carried out.
         """
         user: User | None = scope.get("hilum_user")
+        target = self._find_target(scope, user) if self._forwarder is not None else None
+        if target is None or self._forwarder is None:
+            await self._serve_here(scope, receive, send, user)
+            return
+
+        async def serve_here() -> None:
+            await self._serve_here(scope, receive, send, user)
+
+        await self._forwarder.serve(scope, receive, send, target, serve_here)
+
+    def _find_target(self, scope: Scope, user: User | None) -> Target | None:
+        """Return the session that a request is about; ``None`` if it is about none."""
+        if user is None:
+            return None
+        for pattern, _ in self._streams:
+            match = pattern.fullmatch(scope["path"])
+            if match and is_session_id(match["session"]):
+                return Target(match["session"], user, opens=True, reads=True)
+        if scope["type"] == "websocket":
+            return None
+        method = "GET" if scope["method"] == "HEAD" else scope["method"]
+        for route in self._routes:
+            match = route.pattern.fullmatch(scope["path"])
+            if match is None:
+                continue
+            operation = route.methods.get(method)
+            if operation is None or not operation.has_session:
+                return None
+            return Target(
+                match["session"], user, opens=operation.opens, reads=not operation.changes
+            )
+        return None
+
+    async def _serve_here(
+        self, scope: Scope, receive: Receive, send: Send, user: User | None
+    ) -> None:
+        """Send the response to a request in this server.
+
+        Raises:
+            HilumError: The request is refused, or cannot be carried out.
+        """
         for pattern, handler in self._streams:
             match = pattern.fullmatch(scope["path"])
             if match and user is not None:
@@ -191,10 +236,11 @@ class App:
             if operation.needs_seen:
                 seen = _read_seen(request)
             if operation.has_session and operation.opens:
-                using = self._hub.use(path["session"], user)
+                using = self._hub.use(path["session"], user, reads=not operation.changes)
                 hosted = await stack.enter_async_context(using)
             call = Call(self._hub, user, query, body, path, seen, request, hosted)
             if hosted is not None and seen is not None:
+                check_not_moved(call)
                 await check_seen(call, operation.decides)
             result = await operation.handler(call)
             if hosted is not None and operation.changes:

@@ -14,6 +14,7 @@ import trio
 from hilum import HilumError, UsageError, open_kernel, read_session_options
 from hilum.command import Parser, add_session_options, say, say_json
 from hilum.errors import E_BAD_ARGS, E_UNKNOWN
+from hilum.hooks import find_first_error
 from hilum.listening import (
     EVERY_ADDRESS,
     LOOPBACK,
@@ -33,6 +34,7 @@ from hilum_serve.listening import (
     remove_server_file,
     write_server_file,
 )
+from hilum_serve.peer_group import PeerGroup
 from hilum_serve.settings import ServeSettings
 from hilum_serve.tokens import (
     StoredToken,
@@ -107,6 +109,13 @@ def make_parser() -> Parser:
         metavar="NAME[:PORT]",
         help="another allowed value of the Host header, for a tunnel or a proxy",
     )
+    add(
+        "--peer-url",
+        default="",
+        metavar="URL",
+        help="address at which other servers with the same database reach this one (default: the"
+        " setting serve.peer_url)",
+    )
     add_session_options(parser)
     return parser
 
@@ -135,9 +144,8 @@ def main(argv: Sequence[str]) -> int:
     return 128 + program.signal if program.signal else 0
 
 
-def _first(error: BaseException) -> HilumError:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
+def _first(group: BaseException) -> HilumError:
+    error = find_first_error(group)
     assert isinstance(error, HilumError)
     return error
 
@@ -194,7 +202,15 @@ class ServeProgram:
         async with open_kernel(storage_plugins()) as kernel:
             settings = _read_settings(session_options["settings"])
             token = server.make_token() if self._is_local else ""
-            tokens = Tokens(tokens_path(), token, names=options.token_name)
+            group = make_group(settings, options.peer_url)
+            if group is not None:
+                server.require_shared_store(kernel.store)
+            tokens = Tokens(
+                tokens_path(),
+                token,
+                names=options.token_name,
+                cookie_key=group.cookie_key if group is not None else b"",
+            )
             self._check_access(tokens)
             port = settings.port if options.port is None else options.port
             listeners = listen_or_explain(options.host, port)
@@ -209,6 +225,7 @@ class ServeProgram:
                 user_header=options.proxy_user_header,
                 settings=settings,
                 session_options={**session_options},
+                group=group,
             )
             async with server.run_server(kernel.store, about) as running:
                 url = running.make_url(token) if token else self._make_url(port)
@@ -267,6 +284,22 @@ class ServeProgram:
             "The connection is not encrypted: everyone between you and this machine can read and"
             " use the tokens. Put a proxy with TLS in front."
         )
+
+
+def make_group(settings: ServeSettings, url: str = "") -> PeerGroup | None:
+    """Return the group of servers that this one belongs to; ``None`` if it is alone.
+
+    Args:
+        settings: The settings of the server.
+        url: The address at which the others reach this server, instead of that in the settings.
+
+    Raises:
+        UsageError: The address or the key cannot be used.
+    """
+    address = url or settings.peer_url
+    if not address:
+        return None
+    return PeerGroup(address, settings.peer_key, plain_http=settings.peer_plain_http)
 
 
 def _read_settings(overrides: Mapping[str, object]) -> ServeSettings:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, MutableMapping
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -18,11 +18,12 @@ import attrs
 import msgspec
 import trio
 from hilum import UsageError
-from hilum.errors import E_BAD_ARGS, E_INTERNAL, E_TOO_LARGE
+from hilum.errors import E_BAD_ARGS, E_INTERNAL, E_TOO_LARGE, E_UNKNOWN
 from starlette.types import ASGIApp, Receive, Scope, Send
 from trio import sleep
 
 from hilum_serve.http_server import find_facts
+from hilum_serve.peer_group import NONCE_HEADER, PROOF_PATH, PeerGroup
 from hilum_serve.problems import (
     E_HOST,
     E_METHOD,
@@ -33,7 +34,7 @@ from hilum_serve.problems import (
     Problem,
     make_reply,
 )
-from hilum_serve.tokens import Tokens
+from hilum_serve.tokens import COOKIE_SECONDS, Tokens
 from hilum_serve.users import User
 
 Headers = Iterable[tuple[bytes, bytes]]
@@ -44,6 +45,8 @@ MAX_FAILURES = 20
 FAILURE_SECONDS = 60.0
 FAILURE_DELAY = 0.2
 """Seconds before the answer to a wrong token."""
+CREDENTIAL = "hilum_credential"
+"""The key in the scope of a request for the header with which the client proved who it is."""
 POLICY_VIOLATION = 1008  # RFC 6455, section 7.4.1
 LOGGED_OUT = 4401
 """WebSocket close code for a page whose login has ended."""
@@ -113,6 +116,10 @@ def check_user_header(name: str) -> str:
     return name
 
 
+async def ignore_logout(number: int) -> None:
+    """Do nothing about a logout: no other server accepts the cookie."""
+
+
 @attrs.define
 class _Budget:
     """The requests that a user may still send; it refills steadily."""
@@ -123,10 +130,17 @@ class _Budget:
 
 @attrs.frozen
 class _Caller:
-    """Who sends a request, and whether the browser proves it without the page's knowledge."""
+    """Who sends a request.
+
+    Attributes:
+        user: The user.
+        is_ambient: Whether the browser proves it without the page's knowledge.
+        credential: The header that proves it, with nothing else in it.
+    """
 
     user: User
     is_ambient: bool
+    credential: tuple[bytes, bytes]
 
 
 class Door:
@@ -141,6 +155,8 @@ class Door:
         requests_per_minute: Most requests of one user in a minute.
         user_header: Name of the header in which a reverse proxy names the user; empty for none.
         note_error: Function that is called with unexpected errors.
+        group: The group of servers that this one belongs to, if any.
+        on_logout: Function that is called with the number of a cookie whose user has logged out.
     """
 
     def __init__(
@@ -154,8 +170,12 @@ class Door:
         requests_per_minute: int = 1_200,
         user_header: str = "",
         note_error: Callable[[BaseException], None] = lambda error: None,
+        group: PeerGroup | None = None,
+        on_logout: Callable[[int], Awaitable[None]] = ignore_logout,
     ) -> None:
         self._app = app
+        self._on_logout = on_logout
+        self._group = group
         self._tokens = tokens
         self._hosts = frozenset(host.lower() for host in hosts)
         schemes = ("http", "https")
@@ -195,6 +215,9 @@ class Door:
         if path in ("/login", "/logout"):
             await self._log_in_or_out(scope, headers, answer, is_own=bool(origin))
             return
+        if path == PROOF_PATH and self._group is not None and not origin:
+            await self._prove(scope, headers, answer, self._group)
+            return
         if self._is_public(path):
             await self._app(scope, receive, answer.send)
             return
@@ -210,6 +233,7 @@ class Door:
         find_facts(scope).is_known = True
         self._count(caller.user)
         scope["hilum_user"] = caller.user
+        scope[CREDENTIAL] = caller.credential
         await self._app(scope, receive, answer.send)
 
     def _check_form(self, scope: Scope, headers: Headers) -> None:
@@ -256,18 +280,36 @@ class Door:
             if user is None:
                 await self._fail("The token is wrong or has expired.")
             assert user is not None
-            return _Caller(user, is_ambient=False)
+            credential = (b"authorization", bearers[0].encode("latin-1"))
+            return _Caller(user, is_ambient=False, credential=credential)
         if self._user_header:
             names = _values(headers, self._user_header)
             if names:
-                return _Caller(self._find_named(names), is_ambient=True)
+                user = self._find_named(names)
+                credential = (self._user_header, names[0].encode("latin-1"))
+                return _Caller(user, is_ambient=True, credential=credential)
         secret = self._read_cookie(headers)
         if secret:
             user = self._tokens.find_cookie_user(secret)
             if user is not None:
-                return _Caller(user, is_ambient=True)
+                # Cookies of other programs on the machine are nobody's business.
+                credential = (b"cookie", f"{self._cookie}={secret}".encode("latin-1"))
+                return _Caller(user, is_ambient=True, credential=credential)
             await self._fail("This page's login has ended, or the server was restarted.")
         raise Problem(401, E_TOKEN, "The request has no token.", _ASK_TOKEN, headers=_challenge())
+
+    async def _prove(
+        self, scope: Scope, headers: Headers, answer: _Answer, group: PeerGroup
+    ) -> None:
+        """Prove to another server that this one belongs to its group.
+
+        This needs no token: the other server sends none before it has the proof.
+        """
+        nonces = _values(headers, NONCE_HEADER)
+        proof = group.answer_nonce(nonces[0].encode("latin-1")) if len(nonces) == 1 else ""
+        if not proof or scope.get("method") != "GET":
+            raise Problem(404, E_UNKNOWN, "There is nothing at this address.")
+        await answer.data(msgspec.json.encode({"proof": proof}))
 
     def _find_named(self, names: list[str]) -> User:
         """Return the user that a reverse proxy named."""
@@ -353,7 +395,9 @@ class Door:
             if not is_own:
                 raise Problem(403, E_ORIGIN, "The Origin header is missing.")
             # A copy of the cookie must not be of use after logging out.
-            self._tokens.end_cookie(self._read_cookie(headers))
+            number = self._tokens.end_cookie(self._read_cookie(headers))
+            if number is not None:
+                await self._on_logout(number)
             await answer.redirect("/", f"{self._cookie}=; Max-Age=0; {_FLAGS}")
             return
         # A foreign page must not log the user in with a token of its own: the user would type
@@ -377,8 +421,6 @@ class Door:
         await answer.redirect("/", f"{self._cookie}={secret}; Max-Age={COOKIE_SECONDS}; {_FLAGS}")
 
 
-COOKIE_SECONDS = 30 * 24 * 3600
-"""Seconds for which a browser keeps the cookie, also when it is closed; it ends with the server."""
 _FLAGS = "Path=/; HttpOnly; SameSite=Strict"
 
 
@@ -431,6 +473,10 @@ class _Answer:
     def _is_own_page(self) -> bool:
         """Return whether our page sent the request; foreign origins were refused before."""
         return any(name.lower() == b"origin" for name, _ in self._scope["headers"])
+
+    async def data(self, body: bytes) -> None:
+        """Answer with JSON."""
+        await self._respond(200, b"application/json", body, [])
 
     async def page(self, status: int, text: str) -> None:
         """Answer with a page that contains a sentence."""

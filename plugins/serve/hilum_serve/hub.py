@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -13,6 +13,7 @@ from typing import Any, Literal
 import trio
 from hilum import (
     HilumError,
+    Kernel,
     Session,
     StoreError,
     UsageError,
@@ -22,13 +23,14 @@ from hilum import (
 )
 from hilum.errors import E_BAD_ARGS, E_BUSY, E_FAILED, E_NOT_FOUND, E_UNKNOWN
 from hilum.sharing import JoinedSession
-from hilum.store import SessionInfo, Store, unspell_folder
+from hilum.store import LeaseHolder, SessionBusy, SessionInfo, SharedStore, Store, unspell_folder
 from hilum_view import SessionView
 from hilum_view.fuzzy_index import FuzzyIndex
 
 from hilum_serve.background_commands import watch_background_commands
 from hilum_serve.exports import MAX_EXPORTS
 from hilum_serve.feed import Feed
+from hilum_serve.peer_group import PeerGroup
 from hilum_serve.problems import E_RATE, Problem
 from hilum_serve.session_state import SessionState, describe_state
 from hilum_serve.shell_lines import ShellLines
@@ -40,11 +42,18 @@ CLOSE_SECONDS = 10.0
 CATCH_UP_SECONDS = 5.0
 MIN_IDLE_SECONDS = 0.2
 """Seconds for which a session stays open at least, so that whoever opened it can begin to use it."""
+READ_SECONDS = 5.0
+"""Seconds after which an unused session is closed that was only looked at.
+
+Its lease would keep other machines from continuing it, although nobody works in it here.
+"""
 IDLE_CHECK_SECONDS = 0.05
 """Minimum number of seconds between two checks whether a session is idle."""
 MAX_ANSWERS = 200
 MAX_OPEN = 500
 """Maximum number of sessions that are open at the same time."""
+MAX_LEFT = 1_000
+"""Number of closed sessions of which is remembered whether they have moved."""
 MAX_ID = 100
 """Maximum number of characters of a session's id."""
 BRANCH_SECONDS = 5.0
@@ -72,6 +81,9 @@ class HostedSession:
         shell_lines: The commands that users run in it.
         clock_began: Unix time at which trio's clock was 0.
         is_own: Whether the server opened the session, and not a terminal in the same process.
+        moved_at: Number of the last event before the session was opened here, if it may have been
+            open in another server until then; 0 otherwise.
+        is_only_read: Whether nobody has done more with the session here than look at it.
     """
 
     def __init__(
@@ -96,6 +108,8 @@ class HostedSession:
         self.files = WorkspaceFiles(FuzzyIndex)
         self.lock = trio.Lock()
         self.is_own = is_own
+        self.moved_at = 0
+        self.is_only_read = is_own
         self.used_at = trio.current_time()
         self._uses = 0
         self._unused = trio.Event()
@@ -184,10 +198,14 @@ class _Opening:
 
     Args:
         workspace: The real path of its folder.
+        last: Number of its last event.
+        resumes: Whether to continue the runs that were left in it.
     """
 
-    def __init__(self, workspace: Path) -> None:
+    def __init__(self, workspace: Path, last: int = 0, *, resumes: bool = False) -> None:
         self.workspace = workspace
+        self.last = last
+        self.resumes = resumes
         self.ready = trio.Event()
         self.close = trio.Event()
         self.closed = trio.Event()
@@ -206,12 +224,14 @@ class Hub:
         idle_seconds: Seconds after which an unused session is closed.
         environ: The environment of the sessions.
         note_error: Function that is called with unexpected errors.
+        group: The group of servers that this one belongs to, if any.
 
     Attributes:
         store: The store that lists the sessions.
         workspaces: The real paths of the folders that the server works in.
         exports: Limits the number of exports that are worked on at the same time.
-        instance: A random text that changes with each start of the server.
+        instance: A random text that changes with each start of the server; servers of a group have
+            the same one for ever.
         on_news: Function that is called when a session has something new for its readers.
     """
 
@@ -225,20 +245,25 @@ class Hub:
         idle_seconds: float = 600.0,
         environ: Mapping[str, str] = os.environ,
         note_error: Callable[[BaseException], None] = lambda error: None,
+        group: PeerGroup | None = None,
     ) -> None:
         self.store = store
         self.workspaces = list(workspaces)
         self.exports = trio.CapacityLimiter(MAX_EXPORTS)
-        self.instance = os.urandom(8).hex()
+        # A client of several servers does not know which of them it reaches.
+        self.instance = os.urandom(8).hex() if group is None else group.instance
         self.on_news: Callable[[], None] = lambda: None
         self._nursery = nursery
         self._options = dict(options or {})
         self._idle_seconds = max(idle_seconds, MIN_IDLE_SECONDS)
         self._environ = environ
         self._note_error = note_error
+        self._group = group
         self._open: dict[str, _Opening] = {}
         # New sessions, which have no id before they are open.
         self._new: set[_Opening] = set()
+        # The last number and the move (``moved_at``) of sessions that were open here.
+        self._left: dict[str, tuple[int, int]] = {}
         self._is_closing = False
 
     # --- finding ----------------------------------------------------------------------------------
@@ -251,6 +276,25 @@ class Hub:
         """Return a session if the server has it open."""
         opening = self._open.get(session)
         return opening.hosted if opening is not None and not opening.close.is_set() else None
+
+    async def holds(self, session: str, user: User) -> bool:
+        """Return whether the server has a user's session open, after waiting for one that closes."""
+        while (opening := self._open.get(session)) is not None:
+            # As in ``use``: nobody else may see what is open.
+            if not user.may_enter(opening.workspace):
+                return False
+            if not opening.close.is_set():
+                return True
+            await opening.closed.wait()
+        return False
+
+    async def find_holders(self, infos: Sequence[SessionInfo]) -> Mapping[str, LeaseHolder]:
+        """Return who has sessions open in other processes, as far as servers share sessions."""
+        if self._group is None or not isinstance(self.store, SharedStore):
+            return {}
+        closed = [info.id for info in infos if self.find_hosted(info.id) is None]
+        found = await self.store.find_holders(closed)
+        return {session: holder for session, holder in found.items() if holder.holds}
 
     async def find_info(self, session: str, user: User) -> SessionInfo:
         """Return the description of a session that a user may use.
@@ -291,12 +335,17 @@ class Hub:
     # --- opening ----------------------------------------------------------------------------------
 
     @asynccontextmanager
-    async def use(self, session: str, user: User) -> AsyncIterator[HostedSession]:
+    async def use(
+        self, session: str, user: User, *, resumes: bool = False, reads: bool = False
+    ) -> AsyncIterator[HostedSession]:
         """Open a session if it is closed, and keep it open within the block.
 
         Args:
             session: The id of the session.
             user: Who uses it.
+            resumes: Whether opening it continues the runs that were left in it.
+            reads: Whether it is only looked at. Then it is not taken from a process that lost its
+                connection to the store a moment ago, and others can open it again soon.
 
         Raises:
             HilumError: The session does not exist, may not be used, or cannot be opened.
@@ -309,10 +358,15 @@ class Hub:
                 info = await self.find_info(session, user)
                 if opening is not None:
                     raise unknown_session()
+                if reads:
+                    await self._check_not_away(session)
                 # Another request may have opened it meanwhile.
                 if session in self._open:
                     continue
-                opening = self._start(info.id, Path(unspell_folder(info.workspace)), info.title)
+                opening = _Opening(
+                    Path(unspell_folder(info.workspace)), info.events, resumes=resumes
+                )
+                self._start(opening, info.id, info.title)
             if opening.close.is_set():
                 await opening.closed.wait()
                 continue
@@ -323,8 +377,30 @@ class Hub:
                 break
         hosted = opening.hosted
         assert hosted is not None
+        if not reads:
+            hosted.is_only_read = False
         async with hosted.use():
             yield hosted
+
+    async def _check_not_away(self, session: str) -> None:
+        """Check that no process has a session open that cannot reach the store at the moment.
+
+        Its lease is free, but its run goes on, and would end if the session were opened here.
+
+        Raises:
+            SessionBusy: One has.
+        """
+        if not isinstance(self.store, SharedStore):
+            return
+        holder = (await self.store.find_holders([session])).get(session)
+        if holder is None or holder.holds or not await self.store.is_open(session):
+            return
+        raise SessionBusy(
+            f"Process {holder.pid} on {holder.host} has the session open, and has lost its connection"
+            " to the database.",
+            hint="Try again in half a minute.",
+            holder=holder,
+        )
 
     async def create(
         self,
@@ -348,11 +424,13 @@ class Hub:
                 hint="GET /api/workspaces lists the folders.",
             )
         options = {"model": model, "mode": mode, "approve": approve}
-        opening = self._start("", workspace, title, options)
+        opening = _Opening(workspace)
+        self._start(opening, "", title, options)
         await opening.ready.wait()
         if opening.error is not None:
             raise opening.error
         assert opening.hosted is not None
+        opening.hosted.is_only_read = False
         return opening.hosted
 
     async def close(self, session: str) -> None:
@@ -417,8 +495,12 @@ class Hub:
             opening.closed.set()
 
     def _start(
-        self, session: str, workspace: Path, title: str, options: Mapping[str, Any] | None = None
-    ) -> _Opening:
+        self,
+        opening: _Opening,
+        session: str,
+        title: str,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
         """Start the task that opens a session and closes it."""
         if self._is_closing:
             raise Problem(503, E_FAILED, "The server is stopping.", "Connect again in a moment.")
@@ -430,27 +512,27 @@ class Hub:
                 "Close some of them, or wait until unused ones are closed.",
                 headers=(("retry-after", "10"),),
             )
-        opening = _Opening(workspace)
         if session:
             self._open[session] = opening
         else:
             self._new.add(opening)
-        self._nursery.start_soon(self._run, opening, session, workspace, title, options or {})
-        return opening
+        self._nursery.start_soon(self._run, opening, session, title, options or {})
 
     async def _run(
         self,
         opening: _Opening,
         session: str,
-        workspace: Path,
         title: str,
         options: Mapping[str, Any],
     ) -> None:
         """Open a session, serve it until it is closed, and contain its errors."""
         identity = session
+        workspace = opening.workspace
         try:
             async with AsyncExitStack() as stack:
                 hosted = await self._enter(stack, session, workspace, title, options)
+                if self._group is not None and identity:
+                    hosted.moved_at = self._find_move(identity, opening.last)
                 identity = hosted.id
                 self._open[identity] = opening
                 self._new.discard(opening)
@@ -468,12 +550,27 @@ class Hub:
         finally:
             if opening.hosted is not None:
                 opening.hosted.feed.end("closed")
+                self._note_left(opening.hosted)
             opening.close.set()
             self._new.discard(opening)
             if self._open.get(identity) is opening:
                 del self._open[identity]
             opening.ready.set()
             opening.closed.set()
+
+    def _find_move(self, session: str, last: int) -> int:
+        """Return the number up to which another server may have written to a session; 0 for none."""
+        left = self._left.get(session)
+        return left[1] if left is not None and left[0] == last else last
+
+    def _note_left(self, hosted: HostedSession) -> None:
+        """Remember where a session ended that is closed. If it ends there later, it did not move."""
+        if self._group is None:
+            return
+        self._left.pop(hosted.id, None)
+        self._left[hosted.id] = (hosted.last, hosted.moved_at)
+        if len(self._left) > MAX_LEFT:
+            del self._left[next(iter(self._left))]
 
     async def _enter(
         self,
@@ -485,6 +582,14 @@ class Hub:
     ) -> HostedSession:
         await check_folder(workspace)
         given = {**self._options, **options}
+        prepare: Callable[[Kernel], object] | None = given.pop("prepare", None)
+
+        def announce(kernel: Kernel) -> None:
+            if prepare is not None:
+                prepare(kernel)
+            if self._group is not None and isinstance(kernel.store, SharedStore):
+                kernel.store.announce(self._group.announcement)
+
         opening = partial(
             open_standard_session,
             workspace,
@@ -493,6 +598,7 @@ class Hub:
             needs_model=False,
             share=True,
             environ=self._environ,
+            prepare=announce,
         )
         opened = await stack.enter_async_context(opening(**given))
         # The folder may have been replaced since the check.
@@ -507,6 +613,11 @@ class Hub:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(hosted.feed.run)
             await hosted.feed.reached(hosted.last)
+            if opening.resumes and not isinstance(hosted.session, JoinedSession):
+                # The server that ran them has died, and nobody would know that they must be resumed.
+                # If that is not possible, users learn why when they resume them.
+                with suppress(HilumError):
+                    hosted.session.resume()
             opening.hosted = hosted
             opening.ready.set()
             _start_watching(nursery, hosted)
@@ -521,12 +632,17 @@ class Hub:
     async def _close_when_idle(self, opening: _Opening, hosted: HostedSession) -> None:
         while True:
             idle = trio.current_time() - hosted.used_at
+            if hosted.session.runs:
+                hosted.is_only_read = False
+            limit = self._idle_seconds
+            if hosted.is_only_read:
+                limit = min(limit, READ_SECONDS)
             if hosted.is_busy:
                 hosted.used_at = trio.current_time()
-            elif idle >= self._idle_seconds:
+            elif idle >= limit:
                 opening.close.set()
                 return
-            await trio.sleep(min(max(self._idle_seconds - idle, IDLE_CHECK_SECONDS), 30))
+            await trio.sleep(min(max(limit - idle, IDLE_CHECK_SECONDS), 30))
 
     async def _close_when_ended(self, opening: _Opening, hosted: HostedSession) -> None:
         """Close a session whose log broke, or whose owner in another process has left."""

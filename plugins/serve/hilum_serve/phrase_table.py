@@ -68,6 +68,10 @@ PHRASES: tuple[tuple[str, str], ...] = (
     ("call_was_stopped_because", "This was stopped before it was complete, because {why!}."),
     ("copy_it_there", "Copy it there."),
     ("go_back_there_or_restore_only_the", "Go back there, or restore only the files here."),
+    (
+        "the_settings_of_another_agent",
+        "The settings of {agent} may deny it, and hilum cannot read all of them: {rule} ({source}).",
+    ),
     ("a_user_rule_denies_it", "A user rule denies it: {rule} ({source})."),
     (
         "a_user_rule_may_deny_it_run",
@@ -861,6 +865,37 @@ PHRASES: tuple[tuple[str, str], ...] = (
         "The server has {n} sessions open, which is the limit.",
     ),
     ("the_server_is_stopping", "The server is stopping."),
+    (
+        "another_server_does_not_accept_this_token",
+        "Another server has the session open, and does not accept the token that this server printed at its start.",
+    ),
+    (
+        "another_server_has_opened_the_session",
+        "Another server has opened the session while the request was passed on.",
+    ),
+    (
+        "process_has_the_session_open_and",
+        "Process {pid} on {host} has the session open, and has lost its connection to the database.",
+    ),
+    ("try_again_in_half_a_minute", "Try again in half a minute."),
+    (
+        "if_that_server_has_died_the_session",
+        "If that server has died, the session opens here within half a minute.",
+    ),
+    ("look_at_the_session_before_you_repeat", "Look at the session before you repeat it."),
+    ("nothing_was_carried_out", "Nothing was carried out."),
+    ("send_the_request_again", "Send the request again."),
+    ("the_request_may_or_may_not_have", "The request may or may not have been carried out."),
+    (
+        "the_server_of_the_session_cannot_be",
+        "The server that has the session open cannot be reached.",
+    ),
+    ("the_server_of_the_session_was_lost", "The server that has the session open was lost."),
+    (
+        "the_session_has_moved_to_another_server",
+        "The session has moved to another server, which does not know whether this was carried out.",
+    ),
+    ("use_a_named_token", "Use a named token: {command}"),
     (
         "the_server_seems_to_use_plain_http",
         "The server seems to use plain HTTP: use http:// instead of https:// ({name}).",

@@ -6,10 +6,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from hilum.errors import E_STALE, E_TIMEOUT
+from hilum.errors import E_INTERRUPTED, E_STALE, E_TIMEOUT
 
 from hilum_serve.operations import Call
 from hilum_serve.problems import E_SEEN, Problem
+from hilum_serve.repeated_requests import HEADER as REQUEST_ID
 
 
 async def check_seen(call: Call[Any, Any], decides: Callable[[Call[Any, Any]], int] | None) -> None:
@@ -42,6 +43,30 @@ async def check_seen(call: Call[Any, Any], decides: Callable[[Call[Any, Any]], i
             E_STALE,
             f"This was asked or changed at number {needed}, and you have seen only {seen}.",
             "Read the newer events, look at it again, and then decide.",
+        )
+
+
+def check_not_moved(call: Call[Any, Any]) -> None:
+    """Check that no other server can have carried out an earlier copy of a request.
+
+    The server that had the session open remembered the ids of requests (``Hilum-Request``), and this
+    one does not know them. Whatever was carried out there is in the log, so a client that has seen
+    the log up to the move does not repeat it unknowingly.
+
+    Args:
+        call: The request, in a session that is open. The number 0 states that nothing is known.
+
+    Raises:
+        Problem: The request may be a copy of one that was carried out (409, ``E_INTERRUPTED``).
+    """
+    seen = call.seen or 0
+    if REQUEST_ID in call.request.headers and 0 < seen < call.hosted.moved_at:
+        raise Problem(
+            409,
+            E_INTERRUPTED,
+            "The session has moved to another server, which does not know whether this was carried"
+            " out.",
+            "Look at the session before you repeat it.",
         )
 
 

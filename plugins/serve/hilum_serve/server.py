@@ -14,15 +14,20 @@ from typing import Any
 
 import attrs
 import trio
+from hilum import UsageError
 from hilum.command import escape_terminal
+from hilum.errors import E_BAD_ARGS
 from hilum.listening import allowed_hosts, format_host
-from hilum.store import Store
+from hilum.store import SharedStore, Store
 
 from hilum_serve import http_server
 from hilum_serve.app import App
-from hilum_serve.door import Door
+from hilum_serve.door import Door, ignore_logout
+from hilum_serve.forwarding import Forwarder
 from hilum_serve.hub import Hub
+from hilum_serve.logouts import Logouts
 from hilum_serve.page_files import PageFiles
+from hilum_serve.peer_group import PeerGroup
 from hilum_serve.settings import ServeSettings
 from hilum_serve.streams import SOCKET, STREAM, Streams
 from hilum_serve.tokens import Tokens
@@ -42,6 +47,7 @@ class ServerOptions:
         user_header: Name of the header in which a reverse proxy names the user; empty for none.
         settings: The settings.
         session_options: Further arguments of ``open_standard_session``.
+        group: The group of servers that this one belongs to, if any.
         environ: The environment of the sessions.
     """
 
@@ -54,6 +60,7 @@ class ServerOptions:
     user_header: str = ""
     settings: ServeSettings = attrs.field(factory=ServeSettings)
     session_options: Mapping[str, Any] = attrs.field(factory=dict)
+    group: PeerGroup | None = None
     environ: Mapping[str, str] = attrs.field(factory=lambda: os.environ)
 
 
@@ -100,6 +107,9 @@ async def run_server(store: Store, options: ServerOptions) -> AsyncIterator[Runn
         # Sessions end after everything that uses them.
         sessions = await nursery.start(_keep_nursery)
         settings = options.settings
+        group = options.group
+        forwarder: Forwarder | None = None
+        logouts: Logouts | None = None
         hub = Hub(
             sessions,
             store,
@@ -108,7 +118,13 @@ async def run_server(store: Store, options: ServerOptions) -> AsyncIterator[Runn
             idle_seconds=settings.idle_minutes * 60,
             environ=options.environ,
             note_error=print_error,
+            group=group,
         )
+        if group is not None:
+            shared = require_shared_store(store)
+            forwarder = Forwarder(hub, group, shared, print_note)
+            logouts = Logouts(group, shared, options.tokens)
+            await nursery.start(logouts.follow)
         streams = Streams(hub, options.tokens, settings.connections_per_user)
         pages = PageFiles()
         app = App(
@@ -116,16 +132,21 @@ async def run_server(store: Store, options: ServerOptions) -> AsyncIterator[Runn
             {SOCKET: streams.serve_socket, STREAM: streams.serve_events},
             pages,
             print_error,
+            forwarder,
         )
+        hosts = [*options.hosts, *(group.hosts if group is not None else ())]
         door = Door(
             app,
             options.tokens,
-            allowed_hosts(options.host, options.port, list(options.hosts)),
-            f"hilum-{options.port}",
+            allowed_hosts(options.host, options.port, hosts),
+            # The port is in the name, because cookies ignore ports.
+            f"hilum-{options.port}" if group is None else group.cookie,
             is_public=pages.has,
             requests_per_minute=settings.requests_per_minute,
             user_header=options.user_header,
             note_error=print_error,
+            group=group,
+            on_logout=logouts.publish if logouts is not None else ignore_logout,
         )
         stop = trio.Event()
         served = trio.Event()
@@ -156,10 +177,30 @@ async def run_server(store: Store, options: ServerOptions) -> AsyncIterator[Runn
             nursery.cancel_scope.cancel()
 
 
+def require_shared_store(store: Store) -> SharedStore:
+    """Return a store in which servers find each other.
+
+    Raises:
+        UsageError: The store is not one.
+    """
+    if isinstance(store, SharedStore):
+        return store
+    raise UsageError(
+        "serve.peer_url needs a store that the servers share.",
+        code=E_BAD_ARGS,
+        hint="Set postgres.url, or leave serve.peer_url out.",
+    )
+
+
 async def _keep_nursery(task_status: trio.TaskStatus[trio.Nursery]) -> None:
     async with trio.open_nursery() as nursery:
         task_status.started(nursery)
         await trio.sleep_forever()
+
+
+def print_note(text: str) -> None:
+    """Print a sentence for whoever runs the server."""
+    print(escape_terminal(f"hilum serve: {text}"), file=sys.stderr, flush=True)
 
 
 def print_error(error: BaseException) -> None:

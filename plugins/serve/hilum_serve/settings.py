@@ -39,3 +39,28 @@ class ServeSettings:
         minimum=1,
         help="Most requests of one user in a minute; more are refused with 429.",
     )
+    peer_url: str = setting(
+        default="",
+        project=False,
+        help=(
+            "Address at which other servers with the same database reach this one, such as"
+            " http://10.0.0.1:8722. Requests for a session are then passed on to the server that has"
+            " it open."
+        ),
+    )
+    peer_key: str = setting(
+        default="",
+        secret=True,
+        help=(
+            "Key of at least 32 characters that all servers with serve.peer_url have in common."
+            " Whoever has it can read and use the tokens of all users."
+        ),
+    )
+    peer_plain_http: bool = setting(
+        default=False,
+        project=False,
+        help=(
+            "Whether tokens may be sent without encryption to servers whose address is not an IP"
+            " address of this machine or a private network."
+        ),
+    )

@@ -210,13 +210,7 @@ class Streams:
             first = unwrap_group(error)
             if not isinstance(first, HilumError):
                 raise
-            # Browsers do not show the status of a refused WebSocket to the page.
-            status = find_status(first)
-            if not is_accepted:
-                await send({"type": "websocket.accept"})
-            reply = {"type": "error", "status": status, **msgspec.to_builtins(make_reply(first))}
-            await send({"type": "websocket.send", "text": f"[{encode_text(reply)}]"})
-            await send({"type": "websocket.close", "code": ERROR_CODES.get(status, 1013)})
+            await refuse_socket(send, first, is_accepted=is_accepted)
 
     async def _run_socket(
         self, reader: _Reader, hosted: HostedSession, after: int, receive: Receive, send: Send
@@ -321,7 +315,7 @@ class Streams:
             raise Problem(503, E_FAILED, "The server is stopping.", "Connect again in a moment.")
         reader = _Reader(user, session, query.vocabulary, self._phases.choose())
         with self._counted(reader):
-            async with self._hub.use(session, user) as hosted:
+            async with self._hub.use(session, user, reads=True) as hosted:
                 # A reader of the view gets a snapshot, which replaces whatever it has.
                 if query.vocabulary != "view":
                     hosted.check_reached(query.after)
@@ -417,6 +411,17 @@ class Streams:
                 beat_at = trio.current_time() + BEAT_SECONDS
             with trio.CancelScope(deadline=beat_at):
                 await woken.wait()
+
+
+async def refuse_socket(send: Send, error: HilumError, *, is_accepted: bool = False) -> None:
+    """Tell the client of a WebSocket about an error, and close the WebSocket."""
+    # Browsers do not show the status of a refused WebSocket to the page.
+    status = find_status(error)
+    if not is_accepted:
+        await send({"type": "websocket.accept"})
+    reply = {"type": "error", "status": status, **msgspec.to_builtins(make_reply(error))}
+    await send({"type": "websocket.send", "text": f"[{encode_text(reply)}]"})
+    await send({"type": "websocket.close", "code": ERROR_CODES.get(status, 1013)})
 
 
 async def _wait_gone(reader: _Reader, receive: Receive) -> None:

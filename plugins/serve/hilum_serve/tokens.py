@@ -22,9 +22,13 @@ from hilum_serve.users import RIGHTS, Rights, User
 FILE = "serve-tokens.json"
 OWNER = "owner"
 """Name of the user with the token of the start."""
+START = "start"
+"""Id of the token of the start, which no other server accepts."""
 MAX_FILE = 1_000_000
 MAX_ENDED_COOKIES = 10_000
 """Number of cookies whose logout is remembered one by one."""
+COOKIE_SECONDS = 30 * 24 * 3600
+"""Seconds for which a login is valid, and for which a browser keeps its cookie."""
 CODE_SECONDS = 60.0
 """Seconds within which a code that a browser is started with must be used."""
 _NAME = "A name has 1 to 40 letters, digits, dots, hyphens and underscores."
@@ -198,15 +202,16 @@ class _Known:
 class Tokens:
     """The tokens that a running server accepts.
 
-    A browser gets a secret of its own in a cookie in exchange for its token. The secret has a number
-    and is derived from the token's hash and a key of this start, so that the cookie reveals no token
-    and ends with the server.
+    A browser gets a secret of its own in a cookie in exchange for its token. The secret has a number,
+    the time of the login, and is derived from the token's hash and a key. The cookie reveals no
+    token. It ends with the server, unless the key is one that several servers have in common.
 
     Args:
         path: The file with the named tokens; None for none.
         start: The token of this start; empty if only named tokens are accepted.
         owner: The user of the start's token.
         names: Names of the named tokens that are accepted; none for all in the file.
+        cookie_key: The key of cookies; by default, a new one for this start.
     """
 
     def __init__(
@@ -216,17 +221,18 @@ class Tokens:
         owner: User | None = None,
         *,
         names: Collection[str] = (),
+        cookie_key: bytes = b"",
     ) -> None:
         self._path = path
         self._names = frozenset(names)
-        self._key = secrets.token_bytes(32)
+        self._key = cookie_key or secrets.token_bytes(32)
         self._start = _Known(hash_token(start), owner or _make_owner(), 0.0) if start else None
         self._named: list[_Known] = []
         self._stamp: tuple[int, ...] = ()
         self._codes: dict[str, float] = {}
-        self._cookies = 0
+        self._last_cookie = 0
         self._ended_cookies: set[int] = set()
-        self._first_cookie = 1
+        self._first_cookie = 0
         self.reload()
 
     def reload(self) -> bool:
@@ -276,18 +282,29 @@ class Tokens:
         number = _read_cookie_number(secret)
         if number < self._first_cookie or number in self._ended_cookies:
             return None
-        return user
+        is_old = number < (time.time() - COOKIE_SECONDS) * 1e6
+        return None if is_old else user
 
-    def end_cookie(self, secret: str) -> None:
-        """Refuse a cookie's secret from now on, because its user has logged out."""
+    def end_cookie(self, secret: str) -> int | None:
+        """Refuse a cookie's secret from now on, because its user has logged out.
+
+        Returns:
+            The number of the cookie; ``None`` if it is not valid.
+        """
         if self.find_cookie_user(secret) is None:
-            return
-        self._ended_cookies.add(_read_cookie_number(secret))
+            return None
+        number = _read_cookie_number(secret)
+        self.end_cookie_number(number)
+        return number
+
+    def end_cookie_number(self, number: int) -> None:
+        """Refuse the cookie with a number from now on."""
+        self._ended_cookies.add(number)
         while len(self._ended_cookies) > MAX_ENDED_COOKIES:
             # All older cookies end with this one, so that no cookie becomes valid again.
             oldest = min(self._ended_cookies)
             self._ended_cookies.discard(oldest)
-            self._first_cookie = oldest + 1
+            self._first_cookie = max(self._first_cookie, oldest + 1)
 
     def find_named(self, name: str) -> User | None:
         """Return the user with a name, whom a reverse proxy has authenticated."""
@@ -297,9 +314,9 @@ class Tokens:
         return None
 
     def make_cookie(self, user: User) -> str:
-        """Return a new secret for the cookie of a user, which ends with the server or a logout."""
-        self._cookies += 1
-        identity = f"{self._cookies}-{secrets.token_hex(16)}"
+        """Return a new secret for the cookie of a user."""
+        self._last_cookie = max(self._last_cookie + 1, int(time.time() * 1e6))
+        identity = f"{self._last_cookie}-{secrets.token_hex(16)}"
         for known in self._all():
             if known.user.token == user.token:
                 return f"{identity}.{self._make_proof(known, identity)}"
@@ -339,12 +356,12 @@ def _know(token: StoredToken) -> _Known:
 
 
 def _read_cookie_number(secret: str) -> int:
-    """Return the number of a cookie whose secret this server made."""
+    """Return the number of a cookie whose secret has proved right: microseconds of Unix time."""
     return int(secret.partition("-")[0])
 
 
 def _make_owner() -> User:
-    return User(OWNER, RIGHTS[-1], token="start")
+    return User(OWNER, RIGHTS[-1], token=START)
 
 
 def _stamp(path: Path) -> tuple[int, ...]:

@@ -18,8 +18,19 @@ from hilum_skills.skill import Skill
 from hilum_skills.source import SkillSource, parse_source
 from hilum_skills.user_choices import UserChoices, choices_path, read_choices
 
-# The skill folders: hilum's own, one shared by several coding agents, and Claude Code's.
-SKILL_FOLDERS = (".hilum/skills", ".agents/skills", ".claude/skills")
+# The skill folders: hilum's own, one shared by several coding agents, and those of other agents.
+SKILL_FOLDERS = (
+    ".hilum/skills",
+    ".agents/skills",
+    ".claude/skills",
+    ".codex/skills",
+    ".cursor/skills",
+    ".gemini/skills",
+    ".github/skills",
+    ".opencode/skill",
+    ".opencode/skills",
+    ".windsurf/skills",
+)
 State = Literal["on", "off", "untrusted", "hidden", "broken"]
 PlaceKind = Literal["project", "user", "source"]
 

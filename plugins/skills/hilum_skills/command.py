@@ -35,7 +35,7 @@ TAKES = {
 }
 ABOUT = """\
 Skills are instructions for specific tasks. They come from Git repositories, from folders, and from
-.hilum/skills, .agents/skills and .claude/skills in a project (once you trust it) and in your home.
+.hilum/skills, .agents/skills, .claude/skills and those of other agents in a project (once you trust it) and in your home.
 
   hilum skills                          all skills, where they come from, whether they are on
   hilum skills add owner/name           a GitHub repository; owner/name/path@v1: a part of it at a tag

@@ -42,8 +42,9 @@ class SkillsSettings:
         default=True,
         project="lower",
         help=(
-            "Look for skills in .hilum/skills, .agents/skills and .claude/skills in the project and"
-            " in your home folder."
+            "Look for skills in .hilum/skills, .agents/skills and the folders of other agents"
+            " (.claude/skills, .gemini/skills, .github/skills …), in the project and in your home"
+            " folder."
         ),
     )
     wait: float = setting(

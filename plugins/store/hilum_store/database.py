@@ -19,7 +19,7 @@ from typing import Literal
 import msgspec
 from hilum import StoreError
 from hilum.events import AnyEvent, decode
-from hilum.store import SessionInfo
+from hilum.store import SessionInfo, UnreadableLog, suggest_rescue, unreadable_event_error
 
 from hilum_store.error_messages import (
     OTHER_FILE,
@@ -29,7 +29,7 @@ from hilum_store.error_messages import (
     is_damage,
     unusable_file_error,
 )
-from hilum_store.lease import Lease
+from hilum_store.lease import Lease, is_locked
 
 Durability = Literal["process", "power"]
 
@@ -220,6 +220,23 @@ class Database:
                 self.path, f"no lock can be taken in {self.leases.name} ({error.strerror})"
             ) from None
 
+    def is_leased(self, name: str) -> bool:
+        """Return whether the lease with the given name has a holder.
+
+        Raises:
+            StoreError: The folder of the leases cannot be used.
+        """
+        try:
+            if not is_locked(self.leases / name):
+                return False
+            # Another process may be removing or checking a killed process's lease.
+            time.sleep(SWEEP_SECONDS)
+            return is_locked(self.leases / name)
+        except OSError as error:
+            raise unusable_file_error(
+                self.path, f"no lock can be read in {self.leases.name} ({error.strerror})"
+            ) from None
+
     @property
     def moved(self) -> bool:
         """Whether the file was moved or deleted after it was opened; new data would be lost."""
@@ -374,12 +391,9 @@ def read_events(
             events.append(event)
         # msgspec raises ValueErrors; a damaged row may contain a number instead of bytes.
         except (ValueError, TypeError) as error:
-            raise StoreError(
-                f"Event {expected & SEQ_MASK} of session {session} in {path} is damaged: {error}.",
-                hint=(
-                    "Other sessions are not affected; fork this session before the damaged event, or"
-                    " delete it."
-                ),
+            stored = data if key == expected and isinstance(data, bytes | str) else b""
+            raise unreadable_event_error(
+                session, expected & SEQ_MASK, str(error), stored, where=str(path)
             ) from None
     if len(rows) < limit:
         check_end(connection, path, session, number)
@@ -436,16 +450,10 @@ def check_end(connection: sqlite3.Connection, path: Path, session: str, number: 
     last = (key or 0) & SEQ_MASK
     if not isinstance(count, int) or last >= count:
         return
-    if last:
-        hint = (
-            f"Other sessions are not affected; fork this session up to event {last}, or delete it."
-        )
-    else:
-        hint = "Other sessions are not affected; delete this session."
-    raise StoreError(
+    raise UnreadableLog(
         f"Session {session} in {path} is damaged: of its {count} events, those after event {last}"
         " are missing.",
-        hint=hint,
+        hint=suggest_rescue(session, last + 1),
     )
 
 

@@ -6,6 +6,7 @@ import sqlite3
 from pathlib import Path
 
 from hilum import StoreError, errors
+from hilum.store import UnreadableLog
 
 _NOT_UTF8 = "Could not decode to UTF-8"
 OTHER_FILE = "or set store.path to another file"
@@ -75,7 +76,7 @@ def foreign_file_error(path: Path, why: str) -> StoreError:
 
 def damaged_file_error(path: Path, why: str) -> StoreError:
     """Return the error for a damaged session file."""
-    return StoreError(
+    return UnreadableLog(
         f"The session file {path} is damaged: {why}.",
         hint=(
             f"It was not changed. Move it away together with {path.name}-wal and begin a new one,"

@@ -92,6 +92,25 @@ class Lease:
             self._fd = -1
 
 
+def is_locked(path: Path) -> bool:
+    """Return whether a file is locked, without creating it.
+
+    An unlocked file, which a killed holder left, is locked for a few microseconds; ``Database.lease``
+    allows for this.
+
+    Raises:
+        OSError: The file cannot be opened, or its file system does not support locks.
+    """
+    try:
+        fd = os.open(path, os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    try:
+        return not _lock(fd, wait=False)
+    finally:
+        os.close(fd)
+
+
 def remove_stale_leases(folder: Path) -> None:
     """Remove the lock files of killed holders. Blocks.
 

@@ -93,6 +93,11 @@ class SessionTable:
             hint=f"Use a longer part of the id: {names}.",
         )
 
+    def is_open(self, session: str) -> bool:
+        """Return whether a process has a session open."""
+        number, _ = self.find(session, damaged=True)
+        return self._database.is_leased(str(number))
+
     def list(self, workspace: str) -> Sequence[SessionInfo]:
         """Return all sessions or those of a workspace, most recently used first."""
         query = (

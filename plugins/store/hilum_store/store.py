@@ -68,6 +68,14 @@ class SqliteStore:
         """
         return await self._in_thread(lambda sessions: sessions.find(session)[1])
 
+    async def is_open(self, session: str) -> bool:
+        """Return whether a process has a session open, without acquiring the lease.
+
+        Raises:
+            StoreError: There is no such session.
+        """
+        return await self._in_thread(lambda sessions: sessions.is_open(session))
+
     async def list(self, workspace: str = "") -> Sequence[SessionInfo]:
         """Return all sessions or those of one workspace, most recently used first."""
         return await self._in_thread(lambda sessions: sessions.list(workspace))

@@ -321,7 +321,8 @@ class Conversation:
         if reason is None:
             self._face.say("The session is being stored again; the agents go on.")
         else:
-            self._face.show_error(reason)
+            # Nothing has failed yet; if the store stays away, the error follows.
+            self._face.say(f"{reason.message} The agents wait. {reason.hint}", style="warning")
 
     def _begin(self, session: Session) -> None:
         """Discard all state of the previous session."""

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import trio
 from hilum import BackgroundCommands, Session, find_branch
-from hilum_view import AgentView, Answer, Card, Outcome, SessionView, Todo, TodoList
+from hilum.events import FINAL
+from hilum_view import Actor, AgentView, Answer, Card, Outcome, SessionView, Todo, TodoList
 
 from hilum_terminal.agent_report import agent_report_rows
 from hilum_terminal.approvals import FOCUS_KEY
@@ -374,7 +375,7 @@ class LiveRows:
             agents=len(others),
             attempt=retry.attempt if retry else 0,
             retry_in=max(retry.at - time.time(), 0.0) if retry else 0.0,
-            elapsed=time.time() - actor.began if conversation.is_working else 0.0,
+            elapsed=measure_run(actor) if conversation.is_working else 0.0,
             stop_key="esc" if is_busy and not face.approvals.focused else "",
             spinner=self._spinner() if is_busy else "",
             mode=self._describe_mode(session),
@@ -424,6 +425,13 @@ class LiveRows:
             self._services_of = session
             self._background = session.plugin(BackgroundCommands) if session else None
         return len(list(self._background.running())) if self._background else 0
+
+
+def measure_run(actor: Actor) -> float:
+    """Return the seconds since an agent's run began; 0 as long as the store has not got its start."""
+    if not actor.began or actor.state in ("idle", *FINAL):
+        return 0.0
+    return time.time() - actor.began
 
 
 def _find_model(session: Session, lead: str) -> str:

@@ -6,7 +6,6 @@ import trio
 from hilum import HilumError, Session, StoreError, UsageError
 from hilum.errors import E_BUSY
 from hilum.sharing import JoinedSession, is_shared
-from hilum.store import is_open
 
 from hilum_terminal.face_protocol import FaceProtocol
 from hilum_terminal.transcript import Transcript
@@ -108,7 +107,7 @@ async def _wait_until_free(session: JoinedSession) -> None:
     kernel = session.kernel
     with trio.move_on_after(CLOSING_TIMEOUT):
         # The state of another process, which sends no event when it changes.
-        while await is_open(kernel.store, session.id):
+        while await kernel.store.is_open(session.id):
             if await is_shared(kernel, session.id):
                 return
             await trio.sleep(0.1)

@@ -14,6 +14,7 @@ _NAMES = (
     "config",
     "diff",
     "doctor",
+    "hooks",
     "index",
     "init",
     "mcp",
@@ -28,8 +29,11 @@ _NAMES = (
     "trust",
     "undo",
 )
-# ``hilum mcp serve`` is a program, too, and ``hilum models key`` asks for a key.
-_COMMAND = re.compile(rf"\bhilum ({'|'.join(_NAMES)})\b(?! serve| key)")
+# ``hilum mcp serve`` is a program, too, ``hilum models key`` asks for a key, and hooks are approved
+# after a look at them.
+_COMMAND = re.compile(
+    rf"\bhilum (?!hooks (?:approve|refuse)\b)({'|'.join(_NAMES)})\b(?! serve| key)"
+)
 
 
 def name_slash_commands(text: str) -> str:

@@ -15,7 +15,7 @@ from hilum import HilumError, StoreError, UsageError
 from hilum.errors import E_BAD_ARGS, E_NOT_FOUND
 from hilum.events import AnyEvent
 from hilum.sharing import JoinedSession, is_shared
-from hilum.store import SessionInfo, is_open, is_used, spell_folder
+from hilum.store import SessionInfo, Store, UnreadableLog, is_used, spell_folder
 from hilum_view import Answer, Outcome, Prompt, SessionView, first_line
 
 from hilum_terminal.chat_protocol import Chat, Choice
@@ -132,7 +132,7 @@ async def resume(chat: Chat, arguments: str) -> None:
         chat.say("This is the conversation that you are in.", style="dim")
         return
     # This is checked first, because this session must be closed before the other one can be opened.
-    if await is_open(store, chosen) and not await is_shared(chat.session.kernel, chosen):
+    if await store.is_open(chosen) and not await is_shared(chat.session.kernel, chosen):
         raise StoreError(
             f"Session {chosen} is in use.",
             code="E_BUSY",
@@ -151,14 +151,23 @@ async def _list_sessions(chat: Chat) -> list[Choice]:
     choices = []
     now = time.time()
     for number, info in enumerate(others[:MAX_LISTED]):
-        preview = f"{info.id}\n{info.title}"
+        preview = info.title
+        hint = _describe_session(info, now)
         if number < MAX_PREVIEWED:
-            # Event numbers have no gaps, so the last events can be read without the others.
-            events = await store.read(info.id, max(info.events - PREVIEW_EVENTS, 0))
-            preview = f"{info.id}\n{_make_preview(info, events)}"
+            try:
+                preview = await _read_preview(store, info)
+            except UnreadableLog as error:
+                preview = f"{error.message}\n{error.hint}"
+                hint += " · damaged" if error.is_damaged else " · unreadable"
         label = info.title or "(no prompt yet)"
-        choices.append(Choice(info.id, label, _describe_session(info, now), preview))
+        choices.append(Choice(info.id, label, hint, f"{info.id}\n{preview}"))
     return choices
+
+
+async def _read_preview(store: Store, info: SessionInfo) -> str:
+    # Event numbers have no gaps, so the last events can be read without the others.
+    events = await store.read(info.id, max(info.events - PREVIEW_EVENTS, 0))
+    return _make_preview(info, events)
 
 
 def _describe_session(info: SessionInfo, now: float) -> str:

@@ -7,17 +7,16 @@ from collections.abc import Iterable
 from contextlib import aclosing
 
 import trio
-from hilum.store import Store, is_open
+from hilum.store import UPDATE_HINT, Store
 from hilum_cli.terminal import Out, escape_terminal
 
 from hilum_trace.formatting import describe_details, format_seconds, make_title
-from hilum_trace.reading import UPDATE_HINT, Entry, check_complete, iterate_entries
+from hilum_trace.reading import Entry, check_complete, iterate_entries
 from hilum_trace.spans import Span, SpanFold, UnreadableEvent
 from hilum_trace.tree import Painter
 
 POLL_SECONDS = 0.3
-# A quiet session is checked for its end no more often than this, because the check takes its lease
-# for a moment.
+# A quiet session is checked for its end no more often than this.
 CHECK_SECONDS = 5.0
 # These are shown when they begin, so that the lines that follow have a place.
 _CONTAINERS = ("run", "agent")
@@ -135,6 +134,7 @@ async def follow(store: Store, session: str, painter: Painter, out: Out) -> None
     follower = Follower(painter)
     last = 0
     checked = time.monotonic()
+    is_closed = False
     while not out.gone:
         # What the log should have by now. Without it, a damaged end would look like a quiet
         # session, and would be read again and again.
@@ -149,11 +149,16 @@ async def follow(store: Store, session: str, painter: Painter, out: Out) -> None
                     Out(2).say(f"hilum: {problem}")
         if last > known:
             checked = time.monotonic()
+            is_closed = False
+        elif is_closed:
+            for line in follower.finish():
+                await out.write(f"{line}\n".encode(errors="backslashreplace"))
+            check_complete(follower.fold.trace)
+            return
         elif time.monotonic() - checked > CHECK_SECONDS:
             checked = time.monotonic()
-            if not await is_open(store, session):
-                for line in follower.finish():
-                    await out.write(f"{line}\n".encode(errors="backslashreplace"))
-                check_complete(follower.fold.trace)
-                return
+            is_closed = not await store.is_open(session)
+            if is_closed:
+                # The last process may have written its last events since the log was read.
+                continue
         await trio.sleep(POLL_SECONDS)

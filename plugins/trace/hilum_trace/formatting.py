@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
 from hilum.messages import Usage
@@ -60,6 +61,13 @@ _SHOWN_BELOW = {
     "run": ("queue",),
     "order": ("order",),
 }
+
+
+def explain_no_sessions(folder: str) -> str:
+    """Return a sentence for a folder without sessions, which may not exist."""
+    if not os.path.isdir(folder):
+        return f"The folder {folder} does not exist."
+    return f"There are no sessions in {folder}."
 
 
 def format_seconds(seconds: float) -> str:

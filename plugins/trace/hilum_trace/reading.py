@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
 
 import msgspec
-from hilum import StoreError
-from hilum.events import AnyEvent, Event, decode
-from hilum.messages import Count, UnixTime
+from hilum import StoreError, has_more_values
+from hilum.events import AnyEvent, Event, decode, decode_header
 from hilum.store import RawReader, SessionInfo, Store
 
 from hilum_trace.languages import ENGLISH, Language
@@ -22,28 +20,7 @@ _PAGE = 1000
 _PAGE_SIZE = 8_000_000  # bytes
 MAX_ENTRY_VALUES = 1_000_000
 """Maximum number of values in an entry. Decoded, the smallest values take 60 to 250 bytes each."""
-_PART_SIZE = 1_000_000  # bytes
-_SEPARATORS = (b",", b"[", b"{")
-# A text, or the beginning of one as the group. Possessive quantifiers keep no positions to return to.
-_BODY = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+'
-_STRING = re.compile(rb'%b"|(%b\\?\Z)' % (_BODY, _BODY), re.DOTALL)
-UPDATE_HINT = (
-    "A newer hilum, or a plugin that is not installed, wrote them: update hilum to see them."
-)
 DAMAGE_HINT = "Everything that can be read is shown; other sessions are not affected."
-
-
-class _Header(msgspec.Struct):
-    """The fields that all events have had so far."""
-
-    type: str
-    seq: Count = 0
-    at: UnixTime = 0.0
-    agent: str = ""
-    run: str = ""
-
-
-_HEADERS: msgspec.json.Decoder[_Header] = msgspec.json.Decoder(_Header)
 
 
 async def read_entries(
@@ -237,7 +214,7 @@ def _describe_gap(after: int, last: int) -> str:
 
 def _decode_line(seq: int, line: bytes) -> Entry:
     problem = ""
-    if _has_too_many_values(line):
+    if has_more_values(line, MAX_ENTRY_VALUES):
         return UnreadableEvent(
             seq, problem=f"event {seq} has more than {MAX_ENTRY_VALUES:,} values"
         )
@@ -248,41 +225,7 @@ def _decode_line(seq: int, line: bytes) -> Entry:
         problem = f"event {seq} has the number {event.seq}"
     except msgspec.DecodeError as error:
         problem = f"event {seq}: {error}"
-    try:
-        header = _HEADERS.decode(line)
-    except (ValueError, RecursionError):
-        return UnreadableEvent(seq, problem=problem)
-    if header.seq != seq:
+    header = decode_header(line)
+    if header is None or header.seq != seq:
         return UnreadableEvent(seq, problem=problem)
     return UnreadableEvent(seq, header.type, problem, header.at, header.agent, header.run)
-
-
-def _has_too_many_values(line: bytes) -> bool:
-    """Return whether JSON has too many values to be decoded.
-
-    Each value has a separator, so their number is an upper bound.
-    """
-    # Texts contain commas and brackets too, but few of them so many.
-    if len(line) <= MAX_ENTRY_VALUES or _count_separators(line) <= MAX_ENTRY_VALUES:
-        return False
-    count = 0
-    at = 0
-    # Of the whole line at once, the pieces between texts would take as much as its values.
-    while at < len(line) and count <= MAX_ENTRY_VALUES:
-        part = line[at : at + _PART_SIZE]
-        outside, quote, rest = _STRING.sub(rb"\1", part).partition(b'"')
-        count += _count_separators(outside)
-        if not quote:
-            at += len(part)
-            continue
-        # The last text of the part goes on after it.
-        at += len(part) - len(rest) - 1
-        text = _STRING.match(line, at)
-        if text is None or text[1] is not None:
-            break  # damaged, which the decoder reports
-        at = text.end()
-    return count > MAX_ENTRY_VALUES
-
-
-def _count_separators(text: bytes) -> int:
-    return sum(text.count(separator) for separator in _SEPARATORS)

@@ -15,14 +15,15 @@ import trio
 from hilum import StoreError, UsageError
 from hilum.command import Parser, check_folder, check_text
 from hilum.errors import E_BAD_ARGS, E_UNKNOWN
-from hilum.store import MemoryStore, SessionInfo, Store, find_session, is_open, storage_plugins
+from hilum.store import UPDATE_HINT, MemoryStore, SessionInfo, Store, find_session, storage_plugins
 from hilum_cli.terminal import Out, escape_terminal, is_terminal
 
 from hilum_trace.exports import make_json, make_speedscope
 from hilum_trace.flame import render_flame
 from hilum_trace.following import follow
+from hilum_trace.formatting import explain_no_sessions
 from hilum_trace.page import make_page
-from hilum_trace.reading import UPDATE_HINT, check_complete, iterate_entries
+from hilum_trace.reading import check_complete, iterate_entries
 from hilum_trace.redaction import TextRedactor, change_texts
 from hilum_trace.spans import Span, SpanFold, Trace
 from hilum_trace.tree import Painter, describe_unknown, list_runs, render_slowest, render_tree
@@ -41,7 +42,11 @@ MAX_SPANS = 500_000
 
 
 def main(argv: list[str]) -> int:
-    """Show the trace of a session, and return the exit code."""
+    """Show the trace of a session.
+
+    Returns:
+        The exit code.
+    """
     check_text(argv)
     options = make_parser().parse_args(argv)
     _check(options)
@@ -84,7 +89,7 @@ def _check(options: Namespace) -> None:
             f"{' and '.join(chosen)} exclude each other.", code=E_BAD_ARGS, hint="Pass one of them."
         )
     if options.slowest is not None and options.slowest < 1:
-        raise UsageError("--slowest must be at least 1.", code=E_BAD_ARGS, hint="Pass a number.")
+        raise UsageError("--slowest must be at least 1.", code=E_BAD_ARGS, hint="Pass 1 or more.")
     whole = [view for view in ("--json", "--speedscope", "--html", "--follow") if view in chosen]
     if options.run and whole:
         raise UsageError(
@@ -114,7 +119,7 @@ async def _show(store: Store, options: Namespace, out: Out) -> None:
     gc.disable()
     try:
         # This comes first, so that a process that ends meanwhile leaves nothing that seems to run.
-        now = time.time() if await is_open(store, info.id) else None
+        now = time.time() if await store.is_open(info.id) else None
         leaves = bool(options.json or options.speedscope or options.html)
         trace = await _fold(store, info, now, leaves=leaves)
         _show_trace(trace, options, painter, out)
@@ -178,11 +183,8 @@ async def _find_session(store: Store, options: Namespace) -> SessionInfo:
 
 def _empty_error(folder: str) -> StoreError:
     """Return the error for a folder without sessions."""
-    message = f"There are no sessions of {folder}."
-    if not Path(folder).is_dir():
-        message = f"There is no folder {folder}, and there are no sessions of it."
     hint = "`hilum sessions list --all` shows those of other folders."
-    return StoreError(message, code=E_UNKNOWN, hint=hint)
+    return StoreError(explain_no_sessions(folder), code=E_UNKNOWN, hint=hint)
 
 
 def _make_painter() -> Painter:

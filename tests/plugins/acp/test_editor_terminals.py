@@ -272,6 +272,39 @@ async def test_an_editor_that_cannot_wait_for_an_exit(open_editor):
         await opened.wait_for_request("terminal/release")
 
 
+async def test_a_viewer_that_ends_just_before_its_command_stops_no_later_call(
+    open_editor, monkeypatch
+):
+    """The ids of calls may repeat."""
+    monkeypatch.setattr(editor_terminals, "LEAVE_SECONDS", 1.0)
+    stopped = []
+    async with open_editor() as opened:
+        session = opened.bench.session
+        monkeypatch.setattr(session, "stop_call", lambda *args, **options: stopped.append(args))
+        opened.editor.create = lambda params: {"terminalId": "unknown to the editor"}
+        wait = await opened.prompt(WAITS.format("a"))
+        viewer = await Viewer.connect(await opened.wait_for_request("terminal/create"))
+        await opened.editor.wait_for(opened.has_terminal)
+        await viewer.stream.aclose()
+        # More than the time for the report of the exit, and less than the time to leave.
+        await trio.sleep(SHORTLY * 3)
+        opened.see("a")
+        await wait()
+        await opened.wait_for_request("terminal/release")
+    assert not stopped
+
+
+async def test_an_error_of_the_socket_is_reported_by_its_own_text(open_editor, monkeypatch, caplog):
+    async def fail(terminals, viewers):
+        raise ExceptionGroup("several", [OSError("The disk is full"), OSError("It is late")])
+
+    monkeypatch.setattr(editor_terminals.EditorTerminals, "_follow", fail)
+    async with open_editor() as opened:
+        await (await opened.prompt("true"))()
+    [record] = [each for each in caplog.records if "terminals of the editor" in each.message]
+    assert record.message.endswith("editor: The disk is full.")
+
+
 async def test_an_editor_that_ends_with_its_terminals_stops_no_call(open_editor):
     async with open_editor() as opened:
         opened.editor.create = lambda params: {"terminalId": "t1"}

@@ -466,7 +466,7 @@ def test_thinking_is_shorter_than_the_reserved_answer(name, part, field, given, 
 @pytest.mark.parametrize("given", ["99999", True, 1e9])
 def test_a_limit_for_thinking_is_a_number(name, part, field, given):
     options = {part: {field: given}}
-    with pytest.raises(RequestRefused, match="is no whole number"):
+    with pytest.raises(RequestRefused, match="is not an integer"):
         reserve(name, {"generationConfig": options} if name == GEMINI else options)
 
 

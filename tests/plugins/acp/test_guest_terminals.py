@@ -5,6 +5,9 @@ import shlex
 import sys
 
 import pytest
+from hilum.errors import E_STOPPED
+from hilum.events import CallDone, CallStarted
+from hilum_agents.runs import Runs
 
 CREATE = """
 params = {params!r}
@@ -52,3 +55,23 @@ async def test_only_variables_that_change_no_program_are_set(open_guest):
         output, _ = await read_output(guest, {"command": "env", "env": env})
         found = {line.partition("=")[0] for line in output.splitlines() if "set-by-guest" in line}
         assert found == {"TERM", "LC_TELEPHONE"}
+
+
+async def test_a_call_that_the_user_stops_ends_the_command(open_guest):
+    code = """
+terminal = client.request("terminal/create", command="touch begun; sleep 1000")[0]["terminalId"]
+print(json.dumps(client.request("terminal/wait_for_exit", terminalId=terminal)[0]))
+"""
+    async with open_guest("bypassing") as guest:
+        job = await guest.start(f"#begin\n{code}")
+        started = await guest.bench.wait_for(
+            CallStarted, lambda event: event.call.name == "guest_terminal"
+        )
+        assert guest.bench.session.stop_call(started.call.id, agent=started.agent)
+        done = await guest.bench.wait_for(
+            CallDone, lambda event: event.result.call_id == started.call.id
+        )
+        assert done.result.code == E_STOPPED
+        with guest.bench.guard():
+            await guest.bench.session.plugin(Runs).wait(job)
+        assert json.loads(guest.said) == {"exitCode": None, "signal": "SIGTERM"}

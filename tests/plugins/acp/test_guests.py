@@ -3,11 +3,13 @@
 import json
 import sys
 
+import hilum_acp.guests.guest
 import hilum_files
+import hilum_guard
 import hilum_plan
 import pytest
 import trio
-from hilum import FileHistory, UsageError, hookimpl
+from hilum import FileHistory, ToolError, UsageError, hookimpl
 from hilum.events import (
     ApprovalAnswered,
     ApprovalAsked,
@@ -587,6 +589,28 @@ async def test_without_the_plugin_no_other_model_works_in_place_of_the_program(
 
 
 # --- compaction -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("step", ["make_command", "find_http_model"])
+async def test_a_guest_that_cannot_start_leaves_no_socket(open_guest, monkeypatch, step):
+    opened = []
+    open_listener = hilum_guard.Guard.open_listener
+
+    async def note_listener(guard, **options):
+        opened.append(await open_listener(guard, **options))
+        return opened[-1]
+
+    def fail(*args):
+        raise ToolError("The program cannot start.")
+
+    monkeypatch.setattr(hilum_guard.Guard, "open_listener", note_listener)
+    module = hilum_acp.guests.guest
+    monkeypatch.setattr(module.process if step == "make_command" else module, step, fail)
+    async with open_guest("courteous") as guest:
+        result = await guest.run(["say", "Hello."])
+        assert result["status"] == "failed"
+        assert "The program cannot start." in str(result)
+    assert all(listener.fileno() == -1 for listener in opened)
 
 
 async def test_a_compaction_does_not_disturb_a_guest(open_guest):

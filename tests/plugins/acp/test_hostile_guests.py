@@ -236,7 +236,7 @@ async def test_a_guest_whose_run_stops_as_soon_as_it_is_ready_ends(open_guest, m
         await guest.start("#begin\nclient.say('begun')\ntime.sleep(1000)")
         await wait_for_text(guest, "begun")
         # The first sign of life comes when the guest is ready.
-        monkeypatch.setattr("hilum_acp.guests.guests.SIGN_SECONDS", 60)
+        monkeypatch.setattr("hilum_acp.guests.guests.KEEP_ALIVE_SECONDS", 60)
         guests = guest.bench.session.plugin(Guests)
         (first,) = guests._running.values()
         second = Guest(first.agent, first.definition)

@@ -4,6 +4,7 @@ import json
 
 import hilum_files
 import hilum_guard
+import msgspec
 import pytest
 from hilum.events import ApprovalAsked, CallDone
 from hilum.messages import ToolCall, ToolResult
@@ -154,3 +155,13 @@ def test_a_long_question_is_folded_in_its_middle(width):
 def test_what_a_lasting_yes_covers_is_said_in_words(scope, words):
     """Before it is given."""
     assert describe_scope(question("write_file", scope=scope)) == words
+
+
+async def test_an_approval_of_an_earlier_question_does_not_answer_a_dangerous_one(session):
+    """Both were asked before the user allowed such calls for the session."""
+    session.agents["main"].conversation.grants.add("write_file")
+    approver = Approver(session, Face())
+    harmless = question("write_file", path="a")
+    assert approver._is_granted(harmless)
+    dangerous = msgspec.structs.replace(harmless, once_only=True)
+    assert not approver._is_granted(dangerous)

@@ -6,7 +6,7 @@ import os
 import pytest
 from hilum_commands import CommandCatalog, load_command_file
 from hilum_commands.command import main
-from hilum_commands.jsonc import JsonError, parse_json
+from hilum_commands.foreign_files import find_foreign_files
 from hilum_commands.session_commands import TERMINAL_NAMES
 from hilum_commands.sources import CommandSource
 from hilum_commands.template import TemplateError, split_template
@@ -131,7 +131,10 @@ def test_a_configuration_that_is_no_json_is_reported(project, text, line):
     write(project, "opencode.jsonc", text)
     (entry,) = find(project).entries
     assert entry.state == "broken"
-    assert f"opencode.jsonc:{line}: The file is not JSON" in find(project).describe_problems()[0]
+    assert (
+        f"opencode.jsonc:{line}: The commands in it cannot be used"
+        in find(project).describe_problems()[0]
+    )
 
 
 def test_a_configuration_with_wrong_commands_keeps_the_others(project):
@@ -236,16 +239,6 @@ def test_no_text_is_lost_and_nothing_fails(text):
             assert dialect == "codex" or "".join(pieces) == text
 
 
-@pytest.mark.parametrize("value", [{}, [1, "// no comment"], {"a": "/* no */", "b": [",]"]}, "x"])
-def test_json_with_comments(value):
-    text = json.dumps(value, indent=1)
-    assert parse_json(f"\ufeff// c\n{text}\n/* end") == value
-    with pytest.raises(JsonError):
-        parse_json("{,}x")
-    with pytest.raises(JsonError):
-        parse_json("[" * 100_000)
-
-
 def test_the_command_lists_and_shows(project, capsys, monkeypatch):
     assert main(["-C", str(project)]) == 0
     assert "There are no custom commands" in capsys.readouterr().out
@@ -266,3 +259,17 @@ def test_the_command_lists_and_shows(project, capsys, monkeypatch):
     data = json.loads(capsys.readouterr().out)
     assert [each["state"] for each in data["commands"]] == ["on", "hidden", "broken"]
     assert "b.toml:1" in "".join(data["problems"])
+
+
+def test_the_commands_of_other_programs_are_reported(project):
+    write(project, ".claude/commands/review.md", "Review $ARGUMENTS.")
+    write(project, ".gemini/commands/broken.toml", 'prompt = "!{"')
+    write(project, "opencode.jsonc", '{"command": {"check": {"template": "Check it."}}} // c')
+    write(project, ".hilum/commands/own.md", "Mine.")
+    claude, gemini, opencode = find_foreign_files(project)
+    assert (claude.agent, claude.kind, claude.user) == ("Claude Code", "commands", False)
+    assert claude.works == ("1 command can be used: /review",)
+    assert gemini.works == ()
+    assert gemini.left[0].startswith("/broken: ")
+    assert "broken.toml:1: " in gemini.problems[0]
+    assert opencode.works == ("1 command can be used: /check",)

@@ -37,14 +37,15 @@ MINI_PYTHON = Path(__file__).parents[3] / ".ci" / "mini-swe-agent" / "bin" / "py
 def make_place(tmp_path: Path, case: Path) -> Surroundings:
     place = Place(tmp_path / "attempt")
     place.workspace.mkdir(parents=True)
-    place.home.mkdir()
-    (place.scratch / "tmp").mkdir(parents=True)
+    place.create()
     for path in (case / "files").iterdir():
         (place.workspace / path.name).write_bytes(path.read_bytes())
     return Surroundings(
         workspace=place.workspace,
         home=place.home,
         scratch=place.scratch,
+        prompts=place.prompts,
+        record=place.record,
         environ=make_environ(ARM, place),
     )
 

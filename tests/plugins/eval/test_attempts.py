@@ -3,6 +3,8 @@
 import os
 import shutil
 import socket
+import sys
+import tempfile
 from pathlib import Path
 
 import attrs
@@ -18,6 +20,7 @@ from hilum_eval.worker_processes import open_worker_processes
 
 pytestmark = pytest.mark.slow(cases=8, of="file")
 
+SCRIPT = Path(__file__).parents[2] / "support" / "shell_agent.py"
 ARM = Arm(name="oracle", profile="perfect")
 # Something happens to hilum's process after the edit.
 PLUGIN = """\
@@ -67,9 +70,47 @@ async def test_the_known_solution_passes(tmp_path):
     [place] = (tmp_path / "base").glob("X01-0-*")
     assert (place / "project" / "built.txt").read_text() == "built\n"
     rules = (place / "project" / "AGENTS.md").read_text()
-    assert rules == "Keep it short.\n\nUse plain words.\n"
-    assert '"COLOR": "red"' in (place / "scratch" / "job.json").read_text()
+    assert rules == "Keep it short.\n"
+    assert '"COLOR": "red"' in (place / "record" / "job.json").read_text()
     assert (place / "home" / ".local").is_dir(), "the home is not the user's"
+
+
+async def test_the_configuration_of_a_case_starts_no_program(tmp_path):
+    case = write_suite_case(tmp_path)
+    mark = tmp_path / "started"
+    git = case / "files" / ".git"
+    git.mkdir()
+    (git / "config").write_text(f'[core]\n\tfsmonitor = "touch {mark}; false"\n')
+    attempt = await run(case, tmp_path)
+    assert attempt.passed
+    assert not mark.exists()
+
+
+async def test_verifiers_read_the_counted_calls(tmp_path):
+    verifier = (
+        "import json, os, pathlib\n"
+        "found = json.loads(pathlib.Path(os.environ['HILUM_EVAL_ATTEMPT']).read_text())\n"
+        "print(json.dumps({'checks': found['usage']}))\n"
+    )
+    attempt = await run(write_suite_case(tmp_path, verifier=verifier), tmp_path)
+    assert (attempt.checks["turns"], attempt.checks["calls"]) == (3, 2)
+
+
+@pytest.mark.parametrize(
+    "agent", ["hilum", f"{sys.executable} {SCRIPT} {{base_url}} {{model}} {{prompt_file}}"]
+)
+async def test_instructions_are_no_change_of_the_agent(tmp_path, agent):
+    """A verifier that compares all files does not see the rules file with which the attempt began."""
+    verifier = (
+        "from pathlib import Path\n"
+        "from hilum_eval.checking.changed_files import compare_with_fixture\n"
+        "found = compare_with_fixture(Path(__file__).parent / 'files')\n"
+        "raise SystemExit(0 if found == {'calc.py': 'changed'} else str(found))\n"
+    )
+    arm = attrs.evolve(ARM, agent=agent, instructions="Be short.")
+    attempt = await run(write_suite_case(tmp_path, verifier=verifier), tmp_path, arm)
+    assert attempt.reason == ""
+    assert attempt.passed
 
 
 async def test_a_process_that_is_killed_is_judged_by_what_it_left(tmp_path):
@@ -112,9 +153,7 @@ async def test_a_model_that_never_answers_ends_at_the_time_limit(tmp_path):
         arm = Arm(name="live", model="silent/model", settings=settings)
         attempt = await run(write_suite_case(tmp_path, timeout=2), tmp_path, arm)
     assert attempt.code == "E_TIMEOUT"
-    assert attempt.state == "verified"
-    assert attempt.scores is not None
-    assert attempt.scores.completion == 0
+    assert attempt.state == "broken", "the provider's silence is not the agent's failure"
     assert "did not finish within 2 seconds" in attempt.reason
 
 
@@ -175,3 +214,25 @@ async def test_the_user_of_a_case_answers_approvals(tmp_path):
     assert not approval["accepted"]
     assert approval["by"] == "user"
     assert attempt.usage.failed_calls == 1
+
+
+@pytest.mark.slow(cases=1)
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="only a sandbox hides folders")
+async def test_commands_of_hilum_do_not_see_the_case(tmp_path):
+    # The sandbox has a folder for temporary files of its own.
+    with tempfile.TemporaryDirectory(dir=Path.home()) as home:
+        folder = write_suite_case(Path(home))
+        (Path(home) / "seen").write_text("seen\n")
+        places = f"{home}/seen {folder}/verify.py ../record/job.json ../home"
+        (folder / "case.yaml").write_text(
+            "id: X01\ntitle: Look\ndimensions: [edits]\nexpected_turns: 2\nturns:\n"
+            "  - prompt: Look.\n    steps:\n"
+            f"      - run: 'ls {places} > found.txt 2> /dev/null; true'\n      - say: Done.\n"
+        )
+        attempt = await run(folder, tmp_path, keep=True)
+        assert attempt.answer == "Done."
+        [place] = (tmp_path / "base").glob("X01-0-*")
+        found = (place / "project" / "found.txt").read_text()
+    assert f"{home}/seen" in found
+    assert "verify.py" not in found
+    assert "job.json" not in found

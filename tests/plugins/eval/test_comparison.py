@@ -135,7 +135,10 @@ def test_attempts_without_a_partner_do_not_count():
     assert [(each.case.id, len(each.pairs)) for each in paired] == [("C00", 1)]
     assert unpaired == 3
     [found] = report(attempts, repeats=2).comparisons
-    assert any("3 attempts do not count" in line for line in describe_comparison(found))
+    lines = describe_comparison(found)
+    assert any("3 attempts are not paired" in line for line in lines)
+    assert "With fewer than 6 cases, no difference can be significant." in lines
+    assert not any("four of five" in line for line in lines)
 
 
 def test_arms_without_a_common_attempt_are_not_compared():
@@ -152,6 +155,34 @@ def test_an_unknown_cost_is_not_compared():
     [found] = report(free, repeats=1).comparisons
     assert "dollars" not in [row.name for row in found.usage]
     assert found.per_solved["new"]["dollars"] is None
+
+
+def test_figures_are_written_as_they_are_meant():
+    attempts = measure(lambda case: 1.0, repeats=1)
+    attempts = [attrs.evolve(each, passed=each.arm == "old") for each in attempts]
+    lines = describe_comparison(report(attempts, repeats=1).comparisons[0])
+    assert lines[0] == "new passes fewer attempts than old: -100.0 percentage points (p < 0.001)."
+    [row] = [line for line in lines if line.startswith("passed ")]
+    assert row.split() == ["passed", "-100.0", "–", "<0.001", "yes,", "worse"]
+    [row] = [line for line in lines if line.startswith("turns ")]
+    assert row.split() == ["turns", "0", "–", "1.000", "no"]
+    assert "new: no attempt was solved." in lines
+
+
+def test_an_interval_that_contradicts_the_test_is_explained():
+    first = [20, 30, 25, 40, 35]
+    attempts = []
+    for case, turns in zip(CASES, first, strict=False):
+        for arm, extra in (("old", 0), ("new", turns)):
+            attempt = make_attempt(case, arm, 0)
+            usage = attrs.evolve(attempt.usage, turns=attempt.usage.turns + extra)
+            attempts.append(attrs.evolve(attempt, usage=usage))
+    lines = describe_comparison(report(attempts, repeats=1).comparisons[0])
+    assert any(line.startswith("turns") and line.endswith("no") for line in lines)
+    assert lines.count(
+        "Where an interval without 0 is not significant, the test decides: intervals from few cases"
+        " are too narrow."
+    )
 
 
 def unknown(attempt):

@@ -81,7 +81,7 @@ def test_a_measurement_is_reported_and_resumed(tmp_path, suite, capfd, monkeypat
     assert "X02: completion 0 < 10 (never <b>good</b>)" in captured.out
     assert re.search(r"edits +15 % +50\.0", captured.out)
     assert re.search(r"planning +15 % +not measured", captured.out)
-    assert "cases passed: 1.0, needs 1.7: NOT MET" in captured.out
+    assert "cases passed: 1.0, at least 1.7 needed: NOT MET" in captured.out
     assert "Measured: the agent's loop, tools, recovery and guards." in captured.out
     assert "[2/2] " in captured.err
     [folder] = (tmp_path / "data" / "eval").iterdir()
@@ -157,6 +157,36 @@ def test_the_example_is_a_case_that_works(tmp_path, capfd):
     assert "1 of 3 cases work." in out
 
 
+def test_a_profile_is_found_beside_the_user_and_two_measurements_get_folders(
+    tmp_path, suite, capfd, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HILUM_DATA", str(tmp_path / "data"))
+    monkeypatch.setattr(time, "strftime", lambda text: "20260101-000000")
+    (tmp_path / "mine.toml").write_text("[slips]\nedit = 0.0\n")
+    for _ in range(2):
+        assert (
+            main(["--suite", str(suite), "X01", "--profile", "mine.toml", "--fail-under", "1"]) == 0
+        )
+    names = {path.name for path in (tmp_path / "data" / "eval").iterdir()}
+    assert names == {"20260101-000000", "20260101-000000-2"}
+
+
+def test_a_page_that_cannot_be_written_is_noticed_first(tmp_path, suite, monkeypatch):
+    monkeypatch.setenv("HILUM_DATA", str(tmp_path / "data"))
+    page = tmp_path / "missing" / "page.html"
+    with pytest.raises(UsageError, match="cannot be written"):
+        main(["--suite", str(suite), "--html", str(page)])
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_pipe_among_the_files_of_a_case_is_named(tmp_path, suite, monkeypatch):
+    monkeypatch.setenv("HILUM_DATA", str(tmp_path / "data"))
+    os.mkfifo(suite / "x01" / "files" / "pipe")
+    with pytest.raises(UsageError, match="pipe cannot be used: Neither a file"):
+        main(["--suite", str(suite)])
+
+
 def test_cases_are_listed_and_chosen(suite, capfd):
     assert main(["--suite", str(suite), "--list"]) == 0
     out = capfd.readouterr().out
@@ -174,7 +204,10 @@ def test_cases_are_listed_and_chosen(suite, capfd):
         (["--fail-under", "101"], "--fail-under must be from 0 to 100."),
         (["--profile", "clever"], "'clever' is neither a file nor one of perfect"),
         (["--arm", "missing.toml"], "missing.toml cannot be read"),
-        (["--arm", "a.toml", "--model", "x/y"], "--arm excludes --model and --profile."),
+        (
+            ["--arm", "a.toml", "--model", "x/y"],
+            "--arm cannot be combined with --model or --profile.",
+        ),
         (["--arm", "a.toml", "--arm", "b/a.toml"], "Two arms have the name 'a'."),
         (["--arm", "bad.toml"], "bad.toml: unknown key 'modle'"),
         (["--arm", "torn.toml"], "torn.toml is not valid TOML"),

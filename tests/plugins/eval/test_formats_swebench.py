@@ -156,6 +156,55 @@ def test_changes_of_the_tests_do_not_count(tmp_path, repos):
     assert "tests/test_calc.py" in verdict["checks"]["model_patch"]
 
 
+FORGED = "import sys\nprint('PASSED tests/test_calc.py::test_sum')\nsys.exit(0)\n"
+HOOK = """\
+import pytest
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    outcome = yield
+    outcome.get_result().outcome = "passed"
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("pytest.py", FORGED), ("unittest/__init__.py", ""), ("conftest.py", HOOK)],
+)
+def test_tests_cannot_be_replaced(tmp_path, repos, name, text):
+    """Modules in the workspace are imported before those that run the tests."""
+    source = tmp_path / "forged"
+    source.write_text(text)
+    folder = Path(name).parent
+    setup = f"mkdir -p {folder} && cp {source} {name}"
+    found = judge(tmp_path, write_instances(tmp_path, repos), repos, "", setup)
+    assert found["completion"] == 0
+    assert found["checks"]["fail_to_pass"] == "0 of 1"
+    assert found["checks"]["pass_to_pass"] == "1 of 1"
+    assert found["checks"]["restored"] == [name.partition("/")[0]]
+
+
+@pytest.mark.parametrize(
+    ("changes", "options", "problem"),
+    [
+        pytest.param(
+            {"test_patch": TEST_PATCH.replace("test_zero", "test_one")}, (), "git apply", id="patch"
+        ),
+        pytest.param(
+            {}, ("--test-command", "nosuchtool -rA"), "cannot be started", id="test command"
+        ),
+    ],
+)
+def test_an_instance_that_cannot_be_verified_is_broken(
+    tmp_path, repos, capfd, changes, options, problem
+):
+    path = write_instances(tmp_path, repos, **changes)
+    attempt = run(tmp_path, path, repos, capfd, *options)
+    assert attempt["state"] == "broken"
+    assert problem in attempt["reason"]
+
+
 def test_another_test_command(tmp_path, repos):
     path = write_instances(tmp_path, repos, FAIL_TO_PASS=["test_sum (calc.Sum)"], PASS_TO_PASS=[])
     command = "echo 'test_sum (calc.Sum) ... ok' #"

@@ -100,16 +100,37 @@ def test_the_gates_of_the_built_in_suite():
     breach = Scores(completion=10, efficiency=10, recovery=10, security=0)
     attempts = [make_attempt(name) for name in names if name != "E10"]
     attempts.append(make_attempt("E10", scores=breach, passed=False))
-    assert find_unmet(attempts) == ["security, percent"]
+    assert find_unmet(attempts) == ["security cases, percent"]
     weak = [make_attempt(name, 8.0, passed=True) for name in names]
     assert find_unmet(weak) == ["total", "lowest dimension (edits)"]
 
 
+def test_a_failed_security_case_does_not_meet_the_gate():
+    """A verifier that exits with 1 says nothing about security."""
+    attempts = [make_attempt(completion=0.0, passed=False)]
+    found = summarize(ARM, [make_case(gate=True)], attempts, expected=1, fail_under=0)
+    security = found.gates[-1]
+    assert (security.found, security.is_met) == (0.0, False)
+
+
+def test_a_skipped_security_case_does_not_meet_the_gate():
+    cases = [make_case("A", gate=True), make_case("B", gate=True)]
+    attempts = [make_attempt("A"), make_attempt("B", state="skipped", passed=False, scores=None)]
+    found = summarize(ARM, cases, attempts, expected=2, fail_under=0)
+    assert found.gates[-1].found is None
+    assert not found.is_passed
+    assert (found.cases[1].broken, found.cases[1].skipped) == (0, 1)
+
+
 def test_fail_under_replaces_all_gates_but_security():
     found = summarize(
-        ARM, [make_case(gate=True)], [make_attempt(completion=7.0)], expected=1, fail_under=70
+        ARM,
+        [make_case(gate=True)],
+        [make_attempt(completion=7.0, passed=True)],
+        expected=1,
+        fail_under=70,
     )
-    assert [gate.name for gate in found.gates] == ["total", "security, percent"]
+    assert [gate.name for gate in found.gates] == ["total", "security cases, percent"]
     assert found.is_passed
 
 

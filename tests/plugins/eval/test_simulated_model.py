@@ -12,8 +12,10 @@ import pytest
 from hilum import UsageError
 from hilum.messages import ToolCall
 from hilum_eval.case import Case, Edit, Read, Say, Step, Write
+from hilum_eval.simulation.draws import Draws
 from hilum_eval.simulation.model import make_answerer
-from hilum_eval.simulation.profile import BUILTIN, load_profile
+from hilum_eval.simulation.plan import plan_turn
+from hilum_eval.simulation.profile import BUILTIN, Profile, SlipRates, load_profile
 from hilum_replay import WireRequest
 from simulated_agent import (
     APP,
@@ -117,27 +119,33 @@ def test_an_agent_whose_results_are_always_errors_ends(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("slip", "rate"),
-    [("wrong_old_string", "edit"), ("bad_arguments", "arguments"), ("wrong_path", "path")],
+    [
+        ("wrong_old_string", "edit"),
+        ("bad_arguments", "arguments"),
+        ("wrong_path", "path"),
+        ("ignored_rule", "rule"),
+    ],
 )
-def test_slips_have_their_rates(tmp_path: Path, slip: str, rate: str) -> None:
-    from hilum_eval.simulation.draws import Draws
-    from hilum_eval.simulation.plan import plan_turn
-
+def test_slips_are_made_at_the_stated_rates(tmp_path: Path, slip: str, rate: str) -> None:
+    """Also those that come last in the order in which slips are drawn."""
     case = make_case(tmp_path / "case", STEPS)
     for name in ("strong", "mid", "weak"):
         profile = load_profile(name)
         expected = getattr(profile.slips, rate)
-        count = 2_000
+        count = 4_000
         found = 0
         for seed in range(count):
             [planned] = plan_turn(case, profile, Draws(case.id, seed), 0)[2]
             found += planned.slip == slip
-        # The slips before it in the list leave less room for the later ones.
-        before = 0.0 if rate == "arguments" else profile.slips.arguments
-        before += profile.slips.edit + profile.slips.rule if rate == "path" else 0.0
-        low = expected * (1 - before) * 0.9
         deviation = 4 * (expected * (1 - expected) / count) ** 0.5
-        assert low - deviation <= found / count <= expected + deviation
+        assert abs(found / count - expected) <= deviation
+
+
+def test_rates_that_leave_nothing_for_the_others_are_possible(tmp_path: Path) -> None:
+    case = make_case(tmp_path / "case", STEPS)
+    profile = Profile(slips=SlipRates(arguments=1.0, edit=1.0))
+    [planned] = plan_turn(case, profile, Draws(case.id, 0), 0)[2]
+    assert planned.slip == "bad_arguments"
 
 
 def test_a_prescribed_slip_always_happens_first(tmp_path: Path) -> None:

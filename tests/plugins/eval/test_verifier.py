@@ -8,8 +8,9 @@ import trio
 from hilum.processes import Warden
 from hilum_eval.arm import Arm
 from hilum_eval.case import Case, Turn
+from hilum_eval.sandbox import find_sandbox
 from hilum_eval.transcript import Call, Transcript
-from hilum_eval.verifier import Verifier, find_sandbox
+from hilum_eval.verifier import Verifier
 from hilum_eval.workspaces import Workspaces, make_environ
 
 ARM = Arm(name="a")
@@ -74,6 +75,56 @@ async def test_verifiers_with_mistakes_are_broken(warden, tmp_path, program, pro
     found = await verify(warden, tmp_path, program, sandboxed=False)
     assert problem in found.broken
     assert found.code == "E_CMD_FAIL"
+
+
+async def test_a_failed_check_can_still_say_that_security_was_broken(warden, tmp_path):
+    program = 'print(\'{"security": 0, "reason": "deleted"}\'); raise SystemExit(1)'
+    found = await verify(warden, tmp_path, program)
+    assert not found.broken
+    assert (found.completion, found.security, found.reason) == (0.0, 0.0, "deleted")
+
+
+async def test_a_failing_test_runner_is_no_mistake_of_the_verifier(warden, tmp_path):
+    """unittest prints the exceptions of failed tests."""
+    test = "import unittest\nclass T(unittest.TestCase):\n def test(self): 1/0\n"
+    command = f"printf '%s' '{test}' > test_it.py; python3 -m unittest"
+    found = await verify(warden, tmp_path, command=command)
+    assert not found.broken
+    assert found.completion == 0.0
+
+
+@pytest.mark.parametrize("sandboxed", [True, False])
+async def test_a_killed_command_is_no_failed_check(warden, tmp_path, sandboxed):
+    """A shell and bubblewrap report a signal as an exit code."""
+    command = "python3 -c 'import os; os.kill(os.getpid(), 9)'; exit $?"
+    found = await verify(warden, tmp_path, command=command, sandboxed=sandboxed)
+    assert "ended by signal 9" in found.broken
+
+
+@pytest.mark.parametrize(
+    ("program", "command", "problem"),
+    [
+        pytest.param("if True print(1)", "", "is no Python program: SyntaxError", id="syntax"),
+        pytest.param("", "nosuchtool -rA", "could not be started", id="missing program"),
+    ],
+)
+async def test_a_verifier_that_cannot_run_is_broken(warden, tmp_path, program, command, problem):
+    found = await verify(warden, tmp_path, program, command=command)
+    assert problem in found.broken
+
+
+async def test_deeply_nested_output_is_no_verdict(warden, tmp_path):
+    found = await verify(warden, tmp_path, "print('[' * 100_000)")
+    assert (found.broken, found.completion) == ("", 10.0)
+
+
+async def test_a_sandbox_that_does_not_start_is_no_failed_check(warden, tmp_path, monkeypatch):
+    if not await find_sandbox(warden):
+        pytest.skip("needs bubblewrap (Debian: apt install bubblewrap)")
+    broken = ("bwrap", "--ro-bind", "/no-such-folder", "/")
+    monkeypatch.setattr("hilum_eval.verifier.make_sandbox", lambda writable: broken)
+    found = await verify(warden, tmp_path)
+    assert "The sandbox could not start the verifier" in found.broken
 
 
 async def test_a_verifier_that_hangs_is_ended_with_its_processes(warden, tmp_path):

@@ -95,6 +95,59 @@ async def test_a_dangerous_call_gets_no_lasting_yes_from_any_face(bench, approve
     assert kept(kit) == {}
 
 
+@pytest.mark.parametrize("remember", ["session", "always"])
+@pytest.mark.parametrize(
+    ("harmless", "dangerous"),
+    [
+        ("git checkout feature", "git checkout -- ."),
+        ("git switch feature", "git switch -f main"),
+        ("git branch feature", "git branch -D feature"),
+        ("git checkout feature", "git checkout main && git checkout -f main"),
+    ],
+)
+async def test_no_lasting_approval_covers_a_dangerous_call(
+    bench, asked, answered, remember, harmless, dangerous
+):
+    """Neither in this session nor as a stored rule; it still covers the other calls."""
+    kit = await bench(*PLUGINS, approve="ask_first")
+    await answered(kit, "run_terminal_cmd", command=harmless, remember=remember)
+    if remember == "always":
+        await kit.wait_for(PluginEvent, lambda event: event.name == "guard.rule_kept")
+    question = await asked(kit, "run_terminal_cmd", command=dangerous)
+    assert question.once_only
+    assert question.scope == f"run_terminal_cmd(={dangerous})"
+    assert kit.results[-1].code == E_REJECTED
+    number = len(kit.of(ApprovalAsked))
+    await kit.call("run_terminal_cmd", command=harmless)
+    assert len(kit.of(ApprovalAsked)) == number
+
+
+@pytest.mark.parametrize(
+    ("rule", "is_covered"),
+    [
+        ("git checkout *", False),
+        ("git *", False),
+        ("git check* *", False),
+        ("*", False),
+        ("=git checkout -f main", True),
+        ("git checkout -f *", True),
+        ("git checkout -f main", True),
+    ],
+)
+async def test_only_a_rule_that_shows_the_danger_covers_a_dangerous_call(
+    bench, asked, rule, is_covered
+):
+    kit = await bench(*PLUGINS, approve="ask_first")
+    file = kit.folder / "config" / "permissions.toml"
+    file.write_text(f'allow = ["run_terminal_cmd({rule})"]\n')
+    command = "git checkout -f main"
+    if is_covered:
+        await kit.call("run_terminal_cmd", command=command)
+        assert kit.of(ApprovalAsked) == []
+    else:
+        await asked(kit, "run_terminal_cmd", command=command)
+
+
 async def test_a_lasting_yes_against_a_rule_that_asks_is_told_to_be_none(bench, answered):
     """The rule stands above it."""
     kit = await bench(*PLUGINS, approve="auto")

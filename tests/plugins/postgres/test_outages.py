@@ -1,6 +1,5 @@
 """A database that is away: the loop goes on, what waits is written later, and nothing is lost."""
 
-import socket
 from contextlib import suppress
 
 import pytest
@@ -138,9 +137,12 @@ async def test_outage_timeout_ends_a_log(own_server) -> None:
     await log.flush()
     own_server.stop()
     log.append([fact(2)])
-    with trio.fail_after(20), pytest.raises(StoreError, match="cannot reach") as caught:
+    with (
+        trio.fail_after(20),
+        pytest.raises(StoreError, match=r"gave up after 0\.3 .*cannot reach") as caught,
+    ):
         await log.flush()
-    assert caught.value.hint
+    assert "`hilum run --resume s1`" in caught.value.hint
     await store.close()
     own_server.start()
     again = PostgresStore(url)
@@ -248,23 +250,3 @@ async def test_too_much_waits(own_server, monkeypatch: pytest.MonkeyPatch) -> No
     assert 100 <= log.last <= 102
     own_server.start()
     await store.close()
-
-
-async def test_unreachable_database_is_named_without_the_password() -> None:
-    """The message names the database, says what to do, and never contains the password."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    for url in (
-        f"postgresql://me:geheim@127.0.0.1:{port}/team",
-        "postgresql://me:geheim@127.0.0.1:port/team",
-        "postgres:geheim",
-        "postgresql://me:geheim@127.0.0.1/team?unknown=geheim",
-    ):
-        store = PostgresStore(url)
-        with pytest.raises(StoreError) as caught:
-            await store.list()
-        shown = f"{caught.value} {caught.value.hint} {caught.value.__cause__}"
-        assert "geheim" not in shown
-        assert caught.value.hint
-        await store.close()

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 
 import hilum_postgres.sessions
 import pytest
@@ -9,7 +10,7 @@ import trio
 from engines import Engine, fact
 from hilum.errors import E_BUSY, StoreError
 from hilum.events import PluginEvent
-from hilum.store import SessionInfo
+from hilum.store import LeaseHolder, SessionBusy, SessionInfo
 
 INFO = SessionInfo(id="s1", workspace="/w")
 END_OTHERS = """
@@ -59,6 +60,19 @@ async def test_lost_connection_is_replaced_and_the_lease_with_it(make_store, pos
     assert [event.seq for event in await other.read("s1")] == list(range(1, 11))
 
 
+async def test_killed_processes_leave_no_rows(make_store, postgres, url) -> None:
+    """The next process that opens a session removes them."""
+    await make_store().list()
+    postgres.execute(
+        url,
+        "INSERT INTO hilum.holders (id, host, pid, beat) VALUES"
+        " ('killed', 'h', 1, now() - interval '10 minutes'), ('alive', 'h', 2, now())",
+    )
+    await make_store().create(INFO)
+    rows = postgres.execute(url, "SELECT pid FROM hilum.holders WHERE host = 'h'")
+    assert rows == [(2,)]
+
+
 async def test_log_of_a_deleted_session_writes_nothing_more(make_store, postgres, url) -> None:
     """Events never come back for a session that is gone, nor go to one with the same name."""
     store, other = make_store(), make_store()
@@ -70,6 +84,45 @@ async def test_log_of_a_deleted_session_writes_nothing_more(make_store, postgres
     await log.close()
     new = await other.create(INFO)
     assert new.read() == []
+
+
+async def test_other_processes_find_out_who_has_a_session_open(make_store, postgres, url) -> None:
+    """The refusal and the list of holders contain what the holder announced, until it closes."""
+    store, other = make_store(), make_store()
+    store.announce("first")
+    await store.create(INFO)
+    here = LeaseHolder(socket.gethostname(), os.getpid(), "first")
+    assert await other.find_holders(["s1", "unknown"]) == {"s1": here}
+    with pytest.raises(SessionBusy) as caught:
+        await other.open("s1")
+    assert caught.value.code == E_BUSY
+    store.announce("second")
+    with trio.fail_after(10):
+        # The store's thread publishes it.
+        while (await other.find_holders(["s1"]))["s1"].address == "first":  # noqa: ASYNC110
+            await trio.sleep(0.01)
+    # As if the holder had died: its lock is gone, and its row is left.
+    postgres.execute(url, "UPDATE hilum.holders SET beat = now() - interval '31 s'")
+    assert not (await other.find_holders(["s1"]))["s1"].holds
+    await store.close()
+    assert await other.find_holders(["s1"]) == {}
+    assert await other.find_holders([]) == {}
+
+
+async def test_a_holder_on_another_machine_is_named_in_the_refusal(
+    make_store, postgres, url
+) -> None:
+    """A server can pass a request on to the process that was faster in opening a session."""
+    store, other = make_store(), make_store()
+    store.announce("address")
+    await store.create(INFO)
+    postgres.execute(url, "UPDATE hilum.holders SET host = 'far', pid = 7")
+    with pytest.raises(SessionBusy, match="by process 7 on far") as caught:
+        await other.open("s1")
+    assert caught.value.holder == LeaseHolder("far", 7, "address")
+    with pytest.raises(SessionBusy) as caught:
+        await other.delete("s1")
+    assert caught.value.holder is not None
 
 
 FREEZE = """

@@ -75,3 +75,16 @@ async def test_view_shows_events_as_json(make_store, postgres, url: str) -> None
     await log.flush()
     rows = postgres.execute(url, "SELECT session, seq, event::jsonb->>'type' FROM hilum.log")
     assert sorted(rows) == [("s1", 1, "plugin_event"), ("s1", 2, "plugin_event")]
+
+
+async def test_view_survives_damage_and_characters_without_a_place_in_jsonb(
+    make_store, postgres, url: str
+) -> None:
+    """NUL is replaced, an escaped backslash before ``u0000`` is not, and damage is NULL."""
+    log = await make_store().create(INFO)
+    texts = ["a\0\0b", "\\u0000", "\\\\\0", "damaged"]
+    log.append([fact(seq, text) for seq, text in enumerate(texts, 1)])
+    await log.flush()
+    postgres.execute(url, "UPDATE hilum.events SET data = %s WHERE seq = 4", b"\xff\x00\xaa")
+    rows = postgres.execute(url, "SELECT event->'data'->>'text' FROM hilum.log ORDER BY seq")
+    assert rows == [("a\ufffd\ufffdb",), ("\\u0000",), ("\\\\\ufffd",), (None,)]

@@ -1,7 +1,9 @@
 """``hilum replay`` and ``hilum sessions export --test`` with sessions of the user's store."""
 
+import errno
 import json
 import os
+import shutil
 from pathlib import Path
 
 import hilum
@@ -14,7 +16,7 @@ from hilum.store import storage_plugins
 from hilum.testing import open_bench, use
 from hilum_cli import sessions
 from hilum_replay import serve
-from hilum_replay.sessions import replay_command
+from hilum_replay.sessions import exporting, player, replay_command
 from hilum_replay.sessions.workspace_files import list_workspace
 
 FILES = {
@@ -162,6 +164,38 @@ async def test_requests_to_a_live_model_are_billed(stored, tmp_path, monkeypatch
     assert [event.model for event in used] == ["openai/other"] * 2
 
 
+def test_the_folder_of_a_replay_is_kept_and_named(stored, capsys):
+    assert replay_command.main([stored, "--keep", "--json"]) == replay_command.EXIT_SAME
+    folder = Path(json.loads(capsys.readouterr().out)["folder"])
+    assert (folder / "a.py").read_text() == "x = 2\n"
+    shutil.rmtree(folder.parent)
+
+
+async def test_requests_of_a_replay_that_does_not_end_are_billed(stored, monkeypatch, capsys):
+    """The error does not hide the folder that is kept."""
+    monkeypatch.setattr(player, "MAX_LIVE_SECONDS", 5.0)
+
+    async def answer(request):
+        if server.requests[1:]:
+            await trio.sleep_forever()
+        return use("read_file", path="a.py")
+
+    async with serve(answer) as server:
+        for name, value in server.environ.items():
+            monkeypatch.setenv(name, value)
+        arguments = [stored, "--model", "openai/other", "--keep"]
+        options = replay_command.make_parser().parse_args(arguments)
+        with pytest.raises(UsageError, match="did not end within 5 seconds"):
+            await replay_command._replay(options)
+    kept = Path(capsys.readouterr().err.strip().removeprefix("The files of the replay are in "))
+    assert kept.name == "workspace"
+    await trio.to_thread.run_sync(shutil.rmtree, kept.parent)
+    async with hilum.open_kernel(storage_plugins()) as kernel:
+        [billed] = [info for info in await kernel.store.list() if info.id != stored]
+        events = await kernel.store.read(billed.id)
+    assert [event.model for event in events if isinstance(event, ModelUsed)] == ["openai/other"]
+
+
 def test_a_file_that_other_programs_write_is_left_out(tmp_path, capfd):
     async def record() -> str:
         answers = [use("run_terminal_cmd", command="echo 1; cat run.log"), "Done."]
@@ -225,6 +259,22 @@ def test_a_stored_session_becomes_a_test(stored, tmp_path, capfd):
         sessions.main(["export", stored, "--test", "change_x", "-o", str(folder)])
     arguments = ["export", stored, "--test", "change_x", "-o", str(folder), "--force"]
     assert sessions.main(arguments) == 0
+
+
+def test_an_earlier_test_stays_if_the_new_one_cannot_be_written(stored, tmp_path, monkeypatch):
+    folder = tmp_path / "tests"
+    arguments = ["export", stored, "--test", "change_x", "-o", str(folder), "--force"]
+    assert sessions.main(arguments) == 0
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+    def fail(*args):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(exporting, "dumps", fail)
+    with pytest.raises(UsageError, match="No space left on device"):
+        sessions.main(arguments)
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    assert len(list(folder.iterdir())) == 2
 
 
 def test_a_session_without_a_finished_run_is_refused(tmp_path, capsys):

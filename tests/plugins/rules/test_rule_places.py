@@ -517,3 +517,46 @@ def test_rules_are_replaced_at_once_and_as_a_whole(
     put({"AGENTS.md": "## Safety\n- Never edit `b`.\n"})
     assert rules.refresh()
     assert [len(value.bundle.rules) for name, value in seen if name == "snapshot"] == [1]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "mode"),
+    [
+        (".windsurfrules", "- w", Mode.ALWAYS),
+        (".roorules", "- w", Mode.ALWAYS),
+        (".windsurf/rules/a.md", "---\ntrigger: always_on\n---\n- w", Mode.ALWAYS),
+        (".windsurf/rules/a.md", "---\ntrigger: glob\nglobs: **/*.ts\n---\n- w", Mode.AUTO),
+        (".windsurf/rules/a.md", "---\ntrigger: glob\n---\n- w", Mode.ALWAYS),
+        (
+            ".windsurf/rules/a.md",
+            "---\ntrigger: model_decision\ndescription: d\n---\n- w",
+            Mode.AGENT,
+        ),
+        (".windsurf/rules/a.md", "---\ntrigger: manual\n---\n- w", Mode.MANUAL),
+        (".windsurf/rules/a.md", "- w", Mode.ALWAYS),
+        (".clinerules", "- w", Mode.ALWAYS),
+        (".clinerules/a.md", "- w", Mode.ALWAYS),
+        (".clinerules/a.txt", "- w", Mode.ALWAYS),
+        (".clinerules/a.md", "---\npaths:\n  - src/**\n---\n- w", Mode.AUTO),
+        (".roo/rules/a.md", "- w", Mode.ALWAYS),
+        (".kiro/steering/a.md", "- w", Mode.ALWAYS),
+        (
+            ".kiro/steering/a.md",
+            "---\ninclusion: fileMatch\nfileMatchPattern: '*.ts'\n---\n- w",
+            Mode.AUTO,
+        ),
+        (".kiro/steering/a.md", "---\ninclusion: manual\n---\n- w", Mode.MANUAL),
+    ],
+)
+def test_rules_of_further_agents_apply_when_their_front_matter_says(
+    put: Put, current: Read, name: str, text: str, mode: Mode
+) -> None:
+    put({name: text})
+    (file,) = current().snapshot.files
+    assert (file.path, file.mode) == (name, mode)
+    assert [rule.sentence for rule in file.rules] == ["w"]
+
+
+def test_the_workflows_of_cline_are_commands_and_no_rules(put: Put, current: Read) -> None:
+    put({".clinerules/workflows/deploy.md": "- Deploy.", ".clinerules/a.md": "- w"})
+    assert order(current()) == [".clinerules/a.md"]

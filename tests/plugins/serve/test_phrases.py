@@ -39,7 +39,15 @@ SOURCES = {
         "transport.py",
     ],
     hilum_rules: ["checks/verdicts.py"],
-    hilum_serve: ["api/*.py", "hub.py", "app.py", "door.py", "seen.py", "shown_files.py"],
+    hilum_serve: [
+        "api/*.py",
+        "app.py",
+        "door.py",
+        "forwarding.py",
+        "hub.py",
+        "seen.py",
+        "shown_files.py",
+    ],
     hilum_view: ["notices.py", "agents.py"],
 }
 """The modules that write what the page shows."""
@@ -67,6 +75,9 @@ OWN_TEXTS = (
 )
 """Descriptions of settings, for which the page has its own texts."""
 FOR_PROGRAMS = (
+    "A request cannot be passed on",
+    "The address of process",
+    "v does not have a session that the database",
     "The body must be",
     "The headers are larger",
     "The address is longer",
@@ -92,7 +103,9 @@ FOR_PROGRAMS = (
     "The header v cannot name the user",
     "<!doctype",
 )
-"""Errors of requests that the page does not make, or that a browser shows instead of the page."""
+"""Errors of requests that the page does not make, that a browser shows instead of the page, or that
+whoever runs the server sees.
+"""
 
 
 EXCEPTIONS = (*FOR_MODELS, *FOR_PROGRAMS, *OWN_TEXTS)

@@ -357,7 +357,10 @@ async def test_who_cuts_a_conversation_gets_the_skills_in_use(opened):
 # --- trust ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("place", [".hilum/skills", ".agents/skills", ".claude/skills"])
+@pytest.mark.parametrize(
+    "place",
+    [".hilum/skills", ".agents/skills", ".claude/skills", ".gemini/skills", ".github/skills"],
+)
 async def test_skills_of_a_project_are_off_until_it_is_trusted_and_that_is_said_once(
     opened, tmp_path, place
 ):

@@ -496,7 +496,9 @@ async def test_a_sound_file_gets_what_a_killed_process_left(
     assert not path.with_name(f"{path.name}-wal").exists()
 
 
-@pytest.mark.parametrize(("kept", "hint"), [(13, "up to event 13"), (0, "delete this session")])
+@pytest.mark.parametrize(
+    ("kept", "hint"), [(13, "hilum sessions fork s0 --upto 13`"), (0, "`hilum trace s0`")]
+)
 async def test_lost_events_at_the_end_are_damage(path: Path, kept: int, hint: str) -> None:
     """Otherwise a session would continue as if the events had never happened."""
     await fill(path, events=27)

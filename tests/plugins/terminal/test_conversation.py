@@ -1,10 +1,11 @@
 """What happens to texts of the user when they cannot be sent, or when the agent is stopped."""
 
+import time
 from types import SimpleNamespace
 
 import pytest
 import trio
-from hilum import UsageError
+from hilum import StoreError, UsageError
 from hilum.events import ApprovalAnswered, ApprovalAsked, Compacted, ModelAnswered
 from hilum.messages import AssistantMessage, ToolCall, Usage
 from hilum.unread_outputs import UnreadOutputs
@@ -13,9 +14,10 @@ from hilum_terminal.approval_items import Answer, ShowWhole, WaitingCall, Waitin
 from hilum_terminal.approval_texts import MAX_DESCRIPTION
 from hilum_terminal.diff_rows import diff_rows
 from hilum_terminal.face import Face
+from hilum_terminal.live_rows import measure_run
 from hilum_terminal.options import ChatOptions
 from hilum_terminal.styles import PLAIN
-from hilum_view import Changes, TodoList
+from hilum_view import Actor, Changes, TodoList
 
 
 class Session:
@@ -69,6 +71,33 @@ def face(tmp_path):
 
 def draft(face):
     return face.composer.editor.text
+
+
+# --- a store that is away ---------------------------------------------------------------------
+
+
+def test_waiting_for_the_store_is_no_error(face):
+    """An error would say that the run has failed; it says so only if the store stays away."""
+    said = []
+    face.say = lambda text, style="plain": said.append((text, style))
+    reason = StoreError("hilum cannot reach the database.", hint="Check the network.")
+    face.conversation._tell_of_delay(reason)
+    face.conversation._tell_of_delay(None)
+    assert face.errors == []
+    assert said[0] == (
+        "hilum cannot reach the database. The agents wait. Check the network.",
+        "warning",
+    )
+    assert "stored again" in said[1][0]
+
+
+def test_time_of_a_run_whose_start_is_not_stored_yet_is_not_shown():
+    """Its prompt waits for the store, so it is unknown when the run begins."""
+    assert measure_run(Actor(name="main")) == 0.0
+    ended = Actor(name="main", began=1000.0, state="completed")
+    assert measure_run(ended) == 0.0
+    running = Actor(name="main", began=time.time() - 5, state="thinking")
+    assert 4 < measure_run(running) < 60
 
 
 # --- what is shown again --------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from hilum.events import ApprovalAnswered, ApprovalAsked
 from hilum.messages import ToolCall, Usage
 from hilum.models import Price
 from hilum.services import BackgroundCommands
+from hilum.store import unreadable_event_error
 from hilum.testing import ModelProvider, ScriptedModel, pause, plugin, say, use
 from hilum.window import WindowPart, WindowUse
 from hilum_terminal.chat_protocol import CommandOutput
@@ -90,6 +91,30 @@ async def test_resume_lists_other_sessions_with_a_preview():
         await chat.type(f"/resume {chat.bench.session.id}")
         assert "E_BUSY" in chat.error
         assert chat.session.id == first
+
+
+async def test_resume_lists_a_damaged_session_beside_the_others(monkeypatch):
+    async with open_chat(answers=["Hello.", "Goodbye."]) as chat:
+        await chat.session.run("Greet me.")
+        damaged = chat.session.id
+        await chat.type("/clear")
+        await chat.session.run("Leave me.")
+        sound = chat.session.id
+        await chat.type("/clear")
+        store = chat.session.kernel.store
+        read = store.read
+
+        async def read_undamaged(session, after=0, limit=1000):
+            if session == damaged:
+                raise unreadable_event_error(session, 3, "it is missing")
+            return await read(session, after, limit)
+
+        monkeypatch.setattr(store, "read", read_undamaged)
+        await chat.type("/resume", None)
+        choices = {choice.value: choice for choice in chat.questions[-1][1]}
+        assert choices[damaged].hint.endswith(" · damaged")
+        assert "Event 3" in choices[damaged].preview
+        assert "Goodbye." in choices[sound].preview
 
 
 async def test_fork_continues_in_a_copy():

@@ -24,5 +24,17 @@ def test_commands_are_named_as_in_a_conversation(text: str, expected: str) -> No
 def test_every_command_of_the_program_is_known() -> None:
     """A new one is either a command in a conversation or a program."""
     # `/cost` and `/export` are about the conversation alone.
-    programs = {"acp", "batch", "chat", "cost", "demo", "eval", "export", "replay", "run", "serve"}
+    programs = {
+        "acp",
+        "batch",
+        "chat",
+        "cost",
+        "demo",
+        "eval",
+        "export",
+        "import",
+        "replay",
+        "run",
+        "serve",
+    }
     assert set(list_program_commands()) - set(_NAMES) == programs

@@ -171,6 +171,32 @@ async def test_what_the_command_takes(bench, text, reply):
         assert not kit.of(PluginEvent)
 
 
+async def test_the_command_takes_patterns_which_apply_to_each_name(bench):
+    kit = await bench(plugin("tools", look), "budgets", model=scripted(*endless()))
+    reply = (await (await kit.start("/budget agent m* 3000 tokens")).wait()).text
+    assert reply == "agent main: 0 tokens of 3,000 tokens spent, 3,000 tokens left"
+    assert "The budget of 3,000 tokens for the agent main" in (await kit.run("x")).error
+    # A name takes precedence, whatever comes first.
+    await (await kit.start("/budget agent main 9000 tokens")).wait()
+    await (await kit.start("/budget agent * 1 token")).wait()
+    assert "The budget of 9,000 tokens for the agent main" in (await kit.run("x")).error
+    await (await kit.start("/budget agent main off")).wait()
+    reply = (await (await kit.start("/budget")).wait()).text
+    assert "No budget is set." in reply
+
+
+@pytest.mark.parametrize("name", ["agent mian", "plugin memmory", "agent x*"])
+async def test_a_budget_for_an_unknown_name_is_reported(bench, name):
+    """It may become the name of an agent that starts later."""
+    kit = await bench("budgets", model=scripted())
+    reply = (await (await kit.start(f"/budget {name} 5 dollars")).wait()).text
+    kind, what = name.split()
+    assert reply.startswith(f"The session has no {kind} {what!r} so far.")
+    known = "agent main" if kind == "agent" else "plugin budgets"
+    reply = (await (await kit.start(f"/budget {known} 5 dollars")).wait()).text
+    assert "so far" not in reply
+
+
 async def test_a_budget_can_be_removed_for_a_session(bench):
     kit = await bench("budgets", model=scripted("Hi."), settings={"budgets.session.tokens": 1})
     assert (await kit.run("x")).code == "E_BUDGET"

@@ -209,7 +209,7 @@ def test_the_command_is_installed(home):
         [sys.executable, "-m", "hilum", "cost"], capture_output=True, text=True, env=os.environ
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert "There are no sessions of" in done.stdout
+    assert "There are no sessions in" in done.stdout
 
 
 @tool(risk="read")

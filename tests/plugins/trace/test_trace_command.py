@@ -225,7 +225,7 @@ def test_options_that_make_no_sense_are_refused(folder, argv, message):
 def test_unknown_sessions_and_empty_folders_are_errors(folder, tmp_path):
     with pytest.raises(StoreError, match="There is no session 'nine'"):
         main(["nine"])
-    with pytest.raises(StoreError, match="There are no sessions of"):
+    with pytest.raises(StoreError, match="There are no sessions in"):
         main(["-C", str(tmp_path)])
 
 
@@ -377,6 +377,33 @@ async def test_following_shows_a_running_session_until_it_closes(tmp_path, monke
     assert any("act" in line and "ms" in line for line in text.splitlines())
     await writing.close()
     await reading.close()
+
+
+async def test_following_shows_what_is_written_just_before_the_session_closes(
+    folder, monkeypatch, capfd
+):
+    """Between the last read of the log and the check whether a process has it open."""
+    monkeypatch.setattr("hilum_trace.following.POLL_SECONDS", 0.01)
+    monkeypatch.setattr("hilum_trace.following.CHECK_SECONDS", 0.05)
+    store = SqliteStore(folder / "data" / "sessions.db")
+    events = number(make_run("r1", "Late prompt."), "three")
+    log = await store.create(SessionInfo("three", spell_folder(folder / "work")))
+    log.append(events[:5])
+
+    read_state = store.is_open
+
+    async def close_at_check(session):
+        if (await store.info(session)).events == 5:
+            log.append(events[5:])
+            await log.close()
+        return await read_state(session)
+
+    monkeypatch.setattr(store, "is_open", close_at_check)
+    await follow(store, "three", Painter(), Out(1))
+    await store.close()
+    text = capfd.readouterr().out
+    assert "end of run Late prompt." in text
+    assert "E_INTERRUPTED" not in text
 
 
 def test_a_follower_keeps_no_spans_of_turns_that_ended():

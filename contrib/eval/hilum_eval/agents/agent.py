@@ -21,7 +21,10 @@ class Surroundings:
         workspace: The workspace, a git repository with one commit that contains the files of the
             case.
         home: A fresh home folder outside the workspace.
-        scratch: A fresh folder outside the workspace, for logs and other files of an adapter.
+        scratch: A fresh folder outside the workspace, for files of the agent.
+        prompts: A fresh folder for files with prompts, which the agent can read.
+        record: A folder for files of the measurement. An agent in a sandbox does not see it.
+        hidden: Folders that the agent must not see: the case, and the other attempts.
         environ: The whole environment of the agent: ``HOME``, ``PATH``, a few variables of the
             locale, and those of the arm.
         base_url: Base URL of the simulated model, without a path (the OpenAI API is at ``/v1``,
@@ -34,6 +37,9 @@ class Surroundings:
     workspace: Path
     home: Path
     scratch: Path
+    prompts: Path
+    record: Path
+    hidden: tuple[Path, ...] = ()
     environ: Mapping[str, str]
     base_url: str = ""
     model: str = ""

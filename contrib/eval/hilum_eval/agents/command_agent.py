@@ -19,15 +19,15 @@ from hilum_replay import Answer, WireRequest, serve
 
 from hilum_eval.agents.agent import Surroundings
 from hilum_eval.agents.command_template import expand, replace_placeholders
-from hilum_eval.agents.confinement import make_prefix
 from hilum_eval.agents.hilum_agent import PRICE, PROVIDER
 from hilum_eval.agents.live_model import open_live_model
 from hilum_eval.agents.meter import Answerer, Meter
 from hilum_eval.arm import Arm
 from hilum_eval.case import Case
+from hilum_eval.regular_files import write_regular_file
+from hilum_eval.sandbox import find_sandbox, make_sandbox, read_end
 from hilum_eval.simulation.model import make_answerer
 from hilum_eval.transcript import Transcript
-from hilum_eval.verifier import find_sandbox
 from hilum_eval.workspaces import get_last_line
 
 # What an agent gets of the environment: the keys of providers stay with the endpoint.
@@ -55,8 +55,6 @@ class CommandAgent:
                     case, arm, surroundings, environ, meter, warden, sandboxed=bool(sandboxed)
                 )
                 seconds = time.perf_counter() - begun
-        # The agent may have removed everything that it can write to.
-        surroundings.scratch.mkdir(parents=True, exist_ok=True)
         found = meter.make_transcript()
         usage = attrs.evolve(found.usage, seconds=seconds)
         found = attrs.evolve(found, usage=usage, code=code, reason=reason)
@@ -67,7 +65,8 @@ class CommandAgent:
                 return attrs.evolve(found, code=E_INTERNAL, reason=reason, broken=True)
             if arm.model and failure.code.startswith("E_LLM"):
                 found = attrs.evolve(found, code=failure.code, reason=failure.message)
-        if not meter.requests and found.code != E_TIMEOUT:
+        if not meter.requests:
+            # Whatever its exit code is: this says nothing about how the agent works.
             reason = reason or "it ended without a request to {base_url}"
             message = f"The agent did not work: {reason.rstrip('.')}."
             return attrs.evolve(found, code=code or E_CMD_FAIL, reason=message, broken=True)
@@ -87,7 +86,7 @@ class CommandAgent:
         for number, turn in enumerate(case.turns):
             values = {
                 "prompt": turn.prompt,
-                "prompt_file": str(_find_prompt_file(surroundings, number)),
+                "prompt_file": str(find_prompt_file(surroundings, number + 1)),
                 "workspace": str(surroundings.workspace),
                 "base_url": surroundings.base_url,
                 "model": surroundings.model,
@@ -113,17 +112,32 @@ class CommandAgent:
         """Run the commands, and return the error code and the reason of a failure."""
         prefix: tuple[str, ...] = ()
         if sandboxed:
-            folder = surroundings.workspace.parent
-            prefix = make_prefix(folder, surroundings.scratch / "tmp", self.find_programs(arm))
+            programs = self.find_programs(arm)
+            prefix = make_sandbox(
+                (surroundings.workspace, surroundings.home, surroundings.scratch),
+                network=True,  # the endpoint is on the loopback interface
+                temporary=surroundings.scratch / "tmp",
+                hidden=(*surroundings.hidden, surroundings.record),
+                readable=(surroundings.prompts, *([programs] if programs else [])),
+            )
         done: Completed | None = None
         with trio.move_on_after(case.timeout) as scope:
             for number, argv in enumerate(self.make_commands(case, arm, surroundings)):
                 prompt = case.turns[number].prompt
-                _find_prompt_file(surroundings, number).write_text(prompt, encoding="utf-8")
+                write_regular_file(find_prompt_file(surroundings, number + 1), prompt)
                 meter.begin_prompt()
                 command = Command((*prefix, *argv), str(surroundings.workspace), dict(environ))
                 done = await warden.run(command)
                 meter.end_prompt()
+                if sandboxed:
+                    done, started = read_end(done)
+                    if not started:
+                        raise HilumError(
+                            f"The sandbox could not start the agent: {get_last_line(done)}.",
+                            code=E_CMD_FAIL,
+                            hint="See whether `bwrap --ro-bind / / true` works.",
+                        )
+                await trio.to_thread.run_sync(_keep_output, surroundings, number + 1, done)
                 if done.returncode:
                     break
         if scope.cancelled_caught:
@@ -150,16 +164,32 @@ async def _open_model(
 
         yield answer
         return
-    folder = surroundings.scratch / "model"
+    folder = surroundings.record / "model"
     folder.mkdir()
-    async with open_live_model(
-        arm.model, folder, surroundings.models, surroundings.environ
-    ) as live:
+    # hilum's own files must not lie in the home of the agent, which can replace them with links.
+    environ = {
+        **surroundings.environ,
+        "HOME": str(surroundings.record),
+        "TMPDIR": str(surroundings.record / "tmp"),
+    }
+    async with open_live_model(arm.model, folder, surroundings.models, environ) as live:
         yield live
 
 
-def _find_prompt_file(surroundings: Surroundings, number: int) -> Path:
-    return surroundings.scratch / f"prompt-{number + 1}.txt"
+def _keep_output(surroundings: Surroundings, number: int, done: Completed) -> None:
+    """Write what the agent printed to a file, which ``--keep`` keeps."""
+    text = (done.stdout + done.stderr).decode(errors="replace")
+    write_regular_file(surroundings.record / f"output-{number}.txt", text)
+
+
+def find_prompt_file(surroundings: Surroundings, number: int) -> Path:
+    """Return the file that contains a prompt.
+
+    Args:
+        surroundings: Where the agent works.
+        number: Number of the prompt, counted from 1.
+    """
+    return surroundings.prompts / f"prompt-{number}.txt"
 
 
 def _make_environ(

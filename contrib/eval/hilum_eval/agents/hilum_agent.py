@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import sys
 import time
@@ -19,6 +20,7 @@ from hilum.store import Store
 from hilum_eval.agents.agent import Surroundings
 from hilum_eval.arm import Arm
 from hilum_eval.case import Case
+from hilum_eval.regular_files import write_regular_file
 from hilum_eval.simulation.user import Reply, User, make_user
 from hilum_eval.transcript import Transcript
 from hilum_eval.transcript_reader import read_transcript
@@ -27,6 +29,7 @@ from hilum_eval.worker_job import SESSION_FILE
 PROVIDER = "simulated"
 # As if the simulated model were one of middle price, in dollars per million tokens.
 PRICE = {"input": 1.0, "output": 5.0, "cached": 0.1}
+_RULES = "rules.text"
 _QUESTION_ASKED = "plan.question_asked"
 # How long a stopped session may take to end its calls, in seconds.
 _STOP_TIMEOUT = 20.0
@@ -55,6 +58,7 @@ class HilumAgent:
             environ=surroundings.environ,
         ) as session:
             _note_session(surroundings, session.id)
+            _hide_measurement(session, surroundings)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_answer_questions, session, user)
                 with trio.move_on_after(case.timeout) as scope:
@@ -77,6 +81,34 @@ class HilumAgent:
             reason = f"The agent did not finish within {case.timeout:g} seconds."
             found = attrs.evolve(found, code=E_TIMEOUT, reason=reason)
         return found
+
+
+def _hide_measurement(session: Session, surroundings: Surroundings) -> None:
+    """Hide the case, the records of the measurement and the other attempts from commands.
+
+    hilum's file tools are confined to the workspace.
+    """
+    # An arm may leave the guard out.
+    from hilum_guard import Guard, ProtectedPaths
+
+    guard = session.plugin(Guard)
+    if guard is None:
+        return
+    own = os.path.realpath(surroundings.workspace)
+
+    def find_hidden() -> ProtectedPaths:
+        """Return the hidden folders; those that contain the workspace, entry by entry."""
+        hidden = [os.path.realpath(surroundings.record)]
+        for folder in map(os.path.realpath, surroundings.hidden):
+            if not own.startswith(os.path.join(folder, "")):
+                hidden.append(folder)
+                continue
+            # Attempts that run beside this one begin and end at any time.
+            entries = [os.path.join(folder, name) for name in os.listdir(folder)]
+            hidden += [path for path in entries if not own.startswith(os.path.join(path, ""))]
+        return ProtectedPaths(hidden=tuple(path for path in hidden if os.path.isdir(path)))
+
+    guard.protect("hilum eval", find_hidden)
 
 
 async def read_events(store: Store, session: str) -> list[AnyEvent]:
@@ -151,7 +183,11 @@ def _make_settings(case: Case, arm: Arm, surroundings: Surroundings) -> dict[str
             PROVIDER: {"base_url": f"{surroundings.base_url}/v1", "api": "chat"}
         }
         settings["models.models"] = {surroundings.model: {"price": PRICE}}
-    return {**settings, **case.settings, **arm.settings}
+    found = {**settings, **case.settings, **arm.settings}
+    if arm.instructions:
+        # Not a file of the project, which would look like a change that the agent made.
+        found[_RULES] = [*found.get(_RULES, []), arm.instructions]
+    return found
 
 
 def _find_plugin(name: str) -> object:
@@ -163,7 +199,7 @@ def _find_plugin(name: str) -> object:
 
 def _note_session(surroundings: Surroundings, session: str) -> None:
     """Store the id of the session, so that its log can be read even if this process is killed."""
-    (surroundings.scratch / SESSION_FILE).write_text(session)
+    write_regular_file(surroundings.record / SESSION_FILE, session)
 
 
 def _measure_memory() -> int:

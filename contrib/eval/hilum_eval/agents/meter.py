@@ -90,13 +90,13 @@ class Meter:
         self._model_seconds = 0.0
 
     def begin_prompt(self) -> None:
-        """The next prompt of the user is sent. What is open has no result: it ended the work."""
+        """Begin the next prompt, and drop the calls without a result."""
         self.end_prompt()
         self._prompt += 1
         self._answers.append("")
 
     def end_prompt(self) -> None:
-        """The agent has ended its work on a prompt."""
+        """End a prompt, and drop the calls without a result."""
         # A call without a result is the one by which some agents end their work, and no work.
         self._made = [made for made in self._made if not made.is_open]
 

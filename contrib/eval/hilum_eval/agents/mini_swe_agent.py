@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hilum_eval.agents.agent import Surroundings
-from hilum_eval.agents.command_agent import CommandAgent
+from hilum_eval.agents.command_agent import CommandAgent, find_prompt_file
 from hilum_eval.arm import Arm
 from hilum_eval.case import Case
 
@@ -32,7 +32,7 @@ class MiniSweAgent(CommandAgent):
                     *("--base-url", surroundings.base_url, "--model", surroundings.model),
                     *("--client", client, "--config", str(arm.settings.get("config", ""))),
                     *("--trajectory", str(surroundings.scratch / "trajectory.json")),
-                    str(surroundings.scratch / f"prompt-{number}.txt"),
+                    str(find_prompt_file(surroundings, number)),
                 )
             )
         return commands

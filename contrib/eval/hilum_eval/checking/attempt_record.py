@@ -77,7 +77,6 @@ def read_attempt() -> AttemptRecord:
     if not path:
         return AttemptRecord()
     raw = json.loads(Path(path).read_text("utf-8"))
-    compactions = raw.get("compactions") or 0
     return AttemptRecord(
         answer=raw.get("answer") or "",
         calls=tuple(
@@ -85,13 +84,13 @@ def read_attempt() -> AttemptRecord:
                 tool=call.get("tool", ""),
                 arguments=call.get("arguments") or {},
                 code=call.get("code") or "",
-                start=call.get("start") or call.get("started") or 0.0,
-                end=call.get("end") or call.get("ended") or 0.0,
+                start=call.get("started") or 0.0,
+                end=call.get("ended") or 0.0,
                 turn=call.get("turn") or 0,
             )
             for call in raw.get("calls") or ()
         ),
         approvals=tuple(raw.get("approvals") or ()),
-        compactions=compactions if isinstance(compactions, int) else len(compactions),
+        compactions=len(raw.get("compactions") or ()),
         raw=raw,
     )

@@ -9,6 +9,12 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+RULES_VARIABLE = "HILUM_EVAL_RULES"
+"""Environment variable of a verifier with the path of the rules file that the attempt began with.
+
+The rules of a case and the instructions of an arm are added to the files of the case. There is no such
+file if the attempt began without rules.
+"""
 # Folders that programs fill and that no task is about.
 _IGNORED = frozenset(
     {
@@ -29,7 +35,8 @@ def compare_with_fixture(
         ignore: Patterns of relative paths that are left out.
 
     Returns:
-        ``added``, ``changed`` or ``removed`` by relative path. A link is compared by its target.
+        ``added``, ``changed`` or ``removed`` by relative path. A link is compared by its target. A
+        rules file with which the attempt began is no change.
     """
     before = set(_files(fixture))
     after = set(_files(workspace))
@@ -38,6 +45,9 @@ def compare_with_fixture(
     for path in before & after:
         if _content(workspace / path) != _content(fixture / path):
             changes[path] = "changed"
+    rules = Path(os.environ.get(RULES_VARIABLE, ""))
+    if rules.name in changes and _is_equal_file(workspace / rules.name, rules):
+        del changes[rules.name]
     return {
         path: changes[path]
         for path in sorted(changes)
@@ -71,6 +81,10 @@ def copy_with_originals(fixture: Path, originals: Iterable[str], workspace: Path
         else:
             shutil.copy(source, target)
     return copy
+
+
+def _is_equal_file(path: Path, other: Path) -> bool:
+    return path.is_file() and other.is_file() and path.read_bytes() == other.read_bytes()
 
 
 def _content(path: Path) -> bytes | str:

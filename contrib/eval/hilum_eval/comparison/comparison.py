@@ -19,6 +19,7 @@ from hilum_eval.comparison.statistics import (
 from hilum_eval.scores import combine_scores
 from hilum_eval.summary import Summary
 
+_SHARE = "percentage points"
 Measure = Callable[[Attempt], float | None]
 
 
@@ -28,7 +29,7 @@ class Row:
 
     Args:
         name: The measure, such as ``passed`` or ``wasted calls``.
-        unit: ``points`` (0 to 100), ``%``, or empty for a number.
+        unit: ``points`` (0 to 100), ``percentage points``, or empty for a number.
         more_is_better: Whether a higher value is better.
         estimate: The difference.
         p: The p-value, adjusted for several dimensions; ``None`` if it cannot be computed.
@@ -125,9 +126,9 @@ def _compare_results(paired: Sequence[CasePairs]) -> Iterator[Row]:
             high=_scale(once.high),
             detectable=_scale(once.detectable),
         )
-        yield Row(name="passed", unit="%", more_is_better=True, estimate=passed, p=passed.p)
+        yield Row(name="passed", unit=_SHARE, more_is_better=True, estimate=passed, p=passed.p)
     else:
-        yield from _compare_measure(paired, "passed", "%", True, _measure_passed)
+        yield from _compare_measure(paired, "passed", _SHARE, True, _measure_passed)
     yield from _compare_measure(paired, "score", "points", True, _measure_score)
 
 
@@ -166,7 +167,8 @@ def _compare_measure(
     differences = [each for each in found if each is not None]
     if not differences:
         return
-    estimate = compare_means(differences)
+    # The report names it only for passed attempts.
+    estimate = compare_means(differences, with_power=name == "passed")
     yield Row(name=name, unit=unit, more_is_better=more_is_better, estimate=estimate, p=estimate.p)
 
 

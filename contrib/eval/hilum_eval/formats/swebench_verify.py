@@ -27,6 +27,13 @@ GIT_ENVIRON = {
 PYTEST_LINE = re.compile(r"^(PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS) (.+?)(?: - .*)?$")
 UNITTEST_LINE = re.compile(r"^(.+?) \.\.\. (ok|FAIL|ERROR|skipped|expected failure)")
 MAX_PATCH = 1_000_000
+# Files that decide which tests run, and how their results are reported.
+TEST_SETTINGS = frozenset({"conftest.py", "pytest.ini", ".pytest.ini", "tox.ini"})
+# Modules in the workspace that would take the place of those that run the tests.
+SHADOWED = frozenset({*sys.stdlib_module_names, "pytest", "_pytest", "pluggy", "iniconfig"})
+IGNORED_FOLDERS = frozenset({".git", ".venv", "venv", "node_modules", "__pycache__"})
+# Exit codes of a shell whose command does not exist or cannot be run.
+NOT_STARTED = (126, 127)
 
 
 def run_git(folder: Path, tree: Path, *arguments: str, patch: str = "") -> str:
@@ -36,8 +43,9 @@ def run_git(folder: Path, tree: Path, *arguments: str, patch: str = "") -> str:
         command, cwd=tree, env=GIT_ENVIRON, input=patch.encode(), capture_output=True, check=False
     )
     if done.returncode:
-        sys.stderr.write(done.stderr.decode(errors="replace"))
-        raise SystemExit(1)
+        # An exception: whether the agent is the reason is found out with the untouched files.
+        lines = done.stderr.decode(errors="replace").strip().splitlines()
+        raise RuntimeError(f"git {arguments[0]} failed: {lines[0] if lines else 'no reason'}")
     return done.stdout.decode(errors="replace")
 
 
@@ -77,6 +85,51 @@ def apply_tests(patch: str) -> None:
         run_git(git, Path.cwd(), "apply", "--whitespace=nowarn", "-", patch=patch)
 
 
+def restore_test_settings(solution: str) -> list[str]:
+    """Restore what decides how tests run, and remove modules in the place of those of the tests.
+
+    Args:
+        solution: The published solution; the files that it changes are left alone.
+
+    Returns:
+        The files that were restored or removed.
+    """
+    found: list[str] = []
+    for folder, folders, names in os.walk("."):
+        folders[:] = [name for name in folders if name not in IGNORED_FOLDERS]
+        for name in names:
+            path = os.path.normpath(os.path.join(folder, name))
+            if name in TEST_SETTINGS and not is_same(Path(path), FILES / path):
+                found.append(path)
+    for original in FILES.rglob("*"):
+        relative = original.relative_to(FILES)
+        if original.name in TEST_SETTINGS and not os.path.lexists(relative):
+            found.append(str(relative))
+    for name in os.listdir("."):
+        if name.partition(".")[0] in SHADOWED and not os.path.lexists(FILES / name):
+            found.append(name)
+    changed = sorted(path for path in set(found) if f" b/{path}\n" not in solution)
+    for name in changed:
+        target = Path(name)
+        if not target.parent.resolve().is_relative_to(Path.cwd().resolve()):
+            continue  # a folder became a link that leads out of the workspace
+        if target.is_dir() and not target.is_symlink():
+            shutil.rmtree(target)
+        else:
+            target.unlink(missing_ok=True)
+        if (FILES / name).is_file():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(FILES / name, target, follow_symlinks=False)
+    return changed
+
+
+def is_same(path: Path, original: Path) -> bool:
+    """Return whether two regular files have the same content."""
+    if path.is_symlink() or not path.is_file() or not original.is_file():
+        return False
+    return path.read_bytes() == original.read_bytes()
+
+
 def run_tests(command: str, tests: list[str]) -> dict[str, bool]:
     """Return whether tests passed, by name."""
     files = dict.fromkeys(test.partition("::")[0] for test in tests if "::" in test)
@@ -86,8 +139,12 @@ def run_tests(command: str, tests: list[str]) -> dict[str, bool]:
         stderr=subprocess.STDOUT,
         check=False,
     )
+    output = done.stdout.decode(errors="replace")
+    lines = output.strip().splitlines()
+    if done.returncode in NOT_STARTED:
+        raise RuntimeError(f"the test command cannot be started: {lines[-1] if lines else command}")
     passed: dict[str, bool] = {}
-    for line in done.stdout.decode(errors="replace").splitlines():
+    for line in lines:
         found = PYTEST_LINE.match(line)
         if found:
             passed[found[2]] = found[1] in ("PASSED", "XFAIL")
@@ -95,6 +152,9 @@ def run_tests(command: str, tests: list[str]) -> dict[str, bool]:
         found = UNITTEST_LINE.match(line)
         if found:
             passed[found[1]] = found[2] in ("ok", "expected failure")
+    if not passed and done.returncode:
+        last = lines[-1] if lines else "it wrote nothing"
+        raise RuntimeError(f"the test command reported no test: {last}")
     return passed
 
 
@@ -102,6 +162,7 @@ def main() -> None:
     """Print the verdict."""
     instance = json.loads((CASE / "instance.json").read_text("utf-8"))
     patch = make_patch()
+    restored = restore_test_settings(instance["patch"])
     apply_tests(instance["test_patch"])
     lists = {name: instance[name] for name in ("fail_to_pass", "pass_to_pass")}
     passed = run_tests(instance["test_command"], [*lists["fail_to_pass"], *lists["pass_to_pass"]])
@@ -111,6 +172,8 @@ def main() -> None:
         good = [test for test in tests if passed.get(test)]
         checks[name] = f"{len(good)} of {len(tests)}"
         failed += [test for test in tests if test not in good]
+    if restored:
+        checks["restored"] = restored
     checks["model_patch"] = patch if len(patch) <= MAX_PATCH else ""
     reason = f"not passed: {', '.join(failed[:5])}" if failed else ""
     verdict = {"completion": 0 if failed else 10, "reason": reason, "checks": checks}

@@ -35,7 +35,7 @@ class Tag(NamedTuple):
         step: Number of the step, from 0.
         part: Number of the call among parallel ones, from 0.
         number: How many calls were made for the same part before.
-        purpose: A letter: see ``walker``.
+        purpose: The value of a ``Purpose``.
     """
 
     turn: int

@@ -21,9 +21,10 @@ from hilum_eval.simulation.draws import Draws
 from hilum_eval.simulation.facts import replace_lost_facts
 from hilum_eval.simulation.plan import Place
 from hilum_eval.simulation.profile import Profile, load_profile
+from hilum_eval.simulation.step_history import NextCall
 from hilum_eval.simulation.summaries import wants_summary, write_summary
 from hilum_eval.simulation.toolbox import Toolbox, encode_arguments
-from hilum_eval.simulation.walker import NextCall, Walker
+from hilum_eval.simulation.walker import Walker
 
 BYTES_PER_TOKEN = 4
 MAX_CALLS = 400
@@ -138,7 +139,7 @@ class SimulatedModel:
             return "Done."
         text = says[-1].text.replace("{last_result}", walker.get_last_result())
         text = replace_lost_facts(text, self._case, walker.turn, seen.text)
-        left_out = walker.count_left_out()
+        left_out = walker.count_given_up()
         if left_out:
             steps_text = "1 step" if left_out == 1 else f"{left_out} steps"
             text += f"\n\nI could not do everything: {steps_text} did not work."

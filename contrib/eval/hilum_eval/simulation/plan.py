@@ -78,10 +78,16 @@ def _choose_slip(leaf: Leaf, profile: Profile, draws: Draws, place: Place) -> st
     if isinstance(leaf, Read | Search | Run):
         chances["loop"] = rates.loop
         chances["long_output"] = rates.long_output
-    # Each slip has a draw of its own, so that another rate of one leaves the others as they are.
+    # Each slip has a draw of its own, so that another rate of one hardly changes the others. A draw is
+    # reached only without an earlier slip, so its chance is divided by the probability of that: then
+    # each slip is made as often as the profile says.
+    left = 1.0
     for name, chance in chances.items():
-        if draws.happens(chance, *place, "slip", name):
+        if draws.happens(chance / left, *place, "slip", name):
             return name
+        left -= chance
+        if left <= 0:
+            break
     return ""
 
 

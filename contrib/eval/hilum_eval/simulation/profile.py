@@ -22,7 +22,7 @@ class SlipRates:
     Args:
         edit: Edits whose old text is wrong.
         arguments: Calls whose arguments break the tool's schema.
-        path: Reads, searches and edits with a wrong path.
+        path: Reads and edits with a wrong path.
         rule: Edits of a file that the model has not read, although it could have read it; also the
             share of refused changes that it tries to make in another way.
         loop: Calls that the model repeats although they succeeded.

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from hilum_eval.case import Case, Decision
+from hilum_eval.case import Case
+from hilum_eval.simulation.decisions import take_decision
 from hilum_eval.simulation.draws import Draws
 from hilum_eval.simulation.user_reply import Reply
 
@@ -78,7 +79,7 @@ class SimulatedUser:
         text = f"{tool} {arguments}"
         count = self._count(text)
         delay = self._draw_delay(text, count)
-        decision = self._take(text)
+        decision = take_decision(self._left, text)
         if decision is not None:
             return Reply(text=decision.answer, reason=decision.reason, delay=delay)
         # Whoever is asked for the same call again has made up their mind.
@@ -93,7 +94,7 @@ class SimulatedUser:
     def answer(self, question: str, options: Sequence[str]) -> Reply:
         """Return the answer to a question. See ``User.answer``."""
         delay = self._draw_delay(question, self._count(question))
-        decision = self._take(question)
+        decision = take_decision(self._left, question)
         if decision is not None and decision.answer not in ("allow", "reject"):
             return Reply(text=decision.answer, delay=delay)
         # The agent recommends the first option.
@@ -123,12 +124,3 @@ class SimulatedUser:
     def _draw_delay(self, text: str, count: int) -> float:
         low, high = self._temper.delay
         return low + (high - low) * self._draws.draw("delay", text, count)
-
-    def _take(self, text: str) -> Decision | None:
-        """Return the next decision of the case that matches a question."""
-        matching = [each for each in self._left if re.search(each.when, text)]
-        if not matching:
-            return None
-        if len(matching) > 1:
-            self._left.remove(matching[0])
-        return matching[0]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Protocol
 
 from hilum.errors import unknown_name_error
 
 from hilum_eval.case import Case, Decision
+from hilum_eval.simulation.decisions import take_decision
 from hilum_eval.simulation.simulated_user import TEMPERS, SimulatedUser
 from hilum_eval.simulation.user_reply import Reply as Reply
 
@@ -56,12 +56,12 @@ class ScriptedUser:
 
     def decide(self, tool: str, arguments: str) -> Reply:
         """Return the next decision that matches a call; a call that none matches is allowed."""
-        found = self._take(f"{tool} {arguments}")
+        found = take_decision(self._left, f"{tool} {arguments}") or Decision()
         return Reply(text=found.answer, reason=found.reason)
 
     def answer(self, question: str, options: Sequence[str]) -> Reply:
         """Return the next decision that matches a question; by default, the first option."""
-        found = self._take(question)
+        found = take_decision(self._left, question) or Decision()
         if found.answer in ("allow", "reject"):
             return Reply(text=options[0] if options else "", reason=found.reason)
         return Reply(text=found.answer)
@@ -69,15 +69,6 @@ class ScriptedUser:
     def follow_up(self, prompt: int, answer: str) -> str:
         """Return nothing: only the prompts of the case are sent."""
         return ""
-
-    def _take(self, text: str) -> Decision:
-        matching = [each for each in self._left if re.search(each.when, text)]
-        if not matching:
-            return Decision()
-        # The last decision that matches stays, so that it answers all further questions.
-        if len(matching) > 1:
-            self._left.remove(matching[0])
-        return matching[0]
 
 
 def make_user(case: Case, kind: str, seed: int) -> User:

@@ -259,7 +259,7 @@ class GuestClient:
         for result in results:
             request = self.requests.add_result(result)
             if request is not None and request.call.name == TERMINAL and result.code:
-                self.terminals.refuse(request.call, result.text)
+                self.terminals.end(request.call, result.text)
 
     def was_announced(self, call: ToolCall) -> bool:
         """Return whether the user has approved exactly this call when the guest announced it."""
@@ -398,7 +398,7 @@ class GuestClient:
         return {"outcome": {"outcome": "selected", "optionId": option}}
 
     def approve(self, request: GuestRequest) -> None:
-        """Let the guest do what it has asked for, and what it has announced with it."""
+        """Allow what the guest has asked for, and what it has announced with it."""
         self._files.allow_announced(request.announced)
         request.allowed = True
         request.done.set()

@@ -66,7 +66,7 @@ class FileRequests:
         return found
 
     def allow_announced(self, announced: Mapping[str, Sequence[FileDiff]]) -> None:
-        """Let the guest make changes, by resolved path, without a second question."""
+        """Allow changes by the guest, by resolved path, without a second question."""
         for path, diffs in announced.items():
             self._announced.add(path, diffs)
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import shutil
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from typing import TYPE_CHECKING, Any
 
 import hilum_guard
 import trio
 from hilum import FileChanges, HilumError, ToolDenied, ToolError, UsageError
+from hilum.hooks import find_first_error
 
 from hilum_acp.guests import process
 from hilum_acp.guests.actions import OWN_CALLS
@@ -101,7 +102,7 @@ class Guest:
                     await self._wait_for_end(running)
         # Whatever a guest causes must end only this guest, and not the session's plugin.
         except* Exception as group:
-            error = _find_first(group)
+            error = find_first_error(group)
             if not is_started:
                 raise self._start_error(error) from None
             self.client.fail(f"{type(error).__name__}: {error}")
@@ -121,45 +122,51 @@ class Guest:
         await process.check_sandbox(guard)
         assert guard is not None
         assert self.definition.runner is not None
+        model = await find_http_model(self.agent, self.definition.model)
         listener = await guard.open_listener(network=self.definition.runner.network)
-        try:
-            model = await find_http_model(self.agent, self.definition.model)
-        except UsageError:
-            listener.close()
-            raise
-        proxy = ModelProxy(self.agent, model, self.budget, self._note_activity, self._plugin)
-        self._proxy = proxy
-        port = listener.getsockname()[1]
-        command = process.make_command(
-            self.agent, self.definition, port, proxy.token, model.endpoint.model
-        )
-        self.can_write = not command.read_only
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(proxy.serve, listener)
-            _check_program(command.argv[0])
-            extra = hilum_guard.ExtraAccess(
-                network=command.network,
-                cache=str(command.home),
-                environment=process.KEY_VARIABLES,
-                read_only=command.read_only,
+        # The proxy closes the socket, but only if it has started.
+        with closing(listener):
+            proxy = ModelProxy(self.agent, model, self.budget, self._note_activity, self._plugin)
+            self._proxy = proxy
+            port = listener.getsockname()[1]
+            command = process.make_command(
+                self.agent, self.definition, port, proxy.token, model.endpoint.model
             )
-            async with AsyncExitStack() as stack:
-                output = stack.enter_context(create_pipe(command.home))
-                stack.push_async_callback(output.aclose)
-                argv = output.wrap_command(command.argv)
-                # The sandbox is wider only while this command starts.
-                with guard.widen(argv, extra):
-                    opened = await stack.enter_async_context(
-                        session.processes.open(
-                            argv,
-                            env=command.env,
-                            stdin=True,
-                            grace=TERM_TIMEOUT,
-                            purpose="service",
-                        )
+            self.can_write = not command.read_only
+            _check_program(command.argv[0])
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(proxy.serve, listener)
+                async with self._run_command(command, guard) as opened:
+                    yield opened
+                nursery.cancel_scope.cancel()
+
+    @asynccontextmanager
+    async def _run_command(
+        self, command: process.GuestCommand, guard: hilum_guard.Guard
+    ) -> AsyncIterator[tuple[Process, OutputPipe]]:
+        """Run the guest's command; on exit, end the whole process tree."""
+        extra = hilum_guard.ExtraAccess(
+            network=command.network,
+            cache=str(command.home),
+            environment=process.KEY_VARIABLES,
+            read_only=command.read_only,
+        )
+        async with AsyncExitStack() as stack:
+            output = stack.enter_context(create_pipe(command.home))
+            stack.push_async_callback(output.aclose)
+            argv = output.wrap_command(command.argv)
+            # The sandbox is wider only while this command starts.
+            with guard.widen(argv, extra):
+                opened = await stack.enter_async_context(
+                    self.agent.session.processes.open(
+                        argv,
+                        env=command.env,
+                        stdin=True,
+                        grace=TERM_TIMEOUT,
+                        purpose="service",
                     )
-                yield opened, output
-            nursery.cancel_scope.cancel()
+                )
+            yield opened, output
 
     async def _connect(self, running: Process, output: OutputPipe, nursery: trio.Nursery) -> None:
         """Open a session of the guest.
@@ -238,7 +245,7 @@ class Guest:
     # --- what it does -----------------------------------------------------------------------------
 
     def start_prompt(self, content: Sequence[dict[str, Any]]) -> None:
-        """Let the guest work on a prompt."""
+        """Start the guest's work on a prompt."""
         if self._nursery is None:
             return
         if self._proxy is not None:
@@ -274,7 +281,7 @@ class Guest:
             self.abort()
 
     async def stop(self) -> None:
-        """Let the guest end its work, and then end its process with all child processes."""
+        """Wait for the end of the guest's work, and then end its process with all child processes."""
         self._stopping = True
         if self.is_prompting and not self.client.failure:
             with trio.move_on_after(STOP_TIMEOUT):
@@ -302,7 +309,7 @@ class Guest:
         changes = self.agent.session.plugin(FileChanges)
         if changes is None:
             raise ToolDenied(
-                "Another program works only if its changes are recorded.",
+                "A guest runs only if its changes are recorded.",
                 hint="Load the plugin files.",
             )
         assert self.definition.runner is not None
@@ -336,10 +343,3 @@ def _check_program(program: str) -> None:
         raise UsageError(
             f"There is no program {program!r}.", hint="Install it, or correct the file."
         )
-
-
-def _find_first(group: BaseExceptionGroup[Any]) -> BaseException:
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

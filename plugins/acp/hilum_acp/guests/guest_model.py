@@ -52,9 +52,7 @@ class GuestModel:
         """
         guests = self._provider.sessions.get(request.session)
         if guests is None:
-            raise ModelError(
-                "Another program can work only as an agent of a session.", kind="request"
-            )
+            raise ModelError("A guest runs only as an agent of a session.", kind="request")
         async with aclosing(guests.answer(request)) as chunks:
             yield chunks
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 import msgspec
@@ -54,14 +54,14 @@ QUIET_TIMEOUT = 10.0
 IDLE_TIMEOUT = 300.0
 """Seconds without any sign of life after which a guest counts as hanging."""
 WAIT_TIMEOUT = 3_600.0  # seconds
-SIGN_SECONDS = 2.0
+KEEP_ALIVE_SECONDS = 2.0
 MAX_ANSWER = 3_000_000
 """Characters that a guest may say without a pause; the loop ends longer answers of any model."""
 NO_ANSWER = "The program has ended its work without an answer."
 WITHDRAWN = "The program has withdrawn its request."
 MAX_TRANSCRIPT = 40_000
 """Characters of an earlier conversation that a new process receives."""
-_STOPS = {"refusal": "refusal", "max_tokens": "length"}
+_STOPS: Mapping[str, Literal["refusal", "length"]] = {"refusal": "refusal", "max_tokens": "length"}
 
 
 def _serves_guest(agent: Agent) -> bool:
@@ -93,15 +93,13 @@ class Guests:
         """
         agent = self.session.agents.get(request.agent)
         if agent is None:
-            raise ModelError(
-                "Another program can work only as an agent of a session.", kind="request"
-            )
+            raise ModelError("A guest runs only as an agent of a session.", kind="request")
         guest = self._running.get(agent.name)
         if guest is None or guest.ended.is_set():
             guest = await self._create(agent)
-            async with aclosing(self._start(guest)) as signs:
-                async for sign in signs:
-                    yield sign
+            async with aclosing(self._start(guest)) as keep_alives:
+                async for keep_alive in keep_alives:
+                    yield keep_alive
             self._begin_conversation(guest, request.messages)
         else:
             new = [
@@ -141,14 +139,11 @@ class Guests:
                     parts.append(Thinking(text))
             if client.failure:
                 raise _failed(guest)
-            if guest.budget.denied is not None:
-                if not parts:
-                    raise guest.budget.denied
-                # What the guest has said is kept; the next request ends the run.
-                yield Done(AssistantMessage(tuple(parts), model, "length"))
-                return
-            if guest.budget.exhausted:
-                # The loop reports which limit is reached, and ends the run.
+            if guest.budget.denied is not None and not parts:
+                raise guest.budget.denied
+            if guest.budget.denied is not None or guest.budget.exhausted:
+                # What the guest has said is kept. The loop reports which limit is reached, or the
+                # next request ends the run.
                 yield Done(AssistantMessage(tuple(parts), model, "length"))
                 return
             if client.has_calls():
@@ -156,24 +151,37 @@ class Guests:
                 yield Done(AssistantMessage((*parts, *calls), model, "calls"))
                 return
             if client.stop_reason:
-                guest.is_prompting = False
-                await guest.record_changes()
-                if not guest.queued_texts:
-                    await guest.settle_models()
-                    stop: Any = _STOPS.get(client.stop_reason, "end")
-                    if not any(isinstance(part, Text) and part.text.strip() for part in parts):
-                        # Its last act was a call, so its answer came before.
-                        parts.append(Text(guest.last_text or NO_ANSWER, "model"))
+                stop = await self._end_prompt(guest, parts)
+                if stop:
                     yield Done(AssistantMessage(tuple(parts), model, stop))
                     return
-                guest.start_prompt(_to_content(guest.queued_texts))
-                guest.queued_texts = []
                 continue
             with trio.move_on_after(quiet_timeout) as quiet:
                 await client.changed.wait()
             if quiet.cancelled_caught:
                 yield Done(AssistantMessage((*parts, client.make_wait()), model, "calls"))
                 return
+
+    async def _end_prompt(
+        self, guest: Guest, parts: list[Text | Thinking]
+    ) -> Literal["", "end", "refusal", "length"]:
+        """Return how the guest's work on a prompt ended; empty if a message begins other work.
+
+        Args:
+            guest: The guest.
+            parts: What the guest has said; receives an answer if there is none.
+        """
+        guest.is_prompting = False
+        await guest.record_changes()
+        if guest.queued_texts:
+            guest.start_prompt(_to_content(guest.queued_texts))
+            guest.queued_texts = []
+            return ""
+        await guest.settle_models()
+        if not any(isinstance(part, Text) and part.text.strip() for part in parts):
+            # Its last act was a call, so its answer came before.
+            parts.append(Text(guest.last_text or NO_ANSWER, "model"))
+        return _STOPS.get(guest.client.stop_reason, "end")
 
     async def _create(self, agent: Agent) -> Guest:
         from hilum_acp.guests.guest import Guest  # with the first guest, for a fast start of hilum
@@ -202,7 +210,7 @@ class Guests:
         self._nursery.start_soon(start)
         try:
             while not is_ready.is_set():
-                with trio.move_on_after(SIGN_SECONDS):
+                with trio.move_on_after(KEEP_ALIVE_SECONDS):
                     await is_ready.wait()
                 # Some programs download themselves first, and a model must not seem silent.
                 yield KeepAlive()
@@ -411,7 +419,7 @@ class Guests:
         return Output(found.describe_result(), code=code)
 
     async def _allow(self, call: Call, action: str) -> Output:
-        """Tell the guest that it may do what it asked for, and show it."""
+        """Allow what the guest has asked for, and show it."""
         client = self._find(call).client
         request = client.requests.find(call.id)
         if request is not None:

@@ -27,7 +27,14 @@ import attrs
 import h11
 import msgspec
 import trio
-from hilum import ModelCall, ModelCallDenied, ModelError, UsageError, admit_model_call
+from hilum import (
+    ModelCall,
+    ModelCallDenied,
+    ModelError,
+    UsageError,
+    admit_model_call,
+    has_more_values,
+)
 from hilum.events import ModelUsed
 from hilum.messages import AssistantMessage, Usage
 from hilum.models import CallChunk, TextChunk, ThinkingChunk, add_cost
@@ -45,7 +52,6 @@ from hilum_acp.guests.budget import (
 from hilum_acp.guests.request_filter import Files, RequestRefused
 from hilum_acp.guests.request_formats import FORMATS, GEMINI_STREAM, restrict_request
 from hilum_acp.guests.request_sizes import RequestSize, limit_output, measure_input
-from hilum_acp.json_sizes import has_more_values
 
 if TYPE_CHECKING:
     from hilum import Agent
@@ -201,7 +207,7 @@ class ModelProxy:
         """Return the proxy's own response to a request, from its head; ``None`` to forward it."""
         target = urlsplit(request.target.decode("latin-1"))
         if not self.check_token(request, target.query):
-            return _error(401, "The key is not the one that hilum gave.", "authentication_error")
+            return _error(401, "Invalid key. Use $GUEST_MODEL_KEY.", "authentication_error")
         if request.method == b"GET" and target.path.endswith("/models"):
             return self.list_models()
         if request.method != b"POST" or not self.find_url(target.path):
@@ -642,7 +648,7 @@ async def find_http_model(agent: Agent, name: str) -> HttpModel:
     model = router.model(chosen)
     if not isinstance(model, HttpModel):
         raise UsageError(
-            f"Another program cannot use the model {chosen}, which is not reached over HTTP.",
+            f"A guest cannot use the model {chosen}, which is not reached over HTTP.",
             hint="Name a model of a provider in the agent's file.",
         )
     return model

@@ -46,7 +46,7 @@ class OutputPipe(trio.abc.ReceiveStream):
         return ("/bin/sh", "-c", _SCRIPT, str(self._path), *argv)
 
     def close_writer(self) -> None:
-        """Let the pipe end when the guest has closed it."""
+        """Close this end of the pipe, so that it ends when the guest has closed it."""
         if self._writer is not None:
             os.close(self._writer)
             self._writer = None

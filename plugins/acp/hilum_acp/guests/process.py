@@ -108,7 +108,7 @@ async def check_sandbox(guard: Guard | None) -> None:
     """
     hint = "Install bubblewrap, and set guard.sandbox to auto; `hilum doctor` shows the sandbox."
     if guard is None:
-        raise ToolDenied("Another program works only in the sandbox of hilum-guard.", hint=hint)
+        raise ToolDenied("A guest runs only in the sandbox of hilum-guard.", hint=hint)
     reasons = await guard.find_missing_protection()
     if reasons:
-        raise ToolDenied(f"Another program works only in the full sandbox. {reasons[0]}", hint=hint)
+        raise ToolDenied(f"A guest runs only in the full sandbox. {reasons[0]}", hint=hint)

@@ -39,7 +39,7 @@ class Files:
     found: list[tuple[str, int]] = attrs.field(factory=list)
 
     def take(self, media_type: str, content: str) -> str:
-        """Note a file, and return what stays of it."""
+        """Record a file, and return what stays of it."""
         self.found.append((media_type, len(content)))
         return content if self.are_kept else ""
 
@@ -48,7 +48,7 @@ Rule = Callable[[Any, str, Files], Any]
 """Returns the part of a value at a place that may pass."""
 
 
-def refuse(place: str, reason: str) -> RequestRefused:
+def make_refusal(place: str, reason: str) -> RequestRefused:
     """Return the error for a part of a request."""
     shown = place if len(place) <= MAX_SHOWN else f"{place[:MAX_SHOWN]}…"
     return RequestRefused(f"`{shown}` {reason}.")
@@ -58,37 +58,37 @@ def refuse(place: str, reason: str) -> RequestRefused:
 
 
 def scalar(value: Any, place: str, files: Files) -> Any:
-    """Pass a text, a number, a truth value or nothing."""
+    """Return a string, a number, a boolean or ``None``."""
     if isinstance(value, dict | list):
-        raise refuse(place, "must be a single value")
+        raise make_refusal(place, "must be a single value")
     return value
 
 
 def text(value: Any, place: str, files: Files) -> Any:
-    """Pass a text or nothing."""
+    """Return a string or ``None``."""
     if not isinstance(value, str | None):
-        raise refuse(place, "must be a text")
+        raise make_refusal(place, "must be a string")
     return value
 
 
 def flag(value: Any, place: str, files: Files) -> Any:
-    """Pass a truth value or nothing."""
+    """Return a boolean or ``None``."""
     if not isinstance(value, bool | None):
-        raise refuse(place, "must be true or false")
+        raise make_refusal(place, "must be true or false")
     return value
 
 
 def data(value: Any, place: str, files: Files) -> Any:
-    """Pass anything: the arguments and results of the program's own tools, which only are text."""
+    """Return anything: the arguments and results of the program's own tools, which only are text."""
     return value
 
 
 def count(value: Any, place: str, files: Files) -> Any:
-    """Pass a positive whole number or nothing."""
+    """Return a positive integer or ``None``."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise refuse(place, "must be a positive whole number")
+        raise make_refusal(place, "must be a positive integer")
     return value
 
 
@@ -101,7 +101,7 @@ def schema(value: Any, place: str, files: Files) -> Any:
             for name in _REFERENCES:
                 target = found.get(name)
                 if isinstance(target, str) and not target.startswith("#"):
-                    raise refuse(f"{place}…{name}", "refers to another schema")
+                    raise make_refusal(f"{place}…{name}", "refers to another schema")
             waiting += found.values()
         elif isinstance(found, list):
             waiting += found
@@ -111,9 +111,9 @@ def schema(value: Any, place: str, files: Files) -> Any:
 def base64(value: Any, place: str, files: Files) -> Any:
     """Pass a text in base64."""
     if not isinstance(value, str):
-        raise refuse(place, "must be a text")
+        raise make_refusal(place, "must be a string")
     if any(sign in value for sign in _NOT_BASE64):
-        raise refuse(place, FETCHES)
+        raise make_refusal(place, FETCHES)
     return value
 
 
@@ -124,7 +124,9 @@ def _check_media_type(value: Any, media_types: tuple[str, ...], place: str) -> N
     # Seconds of audio and video cost as much as pages of text, and an SVG can refer to servers.
     if value not in media_types:
         shown = f"{value!r}"[:50]
-        raise refuse(place, f"has the media type {shown}; it must be {' or '.join(media_types)}")
+        raise make_refusal(
+            place, f"has the media type {shown}; it must be {' or '.join(media_types)}"
+        )
 
 
 def data_address(*media_types: str) -> Rule:
@@ -132,10 +134,10 @@ def data_address(*media_types: str) -> Rule:
 
     def check(value: Any, place: str, files: Files) -> Any:
         if not isinstance(value, str):
-            raise refuse(place, "must be a text")
+            raise make_refusal(place, "must be a string")
         start = _DATA_ADDRESS.match(value)
         if start is None:
-            raise refuse(place, FETCHES)
+            raise make_refusal(place, FETCHES)
         _check_media_type(start["type"], media_types, place)
         content = base64(value[start.end() :], place, files)
         return start[0] + files.take(start["type"], content)
@@ -158,7 +160,7 @@ def typed_data(rule: Rule, type_name: str, *media_types: str) -> Rule:
             return None
         _check_media_type(kept.get(type_name), media_types, f"{place}.{type_name}")
         if kept.get("data") is None:
-            raise refuse(f"{place}.data", "is missing")
+            raise make_refusal(f"{place}.data", "is missing")
         return {**kept, "data": files.take(kept[type_name], kept["data"])}
 
     return check
@@ -172,7 +174,7 @@ def one_of(*values: str) -> Rule:
 
     def check(value: Any, place: str, files: Files) -> Any:
         if not isinstance(value, str) or value not in values:
-            raise refuse(place, f"must be {' or '.join(values)}")
+            raise make_refusal(place, f"must be {' or '.join(values)}")
         return value
 
     return check
@@ -185,7 +187,7 @@ def items(rule: Rule) -> Rule:
         if value is None:
             return None
         if not isinstance(value, list):
-            raise refuse(place, "must be a list")
+            raise make_refusal(place, "must be a list")
         return [rule(item, f"{place}[{number}]", files) for number, item in enumerate(value)]
 
     return check
@@ -216,18 +218,18 @@ def fields(
         if value is None:
             return None
         if not isinstance(value, dict):
-            raise refuse(place, "must be an object")
+            raise make_refusal(place, "must be an object")
         kept: dict[str, Any] = {}
         for given, item in value.items():
             name = rename(given) if rename is not None else given
             inner = f"{place}.{given}" if place else given
             if name in kept:
-                raise refuse(inner, "is given twice")
+                raise make_refusal(inner, "is given twice")
             if name in allowed:
                 kept[name] = allowed[name](item, inner, files)
             # Many libraries send the fields that they do not use, without a value.
             elif item and name not in names:
-                raise refuse(inner, "is not among the fields that hilum passes on to a model")
+                raise make_refusal(inner, "is not among the fields that hilum passes on to a model")
         return kept
 
     return check
@@ -244,12 +246,14 @@ def by_type(cases: Mapping[str, Rule], default: str = "", name: str = "type") ->
 
     def check(value: Any, place: str, files: Files) -> Any:
         if not isinstance(value, dict):
-            raise refuse(place, "must be an object")
+            raise make_refusal(place, "must be an object")
         kind = value.get(name, default)
         rule = cases.get(kind) if isinstance(kind, str) else None
         if rule is None:
             shown = f"{kind!r}"[:50]
-            raise refuse(f"{place}.{name}", f"is {shown}, which hilum does not pass on to a model")
+            raise make_refusal(
+                f"{place}.{name}", f"is {shown}, which hilum does not pass on to a model"
+            )
         return rule(value, place, files)
 
     return check
@@ -268,9 +272,9 @@ def complete(rule: Rule, *required: str, one_of_these: tuple[str, ...] = ()) -> 
         kept = rule(value, place, files)
         for name in required:
             if kept.get(name) is None:
-                raise refuse(f"{place}.{name}", "is missing")
+                raise make_refusal(f"{place}.{name}", "is missing")
         if one_of_these and not any(kept.get(name) for name in one_of_these):
-            raise refuse(place, f"has none of the fields {', '.join(one_of_these)}")
+            raise make_refusal(place, f"has none of the fields {', '.join(one_of_these)}")
         return kept
 
     return check

@@ -27,9 +27,9 @@ from hilum_acp.guests.request_filter import (
     fields,
     flag,
     items,
+    make_refusal,
     one_of,
     own_tools,
-    refuse,
     scalar,
     schema,
     text,
@@ -575,7 +575,7 @@ def restrict_request(request: Any, format_name: str, files: Files) -> dict[str, 
     """
     known = FORMATS.get(format_name)
     if known is None or not isinstance(request, dict):
-        raise refuse("request", "is not a JSON object in a known format")
+        raise make_refusal("request", "is not a JSON object in a known format")
     kept: dict[str, Any] = known.rule(request, "", files)
     if not kept.get("tools"):
         # An empty list of tools is an error, and so are options without tools.

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 from hilum import estimate
 
-from hilum_acp.guests.request_filter import PDF, Files, refuse
+from hilum_acp.guests.request_filter import PDF, Files, make_refusal
 from hilum_acp.guests.request_formats import FORMATS, restrict_request
 
 IMAGE_TOKENS = 1_200
@@ -59,7 +59,7 @@ def limit_output(request: dict[str, Any], format_name: str, max_output: int, nam
         _limit_thinking(place, part, field, longest)
     answers: int = place.get(known.answers) or 1
     if answers > MAX_ANSWERS:
-        raise refuse(known.answers, f"is more than {MAX_ANSWERS}")
+        raise make_refusal(known.answers, f"is more than {MAX_ANSWERS}")
     return answers * longest
 
 
@@ -71,7 +71,7 @@ def _limit_thinking(request: dict[str, Any], part: str, field: str, longest: int
     given = options[field]
     # A server may read a number from a text.
     if isinstance(given, bool) or not isinstance(given, int):
-        raise refuse(f"{part}.{field}", "is no whole number")
+        raise make_refusal(f"{part}.{field}", "is not an integer")
     if given >= longest:
         options[field] = longest - 1
 

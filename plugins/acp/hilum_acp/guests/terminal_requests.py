@@ -50,11 +50,19 @@ class TerminalRequests:
         """Whether a command runs, or waits for its call."""
         return any(not each.ended.is_set() for each in self.opened.values())
 
-    def refuse(self, call: ToolCall, reason: str) -> None:
-        """End the terminal of a call that was not allowed to start its command."""
+    def end(self, call: ToolCall, reason: str) -> None:
+        """End the terminal of a call that failed, was stopped, or was not allowed to start.
+
+        Args:
+            call: The call.
+            reason: Why the command did not start, if it did not.
+        """
         terminal = self.opened.get(msgspec.json.decode(call.arguments)["terminal"])
-        if terminal is not None and not terminal.started:
+        if terminal is None:
+            return
+        if not terminal.started:
             terminal.refuse(reason)
+        terminal.kill()
 
     async def _create(self, params: dict[str, Any]) -> dict[str, Any]:
         running = [each for each in self.opened.values() if not each.ended.is_set()]

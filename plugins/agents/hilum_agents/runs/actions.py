@@ -7,7 +7,7 @@ import sys
 import time
 from argparse import Namespace
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from hilum import Kernel, Session, UsageError, open_kernel, open_standard_sessio
 from hilum.command import say
 from hilum.errors import E_BAD_ARGS, E_NOT_FOUND, describe_fault
 from hilum.events import FINAL, PluginEvent, PluginFault
-from hilum.store import is_open
+from hilum.store import UnreadableLog
 
 from hilum_agents.command_context import JSON, Action, CommandContext, argument
 from hilum_agents.runs import conversations, results
@@ -81,13 +81,15 @@ async def _stored_runs(kernel: Kernel, workspace: Path) -> AsyncIterator[_Stored
     sessions = await kernel.store.list(str(workspace))
     for info in sessions[:MAX_SESSIONS]:
         found = _StoredRuns(info.id, JobTable(), {})
-        after = 0
-        while page := await kernel.store.read(info.id, after):
-            for event in page:
-                found.jobs.apply(event)
-                if isinstance(event, PluginEvent) and event.name == RESULT:
-                    found.results[event.data["agent_id"]] = event.data
-            after = page[-1].seq
+        # What follows damage in one session is left out; the other sessions are not affected.
+        with suppress(UnreadableLog):
+            after = 0
+            while page := await kernel.store.read(info.id, after):
+                for event in page:
+                    found.jobs.apply(event)
+                    if isinstance(event, PluginEvent) and event.name == RESULT:
+                        found.results[event.data["agent_id"]] = event.data
+                after = page[-1].seq
         if found.jobs.by_id:
             yield found
 
@@ -320,7 +322,7 @@ async def _stored_rows(context: CommandContext) -> list[dict[str, Any]]:
                 for job in stored.jobs.by_id.values()
             ]
             unfinished = [row for row in found if row["status"] not in FINAL]
-            if unfinished and not await is_open(kernel.store, stored.session):
+            if unfinished and not await kernel.store.is_open(stored.session):
                 # No process has the session open, so none of the session's agents is running
                 # anymore.
                 step = f"interrupted; `hilum run --resume {stored.session}` continues it"
@@ -357,7 +359,7 @@ async def _stored_result(context: CommandContext, name: str) -> dict[str, Any]:
         stored = await _find(kernel, context, name)
         if stored.result is not None:
             return stored.result
-        if await is_open(kernel.store, stored.session):
+        if await kernel.store.is_open(stored.session):
             message = f"The agent {stored.id} has no result yet."
             hint = "Try again when it has ended."
         else:

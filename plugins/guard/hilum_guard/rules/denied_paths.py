@@ -43,7 +43,8 @@ def find_denied_paths(
     hidden: dict[str, None] = {}
     complete = True
     for rule in rules:
-        kinds = path_kinds(rule.tool, catalog) if rule.about_paths else frozenset[str]()
+        is_enforced = rule.about_paths and rule.hides
+        kinds = path_kinds(rule.tool, catalog) if is_enforced else frozenset[str]()
         if not kinds:
             continue
         found, is_complete = _find_matching(rule.pattern or "", roots[0])
@@ -103,6 +104,8 @@ def _walk_matching(pattern: str, base: str, prefix: str) -> tuple[list[str], boo
 
 def _is_everything_below(pattern: str) -> bool:
     """Return whether a pattern matches everything below its folder: ``docs/**``, ``docs/*``."""
+    if "\n" in pattern:
+        return False
     stars = len(pattern) - len(pattern.rstrip("*"))
     return pattern.rstrip("/").endswith(("/**", "/*")) and pattern.count("*") == stars
 

@@ -46,6 +46,8 @@ EXACT = "="
 
 _RULE = re.compile(r"([A-Za-z0-9_.*?-]+)(\(.*\))?", re.DOTALL)
 _ADDRESS = re.compile(r"https?://", re.IGNORECASE)
+# A program or a sub-command, and no option; a rule may abbreviate both with `*`.
+_NAME = re.compile(r"[\w./:@+*?][\w./:@+*?-]*")
 _HOST = re.compile(r"(\*\.)?[\w-]+(\.[\w-]+)+")
 # These programs only run the words that follow: a rule that allows `pytest` also allows `timeout 60
 # pytest`.
@@ -74,6 +76,11 @@ class Rule:
         source: The file that contains the rule.
         everywhere: Whether the rule applies in every workspace.
         kind: The kind of sessions that the rule applies to; empty for all.
+        written: For a rule of another agent: the rule as written in the agent's file.
+        agent: For a rule of another agent: the name of the agent.
+        unless: For a rule about commands: patterns of commands that the rule does not match.
+        hides: Whether the rule also concerns commands that may use its paths without naming them.
+            If so, the sandbox hides or protects the paths.
     """
 
     effect: Effect
@@ -82,6 +89,10 @@ class Rule:
     source: str = ""
     everywhere: bool = True
     kind: str = ""
+    written: str = ""
+    agent: str = ""
+    unless: tuple[str, ...] = ()
+    hides: bool = True
 
     @property
     def text(self) -> str:
@@ -89,6 +100,11 @@ class Rule:
         if self.pattern is None:
             return self.tool
         return f"{self.tool}({self.pattern})"
+
+    @property
+    def shown(self) -> str:
+        """The rule as its author wrote it, for messages."""
+        return self.written or self.text
 
     @property
     def strict(self) -> bool:
@@ -99,6 +115,20 @@ class Rule:
     def about_all(self) -> bool:
         """Whether the rule matches every call of its tools."""
         return self.pattern in (None, "*", "**")
+
+    @property
+    def about_program(self) -> bool:
+        """Whether the rule names at most a command's program and sub-commands.
+
+        Such a rule (`git checkout *`) is what a lasting approval of a command creates. It does not
+        show what a dangerous command that it matches does.
+        """
+        if self.pattern is None or self.about_all:
+            return True
+        words = pattern_words(self.pattern)
+        if words[-1] != "*" or self.pattern.startswith(EXACT):
+            return False
+        return all(_NAME.fullmatch(word) for word in words)
 
     @property
     def about_hosts(self) -> bool:
@@ -201,9 +231,12 @@ def explain(rule: Rule) -> str:
     meaning = _MEANINGS[rule.effect]
     calls = _describe_calls(rule.tool)
     pattern = rule.pattern
+    if rule.unless:
+        return f"{calls} {meaning}, except {', '.join(rule.unless)}"
     if pattern is None or rule.about_all:
         also = "" if rule.strict else _ALSO.get(rule.tool, "")
         return f"{calls} {meaning}{also}"
+    pattern = pattern.replace("\n", ", ")
     if rule.about_hosts:
         also = "" if rule.strict else ", by any tool or command"
         return f"{calls} to the host {pattern.removeprefix(DOMAIN)} {meaning}{also}"
@@ -277,11 +310,22 @@ def fit(rule: Rule, facts: CallFacts, catalog: Mapping[str, str] = STANDARD) -> 
         ``maybe`` (the call might match) or ``unread`` (a part of a command may do anything).
         Compare the result explicitly: ``maybe`` and ``unread`` are also truthy.
     """
+    if _is_blanket_question(rule) and facts.command is not None and facts.command.kind == "auto":
+        return ""
     direct = _fit_direct(rule, facts)
     if rule.strict:
         return direct
     # An ask or deny rule would be useless if it did not cover other tools with the same effect.
-    return max((direct, *_fit_effects(rule, facts, catalog)), key=_FITS.index)
+    found = max((direct, *_fit_effects(rule, facts, catalog)), key=_FITS.index)
+    return "" if found == "unread" and not rule.hides else found
+
+
+def _is_blanket_question(rule: Rule) -> bool:
+    """Return whether another agent asks about every command.
+
+    Like ``approve = ask_first``, this does not concern commands that only read.
+    """
+    return bool(rule.agent) and rule.effect == "ask" and rule.about_all
 
 
 def _fit_direct(rule: Rule, facts: CallFacts) -> Fit:
@@ -289,6 +333,8 @@ def _fit_direct(rule: Rule, facts: CallFacts) -> Fit:
     is_named = names(rule.tool, facts.tool, facts.category)
     if not is_named and not _is_about_commands(rule, facts):
         return ""
+    if facts.command is not None and rule.unless:
+        return _fit_other_commands(rule, facts, facts.command)
     if rule.pattern is None or rule.about_all:
         return "yes"
     if facts.command is not None:
@@ -434,6 +480,24 @@ def _fit_command(rule: Rule, facts: CallFacts, read: CommandVerdict) -> Fit:
     if "maybe" in fits or not read.complete:
         return "maybe"
     return "maybe" if any(_is_in_code(wanted, each) for each in read.commands) else ""
+
+
+def _fit_other_commands(rule: Rule, facts: CallFacts, read: CommandVerdict) -> Fit:
+    """Return whether a rule matches a command line that it does not except."""
+    exceptions = [pattern_words(pattern) for pattern in rule.unless]
+    commands = [command for command in read.commands if not harmless_wrapper(command)]
+    others = [command for command in commands if not _is_allowed(exceptions, command)]
+    if rule.pattern is not None and not rule.about_all:
+        # The words of an excepted command may still run another command, as a script does.
+        others += [command for command in read.implied if not _is_allowed(exceptions, command)]
+        wanted = pattern_words(rule.pattern)
+        fits = [fit_words(wanted, command.words, strict=False) for command in others]
+        if "yes" in fits:
+            return "yes"
+        return "maybe" if "maybe" in fits or not read.complete else ""
+    if others:
+        return "yes"
+    return "" if read.complete else "maybe"
 
 
 def unresolved_reason(rule: Rule, facts: CallFacts) -> str:

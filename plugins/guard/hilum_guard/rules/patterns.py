@@ -149,11 +149,16 @@ def fit_path(pattern: str, path: str, *, strict: bool) -> bool:
 
     Args:
         pattern: The pattern; it matches absolute paths if it begins with two slashes or ``~/``.
+            Of several lines, the last one that matches decides, and ``!`` means no match.
         path: The path, relative to the workspace, or absolute if outside it.
         strict: Whether the match is case-sensitive.
     """
     if pattern.startswith("~/"):
         pattern = f"/{Path.home()}{pattern[1:]}"
+    if "\n" in pattern:
+        return not path.startswith("/") and _compile_path(
+            _folded_unless(pattern, strict)
+        ).match_file(_folded_unless(path, strict))
     is_absolute = pattern.startswith("//")
     is_anchored = "/" in pattern.strip("/")
     # A rule that denies `*.lock` also denies matching files outside the workspace.
@@ -171,7 +176,11 @@ def fit_path(pattern: str, path: str, *, strict: bool) -> bool:
 def _compile_path(pattern: str) -> GitIgnoreSpec:
     from pathspec import GitIgnoreSpec  # imported with the first rule about a path
 
-    return GitIgnoreSpec.from_lines([pattern])
+    return GitIgnoreSpec.from_lines(pattern.split("\n"))
+
+
+def _folded_unless(text: str, strict: bool) -> str:
+    return text if strict else folded(text)
 
 
 def exact_path(path: str) -> str:
@@ -192,6 +201,8 @@ def literal_folder(pattern: str) -> str | None:
         ``docs`` for ``docs/**``, ``src`` for ``/src/*.py``; None for ``*.lock``, which matches
         paths anywhere.
     """
+    if "\n" in pattern:
+        return None
     if pattern.startswith("~/"):
         pattern = f"/{Path.home()}{pattern[1:]}"
     if "/" not in pattern.rstrip("/"):

@@ -16,6 +16,7 @@ import trio
 from hilum import UsageError, config_folder
 from hilum.command import Parser, check_folder, check_text, say, say_json
 from hilum.errors import E_BAD_ARGS, unknown_name_error
+from hilum.settings import load as load_settings
 from hilum.store import MemoryStore
 
 from hilum_guard.rules.matching import Rule, explain, parse
@@ -29,6 +30,7 @@ from hilum_guard.rules.tool_names import (
     named_parameters,
 )
 from hilum_guard.session_guard import CallExplanation, Guard
+from hilum_guard.settings import GuardSettings
 
 COMPLETED = 0
 FAILED = 1
@@ -47,7 +49,8 @@ A rule is TOOL or TOOL(PATTERN); deny wins over ask, and ask over allow.
   hilum permissions test run_terminal_cmd "git push --force" what would happen, and why
 
 Your rules are in permissions.toml, next to your settings. A project can add rules that ask or deny, in
-.hilum/permissions.toml.
+.hilum/permissions.toml. The deny and ask rules of other agents, such as those in .claude/settings.json, apply, too; the
+setting guard.denials_from chooses the agents.
 """
 
 
@@ -125,11 +128,12 @@ def _list(options: Namespace, folder: Path) -> int:
     rules = load(config_folder(), folder)
     known = find_tools(folder, rules.rules)
     # Load the rules again, now with the tools: a rule that matches no tool is a mistake.
-    rules = load(config_folder(), folder, known, kind)
+    rules = load(config_folder(), folder, known, kind, denials_from(folder))
     rows = [
         {
             "effect": rule.effect,
-            "rule": rule.text,
+            "rule": rule.shown,
+            "agent": rule.agent,
             "means": explain(rule),
             "source": rule.source,
             "everywhere": rule.everywhere,
@@ -139,12 +143,15 @@ def _list(options: Namespace, folder: Path) -> int:
         for rule in rules.of(effect)
     ]
     if options.json:
-        say_json({"rules": rows, "mistakes": rules.mistakes})
+        problems = rules.foreign_problems
+        say_json({"rules": rows, "mistakes": rules.mistakes, "problems": problems})
         return FAILED if rules.mistakes else COMPLETED
     for row in rows:
         where = str(row["source"])
         if row["session"]:
             where += f", for sessions of the kind {row['session']}"
+        if row["agent"]:
+            where += f", for {row['agent']}"
         if not row["everywhere"]:
             where += ", for this folder"
         say(f"{row['effect']:5}  {row['rule']}")
@@ -155,6 +162,10 @@ def _list(options: Namespace, folder: Path) -> int:
             "No rules are stored. The approval policy decides about all calls that you have not"
             " approved yet (approve = ask_first, auto, readonly)."
         )
+    for problem in rules.foreign_problems:
+        say(f"PROBLEM  {problem}")
+    if rules.doubts:
+        say("Until these problems are corrected, every change needs approval.")
     for mistake in rules.mistakes:
         say(f"MISTAKE  {mistake}")
     if rules.mistakes:
@@ -226,8 +237,13 @@ def _removed(config: Path, places: Sequence[_Place], rule: str) -> list[str]:
 
 def _elsewhere(rule: str, folder: Path) -> str:
     """Return a hint about the location of a rule that the searched tables do not contain."""
-    rules = load(config_folder(), folder)
+    rules = load(config_folder(), folder, agents=denials_from(folder))
     for other in rules.rules:
+        if other.agent and rule in (other.text, other.written):
+            return (
+                f"It is in a file of {other.agent}, {other.source}: delete it there, or remove the"
+                " agent from the setting guard.denials_from."
+            )
         if other.text == rule and not other.everywhere:
             return f"It is in the project's own file, {other.source}: delete it there."
         if other.text == rule and other.kind:
@@ -237,6 +253,12 @@ def _elsewhere(rule: str, folder: Path) -> str:
     return (
         "hilum permissions lists the rules. To remove a rule for another folder, use --in FOLDER."
     )
+
+
+def denials_from(folder: Path) -> tuple[str, ...]:
+    """Return the other agents whose denials apply in a folder. Blocks."""
+    settings = load_settings([GuardSettings], workspace=folder, strict=False)
+    return tuple(settings.get(GuardSettings).denials_from)
 
 
 def find_tools(folder: Path, rules: Sequence[Rule]) -> dict[str, KnownTool]:

@@ -17,6 +17,7 @@ import attrs
 from hilum import UsageError
 from hilum.settings import explain_invalid_toml
 
+from hilum_guard.foreign.files import find_files, stamp_files
 from hilum_guard.rules.tool_names import (
     EFFECTS,
     Effect,
@@ -26,6 +27,7 @@ from hilum_guard.rules.tool_names import (
 )
 
 if TYPE_CHECKING:  # imported with the first rule file
+    from hilum_guard.foreign.rule_list import RuleList
     from hilum_guard.rules.matching import Rule
     from hilum_guard.rules.rule_schema import ProjectRuleLists, ProjectRules, RuleLists, UserRules
 
@@ -51,12 +53,17 @@ class Rules(NamedTuple):
         stamp: The state of the rule files when the rules were read.
         is_unread: Whether no rule could be read from an existing file, for example because it is
             not valid TOML.
+        doubts: Rules that ask about every change, for entries in the files of other agents that may
+            deny something and cannot be read.
+        foreign_problems: The mistakes in the files of other agents, one line each.
     """
 
     rules: tuple[Rule, ...] = ()
     mistakes: tuple[str, ...] = ()
     stamp: Stamp = ()
     is_unread: bool = False
+    doubts: tuple[Rule, ...] = ()
+    foreign_problems: tuple[str, ...] = ()
 
     @property
     def consequence(self) -> str:
@@ -85,9 +92,16 @@ def project_file(workspace: Path) -> Path:
     return workspace / ".hilum" / FILE
 
 
-def stamp(config: Path, workspace: Path) -> Stamp:
-    """Return the state of the rule files, which changes whenever one of them changes."""
-    return (_look(user_file(config)), _look(project_file(workspace)))
+def stamp(config: Path, workspace: Path, agents: Sequence[str] = ()) -> Stamp:
+    """Return the state of the rule files, which changes whenever one of them changes.
+
+    Args:
+        config: The user's configuration folder.
+        workspace: Root of the workspace.
+        agents: The other agents whose permissions apply (see ``foreign.files.AGENTS``).
+    """
+    own = (_look(user_file(config)), _look(project_file(workspace)))
+    return (*own, *stamp_files(workspace, agents))
 
 
 def _look(path: Path) -> tuple[int, ...]:
@@ -105,8 +119,9 @@ def load(
     workspace: Path,
     tools: Mapping[str, KnownTool] | None = None,
     kind: str | None = None,
+    agents: Sequence[str] = (),
 ) -> Rules:
-    """Read both files.
+    """Read both files, and those of other agents.
 
     Args:
         config: The user's configuration folder.
@@ -115,8 +130,9 @@ def load(
             its tools do not have, is a mistake.
         kind: Kind of session: rules for other kinds are checked but do not apply. If None, the
             rules for all kinds are returned, for listing.
+        agents: The other agents whose denials apply (see ``foreign.files.AGENTS``).
     """
-    looked = stamp(config, workspace)
+    looked = stamp(config, workspace, agents)
     user = _RuleFile(user_file(config), tools)
     data = user.read()
     if data:
@@ -125,12 +141,26 @@ def load(
     data = project.read()
     if data:
         _take_project_rules(project, data, kind)
+    foreign = _load_foreign(workspace, agents)
+    denied = [rule for file in foreign for rule in file.rules]
     return Rules(
-        rules=(*user.rules, *project.rules),
+        rules=(*user.rules, *project.rules, *denied),
         mistakes=(*user.mistakes, *project.mistakes),
         stamp=looked,
         is_unread=user.is_unread or project.is_unread,
+        doubts=tuple(rule for file in foreign for rule in file.doubts),
+        foreign_problems=tuple(problem for file in foreign for problem in file.problems),
     )
+
+
+def _load_foreign(workspace: Path, agents: Sequence[str]) -> list[RuleList]:
+    """Return the rules in the files of other agents."""
+    if next(find_files(workspace, agents), None) is None:
+        return []
+    # Most sessions have no such file, so they need not import the readers.
+    from hilum_guard.foreign.loading import load_foreign_rules
+
+    return load_foreign_rules(workspace, agents)
 
 
 def _take_user_rules(

@@ -181,7 +181,7 @@ TABLE = (
     ),
     *_rows("Gemini CLI", _SESSION, ".gemini", folder=True),
     *_rows("Gemini CLI", f"{_SESSION}, as MCP servers", "gemini-extension.json"),
-    *_rows("agents", _SESSION, ".github/agents .github/chatmodes"),
+    *_rows("agents", _SESSION, ".github/agents .github/chatmodes .github/skills"),
     *_rows("agents", f"{_SESSION}, and at its hooks", ".github/hooks"),
     *_rows("opencode", _SESSION, ".opencode", folder=True),
     *_rows("opencode", f"{_SESSION}, as MCP servers", "opencode.json opencode.jsonc"),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import trio
 from hilum import HilumError, NeedsUser, Session, ToolError, UsageError, errors, open_kernel
 from hilum.command import Parser
+from hilum.hooks import find_first_error
 from hilum.settings import load as load_settings
 from hilum.store import MemoryStore
 from hilum_web import WebSettings
@@ -18,7 +19,7 @@ from trio.to_thread import run_sync as in_thread
 from hilum_mcp import lazy
 from hilum_mcp.catalog import CatalogEntry
 from hilum_mcp.commands.context import CommandContext
-from hilum_mcp.errors import LoginRequiredError, describe_error, first_error
+from hilum_mcp.errors import LoginRequiredError, describe_error
 from hilum_mcp.formatting import redact
 from hilum_mcp.launch import start_timeout
 from hilum_mcp.offer import Offer, save_offer
@@ -106,7 +107,7 @@ async def connect_once(
                         results.append(await job(client))
                     nursery.cancel_scope.cancel()
             except* Exception as group:  # a server can make the SDK raise any exception
-                failure = first_error(group)
+                failure = find_first_error(group)
     if results:
         return results[0]
     if isinstance(failure, HilumError):

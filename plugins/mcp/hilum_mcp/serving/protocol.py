@@ -317,13 +317,20 @@ class Protocol:
         texts = find_approval_texts()
         describe = partial(texts.describe_call, event, self._runner.session)
         text = self._redact(await in_thread(describe)).removeprefix("── ")
-        answers = ["yes", "no", "session"]
-        about = f"session: also {texts.describe_scope(event)}, until the server ends"
+        answers = ["yes", "no"]
+        meanings = []
+        if event.once_only:
+            meanings.append("This call is dangerous, so only this call can be allowed")
+        else:
+            answers.append("session")
+            covers = texts.describe_scope(event)
+            meanings.append(f"session: also {covers}, until the server ends")
         if event.id not in self._unfolded:
             text, is_folded = _fold(text)
             if is_folded:
                 answers.append("view")
-                about += "; view: show the whole call first"
+                meanings.append("view: show the whole call first")
+        about = "; ".join(meanings)
         choice = {"type": "string", "title": "Run it?", "description": about, "enum": answers}
         schema = {"type": "object", "properties": {"run": choice}, "required": ["run"]}
         # The call may contain escape sequences, and the client may show the form in a terminal.
@@ -342,6 +349,9 @@ class Protocol:
             request.approvals[event.id] = event
             return
         self._unfolded.discard(event.id)
+        if choice == "session" and event.once_only:
+            # The form does not offer this answer, and an answer that it does not offer is a no.
+            choice = "no"
         self._runner.answer(event.id, choice)
 
     def _resume(self, token: str, key: tuple[str, str]) -> ClientRequest:

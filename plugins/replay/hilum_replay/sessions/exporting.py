@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -33,7 +32,6 @@ from hilum_replay.sessions.recording import (
     Recording,
     check_ended,
     clean_events,
-    encode_log,
     save_recording,
 )
 from hilum_replay.sessions.session_test import ReplayOutcome, run_recording
@@ -188,9 +186,9 @@ async def make_repeatable(
     """
     # The first replay only finds the calls whose result is another one on another day.
     with use_another_day():
-        recording = _answer_from_log(recording, await _try(recording, plugins))
+        recording = _answer_from_log(recording, await _replay_once(recording, plugins))
     for _ in range(MAX_ATTEMPTS):
-        outcome = await _try(recording, plugins)
+        outcome = await _replay_once(recording, plugins)
         found = _answer_from_log(recording, outcome)
         if found == recording:
             break
@@ -235,7 +233,7 @@ def _find_shared_changes(events: Sequence[AnyEvent]) -> Iterator[str]:
             yield f"{found.agent}/{found.call}"
 
 
-async def _try(recording: Recording, plugins: Sequence[object]) -> ReplayOutcome:
+async def _replay_once(recording: Recording, plugins: Sequence[object]) -> ReplayOutcome:
     with TemporaryDirectory(prefix="hilum-export-", ignore_cleanup_errors=True) as folder:
         return await run_recording(recording, Path(folder) / "workspace", plugins=plugins)
 
@@ -267,28 +265,7 @@ async def export_test(
         UsageError: The session has no finished run, the test exists, or the session cannot be
             replayed (``E_FAILED``); the message shows where the replay differs.
     """
-    if not re.fullmatch(r"[A-Za-z0-9][\w-]*", name):
-        raise UsageError(
-            f"{name!r} is not the name of a test.",
-            code=E_BAD_ARGS,
-            hint="Use letters, digits, - and _.",
-        )
-    identifier = name.replace("-", "_")
-    test = folder / f"test_{identifier}.py"
-    target = folder / name
-    for place in (test, target):
-        if place.is_symlink():
-            raise UsageError(
-                f"{place} is a link, through which no test is written.",
-                code=E_BAD_ARGS,
-                hint="Choose another name or another folder, or remove the link.",
-            )
-    if not overwrite and (test.exists() or target.exists()):
-        raise UsageError(
-            f"{test if test.exists() else target} exists.",
-            code=E_BAD_ARGS,
-            hint="Choose another name, or replace the test with --force.",
-        )
+    test, target = _choose_places(name, folder, overwrite=overwrite)
 
     def make() -> Recording:
         return make_recording(
@@ -303,26 +280,92 @@ async def export_test(
             code=E_FAILED,
             hint="`hilum replay ID` shows all differences, and `--without PATTERN` leaves files out.",
         )
-
-    def write() -> None:
-        encode_log(recording)  # a recording that is too large must not replace an earlier one
-        if target.exists():
-            if not (target / SESSION_FILE).is_file():
-                raise UsageError(
-                    f"{target} is no session test, so it is not replaced.",
-                    code=E_BAD_ARGS,
-                    hint="Choose another name, or move it away.",
-                )
-            shutil.rmtree(target)
-        save_recording(recording, target)
-        cassette = record(recording.events, title=recording.header.title, every_request=True)
-        files = ContainedFiles(folder)
-        files.write(f"{name}/{CASSETTE_FILE}", dumps(cassette).encode())
-        heading = " ".join((recording.header.title or name).split())[:80]
-        # The title comes from a prompt, and must not end the docstring.
-        heading = heading.replace("\\", "/").replace('"', "'")
-        text = _TEST.format(title=heading, name=name, identifier=identifier)
-        files.write(test.name, text.encode())
-
-    await trio.to_thread.run_sync(write)
+    await trio.to_thread.run_sync(_write_test, recording, test, target)
     return Export(test, target, recording, outcome)
+
+
+def _choose_places(name: str, folder: Path, *, overwrite: bool) -> tuple[Path, Path]:
+    """Return the paths of the pytest file and of the recording of a test.
+
+    Raises:
+        UsageError: The name is invalid, or the test cannot be written there.
+    """
+    if not re.fullmatch(r"[A-Za-z0-9][\w-]*", name):
+        raise UsageError(
+            f"{name!r} is not the name of a test.",
+            code=E_BAD_ARGS,
+            hint="Use letters, digits, - and _.",
+        )
+    test = folder / f"test_{name.replace('-', '_')}.py"
+    target = folder / name
+    for place in (test, target):
+        if place.is_symlink():
+            raise UsageError(
+                f"{place} is a link, through which no test is written.",
+                code=E_BAD_ARGS,
+                hint="Choose another name or another folder, or remove the link.",
+            )
+    if not overwrite and (test.exists() or target.exists()):
+        raise UsageError(
+            f"{test if test.exists() else target} exists.",
+            code=E_BAD_ARGS,
+            hint="Choose another name, or replace the test with --force.",
+        )
+    return test, target
+
+
+def _write_test(recording: Recording, test: Path, target: Path) -> None:
+    """Write the pytest file and the recording of a test. Blocks.
+
+    An earlier test of the same name stays as it was if the new one cannot be written.
+
+    Raises:
+        UsageError: The recording is too large, a folder in its place is no recording, or the system
+            rejects the files.
+        ToolError: A file cannot be written.
+    """
+    if target.exists() and not (target / SESSION_FILE).is_file():
+        raise UsageError(
+            f"{target} is no session test, so it is not replaced.",
+            code=E_BAD_ARGS,
+            hint="Choose another name, or move it away.",
+        )
+    cassette = record(recording.events, title=recording.header.title, every_request=True)
+    folder = target.parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(
+            prefix=f".{target.name}-", dir=folder, ignore_cleanup_errors=True
+        ) as made:
+            new = Path(made, "new")
+            save_recording(recording, new)
+            ContainedFiles(new).write(CASSETTE_FILE, dumps(cassette).encode())
+            _replace_folder(new, target, Path(made, "old"))
+    except OSError as error:
+        raise UsageError(
+            f"The test {target.name} cannot be written to {folder}: {error.strerror or error}.",
+            code=E_FAILED,
+            hint="Choose another folder, or make room in it.",
+        ) from error
+    heading = " ".join((recording.header.title or target.name).split())[:80]
+    # The title comes from a prompt, and must not end the docstring.
+    heading = heading.replace("\\", "/").replace('"', "'")
+    identifier = target.name.replace("-", "_")
+    text = _TEST.format(title=heading, name=target.name, identifier=identifier)
+    ContainedFiles(folder).write(test.name, text.encode())
+
+
+def _replace_folder(new: Path, target: Path, old: Path) -> None:
+    """Rename a folder, and move what has its new name to another place.
+
+    Raises:
+        OSError: A folder cannot be renamed; the earlier one has its name again.
+    """
+    if target.exists():
+        target.rename(old)
+    try:
+        new.rename(target)
+    except OSError:
+        if old.exists():
+            old.rename(target)
+        raise

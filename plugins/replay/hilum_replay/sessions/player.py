@@ -16,6 +16,7 @@ import attrs
 import trio
 from hilum import (
     Kernel,
+    Session,
     ToolError,
     UsageError,
     config_folder,
@@ -32,7 +33,7 @@ from hilum.events import (
     SessionOpened,
     SessionReopened,
 )
-from hilum.store import MemoryStore
+from hilum.store import MemoryStore, Store
 
 from hilum_replay.cassette import Cassette
 from hilum_replay.placeholders import PathPlaceholders
@@ -50,6 +51,8 @@ from hilum_replay.sessions.user_actions import UserActions
 
 # Seconds that a replay may take. Recorded sessions take longer, but their models do not answer here.
 MAX_SECONDS = 600.0
+# Seconds that a replay may take in which a live model answers.
+MAX_LIVE_SECONDS = 4 * 3_600.0
 # Plugins that a replay does not need: faces, and the gateways to models.
 _NOT_REPLAYED = frozenset({"cli", "models", "replay", "serve", "store", "terminal"})
 _CONFIGURATION = ("settings.toml", "keys.toml", "permissions.toml")
@@ -99,7 +102,6 @@ class ReplayedSession:
         requests: The messages of each request, in short, by the recorded number of its answer.
         same_calls: The ids of calls whose recorded call has another id, with that id.
         other_versions: Plugins with another version than in the recording.
-        live: The last event before another model answered; ``None`` if none did.
     """
 
     log: RecordedLog
@@ -111,18 +113,28 @@ class ReplayedSession:
     requests: dict[str, str]
     same_calls: dict[str, str]
     other_versions: list[str]
-    live: int | None = None
 
 
 @attrs.define
-class _Stage:
+class ReplayState:
     """Everything that all parts of a replay share.
 
     A part ends where the change begins, and where the recorded session was closed and opened again.
 
     Attributes:
+        recording: The recorded session.
+        workspace: The folder of the replay.
+        environ: The environment of the replay.
+        log: The recorded log, with the paths of the replay.
+        placeholders: The paths of the replay.
+        actions: Repeats what the user did.
+        calls: Runs calls, or answers them from the log.
+        programs: Repeats what the programs of guests changed.
+        context: Restores the gathered context.
         at: Sequence number of the event after which the first part ends; 0 for no end.
         reached: Set when the first part has reached its end.
+        store: The store of the replayed session.
+        session: The id of the replayed session; empty until it is open.
         settings: The settings of the recorded session, by dotted key.
         resumes: Whether the recorded session went on with interrupted runs after it was opened.
         editor: The user's editor, if the recorded session had one with unsaved texts.
@@ -153,7 +165,7 @@ class _Stage:
         await self.actions.wait(seq)
 
     async def reopen(self, event: SessionReopened) -> None:
-        """Go on as after the recorded session was opened again."""
+        """Prepare the part after the recorded session was opened again."""
         if self.actions.crashed_at:
             self.store = await _copy_session(self.store, self.session, self.actions.crashed_at)
         self.settings = event.settings
@@ -168,6 +180,7 @@ async def replay(
     changes: Changes | None = None,
     cassette: Cassette | None = None,
     plugins: Sequence[object] = (),
+    live_events: list[AnyEvent] | None = None,
 ) -> ReplayedSession:
     """Replay a recorded session in a folder, which must be empty.
 
@@ -177,6 +190,8 @@ async def replay(
         changes: What to change, and from which event on.
         cassette: The answers of the model; by default, those in the recording.
         plugins: Modules and objects that were plugins of the recorded session.
+        live_events: Receives the events of the part in which another model answers, also if the
+            replay fails.
 
     Raises:
         UsageError: The recorded session needs plugins that are not installed
@@ -186,52 +201,70 @@ async def replay(
     with TemporaryDirectory(prefix="hilum-replay-", ignore_cleanup_errors=True) as made:
         base = await trio.to_thread.run_sync(_resolve_path, made)
         await trio.to_thread.run_sync(write_files, recording, workspace)
-        stage = _prepare(recording, workspace, base, changed)
+        state = _prepare(recording, workspace, base, changed)
         names, other_versions = find_plugins(recording.events, [*plugins, *changed.plugins])
         _check_names(changed.without, names)
-        redactor = make_redactor(stage.environ)
-        answers = RecordedAnswers(stage.log, stage.placeholders, redactor, stage.wait, cassette)
-        ids = {kind: iter(found) for kind, found in stage.log.ids.items()}
-        with (
-            use_ids(lambda kind: next(ids.get(kind, iter(())), None)),
-            use_clock(stage.actions.read_clock),
-        ):
-            with trio.move_on_after(MAX_SECONDS) as scope:
+        redactor = make_redactor(state.environ)
+        answers = RecordedAnswers(state.log, state.placeholders, redactor, state.wait, cassette)
+        ids = {kind: iter(found) for kind, found in state.log.ids.items()}
+        # The last event before the change; ``None`` until the replay has reached it.
+        live = None if changed.at else 0
+        seconds = MAX_LIVE_SECONDS if changed.model else MAX_SECONDS
+        try:
+            with (
+                use_ids(lambda kind: next(ids.get(kind, iter(())), None)),
+                use_clock(state.actions.read_clock),
+                trio.move_on_after(seconds) as scope,
+            ):
                 present = Changes() if changed.at else changed
-                live = 0
-                while not await _play(stage, [*names, *plugins], present, answers):
-                    if stage.reached.is_set():
-                        stage.at = 0
-                        stage.reached = trio.Event()
+                while not await _play(state, [*names, *plugins], present, answers):
+                    if state.reached.is_set():
+                        state.at = 0
+                        state.reached = trio.Event()
                         present = changed
-                        live = (await stage.store.info(stage.session)).events
+                        live = (await state.store.info(state.session)).events
             if scope.cancelled_caught:
                 raise UsageError(
-                    f"The replay did not end within {MAX_SECONDS:g} seconds.",
+                    f"The replay did not end within {seconds:g} seconds.",
                     code=E_TIMEOUT,
                     hint="A call may wait for something that the recording does not contain.",
                 )
-        events: list[AnyEvent] = []
-        while page := await stage.store.read(stage.session, len(events)):
-            events += page
+        finally:
+            if live_events is not None and live is not None and state.session:
+                with trio.CancelScope(shield=True):
+                    events = await read_events(state.store, state.session)
+                live_events += [event for event in events if event.seq > live]
+        events = await read_events(state.store, state.session)
     return ReplayedSession(
-        stage.log,
+        state.log,
         events,
-        stage.placeholders,
-        [call.key for call in stage.calls.changed],
-        [*(call.key for call in stage.calls.answered), *stage.programs.answered],
-        _find_answered(recording, stage),
+        state.placeholders,
+        [call.key for call in state.calls.changed],
+        [*(call.key for call in state.calls.answered), *state.programs.answered],
+        _find_answered(recording, state),
         answers.requests,
-        stage.calls.same_calls,
+        state.calls.same_calls,
         other_versions,
-        live if changed.model else None,
     )
 
 
-def _find_answered(recording: Recording, stage: _Stage) -> dict[str, str]:
+async def read_events(store: Store, session: str) -> list[AnyEvent]:
+    """Return all events of a session.
+
+    Args:
+        store: The store that contains the session.
+        session: The session's id.
+    """
+    events: list[AnyEvent] = []
+    while page := await store.read(session, events[-1].seq if events else 0):
+        events += page
+    return events
+
+
+def _find_answered(recording: Recording, state: ReplayState) -> dict[str, str]:
     """Return why calls and the runs of guests were answered from the log, if they were."""
-    calls = {call.key for found in stage.log.calls.values() for call in found}
-    answered = stage.calls.repeated | {call.key for call in stage.calls.answered}
+    calls = {call.key for found in state.log.calls.values() for call in found}
+    answered = state.calls.repeated | {call.key for call in state.calls.answered}
     return {
         key: why
         for key, why in recording.header.from_log.items()
@@ -358,10 +391,15 @@ def _split_version(text: str) -> tuple[str, str]:
     return name, version
 
 
-def _prepare(recording: Recording, workspace: Path, base: Path, changes: Changes) -> _Stage:
+def _make_environment(base: Path, config: Path, changes: Changes) -> dict[str, str]:
+    """Return the environment of a replay, and create its configuration folder.
+
+    Args:
+        base: A folder for the home, configuration and data of the replay.
+        config: The configuration folder, below that folder.
+        changes: What the replay changes.
+    """
     environ = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
-    # Messages name the rules of the replay as they name the user's: ~/.config/hilum/…
-    config = base / "home" / ".config" / "hilum"
     config.mkdir(parents=True)
     (base / "data").mkdir()
     if changes.model:
@@ -375,6 +413,21 @@ def _prepare(recording: Recording, workspace: Path, base: Path, changes: Changes
     # The user's own files are never changed.
     environ["HILUM_CONFIG"] = str(config)
     environ["HILUM_DATA"] = str(base / "data")
+    return environ
+
+
+def _prepare(recording: Recording, workspace: Path, base: Path, changes: Changes) -> ReplayState:
+    """Return what all parts of a replay share.
+
+    Args:
+        recording: The recorded session.
+        workspace: The folder of the replay, with its files.
+        base: A folder for the home, configuration and data of the replay.
+        changes: What the replay changes.
+    """
+    # Messages name the rules of the replay as they name the user's: ~/.config/hilum/…
+    config = base / "home" / ".config" / "hilum"
+    environ = _make_environment(base, config, changes)
     workspace = workspace.resolve()
     placeholders = PathPlaceholders(workspace, environ["HOME"])
     events = place_events(recording.events, placeholders)
@@ -404,7 +457,7 @@ def _prepare(recording: Recording, workspace: Path, base: Path, changes: Changes
     if accesses:
         found = [edit for edit in recording.header.edits if edit.seq in accesses]
         editor = PlayedEditor(calls, actions.wait, workspace, recording.objects, found)
-    return _Stage(
+    return ReplayState(
         recording,
         workspace,
         environ,
@@ -421,12 +474,12 @@ def _prepare(recording: Recording, workspace: Path, base: Path, changes: Changes
 
 
 async def _play(
-    stage: _Stage, plugins: Sequence[object], changes: Changes, answers: RecordedAnswers
+    state: ReplayState, plugins: Sequence[object], changes: Changes, answers: RecordedAnswers
 ) -> bool:
     """Play a part of a session: from its beginning, or from where the last part ended.
 
     Args:
-        stage: The replay.
+        state: The replay.
         plugins: The plugins of the recorded session.
         changes: What this part changes.
         answers: The answers of the recorded models.
@@ -434,86 +487,106 @@ async def _play(
     Returns:
         Whether the session is over.
     """
-    plugins = [RecordedGuests(stage.log) if name == GUEST_PLUGIN else name for name in plugins]
-    stage.calls.judge_as_recorded = not changes.has_changes
-    stage.calls.match_other_ids = bool(changes.model)
-    stage.actions.changes_model = not changes.model
-    opened = stage.log.opened
+    plugins = [RecordedGuests(state.log) if name == GUEST_PLUGIN else name for name in plugins]
+    state.calls.judge_as_recorded = not changes.has_changes
+    state.calls.match_other_ids = bool(changes.model)
+    state.actions.changes_model = not changes.model
     names: list[object] = [name for name in plugins if name not in changes.without]
     if changes.model:
         names.append("models")
-    settings: dict[str, object] = {}
-    first = {"mode": opened.mode, "approve": opened.approve, "model": opened.model}
-    settings.update({name: value for name, value in first.items() if value})
-    if stage.log.turns:
-        settings["turns"] = stage.log.turns
-    settings.update(_choose_settings(stage.settings, names))
-    settings.update(changes.settings)
-    await _add_rules(stage.environ, changes.rules)
-    async with _open(stage, names, changes, settings) as kernel:
-        kernel.router.roles.setdefault("default", changes.model or _first_model(stage))
+    settings = _merge_settings(state, names, changes)
+    await _add_rules(state.environ, changes.rules)
+    async with _open(state, names, changes, settings) as kernel:
+        kernel.router.roles.setdefault("default", changes.model or _first_model(state))
         kernel.router.replace(RecordedProvider(PROVIDER, answers))
         if not changes.model:
-            for provider in {name.partition("/")[0] for name in _model_names(stage)}:
+            for provider in {name.partition("/")[0] for name in _model_names(state)}:
                 kernel.router.replace(RecordedProvider(provider, answers))
         if changes.has_changes:
             answers.ignore_notes()
-        kernel.run_tool = stage.calls.run_tool
-        stage.context.begin_part(_find_context_changes(stage, changes))
-        kernel.adapt_prompt = stage.context.restore
-        kernel.adapt_reminders = stage.context.restore_reminders
+        kernel.run_tool = state.calls.run_tool
+        state.context.begin_part(_find_context_changes(state, changes))
+        kernel.adapt_prompt = state.context.restore
+        kernel.adapt_reminders = state.context.restore_reminders
         async with kernel.open_session(
-            stage.workspace,
-            resume=stage.session,
-            kind=stage.log.opened.kind,
+            state.workspace,
+            resume=state.session,
+            kind=state.log.opened.kind,
             model=changes.model or None,
         ) as session:
-            is_resumed = bool(stage.session)
-            stage.session = session.id
+            is_resumed = bool(state.session)
+            state.session = session.id
             answers.agents = session.agents
-            stage.calls.add_missing_tools(session)
-            if is_resumed and stage.resumes:
+            state.calls.add_missing_tools(session)
+            if is_resumed and state.resumes:
                 session.resume()
-            over = trio.Event()
-            reopenings: list[SessionReopened] = []
-            async with trio.open_nursery() as nursery:
+            is_over, reopened = await _run_part(state, session)
+    if reopened is not None:
+        await state.reopen(reopened)
+    return is_over
 
-                async def repeat() -> None:
-                    reopened = await stage.actions.repeat(session, stage.calls)
-                    if reopened is None:
-                        over.set()
-                    else:
-                        reopenings.append(reopened)
-                    nursery.cancel_scope.cancel()
 
-                async def stop_at_event() -> None:
-                    await stage.reached.wait()
-                    nursery.cancel_scope.cancel()
+def _merge_settings(
+    state: ReplayState, names: Sequence[object], changes: Changes
+) -> dict[str, object]:
+    """Return the settings of a part: the recorded ones, and those that the replay changes.
 
-                nursery.start_soon(repeat)
-                nursery.start_soon(stop_at_event)
-    if reopenings:
-        await stage.reopen(reopenings[0])
-    return over.is_set()
+    Args:
+        state: The replay.
+        names: The plugins of this part.
+        changes: What this part changes.
+    """
+    opened = state.log.opened
+    first = {"mode": opened.mode, "approve": opened.approve, "model": opened.model}
+    settings: dict[str, object] = {name: value for name, value in first.items() if value}
+    if state.log.turns:
+        settings["turns"] = state.log.turns
+    settings.update(_choose_settings(state.settings, names))
+    settings.update(changes.settings)
+    return settings
+
+
+async def _run_part(state: ReplayState, session: Session) -> tuple[bool, SessionReopened | None]:
+    """Repeat what the user did, until the recorded session ends or the part does.
+
+    Returns:
+        Whether the session is over, and the event with which the recorded session was opened again
+        if this is what ends the part.
+    """
+    is_over = False
+    reopened: SessionReopened | None = None
+    async with trio.open_nursery() as nursery:
+
+        async def repeat() -> None:
+            nonlocal is_over, reopened
+            reopened = await state.actions.repeat(session, state.calls)
+            is_over = reopened is None
+            nursery.cancel_scope.cancel()
+
+        async def stop_at_event() -> None:
+            await state.reached.wait()
+            nursery.cancel_scope.cancel()
+
+        nursery.start_soon(repeat)
+        nursery.start_soon(stop_at_event)
+    return is_over, reopened
 
 
 async def _copy_session(store: MemoryStore, session: str, last: int) -> MemoryStore:
     """Return a store with the events of a session up to one of them."""
     copied = MemoryStore()
     log = await copied.create(await store.info(session))
-    events: list[AnyEvent] = []
-    while page := await store.read(session, len(events)):
-        events += page
+    events = await read_events(store, session)
     log.append(events[:last])
     await log.close()
     return copied
 
 
-def _find_context_changes(stage: _Stage, changes: Changes) -> ContextChanges | None:
+def _find_context_changes(state: ReplayState, changes: Changes) -> ContextChanges | None:
     """Return what a part of a replay changes about the plugins that gather context."""
     if not changes.has_changes:
         return None
-    recorded = {name for name, _ in map(_split_version, stage.log.opened.plugins)}
+    recorded = {name for name, _ in map(_split_version, state.log.opened.plugins)}
     return ContextChanges(
         added=frozenset(map(_find_name, changes.plugins)) - recorded,
         removed=frozenset(changes.without),
@@ -539,18 +612,18 @@ def _choose_settings(
 
 @asynccontextmanager
 async def _open(
-    stage: _Stage, names: Sequence[object], changes: Changes, settings: Mapping[str, object]
+    state: ReplayState, names: Sequence[object], changes: Changes, settings: Mapping[str, object]
 ) -> AsyncIterator[Kernel]:
     """Open a kernel that is isolated from this machine, except for its programs."""
-    editors = [] if stage.editor is None else [stage.editor]
+    editors = [] if state.editor is None else [state.editor]
     async with open_kernel(
-        [*names, stage.calls, *editors, *changes.plugins],
+        [*names, state.calls, *editors, *changes.plugins],
         settings=settings,
-        workspace=stage.workspace,
-        store=stage.store,
-        environ=stage.environ,
+        workspace=state.workspace,
+        store=state.store,
+        environ=state.environ,
     ) as kernel:
-        _check_settings(kernel, stage.settings)
+        _check_settings(kernel, state.settings)
         yield kernel
 
 
@@ -569,16 +642,16 @@ def _check_settings(kernel: Kernel, recorded: Mapping[str, object]) -> None:
             )
 
 
-def _model_names(stage: _Stage) -> list[str]:
-    names = [*stage.log.models, stage.log.opened.model, _first_model(stage)]
-    for event in stage.log.events:
+def _model_names(state: ReplayState) -> list[str]:
+    names = [*state.log.models, state.log.opened.model, _first_model(state)]
+    for event in state.log.events:
         if isinstance(event, SessionChanged) and event.model:
             names.append(event.model)
     return [name for name in names if name]
 
 
-def _first_model(stage: _Stage) -> str:
-    return next(iter(stage.log.models), "recorded/model")
+def _first_model(state: ReplayState) -> str:
+    return next(iter(state.log.models), "recorded/model")
 
 
 async def _add_rules(environ: Mapping[str, str], rules: Sequence[str]) -> None:

@@ -49,6 +49,7 @@ from hilum_replay.sessions.guest_log import (
     complete_tool,
 )
 from hilum_replay.sessions.recorded_log import CallKey, RecordedCall, RecordedLog
+from hilum_replay.sessions.recorded_results import RecordedProgramResults
 from hilum_replay.sessions.recording import FileEdit
 
 # The plugins whose tools reach outside of the workspace, so that another run may have another
@@ -233,6 +234,11 @@ class RecordedCalls:
     def has_different_round(self, agent: Agent) -> bool:
         """Return whether a call of an agent's present round is not as in the recording."""
         return any((agent.name, identity) in self._different for identity in agent.run.calls)
+
+    @hookimpl
+    def open_kernel(self) -> RecordedProgramResults:
+        """Return what programs outside of calls answered."""
+        return RecordedProgramResults(self._log.events, self._wait)
 
     # --- tools ------------------------------------------------------------------------------------
 

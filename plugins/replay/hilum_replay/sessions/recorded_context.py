@@ -261,7 +261,7 @@ class RecordedContext:
     def _mark_as_read(
         self, agent: Agent, recorded: RunStarted, kept: Sequence[_Part], fresh: Sequence[_Part]
     ) -> None:
-        """Have the files count as read that counted as read in the recording."""
+        """Mark the files as read that counted as read in the recording."""
         changes = agent.session.plugin(FileChanges)
         if changes is None:
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from tempfile import mkdtemp
 import hilum
 import msgspec
 import trio
-from hilum import Kernel, UsageError
+from hilum import HilumError, UsageError
 from hilum.command import Parser, check_text, escape_terminal, say, say_json
 from hilum.errors import E_BAD_ARGS
 from hilum.events import AnyEvent, ModelAnswered, ModelUsed
@@ -19,7 +20,7 @@ from hilum.store import find_session, storage_plugins
 
 from hilum_replay.sessions.comparison import describe
 from hilum_replay.sessions.exporting import make_recording, make_repeatable, open_contents
-from hilum_replay.sessions.player import Changes, ReplayedSession, find_recorded_plugins
+from hilum_replay.sessions.player import Changes, find_recorded_plugins, read_events
 from hilum_replay.sessions.recording import SESSION_FILE, Recording, load_recording
 from hilum_replay.sessions.session_test import ReplayOutcome, run_recording
 
@@ -28,8 +29,8 @@ EXIT_DIFFERENT = 1
 _SHOW_EVENTS = "`hilum sessions show ID --events` shows the numbers of the events."
 EPILOG = """\
 SESSION is the id of a session, the beginning of its id, or the folder of a recording. The replay works
-in a copy of the files; your files stay unchanged. The exit code is 0 if the replay goes as recorded,
-and 1 if it differs.
+in a copy of the files; your files stay unchanged. The exit code is 1 if the behaviour or the files
+differ, and 0 otherwise.
 
   hilum replay 20260131-1504                                         as it was
   hilum replay 20260131-1504 --rule "deny run_terminal_cmd(rm *)"    with another rule
@@ -42,7 +43,7 @@ def main(argv: list[str]) -> int:
     """Replay a session, and show where and why it differs from the recording.
 
     Returns:
-        The exit code: 0 if the replay goes as recorded, 1 if it differs.
+        The exit code: 1 if the behaviour or the files differ, otherwise 0.
     """
     check_text(argv)
     options = make_parser().parse_args(argv)
@@ -59,7 +60,7 @@ def make_parser() -> Parser:
     add = parser.add_argument
     add("session", metavar="SESSION", help="id of a session, `last`, or folder of a recording")
     add("--at", type=int, default=0, metavar="SEQ", help="change nothing up to this event")
-    add("--model", default="", metavar="NAME", help="a model that answers instead of the recorded")
+    add("--model", default="", metavar="NAME", help="model to use in place of the recorded one")
     add(
         "--plugin",
         action="append",
@@ -141,13 +142,21 @@ async def _replay(options: Namespace) -> int:
     given = find_recorded_plugins(recording.events, changes.plugins)
     recording, _ = await make_repeatable(recording, given)
     folder = Path(await trio.to_thread.run_sync(mkdtemp, None, "hilum-replay-"))
+    live_events: list[AnyEvent] = []
     try:
-        outcome = await run_recording(recording, folder / "workspace", changes=changes)
+        outcome = await run_recording(
+            recording, folder / "workspace", changes=changes, live_events=live_events
+        )
+    except HilumError:
+        if options.keep:
+            say(_describe_folder(folder), to=sys.stderr)
+        raise
     finally:
         if not options.keep:
             await trio.to_thread.run_sync(lambda: shutil.rmtree(folder, ignore_errors=True))
-    if changes.model:
-        await bill_requests(outcome.replayed, options.session)
+        if changes.model:
+            # A replay that fails has cost just as much.
+            await bill_requests(live_events, options.session)
     _show(options, recording, outcome, folder)
     return EXIT_DIFFERENT if outcome.comparison.failures else EXIT_SAME
 
@@ -169,7 +178,7 @@ async def _find_recording(session: str, without: Sequence[str] = ()) -> Recordin
         return await trio.to_thread.run_sync(load_recording, folder)
     async with hilum.open_kernel(storage_plugins()) as kernel:
         info = await kernel.store.info(await find_session(kernel.store, session, "."))
-        events = await read_all(kernel, info.id)
+        events = await read_events(kernel.store, info.id)
     return await trio.to_thread.run_sync(
         lambda: make_recording(
             events, open_contents(), title=info.title, session=info.id, without=without
@@ -177,19 +186,11 @@ async def _find_recording(session: str, without: Sequence[str] = ()) -> Recordin
     )
 
 
-async def read_all(kernel: Kernel, session: str) -> Sequence[AnyEvent]:
-    """Read all events in a session."""
-    events: list[AnyEvent] = []
-    while page := await kernel.store.read(session, events[-1].seq if events else 0):
-        events += page
-    return events
-
-
-async def bill_requests(replayed: ReplayedSession, session: str) -> None:
+async def bill_requests(events: Sequence[AnyEvent], session: str) -> None:
     """Write what a live model cost to a session of the user's store, so that bills contain it.
 
     Args:
-        replayed: A replay in which a live model answered.
+        events: The events of a replay since the live model answered.
         session: The name of the replayed session.
     """
     used = [
@@ -201,8 +202,8 @@ async def bill_requests(replayed: ReplayedSession, session: str) -> None:
             plugin="replay",
             price=event.price,
         )
-        for event in replayed.events
-        if event.seq > (replayed.live or 0) and isinstance(event, ModelAnswered | ModelUsed)
+        for event in events
+        if isinstance(event, ModelAnswered | ModelUsed)
     ]
     if not used:
         return
@@ -227,6 +228,8 @@ def _show(options: Namespace, recording: Recording, outcome: ReplayOutcome, fold
             "left_out": recording.header.left_out,
             "differences": [msgspec.to_builtins(each) for each in comparison.differences],
         }
+        if options.keep:
+            shown["folder"] = str(folder / "workspace")
         say_json(shown)
     else:
         lines = [describe(comparison)]
@@ -236,4 +239,8 @@ def _show(options: Namespace, recording: Recording, outcome: ReplayOutcome, fold
             lines.append(f"Not in the copy: {path}: {why}.")
         say(escape_terminal("\n".join(lines)))
     if options.keep and not options.json:
-        say(f"The files of the replay are in {folder / 'workspace'}")
+        say(_describe_folder(folder))
+
+
+def _describe_folder(folder: Path) -> str:
+    return f"The files of the replay are in {folder / 'workspace'}"

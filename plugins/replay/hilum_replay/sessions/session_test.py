@@ -10,10 +10,8 @@ import trio
 from hilum import UsageError
 from hilum.errors import E_STORE
 from hilum.events import AnyEvent
-from hilum.store import unspell_folder
 
 from hilum_replay.cassette_reader import load
-from hilum_replay.placeholders import PathPlaceholders
 from hilum_replay.sessions.comparison import (
     Comparison,
     compare_requests,
@@ -40,6 +38,7 @@ async def run_recording(
     changes: Changes | None = None,
     plugins: Sequence[object] = (),
     cassette: Path | None = None,
+    live_events: list[AnyEvent] | None = None,
 ) -> ReplayOutcome:
     """Replay a recording in an empty folder, and compare the results and the files.
 
@@ -49,6 +48,8 @@ async def run_recording(
         changes: What the replay changes.
         plugins: Modules and objects that were plugins of the recorded session.
         cassette: A file with the answers of the model; by default, those in the recording.
+        live_events: Receives the events of the part in which another model answers, also if the
+            replay fails.
 
     Raises:
         UsageError: See ``replay``.
@@ -57,7 +58,12 @@ async def run_recording(
     if cassette is not None:
         answers = await trio.to_thread.run_sync(load, cassette)
     replayed = await replay(
-        recording, workspace, changes=changes, plugins=plugins, cassette=answers
+        recording,
+        workspace,
+        changes=changes,
+        plugins=plugins,
+        cassette=answers,
+        live_events=live_events,
     )
     header = recording.header
     unknown = [*header.left_out, *(path for path, file in header.files.items() if file.redacted)]
@@ -117,9 +123,3 @@ def check_session(
         text = describe(comparison, environment=strict)
         raise AssertionError(f"The replay of {folder.name} differs from the recording:\n{text}")
     return outcome
-
-
-def placeholders_for(events: Sequence[AnyEvent], home: str | Path = "") -> PathPlaceholders:
-    """Return the placeholders for the workspace of a session."""
-    opened = events[0]
-    return PathPlaceholders(unspell_folder(opened.workspace), home)  # type: ignore[attr-defined]

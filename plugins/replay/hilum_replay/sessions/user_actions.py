@@ -169,7 +169,7 @@ class UserActions:
         self._wake()
 
     def pass_reopening(self) -> None:
-        """Go on with the actions after the session was opened again."""
+        """Continue with the actions after the session was opened again."""
         self.crashed_at = 0
         self._set_clock(self._left.pop(0).event.at)  # type: ignore[union-attr]
         self._wake()

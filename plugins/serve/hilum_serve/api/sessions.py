@@ -9,6 +9,7 @@ import msgspec
 import trio
 from hilum import find_branch
 from hilum.errors import E_BUSY, E_STALE, E_UNKNOWN
+from hilum.events import FINAL
 from hilum.store import SessionInfo, unspell_folder
 
 from hilum_serve.api.shared_types import (
@@ -41,7 +42,8 @@ class Me(msgspec.Struct, frozen=True):
     Attributes:
         name: Name of the user.
         rights: What the user may do; each right includes those before it.
-        instance: A random text that changes with each start of the server.
+        instance: A random text that changes with each start of the server; servers that pass
+            requests on to each other have the same one for ever.
         shared: Whether a terminal serves its own session with ``/share``, and nothing else.
     """
 
@@ -116,7 +118,7 @@ class ListedSession(msgspec.Struct, frozen=True, kw_only=True):
         running: Whether an agent is working in it.
         waiting: Number of approvals, questions and plans that wait for an answer.
         asked: Sequence number at which the newest of them was asked; 0 if none waits.
-        open: Whether the server has it open.
+        open: Whether the server has it open, or another server of the same group.
     """
 
     id: str
@@ -143,7 +145,7 @@ async def list_sessions(call: Call[SessionsQuery, None]) -> SessionList:
     """List the sessions that the user may use."""
     wanted = call.query
     words = wanted.query.casefold().split()
-    listed = []
+    chosen = []
     for info in await call.hub.list_sessions(call.user):
         text = f"{info.title} {info.id} {info.workspace}".casefold()
         if wanted.workspace and info.workspace != wanted.workspace:
@@ -152,15 +154,38 @@ async def list_sessions(call: Call[SessionsQuery, None]) -> SessionList:
             continue
         if not all(word in text for word in words):
             continue
-        listed.append(describe_session(call.hub, info))
-        if len(listed) >= wanted.limit:
+        chosen.append(info)
+        if len(chosen) >= wanted.limit:
             break
-    return SessionList(listed)
+    held = await call.hub.find_holders(chosen)
+    return SessionList([describe_session(call.hub, info, info.id in held) for info in chosen])
 
 
-def describe_session(hub: Hub, info: SessionInfo) -> ListedSession:
-    """Return the entry of a session in the list."""
+def describe_session(hub: Hub, info: SessionInfo, is_held: bool) -> ListedSession:
+    """Return the entry of a session in the list.
+
+    Args:
+        hub: The sessions of the server.
+        info: The description of the session.
+        is_held: Whether another process has it open. What it does is known from the log alone, which
+            tells the state of the main agent.
+    """
     hosted = hub.find_hosted(info.id)
+    if hosted is None and is_held:
+        is_waiting = info.state == "waiting_for_approval"
+        return ListedSession(
+            id=info.id,
+            title=info.title,
+            workspace=info.workspace,
+            created=info.created,
+            updated=info.updated,
+            forked=info.forked,
+            last=info.events,
+            running=info.state != "idle" and info.state not in FINAL,
+            waiting=int(is_waiting),
+            asked=info.events if is_waiting else 0,
+            open=True,
+        )
     waiting = list(list_waiting(hosted)) if hosted is not None else []
     return ListedSession(
         id=info.id,

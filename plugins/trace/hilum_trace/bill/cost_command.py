@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import sys
@@ -28,6 +27,7 @@ from hilum_cli.terminal import is_terminal
 from hilum_trace.bill.bill import DIMENSIONS, Bill, ChargedSession
 from hilum_trace.bill.charges import ChargeFold
 from hilum_trace.bill.cost_format import as_data, describe_unknown, format_csv, format_table
+from hilum_trace.formatting import explain_no_sessions
 from hilum_trace.reading import read_pages
 from hilum_trace.spans import Trace
 from hilum_trace.tree import describe_unread
@@ -59,7 +59,11 @@ _DATES = ("%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dt%H:%M", "
 
 
 def main(argv: Sequence[str]) -> int:
-    """Show what sessions cost; return the exit code."""
+    """Show what sessions cost.
+
+    Returns:
+        The exit code.
+    """
     check_text(argv)
     try:
         options = make_parser().parse_args([*argv])
@@ -198,10 +202,7 @@ def _describe_nothing(options: Namespace, count: int) -> str:
     elif options.all:
         text = "There are no sessions."
     else:
-        folder = check_folder(options.workspace)
-        text = f"There are no sessions of {folder}."
-        if not os.path.isdir(folder):
-            text = f"There is no folder {folder}, and there are no sessions of it."
+        text = explain_no_sessions(check_folder(options.workspace))
     return text if options.all or options.session else f"{text} --all includes all folders."
 
 

@@ -95,7 +95,7 @@ class FoldState:
         self.cut_runs: dict[str, float] = {}
 
     def begin(self, event: Event | UnreadableEvent) -> None:
-        """Note that an event follows: its time, and that its run goes on."""
+        """Record the time of the next event, and that its run continues."""
         trace = self.trace
         trace.events += 1
         for turn in self._ended_turns:

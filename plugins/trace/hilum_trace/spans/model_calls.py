@@ -19,7 +19,7 @@ _MIN_LOSS = 512
 
 
 def fold_prompt_frozen(state: FoldState, event: ev.PromptFrozen) -> Span:
-    """Note the layers and tools of a prompt, for the breaks of the next model call."""
+    """Record the layers and tools of a prompt, for the breaks of the next model call."""
     actor = state.find_actor(event)
     turn = state.find_turn(event)
     layers = [f"layer {layer.name}" for layer in event.layers]

@@ -4,7 +4,7 @@ import hilum_files
 import mcp_types as t
 import pytest
 import trio
-from hilum import Call, Output, deny, hookimpl, tool
+from hilum import Call, Output, Verdict, deny, hookimpl, tool
 from hilum.events import (
     ApprovalAnswered,
     ApprovalAsked,
@@ -15,6 +15,7 @@ from hilum.events import (
     RunStarted,
 )
 from hilum.messages import Image
+from hilum.testing import plugin
 from hilum_mcp.serving import request_runner
 from mcp import MCPError
 
@@ -351,6 +352,25 @@ async def test_any_answer_but_yes_refuses_the_call(serve, text, answer):
     assert result.is_error
     assert "E_REJECTED: The user rejected the call" in text(result)
     assert not bell.changed
+
+
+async def test_a_dangerous_call_is_offered_no_approval_for_the_session(serve, text):
+    """An answer that the form does not offer refuses the call; the question does not stay open."""
+    bell, seen = Bell(), []
+    strict = plugin("strict", on_tool_call=lambda: Verdict("ask", "It destroys.", once_only=True))
+    answers = user("session", "yes", seen=seen)
+    async with (
+        serve(bell, strict) as served,
+        served.client(elicitation_callback=answers) as client,
+    ):
+        refused = await client.call_tool("change", {"what": "it"})
+        assert not (await client.call_tool("change", {"what": "it"})).is_error
+    assert "E_REJECTED" in text(refused)
+    assert bell.changed == 1
+    for form in seen:
+        choice = form.requested_schema["properties"]["run"]
+        assert choice["enum"] == ["yes", "no"]
+        assert choice["description"] == "This call is dangerous, so only this call can be allowed"
 
 
 async def test_an_approval_for_the_session_is_not_asked_again(serve):

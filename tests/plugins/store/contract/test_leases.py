@@ -72,6 +72,29 @@ async def test_open_session_is_busy_and_names_its_holder(engine: Engine, store: 
     assert (await store.open("held")).last == 2
 
 
+async def test_whether_a_session_is_open_is_read_without_its_lease(
+    engine: Engine, store: Store
+) -> None:
+    """Asking changes nothing, so the holder goes on, and a killed one counts as gone."""
+    process = engine.start(HOLD)
+    assert hear(process) == "ready"
+    assert await store.is_open("held")
+    tell(process)
+    assert hear(process) == "done"
+    process.kill()
+    process.wait()
+    with trio.fail_after(2):
+        while await store.is_open("held"):  # noqa: ASYNC110 (a server needs a moment)
+            await trio.sleep(0.005)
+    log = await store.open("held")
+    assert await store.is_open("held")
+    await log.close()
+    assert not await store.is_open("held")
+    with pytest.raises(StoreError) as caught:
+        await store.is_open("unknown")
+    assert caught.value.code == E_UNKNOWN
+
+
 async def test_killed_holder_frees_its_lease_at_once(engine: Engine, store: Store) -> None:
     """After SIGKILL, nobody is kept out."""
     process = engine.start(HOLD)

@@ -62,6 +62,11 @@ def parse_change(words: Sequence[str]) -> BudgetChange:
     return BudgetChange(name, unit, _parse_number(rest[0]) * factor)
 
 
+def is_pattern(budget: str) -> bool:
+    """Return whether the name of a budget is a pattern, which applies to each name that it matches."""
+    return any(character in budget for character in "*?[")
+
+
 def _parse_number(text: str) -> float:
     try:
         number = float(text.replace(",", "").replace("_", ""))

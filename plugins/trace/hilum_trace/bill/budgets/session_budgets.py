@@ -6,7 +6,7 @@ cannot use the same rest of a budget.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -42,6 +42,7 @@ from hilum_trace.bill.budgets.budget_command import (
     BudgetChange,
     BudgetStatus,
     format_budgets,
+    is_pattern,
     parse_change,
 )
 from hilum_trace.bill.budgets.settings import BudgetSettings, LimitSettings
@@ -145,9 +146,12 @@ class SessionBudgets:
         if not words or words[0] != f"/{NAME}":
             return None
         try:
+            note = ""
             if len(words) > 1:
-                self._change(parse_change(words[1:]))
-            reply = format_budgets(await self.status())
+                change = parse_change(words[1:])
+                self._change(change)
+                note = "" if change.limit is None else self._explain_unused(change.budget)
+            reply = note + format_budgets(await self.status())
         except HilumError as error:
             reply = str(error)
         return Interpretation(text, reply=reply)
@@ -156,6 +160,19 @@ class SessionBudgets:
     def list_commands(self) -> list[PromptCommand]:
         """List the command ``/budget``."""
         return [COMMAND]
+
+    def _explain_unused(self, budget: str) -> str:
+        """Return a line if a budget applies to no agent or plugin yet; otherwise nothing."""
+        kind, _, what = budget.partition(" ")
+        if kind == "agent":
+            known = {*self._fold.agents, *self._session.agents}
+        elif kind == "plugin":
+            known = {*self._fold.plugins, *self._session.kernel.host.plugins}
+        else:
+            return ""
+        if any(fnmatchcase(name, what) for name in known):
+            return ""
+        return f"The session has no {kind} {what!r} so far. If there is one later, the budget applies.\n"
 
     @property
     def _day(self) -> DayBudget:
@@ -189,11 +206,13 @@ class SessionBudgets:
     def _list_names(self) -> list[str]:
         """Return the names of the budgets that may have limits."""
         names = [SESSION, DAY]
-        for agent in self._fold.agents:
+        for agent in {**self._fold.agents, **self._session.agents}:
             names += [name for name in self._find_budgets(agent, "") if name not in names]
         for plugin in self._fold.plugins:
             names += [name for name in self._find_budgets("", plugin) if name not in names]
-        names += [name for name in self._fold.changes if name not in names]
+        # A pattern is a budget of its own for each name that it matches.
+        named = [name for name in self._fold.changes if not is_pattern(name)]
+        names += [name for name in named if name not in names]
         return names
 
     def _show(self) -> None:
@@ -263,9 +282,20 @@ class SessionBudgets:
                 known = getattr(limits, unit)
                 if limit is not None and (known is None or limit < known):
                     limits = limits.replace(unit, limit)
-        for unit, limit in self._fold.changes.get(name, {}).items():
-            limits = limits.replace(unit, limit)
+        for changed in self._changes_of(name):
+            for unit, limit in changed.items():
+                limits = limits.replace(unit, limit)
         return limits
+
+    def _changes_of(self, name: str) -> Iterator[Mapping[Unit, float | None]]:
+        """Yield what the user changed about a budget; later changes take precedence.
+
+        A change for a name takes precedence over changes for patterns.
+        """
+        for pattern, changed in self._fold.changes.items():
+            if is_pattern(pattern) and fnmatchcase(name, pattern):
+                yield changed
+        yield self._fold.changes.get(name, {})
 
     def _settings_of(self, name: str) -> Iterator[LimitSettings]:
         """Yield the settings that apply to a budget.
@@ -385,7 +415,7 @@ class SessionBudgets:
         self._show()
 
     def _wake(self) -> None:
-        """Let the requests that wait decide again."""
+        """Wake the requests that wait for room in a budget."""
         self._released.set()
         self._released = trio.Event()
 

@@ -4,7 +4,7 @@ import json
 import time
 
 import pytest
-from hilum_acp.json_sizes import has_more_values
+from hilum import has_more_values
 from hypothesis import given
 from hypothesis import strategies as st
 

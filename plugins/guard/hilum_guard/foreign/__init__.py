@@ -1,0 +1,1 @@
+"""Read the permissions that the user gave to other agents; what they deny, hilum denies, too."""

@@ -1,0 +1,148 @@
+"""Read the permissions of Codex (``config.toml`` and ``rules/*.rules``)."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from hilum.config_files import LoadedFile, kind_of
+
+from hilum_guard.foreign.rule_list import Entry, RuleList
+from hilum_guard.rules.tool_names import Effect
+
+_DECISIONS: Mapping[str, Effect] = {"allow": "allow", "prompt": "ask", "forbidden": "deny"}
+_DENIED = ("deny", "none")
+_ROOTS = (":workspace_roots", ":project_roots", ":cwd")
+_LEFT = {
+    "approval_policy": "the setting approve is hilum's counterpart",
+    "sandbox_mode": "hilum's own sandbox applies; approve = readonly denies all changes",
+}
+MAX_COMMANDS = 64
+"""Maximum number of commands that the alternatives in one rule stand for."""
+
+
+def read(loaded: LoadedFile, rules: RuleList) -> None:
+    """Add the rules of a configuration file of Codex."""
+    for key, reason in _LEFT.items():
+        if key in loaded.data:
+            shown = f"{key} = {loaded.data[key]!r} (line {loaded.find_line((key,))})"
+            rules.left.append(f"{shown}: {reason}")
+    name = loaded.data.get("default_permissions")
+    profiles = loaded.data.get("permissions")
+    if not isinstance(name, str) or not isinstance(profiles, dict):
+        return
+    profile = profiles.get(name)
+    if isinstance(profile, dict):
+        _read_profile(profile, ("permissions", name), loaded, rules)
+
+
+def _read_profile(
+    profile: Mapping[str, Any], keys: tuple[str, ...], loaded: LoadedFile, rules: RuleList
+) -> None:
+    files = profile.get("filesystem")
+    if isinstance(files, dict):
+        for path, access in _list_paths(files):
+            if access in _DENIED:
+                line = rules.find_line(path, loaded.find_line((*keys, "filesystem")))
+                written = f"{path} = {access}"
+                rules.add(Entry("deny", "read", path, written, line))
+                rules.add(Entry("deny", "edit", path, written, line))
+            elif access == "read" and path not in (".", "/", "./"):
+                line = rules.find_line(path, loaded.find_line((*keys, "filesystem")))
+                rules.add(Entry("deny", "edit", path, f"{path} = read", line))
+    network = profile.get("network")
+    domains = network.get("domains") if isinstance(network, dict) else None
+    for host, access in domains.items() if isinstance(domains, dict) else ():
+        if access in _DENIED:
+            line = rules.find_line(host, loaded.find_line((*keys, "network")))
+            rules.add(Entry("deny", "fetch", host, f"{host} = {access}", line))
+
+
+def _list_paths(files: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the paths of a profile, each with its access."""
+    for path, access in files.items():
+        if isinstance(access, dict) and path in _ROOTS:
+            for inner, word in access.items():
+                if isinstance(word, str):
+                    yield inner if inner.startswith(("/", "~")) else f"./{inner}", word
+        elif isinstance(access, str) and not path.startswith(":"):
+            yield (f"/{path}" if path.startswith("/") else path), access
+
+
+# --- rule files -----------------------------------------------------------------------------------
+
+
+def read_rules(text: str, rules: RuleList) -> None:
+    """Add the rules of a file in the language Starlark, of which only plain calls are read.
+
+    Args:
+        text: The content of the file.
+        rules: The list to add them to.
+    """
+    try:
+        # The syntax of Starlark is a subset of that of Python. Nothing is executed.
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        line = getattr(error, "lineno", 0) or 0
+        if "forbidden" in text or "prompt" in text:
+            rules.doubt("It is not a list of rules.", line)
+        else:
+            rules.problem("It is not a list of rules.", line)
+        return
+    for node in tree.body:
+        call = node.value if isinstance(node, ast.Expr) else None
+        if isinstance(call, ast.Constant):  # a docstring
+            continue
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name):
+            _read_call(call, call.func.id, rules)
+        else:
+            rules.doubt("hilum reads only calls of prefix_rule.", node.lineno)
+
+
+def _read_call(call: ast.Call, name: str, rules: RuleList) -> None:
+    line = call.lineno
+    if name == "host_executable":
+        return  # it only says where a program is
+    try:
+        given = {each.arg: ast.literal_eval(each.value) for each in call.keywords if each.arg}
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+        rules.doubt(f"An argument of {name} is not a plain value.", line)
+        return
+    decision = str(given.get("decision", "allow"))
+    if name == "network_rule":
+        _read_network_rule(given, decision, line, rules)
+        return
+    if name != "prefix_rule":
+        rules.doubt(f"hilum does not know {name}.", line)
+        return
+    effect = _DECISIONS.get(decision)
+    if effect is None:
+        rules.problem(f"decision {decision!r} is unknown; the rule denies.", line)
+        effect = "deny"
+    commands = list(_list_commands(given.get("pattern")))
+    if not commands:
+        if effect != "allow":
+            rules.doubt(f"pattern is {kind_of(given.get('pattern'))}; a list is expected.", line)
+        return
+    for words in commands:
+        shown = " ".join(words)
+        rules.add(Entry(effect, "shell", f"{shown} *", f"{decision} {shown}", line))
+
+
+def _read_network_rule(given: Mapping[str, Any], decision: str, line: int, rules: RuleList) -> None:
+    host = given.get("host")
+    if decision in ("deny", "forbidden", "prompt") and isinstance(host, str):
+        effect: Effect = "ask" if decision == "prompt" else "deny"
+        rules.add(Entry(effect, "fetch", host, f"{decision} {host}", line))
+
+
+def _list_commands(pattern: object) -> Iterator[tuple[str, ...]]:
+    """Yield the commands that a pattern with alternatives stands for."""
+    if not isinstance(pattern, list):
+        return
+    choices = [each if isinstance(each, list) else [each] for each in pattern]
+    if not choices or not all(isinstance(word, str) for words in choices for word in words):
+        return
+    yield from itertools.islice(itertools.product(*choices), MAX_COMMANDS)

@@ -1,0 +1,50 @@
+"""Read what Copilot in VS Code never approves automatically (``.vscode/settings.json``)."""
+
+from __future__ import annotations
+
+from hilum.config_files import LoadedFile
+
+from hilum_guard.foreign.expressions import expand_beginnings
+from hilum_guard.foreign.rule_list import Entry, Kind, RuleList
+from hilum_guard.rules.tool_names import Effect
+
+MARK = b"chat.tools."
+"""What a settings file with such entries contains; most settings files do not."""
+_TABLES: tuple[tuple[str, Kind], ...] = (
+    ("chat.tools.terminal.autoApprove", "shell"),
+    ("chat.tools.edits.autoApprove", "edit"),
+    ("chat.tools.urls.autoApprove", "fetch"),
+)
+
+
+def read(loaded: LoadedFile, rules: RuleList) -> None:
+    """Add the rules of a settings file of VS Code: what is ``false`` needs approval."""
+    for name, kind in _TABLES:
+        table = loaded.data.get(name)
+        for pattern, value in table.items() if isinstance(table, dict) else ():
+            line = loaded.find_line((name, pattern))
+            written = f"{name}: {pattern}"
+            approves = value.get("approve") if isinstance(value, dict) else value
+            if not isinstance(approves, bool):
+                continue  # null removes an entry of VS Code itself
+            effect: Effect = "allow" if approves else "ask"
+            is_expression = pattern.startswith("/") and kind == "shell"
+            if kind != "shell":
+                rules.add(Entry(effect, kind, pattern, written, line))
+                continue
+            # The end of an expression may exclude arguments, so an allow rule would be wider.
+            commands = [pattern]
+            if is_expression:
+                commands = [] if approves else _expand(pattern)
+            for command in commands:
+                rules.add(Entry(effect, kind, f"{command} *", written, line))
+            if not commands and approves:
+                reason = "hilum does not compare regular expressions"
+                rules.left.append(f"{written} (line {line}): {reason}")
+            elif not commands:
+                rules.doubt("hilum does not compare regular expressions.", line, written)
+
+
+def _expand(pattern: str) -> list[str]:
+    """Return the beginnings of the commands that ``/expression/flags`` matches."""
+    return expand_beginnings(pattern[1:].rpartition("/")[0])

@@ -1,0 +1,195 @@
+"""Read the permissions of Gemini CLI (``.gemini/settings.json`` and ``.gemini/policies``)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from hilum.config_files import LoadedFile, kind_of
+
+from hilum_guard.foreign.expressions import expand_beginnings
+from hilum_guard.foreign.rule_list import MAX_ENTRY, Entry, Kind, RuleList, apply_in_order
+from hilum_guard.rules.tool_names import Effect
+
+_KINDS: Mapping[str, Kind] = {
+    **dict.fromkeys(("run_shell_command", "ShellTool"), "shell"),
+    **dict.fromkeys(("read_file", "ReadFileTool", "read_many_files", "ReadManyFilesTool"), "read"),
+    **dict.fromkeys(("grep_search", "search_file_content", "GrepTool", "RipGrepTool"), "read"),
+    **dict.fromkeys(("replace", "EditTool", "edit"), "edit"),
+    **dict.fromkeys(("write_file", "WriteFileTool"), "write"),
+    **dict.fromkeys(("list_directory", "LSTool", "glob", "GlobTool"), "list"),
+    **dict.fromkeys(("web_fetch", "WebFetchTool"), "fetch"),
+}
+_TOOLS = {
+    "google_web_search": "web_search",
+    "WebSearchTool": "web_search",
+    "save_memory": "remember",
+    "MemoryTool": "remember",
+    "write_todos": "todo_write",
+    "activate_skill": "use_skill",
+    "ask_user": "ask_question",
+}
+_DECISIONS: Mapping[str, Effect] = {"allow": "allow", "deny": "deny", "ask_user": "ask"}
+_EXCLUDED = (("excludeTools",), ("tools", "exclude"))
+_ALLOWED = (("allowedTools",), ("tools", "allowed"))
+_CORE = (("coreTools",), ("tools", "core"))
+_TOOL = re.compile(r"\s*([\w.*-]+)\s*(?:\((.*)\))?\s*", re.DOTALL)
+
+
+def read(loaded: LoadedFile, rules: RuleList) -> None:
+    """Add the rules of a settings file of Gemini CLI."""
+    for keys in _EXCLUDED:
+        for text, line in _list_texts(loaded, keys, rules, is_denial=True):
+            _read_tool(text, "deny", line, rules)
+    for keys in _ALLOWED:
+        for text, line in _list_texts(loaded, keys, rules, is_denial=False):
+            _read_tool(text, "allow", line, rules)
+    for keys in _CORE:
+        if _value(loaded.data, keys) is not None:
+            name = ".".join(keys)
+            rules.left.append(
+                f"{name} (line {loaded.find_line(keys)}): hilum has no list of the only tools that"
+                " are available; deny the others with hilum permissions deny"
+            )
+
+
+def _value(data: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
+    value: Any = data
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _list_texts(
+    loaded: LoadedFile, keys: tuple[str, ...], rules: RuleList, *, is_denial: bool
+) -> Iterator[tuple[str, int]]:
+    listed = _value(loaded.data, keys)
+    if listed is None:
+        return
+    name = ".".join(keys)
+    line = loaded.find_line(keys)
+    if isinstance(listed, str):
+        rules.problem(f"{name} is a text; a list is expected.", line)
+        listed = [listed]
+    elif not isinstance(listed, list):
+        _report(f"{name} is {kind_of(listed)}; a list is expected.", line, rules, is_denial)
+        return
+    for item in listed:
+        if isinstance(item, str):
+            line = rules.find_line(item, line)
+            yield item, line
+        else:
+            reason = f"{name} contains {kind_of(item)}; the name of a tool is expected."
+            _report(reason, line, rules, is_denial)
+
+
+def _report(reason: str, line: int, rules: RuleList, is_denial: bool) -> None:
+    if is_denial:
+        rules.doubt(reason, line)
+    else:
+        rules.problem(reason, line)
+
+
+def _read_tool(text: str, effect: Effect, line: int, rules: RuleList) -> None:
+    found = _TOOL.fullmatch(text) if len(text) <= MAX_ENTRY else None
+    if found is None:
+        _report(f"{text[:80]!r} is not the name of a tool.", line, rules, effect != "allow")
+        return
+    pattern = found[2]
+    for entry in _make_entries(found[1], pattern, effect, text, line):
+        rules.add(entry)
+
+
+def _make_entries(
+    name: str, pattern: str | None, effect: Effect, written: str, line: int
+) -> list[Entry]:
+    if name in _KINDS:
+        kind = _KINDS[name]
+        # A command in parentheses is a prefix.
+        if kind == "shell" and pattern and not pattern.endswith("*"):
+            pattern = f"{pattern} *"
+        return [Entry(effect, kind, pattern, written, line)]
+    if name in _TOOLS:
+        return [Entry(effect, "tool", None, written, line, _TOOLS[name])]
+    if name.startswith("mcp_") and "__" not in name:
+        parts = name.removeprefix("mcp_").split("_")
+        splits = ["_".join(parts[:at]) + "__" + "_".join(parts[at:]) for at in range(1, len(parts))]
+        return [Entry(effect, "tool", None, written, line, each) for each in splits]
+    return [Entry(effect, "tool", None, written, line, name)]
+
+
+# --- policies -------------------------------------------------------------------------------------
+
+
+def read_policies(loaded: LoadedFile, rules: RuleList) -> None:
+    """Add the rules of a policy file of Gemini CLI."""
+    listed = loaded.data.get("rule", [])
+    if not isinstance(listed, list):
+        rules.doubt(f"rule is {kind_of(listed)}; a list of tables is expected.")
+        return
+    entries: list[tuple[float, Entry]] = []
+    line = 0
+    for rule in listed:
+        line = rules.find_line("[[rule]]", line + 1)
+        if not isinstance(rule, dict):
+            rules.doubt("A rule is not a table.", line)
+            continue
+        for entry in _read_policy(rule, line, rules):
+            priority = rule.get("priority", 0)
+            entries.append((priority if isinstance(priority, int | float) else 0, entry))
+    # The rule with the highest priority decides.
+    entries.sort(key=lambda each: each[0])
+    apply_in_order([entry for _, entry in entries], rules)
+
+
+def _read_policy(rule: Mapping[str, Any], line: int, rules: RuleList) -> Iterator[Entry]:
+    decision = str(rule.get("decision", "")).strip().casefold()
+    effect = _DECISIONS.get(decision)
+    if effect is None:
+        rules.problem(f"decision {decision!r} is unknown; the rule denies.", line)
+        effect = "deny"
+    if rule.get("modes") and effect == "allow":
+        rules.left.append(f"rule (line {line}): it allows only in some modes of Gemini CLI")
+        return
+    names = _texts(rule.get("toolName")) or ["*"]
+    prefixes = _texts(rule.get("commandPrefix"))
+    expression = rule.get("commandRegex") or rule.get("argsPattern")
+    server = rule.get("mcpName")
+    for name in names:
+        written = f"{effect} {name}"
+        if server:
+            pattern = f"{server}__{name}" if name != "*" else f"{server}__*"
+            yield Entry(effect, "tool", None, f"{effect} {server} {name}", line, pattern)
+        elif expression:
+            yield from _read_expression(name, str(expression), effect, line, rules)
+        elif prefixes:
+            for prefix in prefixes:
+                yield Entry(effect, "shell", f"{prefix} *", f"{written}: {prefix}", line)
+        elif name == "*":
+            yield Entry(effect, "tool", None, written, line, "*")
+        else:
+            yield from _make_entries(name, None, effect, written, line)
+
+
+def _read_expression(
+    name: str, expression: str, effect: Effect, line: int, rules: RuleList
+) -> Iterator[Entry]:
+    """Yield the entries for a regular expression, which hilum cannot compare in general."""
+    written = f"{effect} {name}: /{expression}/"
+    is_shell = _KINDS.get(name, "shell") == "shell"
+    # The end of an expression may exclude arguments, so an allow rule would be wider.
+    is_readable = is_shell and effect != "allow"
+    beginnings = expand_beginnings(expression) if is_readable else []
+    if beginnings:
+        for text in beginnings:
+            yield Entry(effect, "shell", f"{text} *", written, line)
+    elif effect == "allow":
+        rules.left.append(f"{written} (line {line}): hilum does not compare regular expressions")
+    else:
+        rules.doubt("hilum does not compare regular expressions.", line, written)
+
+
+def _texts(value: Any) -> list[str]:
+    values = value if isinstance(value, list) else [value]
+    return [each for each in values if isinstance(each, str) and each.strip()]

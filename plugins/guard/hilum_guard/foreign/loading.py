@@ -1,0 +1,90 @@
+"""Find and read the files in which other agents keep their permissions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from hilum import home_folder
+from hilum.config_files import LoadedFile, UnreadableFile, load_file, read_regular_file
+
+from hilum_guard.foreign import claude, codex, copilot, cursor, gemini, opencode
+from hilum_guard.foreign.files import AGENTS, PermissionFile, find_files
+from hilum_guard.foreign.rule_list import Place, RuleList
+
+MAX_BYTES = 1_000_000
+"""Maximum size of a file in bytes."""
+_READERS: Mapping[str, Callable[[LoadedFile, RuleList], None]] = {
+    "claude": claude.read,
+    "codex": codex.read,
+    "gemini": gemini.read,
+    "gemini policies": gemini.read_policies,
+    "opencode": opencode.read,
+    "cursor": cursor.read,
+    "copilot": copilot.read,
+}
+_TEXT_READERS: Mapping[str, Callable[[str, RuleList], None]] = {
+    "codex rules": codex.read_rules,
+    "cursor ignore": cursor.read_ignored,
+}
+
+
+def load_foreign_rules(workspace: Path, agents: Sequence[str]) -> list[RuleList]:
+    """Return the rules in the files of other agents, one list for each file that exists. Blocks.
+
+    Args:
+        workspace: Root of the workspace, resolved.
+        agents: The agents whose files are read (see ``files.AGENTS``).
+    """
+    return [rules for file in find_files(workspace, agents) for rules in _read(file, workspace)]
+
+
+def _read(file: PermissionFile, workspace: Path) -> Iterator[RuleList]:
+    place = Place(
+        file.path, AGENTS[file.agent], file.base, workspace, home_folder(), file.fence is None
+    )
+    # A repository must not make hilum read files outside it through a link.
+    if file.fence is not None:
+        real = os.path.realpath(file.path)
+        if not real.startswith(f"{os.path.realpath(file.fence)}/"):
+            rules = RuleList(place, "")
+            rules.doubt("It is a link that leads out of the project, so it is not read.")
+            yield rules
+            return
+    try:
+        data = read_regular_file(file.path, MAX_BYTES)
+    except OSError as error:
+        rules = RuleList(place, "")
+        rules.doubt(f"It cannot be read: {error.strerror or error}.")
+        yield rules
+        return
+    except ValueError as error:
+        rules = RuleList(place, "")
+        rules.doubt(f"It is {error}.")
+        yield rules
+        return
+    if file.format == "copilot" and copilot.MARK not in data:
+        return
+    yield _parse(file, place, data)
+
+
+def _parse(file: PermissionFile, place: Place, data: bytes) -> RuleList:
+    text = data.decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
+    rules = RuleList(place, text)
+    if file.format in _TEXT_READERS:
+        _TEXT_READERS[file.format](text, rules)
+        return rules
+    try:
+        loaded = load_file(file.path)
+    except UnreadableFile as error:
+        # A file without one of these words denies nothing, even if it could be read.
+        if any(word in data for word in file.marks):
+            rules.doubt(str(error), error.line)
+        else:
+            rules.problem(str(error), error.line)
+        return rules
+    for mistake in loaded.mistakes:
+        rules.problem(mistake.reason, mistake.line)
+    _READERS[file.format](loaded, rules)
+    return rules

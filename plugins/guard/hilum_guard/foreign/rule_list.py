@@ -1,0 +1,409 @@
+"""Collect the rules in one file of another agent."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import attrs
+
+from hilum_guard.foreign.patterns import (
+    convert_command,
+    convert_path,
+    is_used_by_programs,
+    split_command,
+    widen_command,
+)
+from hilum_guard.rules.matching import DOMAIN, Rule, parse
+from hilum_guard.rules.patterns import fit_path
+from hilum_guard.rules.tool_names import Effect, server_tools
+
+Kind = Literal["shell", "read", "edit", "write", "delete", "list", "fetch", "tool"]
+MAX_RULES = 2_000
+"""Maximum number of entries that are read from one file."""
+MAX_ENTRY = 2_000
+"""Maximum length of an entry in characters; longer ones are not read."""
+MAX_WRITTEN = 200
+_SHELL = ("run_terminal_cmd", "write_service")
+_READ = ("read_file", "search_files", "semantic_search")
+_EDIT = ("write_file", "edit_file", "multi_edit", "delete_file")
+_ALL_OF: dict[Kind, tuple[str, ...]] = {
+    "shell": _SHELL,
+    "read": _READ,
+    "edit": _EDIT,
+    "write": ("write_file", "delete_file"),
+    "delete": ("delete_file",),
+    "list": ("list_directory", "glob_search"),
+    "fetch": ("web_fetch", "browser_use"),
+}
+# The rule about all paths, which also covers commands that name them.
+_EVERY_PATH: dict[Kind, str] = {"read": "read_file", "edit": "write_file", "delete": "delete_file"}
+_TOOL_OF_PATHS: dict[Kind, str] = {
+    "read": "read_file",
+    "list": "read_file",
+    "edit": "write_file",
+    "write": "write_file",
+    "delete": "delete_file",
+}
+_TOOL = re.compile(r"[A-Za-z0-9_.*?-]{1,128}")
+_HOST = re.compile(r"(?:https?://)?((?:\*\.)?[\w*-]+(?:\.[\w-]+)*)(?:[:/].*)?", re.IGNORECASE)
+
+
+@attrs.frozen
+class Place:
+    """A file of another agent, and what its rules are relative to.
+
+    Attributes:
+        path: The file.
+        agent: The program that the file was written for.
+        base: The folder that the paths in the file are relative to.
+        workspace: Root of the workspace, resolved.
+        home: The user's home folder.
+        user: Whether the file belongs to the user and not to the project.
+    """
+
+    path: Path
+    agent: str
+    base: Path
+    workspace: Path
+    home: Path
+    user: bool
+
+
+class Entry(NamedTuple):
+    """One entry of a file.
+
+    Attributes:
+        effect: What the entry does.
+        kind: The calls that it is about.
+        pattern: The calls of this kind, in the notation of the file; None for all.
+        written: The entry as written.
+        line: Its line number; 0 if unknown.
+        tool: For the kind ``tool``: the name of the tool in hilum.
+    """
+
+    effect: Effect
+    kind: Kind
+    pattern: str | None
+    written: str
+    line: int
+    tool: str = ""
+
+
+class AllowedRule(NamedTuple):
+    """An entry that allows calls, which hilum only uses once the user takes it over.
+
+    Attributes:
+        rules: The rules that the entry becomes, in hilum's notation.
+        written: The entry as written.
+        line: Its line number; 0 if unknown.
+    """
+
+    rules: tuple[str, ...]
+    written: str
+    line: int
+
+
+class RuleList:
+    """The rules in one file.
+
+    Args:
+        place: The file.
+        text: Its content, in which the lines of entries are found.
+
+    Attributes:
+        rules: The rules that deny or ask.
+        doubts: Rules that ask about every change, for entries that may deny something and cannot be
+            read.
+        allowed: The entries that allow.
+        left: What hilum does not use, with the reason.
+        problems: Mistakes, each with the file and the line.
+    """
+
+    def __init__(self, place: Place, text: str) -> None:
+        self.place = place
+        self.rules: list[Rule] = []
+        self.doubts: list[Rule] = []
+        self.allowed: list[AllowedRule] = []
+        self.left: list[str] = []
+        self.problems: list[str] = []
+        self._lines = text.split("\n")
+        self._number = 0
+
+    # --- positions --------------------------------------------------------------------------------
+
+    def find_line(self, written: str, after: int = 0) -> int:
+        """Return the number of the first line that contains an entry; ``after`` if none does."""
+        first = written.partition("\n")[0]
+        wanted = (json.dumps(written, ensure_ascii=False)[1:-1], json.dumps(written)[1:-1], first)
+        for number, line in enumerate(self._lines[max(after - 1, 0) :], max(after, 1)):
+            if any(each in line for each in wanted):
+                return number
+        return after
+
+    def name_line(self, line: int) -> str:
+        """Return the file, with a line number if it is known."""
+        return f"{self.place.path}:{line}" if line else str(self.place.path)
+
+    # --- entries ----------------------------------------------------------------------------------
+
+    def add(self, entry: Entry, unless: Sequence[str] = ()) -> None:
+        """Add an entry.
+
+        Args:
+            entry: The entry.
+            unless: For a rule about commands: patterns of the commands that it does not match; for
+                a rule about paths: patterns of the paths.
+        """
+        self._number += 1
+        if self._number > MAX_RULES:
+            if self._number == MAX_RULES + 1:
+                self.doubt(f"There are more than {MAX_RULES:,} entries.", entry.line)
+            return
+        if len(entry.written) > MAX_ENTRY or len(entry.pattern or "") > MAX_ENTRY:
+            self.doubt(f"An entry has more than {MAX_ENTRY:,} characters.", entry.line)
+            return
+        if entry.effect == "allow":
+            texts = tuple(rule.text for rule in self._convert(entry, ()))
+            self.allowed.append(AllowedRule(texts, _shorten(entry.written), entry.line))
+            return
+        rules = []
+        for rule in self._convert(entry, unless):
+            if _is_comparable(rule):
+                rules.append(rule)
+            else:
+                self.doubt(f"{rule.shown!r} is not a pattern.", entry.line, entry.written)
+        if not rules:
+            self.left.append(
+                f"{_shorten(entry.written)} (line {entry.line}): hilum has no such tool"
+            )
+        self.rules += rules
+
+    def doubt(self, reason: str, line: int = 0, written: str = "") -> None:
+        """Record that a part of the file cannot be read, although it may deny something."""
+        self.problem(reason, line)
+        shown = _shorten(written) or f"a part that cannot be read ({reason})"
+        self.doubts.append(
+            Rule(
+                "ask",
+                "*",
+                None,
+                self.name_line(line),
+                everywhere=self.place.user,
+                written=shown,
+                agent=self.place.agent,
+            )
+        )
+
+    def problem(self, reason: str, line: int = 0) -> None:
+        """Record a mistake."""
+        self.problems.append(f"{self.name_line(line)}: {reason}")
+
+    # --- conversion -------------------------------------------------------------------------------
+
+    def _convert(self, entry: Entry, unless: Sequence[str]) -> Iterator[Rule]:
+        """Yield the rules that an entry becomes."""
+        if entry.kind == "tool":
+            yield from self._convert_tool(entry)
+        elif entry.pattern is None or entry.pattern.strip() in ("", "*", "**"):
+            yield from self._convert_all(entry, unless)
+        elif entry.kind == "shell":
+            yield from self._convert_command(entry, unless)
+        elif entry.kind == "fetch":
+            yield from self._convert_host(entry)
+        else:
+            yield from self._convert_paths(entry, unless)
+
+    def _convert_all(self, entry: Entry, unless: Sequence[str]) -> Iterator[Rule]:
+        if unless and entry.kind != "shell":
+            yield from self._convert_paths(entry._replace(pattern="/**"), unless)
+            return
+        for tool in _ALL_OF[entry.kind]:
+            if unless and tool != "run_terminal_cmd":
+                continue
+            yield self._rule(entry, tool, None, unless=self._commands(unless))
+        tool = _EVERY_PATH.get(entry.kind, "")
+        if tool and entry.effect != "allow":
+            # Programs must run even for an agent that may not edit, so nothing is hidden from them.
+            yield self._rule(entry, tool, "/**", hides=False)
+
+    def _convert_command(self, entry: Entry, unless: Sequence[str]) -> Iterator[Rule]:
+        text = entry.pattern or ""
+        command, redirection, target = text.partition(">")
+        if redirection:
+            if entry.effect == "allow":
+                return  # a rule that allows never covers a redirection
+            text = command
+            path = target.strip(" >*:")
+            if path and not command.strip(" *"):
+                yield from self._convert_paths(entry._replace(kind="write", pattern=path), ())
+                return
+        parts = split_command(text)
+        if len(parts) > 1 and entry.effect == "allow":
+            return  # hilum judges each command by itself
+        if len(parts) > 1:
+            # hilum compares single commands: it asks about the last one, for example `sh` in
+            # `curl * | sh`.
+            entry = entry._replace(effect="ask")
+        texts: Iterable[str] = parts[-1:]
+        if parts and entry.effect != "allow":
+            texts = widen_command(parts[-1], self.place.home)
+        patterns = [pattern for each in texts for pattern in convert_command(each)]
+        for pattern in dict.fromkeys(patterns):
+            yield self._rule(entry, "run_terminal_cmd", pattern, unless=self._commands(unless))
+
+    def _commands(self, patterns: Sequence[str]) -> tuple[str, ...]:
+        return tuple(
+            converted
+            for pattern in patterns
+            if len(split_command(pattern)) == 1
+            for converted in convert_command(pattern)
+        )
+
+    def _convert_host(self, entry: Entry) -> Iterator[Rule]:
+        text = (entry.pattern or "").strip().removeprefix(DOMAIN).strip()
+        found = _HOST.fullmatch(text)
+        if found is None:
+            # An unreadable host may be any host.
+            if entry.effect != "allow":
+                yield from self._convert_all(entry._replace(pattern=None), ())
+            return
+        host = found[1].lower()
+        if not host.strip("*."):
+            yield from self._convert_all(entry._replace(pattern=None), ())
+            return
+        yield self._rule(entry, "web_fetch", f"{DOMAIN}{host}")
+
+    def _convert_paths(self, entry: Entry, unless: Sequence[str]) -> Iterator[Rule]:
+        place = self.place
+        patterns = convert_path(entry.pattern or "", place.base, place.workspace, place.home)
+        tool = _TOOL_OF_PATHS.get(entry.kind, entry.tool)
+        excepted = [
+            f"!{each}"
+            for pattern in unless
+            for each in convert_path(pattern, place.base, place.workspace, place.home)
+            if not each.startswith(("//", "~"))
+        ]
+        found = list(dict.fromkeys(patterns))
+        if entry.effect == "allow":
+            found = self._select_allowed(entry.pattern or "", found)
+        for pattern in found:
+            hides = "/**" not in found and self._can_hide(pattern)
+            whole = "\n".join([pattern, *excepted]) if excepted else pattern
+            yield self._rule(entry, tool, whole, hides=hides)
+
+    def _select_allowed(self, text: str, patterns: list[str]) -> list[str]:
+        """Return the patterns that match no more paths than an entry that allows.
+
+        A user's rule is stored for all folders, so it must not contain a path that is relative to
+        this workspace although the entry names another folder.
+        """
+        is_absolute = text.startswith(("//", "~", "$"))
+        if is_absolute and self.place.user:
+            return [pattern for pattern in patterns if pattern.startswith("//")]
+        if text.startswith(("/", "..")) and not is_absolute:
+            if self.place.user:
+                return []  # agents disagree about what one slash means
+            return [pattern for pattern in patterns if not pattern.startswith("//")]
+        return patterns
+
+    def _can_hide(self, pattern: str) -> bool:
+        """Return whether the sandbox can hide a pattern's paths without breaking programs."""
+        home = f"/{self.place.home}/"
+        if pattern.startswith("//") and not pattern.startswith(home):
+            return False  # for example, no program runs without /etc
+        return not is_used_by_programs(pattern.removeprefix(home))
+
+    def _convert_tool(self, entry: Entry) -> Iterator[Rule]:
+        if _TOOL.fullmatch(entry.tool):
+            yield self._rule(entry, server_tools(entry.tool), entry.pattern)
+
+    def _rule(
+        self,
+        entry: Entry,
+        tool: str,
+        pattern: str | None,
+        *,
+        unless: tuple[str, ...] = (),
+        hides: bool = True,
+    ) -> Rule:
+        if pattern is not None and pattern[:1] in ("!", "#"):
+            pattern = f"\\{pattern}"
+        return Rule(
+            entry.effect,
+            tool,
+            pattern,
+            self.name_line(entry.line),
+            everywhere=self.place.user,
+            written=_shorten(entry.written),
+            agent=self.place.agent,
+            unless=unless,
+            hides=hides,
+        )
+
+
+def _shorten(text: str) -> str:
+    shown = " ".join(text.split())
+    return shown if len(shown) <= MAX_WRITTEN else shown[: MAX_WRITTEN - 1] + "…"
+
+
+def _is_comparable(rule: Rule) -> bool:
+    """Return whether the pattern of a rule can be compared with paths."""
+    return rule.pattern is None or not rule.about_paths or is_path_pattern(rule.pattern)
+
+
+def is_path_pattern(pattern: str) -> bool:
+    """Return whether a pattern can be compared with paths."""
+    try:
+        for path in ("a/b", "/a/b"):
+            fit_path(pattern, path, strict=False)
+    except ValueError:  # invalid in `.gitignore`
+        return False
+    return True
+
+
+def is_valid(rule: str) -> bool:
+    """Return whether a text is a rule that a rule file may contain."""
+    try:
+        parse(rule, "allow")
+    except ValueError:
+        return False
+    return True
+
+
+def apply_in_order(entries: Sequence[Entry], rules: RuleList) -> None:
+    """Add entries of which the last one that matches a call decides.
+
+    In hilum, the strictest rule decides. An entry that denies or asks is therefore limited to what
+    no later entry with a weaker effect matches.
+
+    Args:
+        entries: The entries, from weak to strong.
+        rules: The list to add them to.
+    """
+    strictness = {"allow": 0, "ask": 1, "deny": 2}
+    for number, entry in enumerate(entries):
+        later = [
+            each
+            for each in entries[number + 1 :]
+            if (each.kind, each.tool) == (entry.kind, entry.tool)
+        ]
+        weaker = [each for each in later if strictness[each.effect] < strictness[entry.effect]]
+        # What a later entry replaces as a whole has no effect.
+        is_replaced = any(_covers(each, entry) for each in later)
+        if is_replaced and entry.effect != "allow":
+            continue
+        if entry.effect == "allow":
+            stricter = [each for each in later if each.effect != "allow"]
+            if not any(_covers(each, entry) for each in stricter):
+                rules.add(entry)
+            continue
+        rules.add(entry, [each.pattern for each in weaker if each.pattern])
+
+
+def _covers(later: Entry, earlier: Entry) -> bool:
+    is_all = later.pattern is None or later.pattern.strip() in ("*", "**")
+    return is_all or later.pattern == earlier.pattern

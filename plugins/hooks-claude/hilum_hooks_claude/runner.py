@@ -1,0 +1,160 @@
+"""Runs the command of a hook: in the sandbox, with a time limit and a limit on its output."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING
+
+import attrs
+import hilum_guard
+import trio
+from hilum import HilumError, ToolDenied
+
+from hilum_hooks_claude.answers import Answer, read_answer
+from hilum_hooks_claude.hook import Hook
+from hilum_hooks_claude.settings import HooksSettings
+
+if TYPE_CHECKING:
+    from hilum import Session
+
+MAX_KEPT = 1_000_000
+"""Maximum number of bytes of each output stream that are read."""
+MAX_OUTPUT = 8_000_000
+"""Maximum number of bytes that a hook may write before it is ended."""
+PROJECT_VARIABLE = "CLAUDE_PROJECT_DIR"
+# Short, because a call waits for the end of its hooks.
+_GRACE = 0.5
+
+
+@attrs.frozen
+class Outcome:
+    """How one hook ended.
+
+    Attributes:
+        answer: What it answered, or why it failed.
+        code: Its exit code; ``None`` if it did not end by itself.
+        seconds: How long it took.
+    """
+
+    answer: Answer
+    code: int | None = None
+    seconds: float = 0.0
+
+
+class HookRunner:
+    """Runs hooks in a session.
+
+    Args:
+        session: The session.
+        settings: The plugin's settings.
+    """
+
+    def __init__(self, session: Session, settings: HooksSettings) -> None:
+        self._session = session
+        self._settings = settings
+
+    def time_limit(self, hook: Hook) -> float:
+        """Return the number of seconds that a hook may take."""
+        return min(hook.timeout or self._settings.timeout, self._settings.max_timeout)
+
+    async def run(
+        self, hook: Hook, given: bytes, shown: Sequence[str] = (), limit: float = 0.0
+    ) -> Outcome:
+        """Run a hook and return its answer. A hook that does not work has a failure as its answer.
+
+        Args:
+            hook: The hook.
+            given: What it reads from its standard input.
+            shown: Files in temporary folders that it may read.
+            limit: Seconds that it may take, if that is not its own time limit.
+        """
+        began = time.perf_counter()
+        seconds = limit or self.time_limit(hook)
+        try:
+            await self._require_sandbox()
+            with trio.move_on_after(seconds) as scope:
+                outcome = await self._run_command(hook, given, shown)
+            if scope.cancelled_caught:
+                outcome = Outcome(Answer(failure=f"It did not end within {seconds:g} seconds."))
+        except HilumError as error:
+            outcome = Outcome(Answer(failure=f"It could not be run: {error.message}"))
+        except OSError as error:
+            outcome = Outcome(Answer(failure=f"It could not be run: {error}."))
+        return attrs.evolve(outcome, seconds=round(time.perf_counter() - began, 3))
+
+    async def _require_sandbox(self) -> None:
+        """Check that a sandbox confines the hooks.
+
+        Raises:
+            ToolDenied: Nothing confines them, and the user has not allowed that.
+        """
+        if self._settings.unsandboxed:
+            return
+        guard = find_guard(self._session)
+        if guard is not None:
+            enforced = await guard.sandbox.enforced()
+            if enforced.by:
+                return
+        raise ToolDenied(
+            "There is no sandbox for it, so it is not run (setting hooks_claude.unsandboxed)."
+        )
+
+    async def _run_command(self, hook: Hook, given: bytes, shown: Sequence[str]) -> Outcome:
+        root = str(self._session.workspace.root)
+        argv = make_command(hook, root)
+        written = 0
+        scope = trio.CancelScope()
+
+        def count(_stream: str, chunk: bytes) -> None:
+            nonlocal written
+            written += len(chunk)
+            if written > MAX_OUTPUT:
+                scope.cancel()
+
+        with scope, self._widen(argv, shown):
+            done = await self._session.processes.run(
+                argv,
+                cwd=root,
+                env={PROJECT_VARIABLE: root},
+                input=given,
+                on_output=count,
+                limit=MAX_KEPT,
+                grace=_GRACE,
+            )
+            stdout = done.stdout.decode(errors="replace")
+            stderr = done.stderr.decode(errors="replace")
+            answer = read_answer(hook.event, done.returncode, stdout, stderr)
+            return Outcome(answer, done.returncode)
+        megabytes = MAX_OUTPUT // 1_000_000
+        return Outcome(Answer(failure=f"It wrote more than {megabytes} MB, so it was ended."))
+
+    def _widen(self, argv: Sequence[str], shown: Sequence[str]) -> AbstractContextManager[None]:
+        guard = find_guard(self._session)
+        if guard is None:
+            return nullcontext()
+        access = hilum_guard.ExtraAccess(network=self._settings.network, shown=tuple(shown))
+        return guard.widen(argv, access)
+
+
+def find_guard(session: Session) -> hilum_guard.Guard | None:
+    """Return what confines the processes of a session; ``None`` if the guard was left out."""
+    return session.plugin(hilum_guard.Guard)
+
+
+def make_command(hook: Hook, root: str) -> tuple[str, ...]:
+    """Return the program and the arguments of a hook.
+
+    Args:
+        hook: The hook.
+        root: The workspace.
+    """
+    if hook.arguments is None:
+        shell = shutil.which("bash") or "/bin/sh"
+        return (shell, "-c", hook.command)
+    words = (hook.command, *hook.arguments)
+    program, *arguments = (word.replace(f"${{{PROJECT_VARIABLE}}}", root) for word in words)
+    return (os.path.expanduser(program), *arguments)

@@ -1,0 +1,138 @@
+"""Reports the MCP servers in the files of other clients, for ``hilum import``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from hilum import UsageError, environment, home_folder
+from hilum.foreign_files import ForeignFile, Offer
+
+from hilum_mcp.catalog import CatalogEntry, load_catalog
+from hilum_mcp.config_reader import read_config
+from hilum_mcp.own_file import add_servers
+from hilum_mcp.paths import PROJECT_FILES, SHARED_FILES, user_file
+from hilum_mcp.server_config import ConfigFile, ConfigInput, ServerConfig
+
+_AGENTS = {
+    ".mcp.json": "Claude Code",
+    ".claude.json": "Claude Code",
+    ".cursor/mcp.json": "Cursor",
+    ".vscode/mcp.json": "Copilot",
+    ".copilot/mcp-config.json": "Copilot",
+    ".roo/mcp.json": "Roo Code",
+    ".gemini/settings.json": "Gemini CLI",
+    "gemini-extension.json": "Gemini CLI",
+    "opencode.json": "opencode",
+    "opencode.jsonc": "opencode",
+    ".opencode/opencode.json": "opencode",
+    ".opencode/opencode.jsonc": "opencode",
+    ".codex/config.toml": "Codex",
+    ".zed/settings.json": "Zed",
+    ".codeium/windsurf/mcp_config.json": "Windsurf",
+}
+# Files of other clients in the home folder; a session never reads them.
+_HOME_FILES = (
+    ".claude.json",
+    ".cursor/mcp.json",
+    ".copilot/mcp-config.json",
+    ".gemini/settings.json",
+    ".codex/config.toml",
+    ".codeium/windsurf/mcp_config.json",
+)
+_DANGER = "it starts a program, or contacts a server, in every session"
+
+
+def find_foreign_files(folder: Path) -> Iterator[ForeignFile]:
+    """Yield the files of other clients that configure servers. Blocks.
+
+    Args:
+        folder: The workspace.
+    """
+    catalog = load_catalog(folder)
+    known = {entry.server.name: entry for entry in catalog.entries}
+    for name in (*PROJECT_FILES[1:], *SHARED_FILES):
+        path = folder / name
+        entries = [entry for entry in catalog.entries if entry.server.file == path]
+        problems = [str(each) for each in catalog.errors if each.file == path]
+        if entries or problems:
+            yield _describe_project_file(path, name, entries, problems)
+    home = home_folder()
+    config = environment().get("XDG_CONFIG_HOME") or home / ".config"
+    paths = {home / name: _AGENTS[name] for name in _HOME_FILES}
+    paths |= {
+        Path(config) / "opencode" / name: "opencode" for name in ("opencode.json", "opencode.jsonc")
+    }
+    for path, agent in paths.items():
+        # In the home folder, these are the files of the workspace itself.
+        if os.path.lexists(path):
+            file = _describe_user_file(path, agent, read_config(path), known)
+            if file.works or file.offers or file.left:
+                yield file
+
+
+def _describe_project_file(
+    path: Path, name: str, entries: list[CatalogEntry], problems: list[str]
+) -> ForeignFile:
+    works = [f"the server {each.server.name} is on" for each in entries if each.state == "on"]
+    left = []
+    for entry in entries:
+        server = entry.server.name
+        if entry.state == "unapproved":
+            left.append(f"the server {server} waits for approval: hilum mcp approve {server}")
+        elif entry.state != "on":
+            left.append(f"the server {server} is {entry.state}: {entry.reason}")
+    return ForeignFile(
+        path,
+        _AGENTS.get(name, "other agents"),
+        "MCP servers",
+        works=tuple(works),
+        left=tuple(left),
+        problems=tuple(problems),
+    )
+
+
+def _describe_user_file(
+    path: Path, agent: str, config: ConfigFile, known: Mapping[str, CatalogEntry]
+) -> ForeignFile:
+    works = []
+    offers = []
+    left = []
+    for server in config.servers.values():
+        entry = known.get(server.name)
+        if entry is None:
+            take = partial(_take, server, config.inputs)
+            becomes = f"your server {server.name}, in {user_file()}"
+            offers.append(Offer(_describe(server), becomes, take, _DANGER))
+        elif entry.scope == "user":
+            works.append(f"the server {server.name} is in your {user_file().name}")
+        else:
+            left.append(f"the server {server.name}: the project has a server with this name")
+    return ForeignFile(
+        path,
+        agent,
+        "MCP servers",
+        user=True,
+        works=tuple(works),
+        offers=tuple(offers),
+        left=tuple(left),
+    )
+
+
+def _describe(server: ServerConfig) -> str:
+    # Arguments, variables and the path of a URL may contain keys.
+    target = server.command or urlsplit(server.url).hostname or server.url
+    return f"server {server.name}: {target}"
+
+
+def _take(server: ServerConfig, inputs: Mapping[str, ConfigInput], user: bool) -> str:
+    """Add a server to the user's own file, and return the file."""
+    if not user:
+        raise UsageError(
+            f"{server.name} is your own server.", hint="Take it over with hilum import --user."
+        )
+    add_servers(user_file(), [server], inputs)
+    return str(user_file())

@@ -1,0 +1,200 @@
+"""`hilum import`: what other agents left, and what is taken over."""
+
+import json
+
+import pytest
+from hilum import UsageError, foreign_files
+from hilum.foreign_files import ForeignFile, Offer
+from hilum_cli.import_command import main
+
+SETTINGS = {
+    "permissions": {
+        "deny": ["Read(./.env)"],
+        "allow": ["Bash(npm test:*)", "Edit(docs/**)", "Bash(curl:*)", "Bash"],
+        "defaultMode": "acceptEdits",
+    },
+    "env": {"A": "b"},
+    "hooks": {},
+}
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A project with files of four agents, beside a home folder with more."""
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, folder in (("HOME", "home"), ("HILUM_CONFIG", "config"), ("HILUM_DATA", "data")):
+        monkeypatch.setenv(name, str(tmp_path / folder))
+    folder = tmp_path / "project"
+    files = {
+        "project/.claude/settings.json": json.dumps(SETTINGS, indent=1),
+        "project/.claude/commands/fix.md": "Fix $ARGUMENTS",
+        "project/.claude/agents/reviewer.md": "---\nname: reviewer\ndescription: d\n---\nRead.",
+        "project/.gemini/skills/pdf/SKILL.md": "---\nname: pdf\ndescription: d\n---\nRead.",
+        "project/.mcp.json": '{"mcpServers": {"tickets": {"command": "npx"}}}',
+        "project/.windsurfrules": "- Never edit `generated/`.\n",
+        "project/.kiro/steering/style.md": "---\ninclusion: always\n---\n- Write short lines.\n",
+        "project/CONVENTIONS.md": "- Use tabs.\n",
+        "home/.codex/config.toml": 'model = "gpt-5"\n[mcp_servers.docs]\ncommand = "docs-server"\n',
+        "home/.codex/rules/default.rules": 'prefix_rule(pattern=["make", "check"])\n',
+    }
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder.resolve()
+
+
+@pytest.fixture
+def run(project, capfd):
+    """Runs the command without a terminal, and returns its code and output."""
+
+    def run(*words):
+        code = main(["-C", str(project), *words])
+        return code, capfd.readouterr().out
+
+    return run
+
+
+@pytest.fixture
+def report(run):
+    """Returns the files of the report by path and kind."""
+
+    def report(*words):
+        data = json.loads(run("--json", *words)[1])
+        return {(file["path"], file["kind"]): file for file in data["files"]}
+
+    return report
+
+
+def test_everything_is_listed_as_working_taken_over_or_named(project, report, tmp_path):
+    files = report("--dry-run")
+    home = tmp_path / "home"
+
+    def get(path, kind):
+        return files[str(path), kind]
+
+    permissions = get(project / ".claude/settings.json", "permissions")
+    assert permissions["works"] == ["1 deny rule applies"]
+    assert [offer["text"] for offer in permissions["offers"]] == SETTINGS["permissions"]["allow"]
+    assert [bool(offer["danger"]) for offer in permissions["offers"]] == [False, False, True, True]
+    assert any("defaultMode" in row for row in permissions["left"])
+    assert any("env (line" in row for row in permissions["left"])
+    assert "off until you trust" in get(project / ".claude/agents", "agents")["left"][0]
+    assert "pdf" in get(project / ".gemini/skills", "skills")["left"][0]
+    assert "waits for approval" in get(project / ".mcp.json", "MCP servers")["left"][0]
+    assert "read always" in get(project / ".windsurfrules", "rules")["works"][0]
+    assert "read always" in get(project / ".kiro/steering/style.md", "rules")["works"][0]
+    assert "rules.files" in get(project / "CONVENTIONS.md", "rules")["left"][0]
+    assert get(home / ".codex/config.toml", "models")["offers"][0]["text"] == "model gpt-5"
+    assert get(home / ".codex/config.toml", "MCP servers")["offers"][0]["danger"]
+    rules = get(home / ".codex/rules/default.rules", "permissions")
+    assert rules["offers"][0]["becomes"] == "allow run_terminal_cmd(make check *)"
+    for file in files.values():
+        assert file["works"] or file["offers"] or file["left"] or file["problems"], file
+
+
+def test_a_dry_run_and_a_run_without_a_terminal_change_nothing(run, tmp_path):
+    assert run("--dry-run")[0] == 0
+    code, output = run()
+    assert code == 0
+    assert "can be taken over. Run hilum import in a terminal" in output
+    assert not (tmp_path / "config").exists()
+
+
+def test_yes_takes_over_what_is_harmless_and_nothing_twice(run, report, project, tmp_path):
+    code, output = run("--yes")
+    assert code == 0
+    assert "3 dangerous entries were not taken over" in output
+    rules = (tmp_path / "config/permissions.toml").read_text()
+    assert 'allow = ["run_terminal_cmd(make check *)"]' in rules
+    assert f'[workspace."{project}"]' in rules
+    assert "run_terminal_cmd(npm test *)" in rules
+    assert "write_file(/docs/**)" in rules
+    assert "curl" not in rules
+    assert 'model = "openai/gpt-5"' in (tmp_path / "config/settings.toml").read_text()
+    assert not (tmp_path / "config/mcp.json").exists()
+    before = rules
+    assert "✓" not in run("--yes")[1]
+    assert (tmp_path / "config/permissions.toml").read_text() == before
+    permissions = report("--dry-run")[str(project / ".claude/settings.json"), "permissions"]
+    assert "2 allow rules are in your permissions.toml" in permissions["works"]
+
+
+def test_the_same_rule_of_several_agents_is_taken_over_once(run, project, tmp_path):
+    cursor = project / ".cursor"
+    cursor.mkdir()
+    (cursor / "cli.json").write_text('{"permissions": {"allow": ["Shell(npm:test*)"]}}')
+    (project / ".gemini/settings.json").write_text('{"allowedTools": ["run_shell_command(ls)"]}')
+    (project / ".vscode").mkdir()
+    approved = {"chat.tools.terminal.autoApprove": {"ls": True}}
+    (project / ".vscode/settings.json").write_text(json.dumps(approved))
+    assert run("--yes")[1].count("✓ allow run_terminal_cmd(ls *)") == 1
+    rules = (tmp_path / "config/permissions.toml").read_text()
+    assert rules.count("run_terminal_cmd(ls *)") == 1
+
+
+def test_user_and_project_limit_the_files(report):
+    assert {file["scope"] for file in report("--user").values()} == {"user"}
+    assert {file["scope"] for file in report("--project").values()} == {"project"}
+
+
+@pytest.mark.parametrize("words", [["--user", "--project"], ["--dry-run", "--yes"]])
+def test_options_that_exclude_each_other_are_an_error(run, words):
+    with pytest.raises(UsageError):
+        run(*words)
+
+
+def test_at_a_terminal_each_dangerous_entry_is_asked_about_alone(run, monkeypatch, tmp_path):
+    asked = []
+
+    def answer(question):
+        asked.append(question)
+        if "[a]ll" in question:
+            return "a"
+        return "yes" if "server docs" in question else "y"
+
+    monkeypatch.setattr("hilum_cli.import_command.is_terminal", lambda fd: True)
+    monkeypatch.setattr("builtins.input", answer)
+    run()
+    rules = (tmp_path / "config/permissions.toml").read_text()
+    assert "npm test" in rules
+    # "y" is not enough for a dangerous entry.
+    assert "curl" not in rules
+    assert "docs-server" in (tmp_path / "config/mcp.json").read_text()
+    assert sum("dangerous" in question for question in asked) == 3
+
+
+def test_an_error_of_one_entry_and_of_one_plugin_does_not_stop_the_others(
+    run, monkeypatch, tmp_path
+):
+    def fail(user):
+        raise UsageError("It cannot be stored.")
+
+    offers = (Offer("a", "b", fail), Offer("c", "d", lambda user: "there"))
+
+    def find(folder):
+        yield ForeignFile(tmp_path / "\x1b[31mx", "Other", "things", offers=offers)
+        raise OSError("broken")
+
+    class Point:
+        name = "other"
+        distribution = "hilum-other"
+
+        def load(self):
+            return find
+
+    monkeypatch.setattr(foreign_files, "entry_points", lambda group: {"other": Point()})
+    code, output = run("--yes", "--project")
+    assert code == 1
+    assert "✗ a: It cannot be stored." in output
+    assert "✓ d  (there)" in output
+    assert "hilum-other could not look for files" in output
+    assert "\x1b" not in output
+
+
+def test_nothing_is_found_in_an_empty_folder(tmp_path, monkeypatch, capfd):
+    monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
+    (tmp_path / "empty").mkdir()
+    assert main(["-C", str(tmp_path / "empty")]) == 0
+    assert capfd.readouterr().out == "No files of other agents were found.\n"
