@@ -90,7 +90,7 @@ async def test_proposals_as_data_and_signing_by_number(project, asks):
     assert not (project.workspace / ".hilum").exists()
     listed = json.loads((await project("rules", "--json")).out)
     states = {rule["number"]: rule["state"] for rule in listed["rules"]}
-    assert states == {"1.1": "proposed", "1.2": "proposed", "1.3": "advice", "1.4": "proposed"}
+    assert states == {"1.1": "proposed", "1.2": "proposed", "1.3": "advice", "1.4": "advice"}
     refused = await project("rules", "compile", "--accept", "1.4")
     assert refused.code == 2
     assert "cannot be signed" in refused.err
@@ -102,7 +102,7 @@ async def test_proposals_as_data_and_signing_by_number(project, asks):
         ("AGENTS.md", ["deny write sdk/**"]),
     ]
     listed = (await project("rules")).out
-    assert "4 rules: 1 enforced, 2 proposed, 1 advice." in listed
+    assert "4 rules: 1 enforced, 1 proposed, 2 advice." in listed
     writes = asks("write_file", path="sdk/api.ts", content="y\n")
     async with project.model(writes, "Well.") as server:
         assert (await project("run", "--approve", "auto", "Change it.")).code == 0

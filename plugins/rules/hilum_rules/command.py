@@ -148,7 +148,9 @@ def _find_proposed(store: RuleStore) -> Collection[str]:
     from hilum_rules.signed_rules import hash_rule
 
     proposals = read_proposals(store.paths.top)
-    proposed = {name for name, proposal in proposals.items() if proposal.enforce}
+    proposed = {
+        name for name, kept in proposals.items() if kept.proposal.enforce and not kept.is_rejected
+    }
     undecided = find_undecided(store.snapshot.files)
     return {rule.id for rule in undecided if hash_rule(rule) in proposed}
 

@@ -11,10 +11,13 @@ import msgspec
 
 from hilum_rules.checks import Check, compile_lines
 from hilum_rules.discovery import WorkspacePaths
+from hilum_rules.hidden_characters import escape_name
 from hilum_rules.lock_file import Entry, LockFile, hash_sentence, read_lock
 from hilum_rules.parsed_file import digest_text
 from hilum_rules.rule import WORKSPACE, Problem, Rule, RulesFile, RuleType
 
+MAX_REASON = 400
+"""Maximum length of the reason why a sentence stays advice."""
 _SIGN_AGAIN = "`hilum rules compile` asks about it again"
 
 
@@ -76,7 +79,9 @@ def make_entry(rule: Rule, file: str, enforce: Iterable[str] = (), advice: str =
         enforce: The signed checks.
         advice: Why the rule stays advice.
     """
-    return Entry(file, rule.section, rule.sentence, hash_rule(rule), tuple(enforce), advice)
+    # The reason may come from a model: one line of visible characters of a limited length.
+    reason = escape_name(" ".join(advice.split()))[:MAX_REASON]
+    return Entry(file, rule.section, rule.sentence, hash_rule(rule), tuple(enforce), reason)
 
 
 def sign_rules(files: Iterable[RulesFile], locks: Locks) -> tuple[list[RulesFile], list[Problem]]:

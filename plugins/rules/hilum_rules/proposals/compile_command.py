@@ -23,8 +23,8 @@ from hilum_rules.proposals.call_history import History, Trial, read_history, try
 from hilum_rules.proposals.proposal import Proposal, Verified, verify
 from hilum_rules.proposals.proposal_cache import (
     forget_proposals,
+    keep_proposals,
     read_proposals,
-    write_proposals,
 )
 from hilum_rules.rule import Rule, RulesFile
 from hilum_rules.rule_list import count, print_lines
@@ -158,16 +158,20 @@ def _propose(
         return [], History()
     top = store.paths.top
     root = store.paths.workspace
-    known: dict[str, Proposal] = {} if options.fresh else read_proposals(top)
+    known: dict[str, Proposal] = {}
+    if not options.fresh:
+        known = {name: each.proposal for name, each in read_proposals(top).items()}
     missing = {hash_rule(item.rule): item.rule for item in items}
     missing = {name: rule for name, rule in missing.items() if name not in known}
     answers = Answers()
     if missing:
         answers = trio.run(_ask, options.model, list(missing.values()), root)
-        write_proposals(top, read_proposals(top) | answers.proposals)
     history = trio.run(read_history, root)
     proposals = known | answers.proposals
-    return verify_items(items, proposals, answers.rejected, history, root), history
+    proposed = verify_items(items, proposals, answers.rejected, history, root)
+    by_hash = {hash_rule(item.rule): item.verified for item in proposed if item.verified}
+    keep_proposals(top, {name: by_hash[name] for name in by_hash if name in proposals})
+    return proposed, history
 
 
 async def _ask(model: str, rules: Sequence[Rule], root: Path) -> Answers:
@@ -225,21 +229,21 @@ def _accept(store: RuleStore, items: Sequence[Item], options: argparse.Namespace
     signed = []
     for number in dict.fromkeys(options.accept):
         item = by_number.get(number)
-        proposal = proposals.get(hash_rule(item.rule)) if item else None
-        if item is None or proposal is None:
+        kept = proposals.get(hash_rule(item.rule)) if item else None
+        if item is None or kept is None:
             raise UsageError(
                 f"There is no open proposal for rule {number}.",
                 code=E_NOT_FOUND,
                 hint="hilum rules compile --json lists the proposals.",
             )
-        verified = verify(proposal, item.rule, store.paths.workspace)
+        verified = verify(kept.proposal, item.rule, store.paths.workspace)
         if verified.rejected:
             raise UsageError(
                 f"The proposal for rule {number} cannot be signed: {verified.rejected}.",
                 code=E_BAD_ARGS,
                 hint="Write the check yourself below the rule: enforce: deny …",
             )
-        signed.append((attrs.evolve(item, verified=verified), proposal))
+        signed.append((attrs.evolve(item, verified=verified), kept.proposal))
     sign(store, [(item, proposal.enforce, proposal.advice) for item, proposal in signed])
     if options.json:
         say_json({"signed": [_item_data(item) for item, _ in signed]})

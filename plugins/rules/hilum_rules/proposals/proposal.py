@@ -20,7 +20,6 @@ MAX_LINES = 8
 MAX_LINE = 600
 """Maximum length of a check in the notation."""
 MAX_EXAMPLES = 20
-MAX_REASON = 400
 
 
 class Proposal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

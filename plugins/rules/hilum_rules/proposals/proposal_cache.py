@@ -12,12 +12,24 @@ from pathlib import Path
 import msgspec
 
 from hilum_rules.project_data import data_file, write_data
-from hilum_rules.proposals.proposal import Proposal
+from hilum_rules.proposals.proposal import Proposal, Verified
 
 FILE = "proposals.json"
 
 
-def read_proposals(top: Path) -> dict[str, Proposal]:
+class Kept(msgspec.Struct, frozen=True):
+    """A proposal that the user has not decided about.
+
+    Attributes:
+        proposal: The proposal.
+        is_rejected: Whether it could not be signed when it was checked last.
+    """
+
+    proposal: Proposal
+    is_rejected: bool = False
+
+
+def read_proposals(top: Path) -> dict[str, Kept]:
     """Return the proposals for a project, by the hash of their sentence. Blocks.
 
     Args:
@@ -28,19 +40,26 @@ def read_proposals(top: Path) -> dict[str, Proposal]:
     """
     try:
         data = data_file(top, FILE).read_bytes()
-        return msgspec.json.decode(data, type=dict[str, Proposal])
+        return msgspec.json.decode(data, type=dict[str, Kept])
     except (OSError, msgspec.DecodeError, msgspec.ValidationError):
         return {}
 
 
-def write_proposals(top: Path, proposals: Mapping[str, Proposal]) -> None:
-    """Store the proposals for a project. Blocks."""
-    write_data(data_file(top, FILE), msgspec.json.encode(proposals))
+def keep_proposals(top: Path, verified: Mapping[str, Verified]) -> None:
+    """Add checked proposals to those that are kept for a project. Blocks.
+
+    Args:
+        top: The root of the repository.
+        verified: The proposals, by the hash of their sentence.
+    """
+    kept = read_proposals(top)
+    for name, each in verified.items():
+        kept[name] = Kept(each.proposal, bool(each.rejected))
+    write_data(data_file(top, FILE), msgspec.json.encode(kept))
 
 
 def forget_proposals(top: Path, hashes: Iterable[str]) -> None:
     """Remove the proposals for sentences about which the user has decided. Blocks."""
-    proposals = read_proposals(top)
-    for name in hashes:
-        proposals.pop(name, None)
-    write_proposals(top, proposals)
+    gone = set(hashes)
+    kept = {name: each for name, each in read_proposals(top).items() if name not in gone}
+    write_data(data_file(top, FILE), msgspec.json.encode(kept))

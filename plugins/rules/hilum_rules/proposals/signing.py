@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
-from hilum.command import say
+from hilum.command import escape_terminal, say
 
 from hilum_rules.checks import Check
 from hilum_rules.proposals.call_history import History, Trial, try_checks
@@ -172,6 +172,7 @@ def _format_sentence(item: Item) -> Iterator[str]:
 def _ask(question: str, at_end: str) -> str:
     """Return what the user types; at end-of-file, ``at_end``."""
     try:
-        return input(question)
+        # The question may quote a model.
+        return input(escape_terminal(question))
     except EOFError:
         return at_end
