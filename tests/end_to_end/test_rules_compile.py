@@ -217,3 +217,25 @@ async def test_a_nested_file_is_compiled_by_its_name(project):
         signed = await project("rules", "compile", "sub/AGENTS.md", "--accept", "2.1")
         assert signed.code == 0, signed.err
     assert [row["file"] for row in read_lock(project)] == ["sub/AGENTS.md"]
+
+
+async def test_what_a_model_writes_cannot_control_the_terminal_and_ctrl_c_ends_the_dialog(project):
+    """What was decided before is kept."""
+    hostile = {
+        **PROPOSED,
+        SHIP: {"enforce": ["deny write \x1b]0;owned\x07x"], "must_match": [], "must_not_match": []},
+    }
+    async with (
+        project.model(lambda request: propose(request, hostile)),
+        project.on_terminal("rules", "compile") as terminal,
+    ):
+        await terminal.see("[a] accept")
+        terminal.type("a\n")
+        await terminal.see("Rejected:")
+        terminal.type("e\n")
+        await terminal.see("enforce [")
+        terminal.type("\x03")
+        assert await terminal.end() in (1, 130)
+    assert "\x1b]0;" not in terminal.raw
+    assert "Traceback" not in terminal.raw
+    assert [row["enforce"] for row in read_lock(project)] == [["deny write sdk/**"]]
