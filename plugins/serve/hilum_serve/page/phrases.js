@@ -306,6 +306,7 @@ export const PHRASES = [
   ['older_messages_were_replaced_by_a_summary', '较早的消息已由摘要替代（{why}；之前约 {n} 词元）'],
   ['only_the_user_chooses_which_skills_are', '只有用户可以选择安装哪些技能'],
   ['only_the_user_may_run_hilum', '只有用户可以运行 hilum {command}'],
+  ['only_the_user_signs_checks', '只有用户才能签署检查'],
   ['open_it_again_to_continue_the_servers', '重新打开即可继续；服务器的终端显示了发生的情况。'],
   ['open_the_address_that_hilum_serve_printed', '请打开 `hilum serve` 输出的地址，或发送 Authorization: Bearer TOKEN 标头。'],
   ['pages_of_other_sites_may_not_use', '其他网站的页面不得使用此服务器。'],
