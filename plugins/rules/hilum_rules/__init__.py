@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 # No call runs unless the session plugin provides these hooks.
-gates = ("check_answer", "on_tool_call")
+gates = ("check_answer", "check_result", "on_tool_call")
 _MODULES = {
     "Bundle": "rule",
     "Enforce": "rule",

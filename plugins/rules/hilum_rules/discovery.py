@@ -39,6 +39,7 @@ _DIALECTS = {
     "claude.local.md": "claude",
     "gemini.md": "gemini",
     "copilot-instructions.md": "copilot",
+    "rules.toml": "table",
     ".windsurfrules": "plain-rules",
     ".clinerules": "plain-rules",
     ".roorules": "plain-rules",
@@ -77,6 +78,7 @@ _FOLDER_DIALECTS = {
 _CONFIG_PLACES = (
     _AGENTS_PLACE,
     _Place("rules", (".md",), "claude-rules", is_tree=True),
+    _Place("", ("rules.toml",), "table"),
 )
 # Locations of rules for other agents in the user's home folder.
 _HOME_PLACES = (
@@ -96,6 +98,7 @@ _PROJECT_PLACES = (
     _Place(".cursor/rules", (".mdc", "RULE.md"), "mdc", is_tree=True),
     _Place(".github", ("copilot-instructions.md",), "copilot"),
     _Place(".github/instructions", (".instructions.md",), "instructions", is_tree=True),
+    _Place(".hilum", ("rules.toml",), "table"),
     _Place("", (".windsurfrules", ".roorules"), "plain-rules"),
     _Place(".windsurf/rules", (".md",), "windsurf", is_tree=True),
     _Place("", (".clinerules",), "plain-rules"),

@@ -66,8 +66,13 @@ PHRASES: tuple[tuple[str, str], ...] = (
     ("call_printed_this_so_far", "Its output so far:"),
     ("call_was_not_run_because", "This was not run, because {why!}."),
     ("call_was_stopped_because", "This was stopped before it was complete, because {why!}."),
+    ("commit_with_another_message", "Commit with another message."),
     ("copy_it_there", "Copy it there."),
     ("go_back_there_or_restore_only_the", "Go back there, or restore only the files here."),
+    (
+        "run_the_required_command_first_as_a",
+        "Run the required command first, as a call of its own, until it succeeds.",
+    ),
     (
         "the_settings_of_another_agent",
         "The settings of {agent} may deny it, and hilum cannot read all of them: {rule} ({source}).",
@@ -1076,6 +1081,7 @@ PHRASES: tuple[tuple[str, str], ...] = (
         "with its neighbours, {folder} is a Git folder, from which git takes commands",
     ),
     ("works_out_a_plan_reads_only", "Works out a plan; reads only."),
+    ("write_the_file_without_this_text", "Write the file without this text."),
     ("write_what_the_agent_should_know", "Write what the agent should know."),
     ("writes_outside_the_workspace", "writes outside the workspace: {names}"),
     ("you_have_sent_more_than_requests_in", "You have sent more than {n} requests in a minute."),
