@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from hilum.events import CallStarted, RunEnded
-from hilum.messages import ToolCall
+from hilum.events import CallDone, CallStarted, RunEnded
+from hilum.messages import ToolCall, ToolResult
 from hilum.store import MemoryStore, SessionInfo, spell_folder
 from hilum_rules.binding import is_description, sounds_binding
 from hilum_rules.checks import compile_lines
@@ -57,6 +57,21 @@ def proposal(*enforce: str, match: str = "", other: str = "", advice: str = "") 
         proposal("deny tool web_fetch", match="call web_fetch", other="call web_search"),
         proposal("deny answer /as an ai/i", match="answer As an AI, I cannot.", other="answer Done."),
         proposal("deny context NOTES.md in shared", match="load NOTES.md", other="load README.md"),
+        proposal("deny commit-message /wip/i", match="run git commit -m 'WIP x'", other="run git commit -m 'Add x'"),
+        proposal("require commit-message /^feat: /", match="run git commit -m x", other="run git commit -m 'feat: x'"),
+        proposal("require command make test before git commit", match="run git commit", other="run make test; run git status"),
+        msgspec.convert(
+            {
+                "id": "x",
+                "enforce": ["deny content /console\\.log/ in src/**"],
+                "must_match": [{"do": "write", "what": "src/a.js", "content": "console.log(1)"}],
+                "must_not_match": [
+                    {"do": "write", "what": "src/a.js", "content": "1"},
+                    {"do": "write", "what": "test/a.js", "content": "console.log(1)"},
+                ],
+            },
+            Proposal,
+        ),
         proposal(advice="It is a matter of taste."),
     ],
 )  # fmt: skip
@@ -104,11 +119,11 @@ def test_a_check_on_every_file_is_not_accepted_without_a_look(tmp_path: Path) ->
 def test_every_kind_of_check_in_the_request_can_be_compiled() -> None:
     """What a model is told to write is what hilum reads."""
     lines = [line.strip() for line in INSTRUCTIONS.splitlines() if line.startswith("  deny ")]
-    assert len(lines) == 7
+    assert len(lines) == 9
     for kind, target in (
         ("write", "sdk/**"), ("command", "git push --force, npm publish"), ("tool", "web_fetch"),
         ("host", "example.com"), ("context", "A.md in shared"), ("answer", "/x/i"),
-        ("write", "a/** except a/b/**"),
+        ("write", "a/** except a/b/**"), ("content", "/x/ in src/**"), ("commit-message", "/x/i"),
     ):  # fmt: skip
         assert any(line.startswith(f"deny {kind} ") for line in lines)
         assert compile_lines([f"deny {kind} {target}"])[1] == []
@@ -219,6 +234,29 @@ async def test_a_check_is_tried_on_the_calls_of_earlier_sessions(tmp_path: Path)
         "It would have stopped 4 of your last 6 calls: run_terminal_cmd echo"
     )
     assert str(sdk).endswith("and 1 more.")
+
+
+async def test_a_command_that_must_run_first_is_tried_in_the_order_of_the_past(
+    tmp_path: Path,
+) -> None:
+    """What ran before in the same session counts; a write in between does not let it count."""
+    commit = ("run_terminal_cmd", "execute", {"command": "git commit -m x"})
+    test = ("run_terminal_cmd", "execute", {"command": "make test"})
+    write = ("write_file", "write", {"path": "a.py", "content": "x"})
+    store = MemoryStore()
+    for number, calls in enumerate(([test, commit, write, commit], [commit])):
+        log = await store.create(SessionInfo(f"s{number}", spell_folder(tmp_path)))
+        events: list[Any] = []
+        for index, (name, risk, arguments) in enumerate(calls):
+            call = ToolCall(f"c{index}", name, json.dumps(arguments))
+            result = ToolResult(call.id, name, (), data={"exit_code": 0})
+            events.append(CallStarted(seq=len(events) + 1, at=1.0, call=call, risk=risk))
+            events.append(CallDone(seq=len(events) + 1, result=result))
+        log.append(events)
+    history = await call_history.collect(store, tmp_path)
+    check = compile_lines(["require command make test before git commit"])[0].check
+    (trial,) = call_history.try_checks([make_rule()], [check], history, tmp_path)
+    assert (trial.calls, len(trial.refused)) == (5, 2)
 
 
 # --- which sentences ------------------------------------------------------------------------------

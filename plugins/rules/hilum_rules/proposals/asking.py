@@ -56,13 +56,18 @@ The notation, one check per string:
   deny host NAMES           example.com (with its subdomains); * is the whole network
   deny context FILE in KINDS    files not to load; kinds: main, shared, headless
   deny answer /REGEX/i      final answers that match
+  deny content /REGEX/ in PATHS     text added to these files; without "in", to any file
+  deny commit-message /REGEX/i      messages of git commit; require commit-message /REGEX/: the rest
+  require command WORDS before WORDS    the second command only after the first has succeeded since
+                            the last change: require command make test before git commit
 Write ask instead of deny if the sentence allows the action with approval. No check can allow \
 anything. Paths, in examples as well, are relative to the folder of the rules file.
 
 "must_match" and "must_not_match" are examples, at least one of each, at most six: actions that the \
 checks must stop, and similar harmless ones that they must not stop:
   {"do": "run", "what": "git push -f origin main"}; "do" is run (a shell command), write, create, \
-delete, read (a path), fetch (a URL), call (a tool), answer (a final answer) or load (a file).
+delete, read (a path), fetch (a URL), call (a tool), answer (a final answer) or load (a file); \
+write and create may have "content".
 The program tries all of them; a proposal whose examples fail is rejected.
 
 Example. Sentences:

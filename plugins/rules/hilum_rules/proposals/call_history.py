@@ -10,10 +10,12 @@ import attrs
 import hilum
 import msgspec
 from hilum import StoreError
-from hilum.events import CallStarted, RunEnded
+from hilum.events import CallDone, CallStarted, RunEnded
+from hilum.messages import ToolResult
 from hilum.store import Store, spell_folder, storage_plugins
 
-from hilum_rules.checks import Check, judge, judge_answer
+from hilum_rules.checks import Check, judge, judge_answer, need_history
+from hilum_rules.checks.call_history import CallHistory
 from hilum_rules.proposals.examples import make_tool
 from hilum_rules.rule import Rule
 
@@ -33,12 +35,16 @@ class PastCall:
         risk: The permission category of the tool.
         arguments: The arguments, as JSON.
         time: When it ran, as Unix time in seconds.
+        session: The id of its session.
+        result: What it returned; ``None`` if it never ended.
     """
 
     name: str
     risk: str
     arguments: str
     time: float
+    session: str = ""
+    result: ToolResult | None = None
 
     def __str__(self) -> str:
         day = time.strftime("%Y-%m-%d", time.localtime(self.time))
@@ -127,7 +133,7 @@ async def collect(store: Store, workspace: Path) -> History:
     answers: list[str] = []
     sessions = await store.list(spell_folder(workspace))
     for info in sessions[:MAX_SESSIONS]:
-        found: list[PastCall] = []
+        found: dict[str, PastCall] = {}
         ended: list[str] = []
         last = 0
         while page := await store.read(info.id, last):
@@ -135,10 +141,15 @@ async def collect(store: Store, workspace: Path) -> History:
             for event in page:
                 if isinstance(event, CallStarted):
                     call = event.call
-                    found.append(PastCall(call.name, event.risk, call.arguments, event.at))
+                    found[call.id] = PastCall(
+                        call.name, event.risk, call.arguments, event.at, info.id
+                    )
+                elif isinstance(event, CallDone) and event.result.call_id in found:
+                    started = found[event.result.call_id]
+                    found[event.result.call_id] = attrs.evolve(started, result=event.result)
                 elif isinstance(event, RunEnded) and event.text:
                     ended.append(event.text)
-        calls += reversed(found)
+        calls += reversed(found.values())
         answers += reversed(ended)
         if len(calls) >= MAX_CALLS:
             break
@@ -164,14 +175,22 @@ def try_checks(
         for rule, check in zip(rules, checks, strict=True)
     ]
     refused: list[list[PastCall]] = [[] for _ in tried]
-    for call in history.calls:
+    needs_earlier = need_history(tried)
+    earlier = CallHistory()
+    session = ""
+    # The oldest call comes first, because a check may require that a command has run before.
+    for call in reversed(history.calls):
         tool = make_tool(call.name, call.risk)
+        if call.session != session:
+            earlier = CallHistory()
+            session = call.session
         # Most calls pass all checks, so they are judged by all of them at once.
-        if judge(tried, call.arguments, tool, root) is None:
-            continue
-        for rule, stopped in zip(tried, refused, strict=True):
-            if judge([rule], call.arguments, tool, root) is not None:
-                stopped.append(call)
+        if judge(tried, call.arguments, tool, root, earlier) is not None:
+            for rule, stopped in zip(tried, refused, strict=True):
+                if judge([rule], call.arguments, tool, root, earlier) is not None:
+                    stopped.insert(0, call)
+        if call.result is not None and needs_earlier:
+            earlier.add(tool, call.arguments, root, call.result)
     trials = []
     for rule, stopped in zip(tried, refused, strict=True):
         rejected = sum(judge_answer([rule], text) is not None for text in history.answers)
