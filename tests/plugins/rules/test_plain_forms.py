@@ -75,6 +75,16 @@ Tests must not access the network.
 Use `docker compose`, not `docker-compose`.
 Use `uv run python3` instead of `python3`.
 Production: never edit `a.py`.
+Never run `pytest`; use `uv run pytest` instead.
+Use `uv run`. Never run `python` directly.
+Do not add code to `utils.py`.
+Users must not delete `data/`.
+Should we use `pnpm`, not `npm`?
+Do not create modules.
+Do not commit new files.
+You don't need to run `npm install`.
+`vendor/` is not read-only.
+Not all tests run `pytest`.
 Never edit files.
 Do not modify existing code.
 Run `make test` before committing.

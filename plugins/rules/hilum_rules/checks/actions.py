@@ -176,6 +176,7 @@ _PATHS: dict[str, frozenset[Action]] = {
     "save": frozenset({"create", "change"}),
     "delete": v.DELETES,
     "create": v.CREATES,
+    "add": v.CREATES,
     "read": READS,
     "open": READS,
     "access": READS | WRITES,
@@ -224,6 +225,9 @@ def _read_run(verb: str, clause: Clause, scope: Scope) -> Constraint | None:
     if clause.nouns - {"tool", "commands", "it"} or clause.places or clause.exceptions:
         return None
     if clause.branches or clause.kinds:
+        return None
+    # "Never run `pytest` directly" means that something else may run it.
+    if clause.by_hand and any(len(name.split()) < 2 for name in clause.names):
         return None
     used = verb in ("use", "call")
     if "tool" in clause.nouns:
@@ -303,6 +307,10 @@ def _read_paths(verb: str, clause: Clause, scope: Scope) -> Paths | None:
         return None
     if verb == "save" and not clause.places:
         return None
+    # "Add code to `a.py`" changes the file; only a folder gets a new file.
+    are_folders = all(name.endswith("/") for name in clause.names)
+    if verb in ("create", "add") and "to" in clause.places and not are_folders:
+        return None
     if "new" in clause.nouns:
         actions = actions & v.CREATES
     if "existing" in clause.nouns or (actions > v.CREATES and scope.new_files):
@@ -348,7 +356,7 @@ def read_other_paths(tokens: Sequence[Token], scope: Scope) -> Paths | None:
     if not scope.hard or len(clauses) != 1 or not clauses[0].names:
         return None
     clause = clauses[0]
-    is_writing = bool(clause.verbs) and set(clause.verbs) <= {"write", "create", "save"}
+    is_writing = bool(clause.verbs) and set(clause.verbs) <= {"write", "create", "add", "save"}
     return read_other_folders(clause, scope) if is_writing and clause.places == {"in"} else None
 
 
@@ -412,7 +420,7 @@ class Plain:
 
 
 _DELETE_FILES = Paths(("**",), frozenset({"delete"}))
-_CODE = "changes|file|it|branch|new"
+_CODE = "changes|file|it|branch"
 PLAIN_ACTIONS = (
     Plain("commit", "", f"{_CODE}|git|workspace", Commands(v.GIT_COMMIT)),
     Plain("push", "", f"{_CODE}|remote|workspace", Commands(v.GIT_PUSH)),
@@ -421,7 +429,8 @@ PLAIN_ACTIONS = (
     Plain("stage", "", _CODE, Commands(v.STAGE)),
     Plain("rebase", "", "branch", Commands(v.REBASE)),
     Plain("open|submit|create|commit", "pull request", "new", Commands(v.PULL_REQUEST)),
-    Plain("install|create|introduce", "packages", "new|other", Commands(v.INSTALL, new=True)),
+    Plain("install", "packages|modules", "new|other", Commands(v.INSTALL, new=True)),
+    Plain("add|introduce", "packages", "new|other", Commands(v.INSTALL, new=True)),
     Plain("publish", "", "packages|registry", Commands(v.PUBLISH)),
     Plain("skip", "hooks", "git", Commands(v.SKIP_HOOKS)),
     Plain("use|run|", "sudo", "commands", Commands(v.AS_ROOT)),
@@ -459,7 +468,7 @@ def _read_plain(verb: str, clause: Clause, effect: Effect, scope: Scope) -> Cons
 
 # Lines that programs add to the end of commit messages.
 _TRAILER = re.compile(r"(?i)(?:co-authored-by|generated (?:with|by))\b.*")
-_WRITING = ("create", "contain", "use", "save", "introduce", "")
+_WRITING = ("create", "add", "contain", "use", "save", "introduce", "")
 
 
 def _read_unwanted_message(verb: str, clause: Clause) -> Messages | None:
@@ -500,10 +509,10 @@ def read_preceded(
 # --- answers and sessions -------------------------------------------------------------------------
 
 
-def read_context(tokens: Sequence[Token], *, only: bool) -> Contexts | None:
+def read_main_context(tokens: Sequence[Token]) -> Contexts | None:
     """Read "only load ⟦0⟧ in the main session"."""
     clauses = read_clauses(tokens)
-    if len(clauses) != 1 or "session" not in clauses[0].nouns or not only:
+    if len(clauses) != 1 or "session" not in clauses[0].nouns:
         return None
     clause = clauses[0]
     if {*clause.kinds, *clause.branches} != {"main"} or clause.verbs != ["load"]:
@@ -544,7 +553,11 @@ def _read_unwanted_answer(verb: str, clause: Clause) -> Answers | None:
         return None
     if clause.length and verb == "exceed" and not nouns and not clause.names:
         return Answers("longer", most=clause.length[0], unit=cast(Unit, clause.length[1]))
-    if nouns == {"emoji"} and not clause.names and verb in (*_UNWANTED, "create", "save", ""):
+    if (
+        nouns == {"emoji"}
+        and not clause.names
+        and verb in (*_UNWANTED, "create", "add", "save", "")
+    ):
         return Answers("emoji")
     if nouns == {"question"} and not clause.names and verb == "end":
         return Answers("question")

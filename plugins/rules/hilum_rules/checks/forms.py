@@ -17,7 +17,7 @@ from hilum_rules.checks.actions import (
     Scope,
     read_actions,
     read_commands,
-    read_context,
+    read_main_context,
     read_other_paths,
     read_preceded,
     read_wanted_answer,
@@ -69,8 +69,26 @@ def compile_sentence(text: str, *, hard: bool, folder: PurePosixPath) -> Compile
         return NOT_A_CONSTRAINT
     if not all(is_harmless(text) for text in doubts):
         return _advice("the rest of the same rule may limit it or make exceptions")
+    if any(_forbids_hint(constraint, text) for _, constraint in parts):
+        return _advice("it recommends a command that runs the forbidden one")
     check = Check(tuple(dict.fromkeys(parts)))
     return Compiled(check, f"enforced: {check.summary}")
+
+
+def _forbids_hint(constraint: Constraint, text: str) -> bool:
+    """Return whether a rule forbids a part of a command that it names elsewhere.
+
+    "Never run `pytest`; use `uv run pytest`" does not forbid what `uv run` starts.
+    """
+    if not isinstance(constraint, Commands):
+        return False
+    for name in re.findall(r"`([^`]+)`", text):
+        words = name.split()
+        for pattern in constraint.patterns:
+            later = [words[at : at + len(pattern)] for at in range(1, len(words))]
+            if words[:1] != [pattern[0]] and list(pattern) in later:
+                return True
+    return False
 
 
 def _advice(reason: str) -> Compiled:
@@ -139,8 +157,7 @@ def _cut(tokens: Chunk) -> tuple[tuple[str, ...], list[Chunk]]:
 
 
 def _trim(part: Chunk) -> Chunk:
-    roles = ("join", "filler", "asking")
-    while part and part[0].role in roles:
+    while part and part[0].role in ("join", "filler"):
         part = part[1:]
     while part and part[-1].role in ("join", "filler"):
         part = part[:-1]
@@ -198,7 +215,7 @@ def _overlap(preferred: Commands, unwanted: Commands) -> bool:
 def _read_only(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     """Read ``only edit ⟦0⟧`` and ``only load ⟦0⟧ in the main session``."""
     tokens = tuple(token for chunk in chunks for token in chunk)
-    return _deny(read_context(tokens, only=True) or read_other_paths(tokens, scope))
+    return _deny(read_main_context(tokens) or read_other_paths(tokens, scope))
 
 
 def _read_closed(chunks: Sequence[Chunk], scope: Scope) -> Parts:

@@ -78,7 +78,8 @@ VERBS = {
     "|手动修改|手动编辑|手工修改|手改",
     "save": "write|save",
     "delete": "delete|remove|erase|rename|move|unlink|删除|移除|移动|重命名|删掉|删",
-    "create": "create|add|place|put|make|创建|新建|新增|添加|发起",
+    "create": "create|place|put|make|创建|新建|发起",
+    "add": "add|新增|添加",
     "introduce": "introduce",
     "read": "read|view|inspect|look at|read from|读取|查看|阅读|读",
     "open": "open|打开",
@@ -123,8 +124,9 @@ NOUNS = {
     "branch": "branch|branches|分支",
     "workspace": "workspace|project|repository|repo|working directory|working tree|project root"
     "|codebase|工作区|项目|仓库|工作目录|项目目录|当前目录",
-    "packages": "package|packages|dependency|dependencies|library|libraries|module|modules"
-    "|software|依赖|包|软件包|依赖包|第三方库|库|软件",
+    "packages": "package|packages|dependency|dependencies|library|libraries|software"
+    "|依赖|包|软件包|依赖包|第三方库|库|软件",
+    "modules": "module|modules",
     "other": "additional|third-party|extra|external|unapproved|额外的|第三方",
     "pull request": "pull request|pull requests|pr|prs|merge request|merge requests|合并请求",
     "hooks": "hook|hooks|git hooks|pre-commit hooks|pre-commit hook|commit hooks|pre-push hooks",

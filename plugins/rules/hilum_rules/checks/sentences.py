@@ -56,6 +56,8 @@ def split_rule(rule: str) -> list[Sentence] | str:
     text = _marker_pattern().sub("", rule.strip())
     if len(text) > MAX_SENTENCE:
         return "it is too long for one constraint"
+    if re.search(r"[?？](?:\s|$)", text):
+        return "it asks a question"
     # The author of a file could otherwise forge the anchors that mark quoted names.
     if OPEN in text or "\x00" in text:
         return "it contains characters that no rule needs"
