@@ -102,10 +102,11 @@ class LockFile:
             new: The entries to add.
             stale: Entries to remove.
         """
-        kept = {_key(entry): entry for entry in self.entries if entry not in set(stale)}
-        for entry in new:
-            kept[_key(entry)] = entry.sign()
-        return attrs.evolve(self, entries=tuple(kept.values()))
+        signed = {_key(entry): entry.sign() for entry in new}
+        gone = set(stale)
+        # A merge may leave two entries for one sentence: both are kept, because both restrict.
+        kept = [each for each in self.entries if _key(each) not in signed and each not in gone]
+        return attrs.evolve(self, entries=(*kept, *signed.values()))
 
 
 class _Table(msgspec.Struct, forbid_unknown_fields=True):
@@ -247,7 +248,7 @@ def _find_checks(lines: Iterable[str]) -> tuple[str, ...]:
 def format_lock(entries: Iterable[Entry]) -> str:
     """Return the text of a lock, which depends only on the entries and not on their order."""
     parts = [_HEAD]
-    for entry in sorted(entries, key=lambda each: (each.file, each.sentence, each.hash)):
+    for entry in sorted(entries, key=_order):
         lines = ["", _TABLE, f"file = {_quote(entry.file)}"]
         if entry.section:
             lines.append(f"section = {_quote(entry.section)}")
@@ -259,6 +260,11 @@ def format_lock(entries: Iterable[Entry]) -> str:
         lines += [f"hash = {_quote(entry.hash)}", f"checksum = {_quote(entry.checksum)}", ""]
         parts.append("\n".join(lines))
     return "".join(parts)
+
+
+def _order(entry: Entry) -> tuple[object, ...]:
+    # All fields count, because a merge may leave two entries for one sentence.
+    return entry.file, entry.sentence, *attrs.astuple(attrs.evolve(entry, line=0))
 
 
 def _quote(text: str) -> str:

@@ -18,7 +18,7 @@ from hilum_rules.lock_file import Entry, format_lock, parse_lock
 from hilum_rules.rule import Rule
 from hilum_rules.rule_store import RuleStore
 from hilum_rules.signed_rules import Locks, hash_rule, make_entry
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 Put = Callable[..., None]
@@ -51,6 +51,10 @@ def states(store: RuleStore) -> dict[str, Any]:
 # --- the file -------------------------------------------------------------------------------------
 
 
+TWINS = [Entry("f", "", "s", "0" * 20, (check,)) for check in ("deny write a", "deny write b")]
+
+
+@example(TWINS, random.Random(1))
 @given(
     st.lists(
         st.builds(
@@ -83,7 +87,20 @@ def test_what_is_written_is_read_and_does_not_depend_on_the_order(
         entry.checksum for entry in signed
     )
     randomly.shuffle(signed)
-    assert format_lock(set(signed)) == format_lock({*reversed(signed)})
+    assert format_lock(signed) == text
+    assert format_lock(reversed(signed)) == text
+
+
+def test_signing_replaces_the_entries_of_its_sentence_only() -> None:
+    lock = parse_lock(format_lock(entry.sign() for entry in TWINS), Path("x"), "x")
+    other = Entry("f", "", "t", "1" * 20, ("deny write c",))
+    assert [each.enforce for each in lock.replace([other]).entries] == [
+        ("deny write a",),
+        ("deny write b",),
+        ("deny write c",),
+    ]
+    new = Entry("f", "", "s", "0" * 20, (), "taste")
+    assert [each.advice for each in lock.replace([new]).entries] == ["taste"]
 
 
 @given(st.text(max_size=300), st.integers(0, 400))
