@@ -22,6 +22,10 @@ MAX_FILES = 500
 """Maximum number of files to read in one rules folder."""
 MAX_DEPTH = 8
 OVERRIDE = "AGENTS.override.md"
+LOCK = "rules.lock"
+"""The file of the user's signed checks, next to the user's settings."""
+PROJECT_LOCK = f".hilum/{LOCK}"
+"""The file of a project's signed checks, at the top of its repository."""
 _AGENTS = ("AGENTS.md", "Agents.md", "agents.md", "AGENT.md")
 _CLAUDE = ("CLAUDE.md", "Claude.md", "claude.md")
 _GEMINI = ("GEMINI.md", "Gemini.md", "gemini.md")
@@ -145,6 +149,11 @@ class WorkspacePaths(msgspec.Struct, frozen=True):
     top: Path
     config: Path
     home: Path
+
+    @property
+    def locks(self) -> tuple[Path, Path]:
+        """The files of signed checks: the project's, and the user's own."""
+        return self.top / PROJECT_LOCK, self.config / LOCK
 
     def display(self, path: Path) -> str:
         """Return a readable path: on one line, relative to the workspace or to ``~``."""

@@ -542,6 +542,7 @@ PHRASES: tuple[tuple[str, str], ...] = (
     ),
     ("only_the_user_chooses_which_skills_are", "only the user chooses which skills are installed"),
     ("only_the_user_may_run_hilum", "only the user may run hilum {command}"),
+    ("only_the_user_signs_checks", "only the user signs checks"),
     (
         "open_it_again_to_continue_the_servers",
         "Open it again to continue; the server's terminal shows what happened.",
@@ -616,6 +617,14 @@ PHRASES: tuple[tuple[str, str], ...] = (
         "rewrites the history of a remote branch ({names})",
     ),
     ("rewrites_the_last_commit", "rewrites the last commit ({names})"),
+    (
+        "rules_one_sentence_is_undecided",
+        "1 binding sentence in your rules files is not enforced: {command}",
+    ),
+    (
+        "rules_sentences_are_undecided",
+        "{n} binding sentences in your rules files are not enforced: {command}",
+    ),
     ("runs_a_file_that_it_downloads", "runs a file that it downloads ({names})"),
     (
         "runs_a_program_that_is_only_known",
