@@ -24,9 +24,9 @@ FILES = {
 }
 
 
-def git(kit, *words):
-    """Run Git outside the sandbox, and return its output."""
-    argv = ["git", "-C", kit.workspace, *words]
+def git(place, *words):
+    """Run Git outside the sandbox in a folder or a session's workspace, and return its output."""
+    argv = ["git", "-C", getattr(place, "workspace", place), *words]
     return subprocess.run(argv, check=True, capture_output=True, text=True).stdout
 
 
@@ -159,18 +159,15 @@ async def test_no_sandbox_lets_git_record_a_deletion(box, root):
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text(text)
         os.utime(root / name, (time.time() - 100, time.time() - 100))
-    subprocess.run(["git", "-C", root, "add", "-A"], check=True)
-    subprocess.run(["git", "-C", root, "commit", "-q", "-m", "first"], check=True)
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", "first")
     processes = box.processes()
     hidden = ProtectedPaths(hidden=(str(root / "secrets"),))
     box.sandboxes[-1].extra_protected["rules"] = lambda: hidden
     script = "cat secrets/k.md; echo 2 > src/a.py; git add -A; git commit -q -am work; git status"
     done = await processes.run(("bash", "-c", script))
     assert "the-key" not in str(done)
-    names = subprocess.run(
-        ["git", "-C", root, "ls-tree", "-r", "--name-only", "HEAD"],
-        check=True, capture_output=True, text=True,
-    ).stdout.split()  # fmt: skip
+    names = git(root, "ls-tree", "-r", "--name-only", "HEAD").split()
     assert names == ["secrets/k.md", "src/a.py"]
 
 
@@ -179,8 +176,8 @@ def test_the_index_of_another_repository_is_not_written(tmp_path):
     other = tmp_path / "other"
     (other / "secrets").mkdir(parents=True)
     (other / "secrets/k").write_text("k")
-    subprocess.run(["git", "init", "-q", other], check=True)
-    subprocess.run(["git", "-C", other, "add", "-A"], check=True)
+    git(other, "init", "-q")
+    git(other, "add", "-A")
     before = (other / ".git/index").read_bytes()
     work = tmp_path / "work"
     (work / "secrets").mkdir(parents=True)
@@ -190,7 +187,5 @@ def test_the_index_of_another_repository_is_not_written(tmp_path):
     assert (other / ".git/index").read_bytes() == before
     placeholders.create([str(other / "secrets")], [str(other)])
     assert (other / ".git/index").read_bytes() != before
-    subprocess.run(["git", "-C", other, "fsck"], check=True)
-    assert not subprocess.run(
-        ["git", "-C", other, "diff", "--name-only"], check=True, capture_output=True
-    ).stdout
+    git(other, "fsck")
+    assert git(other, "diff", "--name-only") == ""
