@@ -77,7 +77,10 @@ def _has_any(workspace: Path, paths: Sequence[str]) -> bool:
 def _has_content(path: Path) -> bool:
     """Return whether something is at a path that is not empty, as the masks of a sandbox are."""
     try:
-        return any(os.scandir(path)) if path.is_dir() else os.lstat(path).st_size > 0
+        if not path.is_dir():
+            return os.lstat(path).st_size > 0
+        with os.scandir(path) as entries:
+            return any(entries)
     except OSError:
         # What cannot be read is there all the same.
         return os.path.lexists(path)
