@@ -883,6 +883,14 @@ PHRASES: tuple[tuple[str, str], ...] = (
         "process_has_the_session_open_and",
         "Process {pid} on {host} has the session open, and has lost its connection to the database.",
     ),
+    (
+        "the_server_with_process_has_the_session_open",
+        "The server with process {pid} on {host} has the session open, and requests cannot be passed on to it.",
+    ),
+    (
+        "give_all_servers_the_same_peer_key",
+        "Give all servers the same serve.peer_key, and addresses with https or serve.peer_plain_http.",
+    ),
     ("try_again_in_half_a_minute", "Try again in half a minute."),
     (
         "if_that_server_has_died_the_session",

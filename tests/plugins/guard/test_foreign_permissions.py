@@ -454,6 +454,22 @@ async def test_the_user_is_told_once_in_each_project(bench):
     assert len([event for event in kit.of(PluginEvent) if event.name == "guard.foreign_found"]) == 1
 
 
+async def test_an_empty_folder_is_no_settings(bench):
+    """The sandbox of another session has such folders in the project."""
+    kit = await bench(*PLUGINS, files={"a.txt": "x"})
+    found = [event for event in kit.of(PluginEvent) if event.name == "guard.foreign_found"]
+    assert found == []
+    (kit.workspace / ".cursor").mkdir()
+    (kit.workspace / ".cursorignore").touch()
+    guard = kit.session.plugin(hilum_guard.Guard)
+    await guard.announce_foreign()
+    assert [event for event in kit.of(PluginEvent) if event.name == "guard.foreign_found"] == []
+    (kit.workspace / ".cursor" / "mcp.json").write_text("{}")
+    await guard.announce_foreign()
+    (note,) = [event for event in kit.of(PluginEvent) if event.name == "guard.foreign_found"]
+    assert note.data["say"].startswith("Settings of Cursor found")
+
+
 async def test_a_project_cannot_lock_the_user_out_in_silence(bench):
     """Everything is denied, and each denial says by what."""
     kit = await bench(*PLUGINS, files={CLAUDE: claude(deny=["*"]), "a.txt": "x"})

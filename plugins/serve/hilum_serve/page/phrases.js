@@ -468,6 +468,8 @@ export const PHRASES = [
   ['another_server_does_not_accept_this_token', '会话在另一台服务器上打开，而它不接受此服务器启动时打印的令牌。'],
   ['another_server_has_opened_the_session', '请求转交期间，另一台服务器打开了此会话。'],
   ['process_has_the_session_open_and', '{host} 上的进程 {pid} 已打开此会话，但与数据库的连接已断开。'],
+  ['the_server_with_process_has_the_session_open', '{host} 上进程 {pid} 的服务器已打开此会话，请求无法转发给它。'],
+  ['give_all_servers_the_same_peer_key', '请为所有服务器设置相同的 serve.peer_key，并使用 https 地址或 serve.peer_plain_http。'],
   ['try_again_in_half_a_minute', '请半分钟后重试。'],
   ['if_that_server_has_died_the_session', '如果那台服务器已停止，会话将在半分钟内在此打开。'],
   ['look_at_the_session_before_you_repeat', '重复之前请先查看会话。'],
