@@ -13,6 +13,8 @@ import pytest
 import trio
 from editor_terminals import list_viewers
 
+pytestmark = pytest.mark.slow(cases=3, of="file")
+
 SUPPORT = Path(__file__).parents[1] / "support"
 NPM = Path(os.environ.get("NPM_SERVERS", "/nonexistent")) / "node_modules"
 ACPX = NPM / "acpx" / "dist" / "cli.js"

@@ -104,7 +104,8 @@ async def test_the_network_needs_named_people(cli):
     assert refused.code == 2
     assert "--token-name" in refused.err
     unknown = await cli("serve", "--host", "0.0.0.0", "--token-name", "eva")
-    assert "hilum serve token add eva" in unknown.err
+    assert "There is no valid token named 'eva'." in unknown.err
+    assert "hilum serve token add" in unknown.err
 
 
 async def test_only_the_named_tokens_get_in(cli, served):
@@ -115,6 +116,31 @@ async def test_only_the_named_tokens_get_in(cli, served):
             headers = {"authorization": f"Bearer {token}"}
             answer = await client.get(f"{remote.url}/api/me", headers=headers)
             assert answer.status_code == status
+
+
+async def test_a_removed_token_does_not_keep_the_server_from_starting(cli, served):
+    eva = (await cli("serve", "token", "add", "eva")).out.strip()
+    names = ("--token-name", "eva", "--token-name", "rev")
+    async with served(*names) as remote, httpx.AsyncClient() as client:
+        headers = {"authorization": f"Bearer {eva}"}
+        answer = await client.get(f"{remote.url}/api/me", headers=headers)
+        assert answer.status_code == 200
+        warning = (await remote.process.stderr.receive_some(10_000)).decode()
+        assert "There is no valid token named 'rev'." in warning
+        # It is accepted as soon as it exists.
+        rev = (await cli("serve", "token", "add", "rev")).out.strip()
+        headers = {"authorization": f"Bearer {rev}"}
+        with trio.fail_after(10):
+            while True:
+                answer = await client.get(f"{remote.url}/api/me", headers=headers)
+                if answer.status_code == 200:
+                    break
+                await trio.sleep(0.1)
+        await cli("serve", "token", "remove", "eva")
+        await cli("serve", "token", "remove", "rev")
+    nobody = await cli("serve", "--port", "0", *names)
+    assert nobody.code == 2
+    assert "There are no valid tokens named 'eva', 'rev'." in nobody.err
 
 
 async def test_the_printed_address_is_one_that_the_server_accepts(cli, served):

@@ -178,6 +178,131 @@ async def test_a_login_is_good_at_every_server(cli, groups):
         assert await group.get("/api/me", holder.url)
 
 
+async def collect_ends(group, session, url, credential, ended, opened):
+    """Open both streams of a session, and collect how each one ends."""
+    headers = [credential, ("origin", url)]
+    async with trio.open_nursery() as nursery:
+
+        async def read_events():
+            async with (
+                group.client(url, token="", headers=dict([credential])) as client,
+                client.stream("GET", f"/api/sessions/{session}/stream") as answer,
+            ):
+                text = ""
+                async for piece in answer.aiter_text():
+                    text += piece
+                    opened.add((url, "stream"))
+            assert text.endswith('data: {"type":"bye","why":"token"}\n\n'), text[-200:]
+            ended.add((url, "stream"))
+
+        nursery.start_soon(read_events)
+        async with group.socket(session, url=url, headers=headers) as socket:
+            opened.add((url, "socket"))
+            elements = [element async for element in socket]
+        assert (elements[-1], socket.closed) == ({"type": "bye", "why": "token"}, 4401)
+        ended.add((url, "socket"))
+
+
+@pytest.mark.parametrize("at_holder", [True, False])
+async def test_a_logout_ends_the_streams_of_all_servers(cli, groups, wait_until, at_holder):
+    """Also those that a server passes on to another one."""
+    async with cli.model(), groups() as group:
+        session = await group.create()
+        [other] = group.find_others(session)
+        where = group.find_holder(session) if at_holder else other
+        async with group.client(other.url, token="") as http:
+            login = await http.get("/login", params={"token": group.token})
+        credential = ("cookie", login.headers["set-cookie"].partition(";")[0])
+        ended, opened = set(), set()
+        async with trio.open_nursery() as nursery:
+            for member in group.members:
+                nursery.start_soon(
+                    collect_ends, group, session, member.url, credential, ended, opened
+                )
+            await wait_until(lambda: len(opened) == 4)
+            headers = {"origin": where.url, "cookie": credential[1]}
+            async with group.client(where.url, token="", headers=headers) as http:
+                assert (await http.post("/logout")).status_code == 303
+            with trio.fail_after(3):
+                await wait_until(lambda: len(ended) == 4)
+
+
+async def test_a_token_that_is_removed_at_one_server_ends_what_it_passes_on(
+    cli, postgres, wait_until
+):
+    """The other server has a copy of the file in which the token still exists."""
+    async with cli.model(), run_group(cli, postgres) as group, group.start() as holder:
+        session = await group.create(holder.url)
+        tokens = cli.folder / "config" / "serve-tokens.json"
+        copy = cli.folder / "copy"
+        copy.mkdir(mode=0o700)
+        async with group.start(config=copy) as other:
+            ended, opened = set(), set()
+            credential = ("authorization", f"Bearer {group.token}")
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(
+                    collect_ends, group, session, other.url, credential, ended, opened
+                )
+                await wait_until(lambda: len(opened) == 2)
+                (copy / tokens.name).unlink()
+                with trio.fail_after(3):
+                    await wait_until(lambda: len(ended) == 2)
+            assert await group.get("/api/me", holder.url)
+
+
+async def test_a_logout_without_the_database_reaches_all_servers_later(cli, groups, wait_until):
+    """Until then, the server that took it repeats it; it says that the others do not know yet."""
+    async with cli.model(), groups() as group:
+        one, two = group.members
+        async with group.client(one.url, token="") as http:
+            login = await http.get("/login", params={"token": group.token})
+        cookie = login.headers["set-cookie"].partition(";")[0]
+        headers = {"origin": one.url, "cookie": cookie}
+        group.query("ALTER TABLE hilum.notices RENAME TO away")
+        async with group.client(one.url, token="", headers=headers) as http:
+            refused = await http.post("/logout")
+            assert refused.status_code == 503, refused.text
+            assert (await http.get("/api/me")).status_code == 401
+            assert (await http.post("/logout")).status_code == 503
+        async with group.client(two.url, token="", headers={"cookie": cookie}) as http:
+            assert (await http.get("/api/me")).status_code == 200
+            group.query("ALTER TABLE hilum.away RENAME TO notices")
+            with trio.fail_after(10):
+                # What is waited for happens in other processes.
+                while (await http.get("/api/me")).status_code != 401:  # noqa: ASYNC110
+                    await trio.sleep(0.1)
+        async with group.client(one.url, token="", headers=headers) as http:
+            assert (await http.post("/logout")).status_code == 303
+
+
+async def read_notes(member, wanted):
+    """Return what a server writes to its terminal, up to a text."""
+    text = ""
+    with trio.fail_after(30):
+        while wanted not in text:
+            text += (await member.process.stderr.receive_some(10_000)).decode()
+    return text
+
+
+async def test_wrong_keys_and_addresses_are_reported(cli, postgres):
+    async with (
+        cli.model(),
+        run_group(cli, postgres) as group,
+        group.start() as first,
+        group.start(key="a key of another group of servers") as second,
+        group.start(url=first.url) as third,
+    ):
+        assert "serve.peer_key" in await read_notes(second, f"at {first.url} uses the same")
+        assert "serve.peer_key" in await read_notes(first, f"at {second.url} uses the same")
+        await read_notes(third, f"another server answers at {first.url}")
+        session = await group.create(first.url)
+        async with group.client(second.url) as http:
+            with trio.fail_after(3):
+                refused = await http.get(f"/api/sessions/{session}")
+        assert refused.status_code == 409
+        assert "serve.peer_key" in refused.json()["hint"]
+
+
 async def test_rights_are_checked_where_the_session_is(cli, postgres):
     """A server gives a request no rights that its client does not have."""
     watcher = (await cli("serve", "token", "add", "ida")).out.strip()
@@ -210,11 +335,14 @@ async def test_rights_are_checked_where_the_session_is(cli, postgres):
             refused = await http.get(path)
             assert refused.status_code == 409
             assert "named token" in refused.json()["hint"]
-        # A request that was passed on is not passed on again.
-        async with group.client(other.url, headers={"hilum-forwarded": "1"}) as http:
+        # A request that was passed on is not passed on again; only the key proves that it was.
+        mark = PeerGroup("http://127.0.0.1:1", KEY).make_mark(PeerGroup(other.url, KEY).own)
+        async with group.client(other.url, headers={"hilum-forwarded": mark.decode()}) as http:
             refused = await http.get(path)
             assert refused.status_code == 409
             assert refused.headers["hilum-elsewhere"] == "1"
+        async with group.client(other.url, headers={"hilum-forwarded": "1"}) as http:
+            assert (await http.get(path)).status_code == 200
         missing = f"{path}x"
         async with group.client(other.url) as http:
             assert (await http.get(missing)).json()["code"] == "E_UNKNOWN"

@@ -293,6 +293,7 @@ class Editor:
             if params is None or "code" in params or "terminalId" in params:
                 return params
             terminal = await EditorTerminal.open(params)
+            terminal.on_change = self._wake
             identity = f"term-{len(self.terminals) + 1}"
             self.terminals[identity] = terminal
             nursery.start_soon(terminal.run)

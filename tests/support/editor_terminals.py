@@ -21,6 +21,7 @@ class EditorTerminal:
         self.output = b""
         self.released = False
         self.changed = trio.Event()
+        self.on_change = lambda: None
         self._screen = screen
         self.is_read = trio.Event()
         self.is_read.set()
@@ -64,6 +65,7 @@ class EditorTerminal:
     def change(self):
         self.changed.set()
         self.changed = trio.Event()
+        self.on_change()
 
     async def wait_for(self, text):
         with trio.fail_after(30):

@@ -2,9 +2,11 @@
 
 import json
 import re
+import shutil
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import h11
@@ -103,8 +105,17 @@ class Group:
         return self._postgres.execute(self.database, statement, *values)
 
     @asynccontextmanager
-    async def start(self, *arguments: str, key: str = KEY, url: str = "") -> AsyncIterator[Member]:
-        """Start a server, with a data folder of its own as on another machine."""
+    async def start(
+        self, *arguments: str, key: str = KEY, url: str = "", config: Path | None = None
+    ) -> AsyncIterator[Member]:
+        """Start a server, with a data folder of its own as on another machine.
+
+        Args:
+            arguments: Further arguments.
+            key: The key of the group.
+            url: The address that it announces; by default, its own.
+            config: A folder for a copy of its tokens; by default, it shares them with the others.
+        """
         port = find_free_port()
         url = url or f"http://127.0.0.1:{port}"
         environment = {
@@ -112,6 +123,9 @@ class Group:
             "HILUM_POSTGRES_URL": self.database,
             "HILUM_SERVE_PEER_KEY": key,
         }
+        if config is not None:
+            shutil.copytree(self.cli.folder / "config", config, dirs_exist_ok=True)
+            environment["HILUM_CONFIG"] = str(config)
         hosts = ("--allow-host", f"127.0.0.1:{self.balancer.port}")
         options = ("--port", str(port), "--peer-url", url, *hosts, *arguments)
         async with self.cli.started("serve", *options, **environment) as process:

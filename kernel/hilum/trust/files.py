@@ -51,7 +51,7 @@ MAX_DEPTH = 40
 # These files and folders can only restrict what an agent may do, or contain text for its prompt.
 # All other files in ``.hilum`` require trust, so that any new kind of file is covered from the
 # start.
-_HARMLESS_FILES = frozenset({"permissions.toml", "settings.toml", ".gitignore"})
+_HARMLESS_FILES = frozenset({"permissions.toml", "rules.lock", "settings.toml", ".gitignore"})
 _TEXT_FOLDERS = frozenset({"rules", "memory"})
 # A file can change twice within one tick of the file system's clock, with equal timestamps. A hash
 # is therefore cached only if the last change is at least this many nanoseconds old.

@@ -142,6 +142,8 @@ def _explain_own_command(words: list[str]) -> str:
     if words[:1] == ["skills"]:
         if words[1:2] and words[1] not in _READING_SKILLS:
             return "only the user chooses which skills are installed"
+    elif words[:2] == ["rules", "compile"]:
+        return "only the user signs checks"
     elif words and words[0] in _USER_COMMANDS:
         return f"only the user may run hilum {words[0]}"
     return ""

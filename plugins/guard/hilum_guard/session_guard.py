@@ -498,7 +498,8 @@ class Guard:
 
     def _find_denied_paths_to_protect(self) -> ProtectedPaths:
         denied = self._find_denied_paths()
-        return ProtectedPaths(denied.protected, denied.hidden)
+        rules = {path: rule.located for path, rule in denied.rules.items()}
+        return ProtectedPaths(denied.protected, denied.hidden, rules)
 
     def _find_denied_paths(self) -> DeniedPaths:
         from hilum_guard.rules.denied_paths import find_denied_paths  # with the first command

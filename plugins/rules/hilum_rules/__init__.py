@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 # No call runs unless the session plugin provides these hooks.
-gates = ("check_answer", "on_tool_call")
+gates = ("check_answer", "check_result", "on_tool_call")
 _MODULES = {
     "Bundle": "rule",
     "Enforce": "rule",
@@ -75,6 +75,12 @@ async def open_session(session: Session) -> AsyncIterator[Rules]:
     # A thread loads the rules, because reading and parsing all files could block the event loop for
     # too long.
     store = await trio.to_thread.run_sync(open_store, root, settings, session.kind)
+    if session.attended and store.snapshot.bundle.rules:
+        from hilum_rules.pointing_out import find_new_sentences
+
+        say = await trio.to_thread.run_sync(find_new_sentences, store)
+        if say:
+            session.note("rules.undecided", say=say)
     yield Rules(session, store, settings.prompt_limit, settings.remind)
 
 

@@ -4,46 +4,46 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
-import textwrap
-import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from hilum import UsageError
-from hilum.command import Parser, say, say_json
+from hilum.command import Parser, check_text, say_json
 from hilum.errors import E_BAD_ARGS, E_NOT_FOUND
 
 from hilum_rules import open_store
-from hilum_rules.rule import Mode, Problem, Rule, RulesFile
+from hilum_rules.project_data import data_file
+from hilum_rules.rule import Problem, Rule, RulesFile
+from hilum_rules.rule_list import (
+    STATES,
+    RuleList,
+    count,
+    describe_file,
+    format_problems,
+    format_rule,
+    print_lines,
+    show_rule,
+    wrap,
+)
 from hilum_rules.settings import RulesSettings
 
 if TYPE_CHECKING:
-    from hilum_rules.rule_store import Snapshot
+    from hilum_rules.rule_store import RuleStore
 
 ABOUT = """\
 Show the rules that apply in this folder, numbered as the model sees them: file
 and line, whether the system enforces it or it is advice to the model, and why.
 
-  hilum rules                   list all rules, and what was not read
-  hilum rules show 2.5          show one rule in full
+  hilum rules                   count and list the rules, and what was not read
+  hilum rules --enforced        list only the enforced ones (or --proposed, --advice)
+  hilum rules --why 2.5         show one rule in full, and why it is (not) enforced
   hilum rules check AGENTS.md   show the rules in a file, and what is not read
+  hilum rules compile           let a model propose checks, and sign them
 """
-MAX_WIDTH = 80
-MAX_LINES = 3
-"""Maximum number of lines to show per rule in a list."""
-INDENT = " " * 7
 # The actions, with the argument that each one takes.
 _ACTIONS = {"list": "nothing", "show": "the number of a rule: 2.5", "check": "a file"}
-_OWNERS = {"user": "yours", "settings": "from your settings", "project": "the project's"}
-_MODES = {
-    Mode.ALWAYS: "",
-    Mode.AUTO: "for files like {globs}",
-    Mode.AGENT: "when the model requests it",
-    Mode.MANUAL: "when you name it: @{name}",
-}
 
 
 def main(argv: Sequence[str]) -> int:
@@ -52,10 +52,19 @@ def main(argv: Sequence[str]) -> int:
     Returns:
         The exit code: 1 if a checked file has problems.
     """
+    if argv[:1] == ["compile"]:
+        from hilum_rules.proposals import compile_command
+
+        return compile_command.main(argv[1:])
+    check_text(argv)
     try:
         options = _make_parser().parse_intermixed_args(argv)
     except SystemExit as error:  # --help
         return int(error.code or 0)
+    if options.why:
+        if options.what or options.action != "list":
+            raise UsageError("--why takes the place of an action.", code=E_BAD_ARGS)
+        options.action, options.what = "show", options.why
     if bool(options.what) == (options.action == "list"):
         raise UsageError(
             f"hilum rules {options.action} takes {_ACTIONS[options.action]}.",
@@ -64,13 +73,15 @@ def main(argv: Sequence[str]) -> int:
         )
     if options.action == "check":
         return _run_check(options)
-    snapshot = _read_snapshot(options)
+    store = read_store(options.workspace, options.kind)
+    shown = [state for state in STATES if getattr(options, state)]
+    rules = RuleList(store.snapshot, _find_proposed(store), shown)
     if options.action == "show":
-        _run_show(options, snapshot)
+        _run_show(options, rules)
     elif options.json:
-        say_json(_snapshot_data(snapshot))
+        say_json(_list_data(rules))
     else:
-        _print(_list_rules(snapshot))
+        print_lines(rules.format())
     return 0
 
 
@@ -98,173 +109,125 @@ def _make_parser() -> Parser:
         metavar="KIND",
         help="as in a session of this kind: main, shared, headless",
     )
+    parser.add_argument("--why", default="", metavar="N", help="the same as show N")
+    for state in STATES:
+        parser.add_argument(
+            f"--{state}", action="store_true", help=f"list the rules that are {state}"
+        )
     parser.add_argument("--json", action="store_true", help="as JSON")
     return parser
 
 
-def _read_snapshot(options: argparse.Namespace) -> Snapshot:
+def read_store(workspace: str, kind: str = "main") -> RuleStore:
+    """Load and return the rules of a folder that the user has named.
+
+    Args:
+        workspace: The folder.
+        kind: The kind of session.
+
+    Raises:
+        UsageError: There is no such folder.
+    """
     from hilum.settings import load
 
-    folder = Path(os.path.realpath(os.path.expanduser(options.workspace)))
+    folder = Path(os.path.realpath(os.path.expanduser(workspace)))
     if not folder.is_dir():
-        raise UsageError(
-            f"There is no folder {options.workspace}.", hint="Choose an existing folder."
-        )
+        raise UsageError(f"There is no folder {workspace}.", hint="Choose an existing folder.")
     settings = load([RulesSettings], workspace=folder, known=None).get(RulesSettings)
-    return open_store(folder, settings, options.kind).snapshot
+    return open_store(folder, settings, kind)
+
+
+def _find_proposed(store: RuleStore) -> Collection[str]:
+    """Return the ids of the rules for which a model has proposed a check."""
+    from hilum_rules.proposals.proposal_cache import FILE, read_proposals
+
+    # Most projects have no proposals.
+    if not data_file(store.paths.top, FILE).exists():
+        return ()
+    from hilum_rules.binding import find_undecided
+    from hilum_rules.signed_rules import hash_rule
+
+    proposals = read_proposals(store.paths.top)
+    proposed = {
+        name for name, kept in proposals.items() if kept.proposal.enforce and not kept.is_rejected
+    }
+    undecided = find_undecided(store.snapshot.files)
+    return {rule.id for rule in undecided if hash_rule(rule) in proposed}
 
 
 # --- actions --------------------------------------------------------------------------------------
 
 
-def _list_rules(snapshot: Snapshot) -> Iterator[str]:
-    rules = [rule for file in snapshot.files for rule in file.rules]
-    for file in snapshot.files:
-        if file.rules:
-            number = snapshot.numbers[file.path]
-            yield ""
-            head = f"{number}. {file.path} ({_describe_file(file)})"
-            yield from _wrap(head, "", "   ")
-            yield from _format_rules(number, file)
-    if rules:
-        enforced = sum(rule.check is not None for rule in rules)
-        yield ""
-        yield from _wrap(
-            f"{_count(rules, 'rule')}, {enforced} enforced, {len(rules) - enforced} advice."
-            " Nested folders add their rules when a file in them is first used."
-        )
-    else:
-        yield from _wrap(
-            "There are no rules here. Write AGENTS.md, or see docs/rules.md for the files that are"
-            " read."
-        )
-    yield from _format_problems(snapshot.problems)
-
-
-def _run_show(options: argparse.Namespace, snapshot: Snapshot) -> None:
+def _run_show(options: argparse.Namespace, rules: RuleList) -> None:
     number = options.what
-    for each, file, rule in snapshot.numbered():
+    for each, file, rule in rules.snapshot.numbered():
         if each == number:
+            state = rules.state_of(rule)
             if options.json:
-                say_json(_rule_data(number, file, rule))
+                say_json(_rule_data(number, file, rule, state))
             else:
-                _print(_show_rule(number, file, rule))
+                print_lines(show_rule(number, file, rule, state))
             return
     raise UsageError(
         f"There is no rule {number}.", code=E_NOT_FOUND, hint="hilum rules lists them."
     )
 
 
-def _show_rule(number: str, file: RulesFile, rule: Rule) -> Iterator[str]:
-    kind = rule.type.replace("_", " ")
-    yield from _format_rule(number, rule)
-    section = rule.section or "none"
-    yield from _wrap(f"Id: {rule.id}. Type: {kind}. Section: {section}.", "", "  ")
-    yield from _wrap(f"File: {file.path} ({_describe_file(file)}).", "", "  ")
-    for check in rule.enforce:
-        yield from _wrap(f"{rule.path}:{check.line}  enforce: {check.text}", "", "  ")
-    yield ""
-    text = f"{rule.lead}\n{rule.content}" if rule.lead else rule.content
-    for line in text.split("\n"):
-        yield f"  {line}"
-
-
 def _run_check(options: argparse.Namespace) -> int:
     from hilum_rules.loading import load_rules
+    from hilum_rules.rule_store import Snapshot
 
     file = load_rules(
         Path(os.path.expanduser(options.workspace)) / Path(os.path.expanduser(options.what))
     )
+    rules = RuleList(Snapshot())
+    numbered = [
+        (f"1.{index}", rule, rules.state_of(rule)) for index, rule in enumerate(file.rules, 1)
+    ]
     if options.json:
-        numbered = enumerate(file.rules, 1)
         say_json(
             {
                 "file": _file_data(1, file),
-                "rules": [_rule_data(f"1.{index}", file, rule) for index, rule in numbered],
+                "rules": [
+                    _rule_data(number, file, rule, state) for number, rule, state in numbered
+                ],
                 "problems": _problems_data(file.problems),
             }
         )
     else:
-        head = f"{file.path}: {_count(file.rules, 'rule')} ({_describe_file(file)})"
-        rules = _format_rules(1, file)
-        _print([*_wrap(head, "", "  "), *rules, *_format_problems(file.problems)])
+        lines = wrap(
+            f"{file.path}: {count(len(numbered), 'rule')} ({describe_file(file)})", "", "  "
+        )
+        for number, rule, state in numbered:
+            lines += format_rule(number, rule, state)
+        print_lines([*lines, *format_problems(file.problems)])
     return 1 if file.problems else 0
-
-
-# --- as text --------------------------------------------------------------------------------------
-
-
-def _format_rules(number: int, file: RulesFile) -> Iterator[str]:
-    for index, rule in enumerate(file.rules, 1):
-        yield from _format_rule(f"{number}.{index}", rule)
-
-
-def _format_rule(number: str, rule: Rule) -> Iterator[str]:
-    state = "enforced" if rule.check is not None else "advice"
-    head = f"  {number}  {rule.path}:{rule.line}  {state}"
-    yield from _wrap(head, "", INDENT)
-    yield from _wrap(rule.sentence, INDENT, INDENT, MAX_LINES)
-    reason = rule.why.removeprefix(state).lstrip(": ")
-    if reason:
-        yield from _wrap(f"({reason})", INDENT, f"{INDENT} ")
-
-
-def _format_problems(problems: Sequence[Problem]) -> Iterator[str]:
-    if problems:
-        yield ""
-        yield "Possibly not read as intended:"
-    for problem in problems:
-        yield from _wrap(str(problem), "  ", "    ")
-
-
-def _describe_file(file: RulesFile) -> str:
-    scope = f"for {file.folder}/" if file.folder.parts else ""
-    globs = ", ".join(file.globs[:5])
-    mode = _MODES[file.mode].format(globs=globs, name=file.name)
-    return ", ".join(filter(None, (_OWNERS[file.origin], scope, mode)))
-
-
-def _count(items: Sequence[object], what: str) -> str:
-    return f"{len(items)} {what}{'s' * (len(items) != 1)}"
-
-
-def _print(lines: Iterable[str]) -> None:
-    say("\n".join(lines).replace("\t", "    "))
-
-
-def _wrap(text: str, first: str = "", rest: str = "", most: int = 0) -> list[str]:
-    """Return a text wrapped to the width of the terminal.
-
-    Args:
-        text: The text.
-        first: The indent of the first line.
-        rest: The indent of the other lines.
-        most: The maximum number of lines; 0 for all.
-    """
-    width = min(shutil.get_terminal_size().columns, MAX_WIDTH) or MAX_WIDTH
-    wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in text)
-    if wide:  # assume that double-width characters are evenly distributed
-        width = max(width * len(text) // (len(text) + wide), 20)
-    lines = textwrap.wrap(
-        text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
-    )
-    if most and len(lines) > most:
-        last = lines[most - 1][: width - 4]
-        lines = [*lines[: most - 1], f"{last} ..."]
-    return lines or [first.rstrip()]
 
 
 # --- as data --------------------------------------------------------------------------------------
 
 
-def _snapshot_data(snapshot: Snapshot) -> dict[str, Any]:
+def _list_data(rules: RuleList) -> dict[str, Any]:
+    snapshot = rules.snapshot
     numbers = snapshot.numbers
     return {
         "source_hash": snapshot.bundle.source_hash,
-        "files": [_file_data(numbers.get(file.path, 0), file) for file in snapshot.files],
-        "rules": [_rule_data(number, file, rule) for number, file, rule in snapshot.numbered()],
+        "files": [
+            _file_data(numbers.get(file.path, 0), file) | _counts(rules, file)
+            for file in snapshot.files
+        ],
+        "rules": [
+            _rule_data(number, file, rule, rules.state_of(rule))
+            for number, file, rule in snapshot.numbered()
+            if not rules.shown or rules.state_of(rule) in rules.shown
+        ],
         "problems": _problems_data(snapshot.problems),
     }
+
+
+def _counts(rules: RuleList, file: RulesFile) -> dict[str, int]:
+    counts = rules.count(file.rules)
+    return {state: counts[state] for state in STATES}
 
 
 def _file_data(number: int, file: RulesFile) -> dict[str, Any]:
@@ -282,7 +245,7 @@ def _file_data(number: int, file: RulesFile) -> dict[str, Any]:
     }
 
 
-def _rule_data(number: str, file: RulesFile, rule: Rule) -> dict[str, Any]:
+def _rule_data(number: str, file: RulesFile, rule: Rule, state: str) -> dict[str, Any]:
     return {
         "number": number,
         "id": rule.id,
@@ -294,6 +257,7 @@ def _rule_data(number: str, file: RulesFile, rule: Rule) -> dict[str, Any]:
         "line": rule.line,
         "file": file.path,
         "enforced": rule.check is not None,
+        "state": state,
         "why": rule.why,
         "enforce": [line.text for line in rule.enforce],
     }

@@ -22,6 +22,10 @@ MAX_FILES = 500
 """Maximum number of files to read in one rules folder."""
 MAX_DEPTH = 8
 OVERRIDE = "AGENTS.override.md"
+LOCK = "rules.lock"
+"""The file of the user's signed checks, next to the user's settings."""
+PROJECT_LOCK = f".hilum/{LOCK}"
+"""The file of a project's signed checks, at the top of its repository."""
 _AGENTS = ("AGENTS.md", "Agents.md", "agents.md", "AGENT.md")
 _CLAUDE = ("CLAUDE.md", "Claude.md", "claude.md")
 _GEMINI = ("GEMINI.md", "Gemini.md", "gemini.md")
@@ -35,6 +39,7 @@ _DIALECTS = {
     "claude.local.md": "claude",
     "gemini.md": "gemini",
     "copilot-instructions.md": "copilot",
+    "rules.toml": "table",
     ".windsurfrules": "plain-rules",
     ".clinerules": "plain-rules",
     ".roorules": "plain-rules",
@@ -73,6 +78,7 @@ _FOLDER_DIALECTS = {
 _CONFIG_PLACES = (
     _AGENTS_PLACE,
     _Place("rules", (".md",), "claude-rules", is_tree=True),
+    _Place("", ("rules.toml",), "table"),
 )
 # Locations of rules for other agents in the user's home folder.
 _HOME_PLACES = (
@@ -92,6 +98,7 @@ _PROJECT_PLACES = (
     _Place(".cursor/rules", (".mdc", "RULE.md"), "mdc", is_tree=True),
     _Place(".github", ("copilot-instructions.md",), "copilot"),
     _Place(".github/instructions", (".instructions.md",), "instructions", is_tree=True),
+    _Place(".hilum", ("rules.toml",), "table"),
     _Place("", (".windsurfrules", ".roorules"), "plain-rules"),
     _Place(".windsurf/rules", (".md",), "windsurf", is_tree=True),
     _Place("", (".clinerules",), "plain-rules"),
@@ -142,6 +149,11 @@ class WorkspacePaths(msgspec.Struct, frozen=True):
     top: Path
     config: Path
     home: Path
+
+    @property
+    def locks(self) -> tuple[Path, Path]:
+        """The files of signed checks: the project's, and the user's own."""
+        return self.top / PROJECT_LOCK, self.config / LOCK
 
     def display(self, path: Path) -> str:
         """Return a readable path: on one line, relative to the workspace or to ``~``."""

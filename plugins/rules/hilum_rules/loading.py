@@ -281,6 +281,7 @@ def _make_rule(placed: PlacedDraft, found: FoundFile, seen: dict[str, int]) -> R
         draft.lead,
         draft.depth,
         draft.enforce,
+        is_row=draft.is_row,
     )
 
 

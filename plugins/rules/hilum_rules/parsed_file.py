@@ -8,8 +8,11 @@ import attrs
 
 from hilum_rules.front_matter import FrontMatter, read_front_matter
 from hilum_rules.parsing import Draft, Problems, parse_drafts
+from hilum_rules.rule import Mode
 from hilum_rules.source import Source
 
+TABLE = "table"
+"""The format of ``rules.toml``."""
 RACY_TIME = 2_000_000_000
 """Time, in nanoseconds, within which a file may change twice without a new timestamp."""
 
@@ -56,8 +59,16 @@ def parse_source(source: Source, dialect: str, digest: str) -> ParsedFile:
         # Drop the last, incomplete line: half of "never push without approval" means something
         # else.
         data = data[: data.rfind(b"\n") + 1] or data
-    front_matter = read_front_matter(data, dialect)
-    drafts, problems = parse_drafts(front_matter.body, front_matter.line)
+    if dialect == TABLE:
+        # Imported here, because most projects have no such file.
+        from hilum_rules.rules_table import parse_rules_table
+
+        text = data.decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
+        front_matter = FrontMatter(Mode.ALWAYS, (), "", text, 1, [])
+        drafts, problems = parse_rules_table(text)
+    else:
+        front_matter = read_front_matter(data, dialect)
+        drafts, problems = parse_drafts(front_matter.body, front_matter.line)
     problems = [*front_matter.problems, *problems]
     if is_cut:
         message = f"The rest is not read: only {len(data):,} of the {source.size:,} bytes are."

@@ -46,6 +46,7 @@ class Draft:
         lead: The line that introduces the draft's list, such as ``You must never:``.
         depth: The nesting depth in lists.
         enforce: The ``enforce:`` lines that belong to the draft.
+        is_row: Whether the draft is a row of a table.
     """
 
     content: str
@@ -54,6 +55,7 @@ class Draft:
     lead: str = ""
     depth: int = 0
     enforce: tuple[Enforce, ...] = ()
+    is_row: bool = False
 
 
 def parse_drafts(text: str, first: int = 1) -> tuple[list[Draft], Problems]:
@@ -294,7 +296,8 @@ class _DraftBuilder:
             lead = "\n".join(filter(None, leads))
         depth = block.level if block.kind == "item" else 0
         titles = tuple(text for _, text in self.titles)
-        self.drafts.append(Draft(block.text, block.line, titles, lead, depth))
+        is_row = block.kind == "row"
+        self.drafts.append(Draft(block.text, block.line, titles, lead, depth, is_row=is_row))
 
 
 def _is_rule(heading: Block) -> bool:

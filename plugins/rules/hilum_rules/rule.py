@@ -89,6 +89,9 @@ class Rule(msgspec.Struct, frozen=True):
         enforce: The ``enforce:`` lines that belong to the rule.
         check: The check that enforces the rule; ``None`` if the rule is advice.
         why: Why the rule is enforced or is only advice.
+        is_row: Whether the rule is a row of a table.
+        is_decided: Whether a user has signed a check for the rule, or has decided that it stays
+            advice.
     """
 
     id: str
@@ -103,6 +106,8 @@ class Rule(msgspec.Struct, frozen=True):
     enforce: tuple[Enforce, ...] = ()
     check: Check | None = None
     why: str = ""
+    is_row: bool = False
+    is_decided: bool = False
 
     @property
     def hard(self) -> bool:

@@ -114,13 +114,19 @@ class RuleStore:
         # The stamps are taken before the files are read, so that the next check detects changes
         # made in the meantime.
         self._stamps = {folder: read_stamp(folder) for folder in finder.watched}
+        locks = [path for path in self.paths.locks if os.path.lexists(path)]
+        self._stamps |= {path: read_stamp(path) for path in self.paths.locks}
         files: list[RulesFile] = []
         excluded: list[Problem] = []
+        lock_problems: list[Problem] = []
         # Without any rules, the loader and its modules are not imported.
-        if found or self.settings.text or self.snapshot.files:
-            files, excluded = self._exclude(self._read(found))
+        if found or self.settings.text or self.snapshot.files or locks:
+            files = self._read(found)
+            if locks:
+                files, lock_problems = self._sign(files)
+            files, excluded = self._exclude(files)
         numbers = self.snapshot.numbers
-        problems = [*finder.problems, *excluded]
+        problems = [*finder.problems, *lock_problems, *excluded]
         for file in files:
             problems += file.problems
             if file.rules:
@@ -142,6 +148,12 @@ class RuleStore:
         files += self.loader.load(file for file in found if file.origin != "user")
         self.loader.end()
         return files
+
+    def _sign(self, files: list[RulesFile]) -> tuple[list[RulesFile], list[Problem]]:
+        """Return the files with the checks that users have signed, and the locks' problems."""
+        from hilum_rules.signed_rules import Locks, sign_rules
+
+        return sign_rules(files, Locks.read(self.paths))
 
     def _find(self, finder: RulesFinder) -> Iterator[FoundFile]:
         yield from finder.find_user_files(self.settings.homes)
@@ -207,7 +219,10 @@ class RuleStore:
         return loaded, problems
 
     def enforced_sources(self) -> Iterator[Path]:
-        """Yield the resolved files of enforced rules, and the files that would override them."""
+        """Yield the resolved files of enforced rules and of signed checks.
+
+        Files that would override them are included.
+        """
         for file in self.snapshot.active:
             if all(rule.check is None for rule in file.rules):
                 continue
@@ -217,6 +232,9 @@ class RuleStore:
                 # Creating `AGENTS.override.md` would override the rules without changing their
                 # file.
                 yield file.real.with_name(OVERRIDE)
+        for path in self.paths.locks:
+            if os.path.lexists(path):
+                yield Path(os.path.realpath(path))
 
     # --- what is in play --------------------------------------------------------------------------
 

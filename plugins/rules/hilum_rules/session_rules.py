@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -30,6 +30,7 @@ from hilum_rules.prompt_layers import REMINDER, build_layers
 if TYPE_CHECKING:
     from hilum import Session
 
+    from hilum_rules.checks.call_history import CallHistory
     from hilum_rules.rule import Bundle, Rule
     from hilum_rules.rule_store import RuleStore, Snapshot
 
@@ -67,6 +68,7 @@ class Rules:
         self._lock = trio.Lock()
         self._restored: set[str] = set()
         self._protects = False
+        self._history: CallHistory | None = None
 
     @property
     def bundle(self) -> Bundle:
@@ -201,7 +203,7 @@ class Rules:
         rules = self._enforced()
         if not rules:
             return None
-        verdicts = [checks.judge_call(rules, agent, call, tool)]
+        verdicts = [checks.judge_call(rules, agent, call, tool, self._history)]
         if tool.risk == "read":
             reasons = [checks.check_context(rules, path, self.session.kind) for path in inside]
             verdicts += [deny(reason) for reason in reasons if reason]
@@ -220,6 +222,25 @@ class Rules:
         if not rewrite:
             return None
         return ask(f"The agent wants to change rules that are enforced: {rewrite}.")
+
+    @hookimpl
+    def check_result(
+        self, agent: Agent, call: ToolCall, result: ToolResult
+    ) -> Awaitable[None] | None:
+        """Remember which commands have succeeded, for rules that require a command first."""
+        tool = self.session.tools.get(call.name)
+        if tool is None or tool.risk not in ("write", "execute"):
+            return None
+        return self._remember(tool, call, result) if checks.need_history(self._enforced()) else None
+
+    async def _remember(self, tool: Tool, call: ToolCall, result: ToolResult) -> None:
+        if self._history is None:
+            from hilum_rules.checks.call_history import CallHistory
+
+            self._history = CallHistory()
+        root = self.session.workspace.root
+        async with self._lock:
+            await trio.to_thread.run_sync(self._history.add, tool, call.arguments, root, result)
 
     @hookimpl
     async def check_answer(self, agent: Agent, message: AssistantMessage) -> str | None:

@@ -242,15 +242,21 @@ class ServeProgram:
         """Check that a server on the network accepts somebody, and whom.
 
         Raises:
-            UsageError: It would accept nobody, or a named token does not exist.
+            UsageError: It would accept nobody.
         """
         options = self._options
-        for name in options.token_name:
-            if tokens.find_named(name) is None:
-                hint = f"Create it: hilum serve token add {name} --rights watch"
-                raise UsageError(
-                    f"There is no valid token named {name!r}.", code=E_UNKNOWN, hint=hint
-                )
+        missing = [name for name in options.token_name if tokens.find_named(name) is None]
+        if missing:
+            one = len(missing) == 1
+            names = ", ".join(map(repr, missing))
+            text = (
+                f"There {'is' if one else 'are'} no valid token{'' if one else 's'} named {names}."
+            )
+            hint = f"Create {'it' if one else 'them'}: hilum serve token add NAME --rights watch"
+            if len(missing) == len(options.token_name):
+                raise UsageError(text, code=E_UNKNOWN, hint=hint)
+            # A token that was removed or has expired must not keep a server from starting again.
+            server.print_note(f"{text} {hint}")
         if self._is_local or options.token_name or options.proxy_user_header:
             return
         raise UsageError(

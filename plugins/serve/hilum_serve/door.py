@@ -23,7 +23,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from trio import sleep
 
 from hilum_serve.http_server import find_facts
-from hilum_serve.peer_group import NONCE_HEADER, PROOF_PATH, PeerGroup
+from hilum_serve.peer_group import FORWARDED, NONCE_HEADER, PROOF_PATH, PeerGroup
 from hilum_serve.problems import (
     E_HOST,
     E_METHOD,
@@ -47,6 +47,8 @@ FAILURE_DELAY = 0.2
 """Seconds before the answer to a wrong token."""
 CREDENTIAL = "hilum_credential"
 """The key in the scope of a request for the header with which the client proved who it is."""
+IS_FORWARDED = "hilum_is_forwarded"
+"""The key in the scope of a request for whether another server of the group has passed it on."""
 POLICY_VIOLATION = 1008  # RFC 6455, section 7.4.1
 LOGGED_OUT = 4401
 """WebSocket close code for a page whose login has ended."""
@@ -116,10 +118,6 @@ def check_user_header(name: str) -> str:
     return name
 
 
-async def ignore_logout(number: int) -> None:
-    """Do nothing about a logout: no other server accepts the cookie."""
-
-
 @attrs.define
 class _Budget:
     """The requests that a user may still send; it refills steadily."""
@@ -156,7 +154,8 @@ class Door:
         user_header: Name of the header in which a reverse proxy names the user; empty for none.
         note_error: Function that is called with unexpected errors.
         group: The group of servers that this one belongs to, if any.
-        on_logout: Function that is called with the number of a cookie whose user has logged out.
+        on_logout: Function that ends the login with the number of a cookie; by default, it ends
+            at this server only.
     """
 
     def __init__(
@@ -171,7 +170,7 @@ class Door:
         user_header: str = "",
         note_error: Callable[[BaseException], None] = lambda error: None,
         group: PeerGroup | None = None,
-        on_logout: Callable[[int], Awaitable[None]] = ignore_logout,
+        on_logout: Callable[[int], Awaitable[None]] | None = None,
     ) -> None:
         self._app = app
         self._on_logout = on_logout
@@ -234,6 +233,9 @@ class Door:
         self._count(caller.user)
         scope["hilum_user"] = caller.user
         scope[CREDENTIAL] = caller.credential
+        # A client that sends the header itself has no signature for it.
+        marks = _values(headers, FORWARDED)
+        scope[IS_FORWARDED] = self._group is not None and any(map(self._group.is_mark, marks))
         await self._app(scope, receive, answer.send)
 
     def _check_form(self, scope: Scope, headers: Headers) -> None:
@@ -395,9 +397,11 @@ class Door:
             if not is_own:
                 raise Problem(403, E_ORIGIN, "The Origin header is missing.")
             # A copy of the cookie must not be of use after logging out.
-            number = self._tokens.end_cookie(self._read_cookie(headers))
-            if number is not None:
+            number = self._tokens.find_cookie_number(self._read_cookie(headers))
+            if number is not None and self._on_logout is not None:
                 await self._on_logout(number)
+            elif number is not None:
+                self._tokens.end_cookie(number)
             await answer.redirect("/", f"{self._cookie}=; Max-Age=0; {_FLAGS}")
             return
         # A foreign page must not log the user in with a token of its own: the user would type

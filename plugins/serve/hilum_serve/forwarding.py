@@ -21,7 +21,7 @@ from hilum.errors import E_BUSY, E_INTERRUPTED, E_UNREACHABLE
 from hilum.store import LeaseHolder, SessionBusy, SharedStore
 from starlette.types import Message, Receive, Scope, Send
 
-from hilum_serve.door import CREDENTIAL, CSP
+from hilum_serve.door import CREDENTIAL, CSP, IS_FORWARDED
 from hilum_serve.hub import Hub
 from hilum_serve.peer_connection import (
     SILENCE_SECONDS,
@@ -32,14 +32,13 @@ from hilum_serve.peer_connection import (
     SocketRefused,
     connect,
 )
-from hilum_serve.peer_group import PeerAddress, PeerGroup
+from hilum_serve.peer_group import FORWARDED, PeerAddress, PeerGroup
 from hilum_serve.problems import Problem
-from hilum_serve.streams import CLOSE_CODES, refuse_socket
+from hilum_serve.streams import BYE_SECONDS, CLOSE_CODES, make_bye, refuse_socket
+from hilum_serve.token_watch import TokenWatch
 from hilum_serve.tokens import START
 from hilum_serve.users import User
 
-FORWARDED = b"hilum-forwarded"
-"""Header of a request that another server has passed on."""
 ELSEWHERE = "hilum-elsewhere"
 """Header of the response to such a request if the session is not here: nothing was carried out."""
 PATIENCE_SECONDS = 3.0
@@ -106,15 +105,22 @@ class Forwarder:
         hub: The sessions of this server.
         group: The group of servers.
         store: The store that all of them use.
+        watch: What ends streams whose token or login ends.
         note: Function that shows a sentence to whoever runs the server.
     """
 
     def __init__(
-        self, hub: Hub, group: PeerGroup, store: SharedStore, note: Callable[[str], None]
+        self,
+        hub: Hub,
+        group: PeerGroup,
+        store: SharedStore,
+        watch: TokenWatch,
+        note: Callable[[str], None],
     ) -> None:
         self._hub = hub
         self._group = group
         self._store = store
+        self._token_watch = watch
         self._note = note
         self._noted: dict[str, float] = {}
 
@@ -196,7 +202,8 @@ class Forwarder:
             lost: Servers that could not be reached or did not have the session.
 
         Raises:
-            HilumError: The session does not exist, or a process has it open that is no server.
+            HilumError: The session does not exist, or a process has it open that is no server of the
+                group.
         """
         holder: LeaseHolder | None = None
         if not await self._hub.holds(target.session, target.user):
@@ -205,6 +212,9 @@ class Forwarder:
         peer = await self._find_peer(target.session, holder, lost)
         async with AsyncExitStack() as stack:
             if peer is None and target.opens:
+                if holder is not None and holder.holds and self._is_stranger(holder):
+                    # It is a server, so that waiting for the end of its lease is of no use.
+                    raise _other_key(holder)
                 resumes = holder is not None and not holder.holds and self._is_member(holder)
                 # A server that nobody reaches has died: its runs go on here.
                 reads = target.reads and not lost
@@ -256,13 +266,17 @@ class Forwarder:
     def _is_member(self, holder: LeaseHolder) -> bool:
         return self._group.read_announcement(holder.address) is not None
 
+    def _is_stranger(self, holder: LeaseHolder) -> bool:
+        """Return whether a process is a server to which no requests can be passed on."""
+        return bool(holder.address) and not self._is_member(holder)
+
     def _check_forwardable(self, scope: Scope, user: User) -> None:
         """Check that a request may be passed on.
 
         Raises:
             Problem: It was passed on already, or the other server does not know its token.
         """
-        if any(name == FORWARDED for name, _ in scope["headers"]):
+        if scope[IS_FORWARDED]:
             raise Problem(
                 409,
                 E_BUSY,
@@ -297,7 +311,8 @@ class Forwarder:
             async def watch() -> None:
                 await self._watch(target.session, peer, exchange)
 
-            await exchange.run(self._make_headers(scope, peer), watch)
+            with self._token_watch.watching(target.user, exchange.end_stream):
+                await exchange.run(self._make_headers(scope, peer), watch)
 
     async def _watch(self, session: str, peer: PeerAddress, exchange: _Exchange) -> None:
         """Give up a server that loses the session while it does not respond, such as a frozen one."""
@@ -327,7 +342,9 @@ class Forwarder:
                 await _return_refusal(refused, send)
                 return
             await send({"type": "websocket.accept"})
-            await _relay_socket(socket, receive, send)
+            relay = _Relay(socket, receive, send)
+            with self._token_watch.watching(target.user, relay.end):
+                await relay.run()
 
     def _make_headers(self, scope: Scope, peer: PeerAddress) -> Headers:
         """Return the headers of a request that is passed on.
@@ -335,7 +352,8 @@ class Forwarder:
         Of several credentials, only the one counts that was checked. A header in which a proxy of
         the other server names the user is not passed on, unless this server's proxy sets it, too.
         """
-        headers = [(b"host", peer.netloc.encode()), (FORWARDED, b"1"), scope[CREDENTIAL]]
+        mark = self._group.make_mark(peer)
+        headers = [(b"host", peer.netloc.encode()), (FORWARDED, mark), scope[CREDENTIAL]]
         for name, value in scope["headers"]:
             if name in _PASSED:
                 headers.append((name, value))
@@ -370,6 +388,15 @@ class _Exchange:
         self._running = trio.CancelScope()
         self._lost: PeerLost | None = None
         self._is_elsewhere = False
+        self._is_stream = False
+        self._has_ended = False
+        self._tail = b""
+
+    def end_stream(self) -> None:
+        """End an event stream, because its token or login has ended; leave other responses alone."""
+        if self._is_stream:
+            self._has_ended = True
+            self._running.cancel()
 
     def give_up(self) -> None:
         """End the exchange, because the server does not respond any more."""
@@ -395,11 +422,22 @@ class _Exchange:
                 nursery.start_soon(watch)
                 nursery.start_soon(self._send_body)
                 nursery.start_soon(self._return_response)
+        if self._has_ended:
+            await self._say_bye()
+            return
         if self._is_elsewhere:
             raise _Elsewhere
         if self._lost is not None:
             # A response that was begun is cut off, as if the connection were lost.
             raise _interrupted() if self.has_begun else self._lost
+
+    async def _say_bye(self) -> None:
+        """Tell the client that its token or login has ended, and end the response."""
+        # An event of which a part was sent cannot be completed: the client ignores it, and so it
+        # would the reason.
+        body = b"" if self._tail.strip(b"\n") else f"data: {make_bye('token')}\n\n".encode()
+        with trio.move_on_after(BYE_SECONDS, shield=True):
+            await self._send({"type": "http.response.body", "body": body})
 
     async def _send_body(self) -> None:
         """Send the body, and end the exchange when the client leaves."""
@@ -431,6 +469,7 @@ class _Exchange:
                 if not isinstance(event, h11.Data):
                     await self._send({"type": "http.response.body", "body": b""})
                     break
+                self._tail = (self._tail + bytes(event.data))[-2:]
                 await self._send(_make_piece(bytes(event.data)))
         except trio.TooSlowError:
             self._lost = self._connection.lost("it sends nothing")
@@ -447,6 +486,10 @@ class _Exchange:
             # No operation redirects. What a redirect names must get no token.
             raise self._connection.lost("it sent a redirect")
         self.has_begun = True
+        self._is_stream = any(
+            name == b"content-type" and value.startswith(b"text/event-stream")
+            for name, value in headers
+        )
         await self._send(
             {
                 "type": "http.response.start",
@@ -456,34 +499,62 @@ class _Exchange:
         )
 
 
-async def _relay_socket(socket: PeerSocket, receive: Receive, send: Send) -> None:
-    """Pass the messages of an open WebSocket on, in both directions, until a side closes it."""
-    # A page whose server is lost connects again, wherever that leads.
-    code = CLOSE_CODES["restart"]
-    is_gone = False
-    async with trio.open_nursery() as nursery:
+class _Relay:
+    """Passes the messages of an open WebSocket on, in both directions, until a side closes it.
 
-        async def listen() -> None:
-            nonlocal is_gone
-            with suppress(PeerLost):
-                while True:
-                    message = await receive()
-                    if message["type"] == "websocket.disconnect":
-                        is_gone = True
-                        nursery.cancel_scope.cancel()
-                        return
-                    # What a client sends has no meaning; that it sends something has.
-                    await socket.send_sign_of_life()
+    Args:
+        socket: The WebSocket to the other server.
+        receive: Function that receives messages of the client.
+        send: Function that sends messages to the client.
+    """
 
-        nursery.start_soon(listen)
+    def __init__(self, socket: PeerSocket, receive: Receive, send: Send) -> None:
+        self._socket = socket
+        self._receive = receive
+        self._send = send
+        self._running = trio.CancelScope()
+        self._is_gone = False
+        # A page whose server is lost connects again, wherever that leads.
+        self._code = CLOSE_CODES["restart"]
+        self._bye = ""
+
+    def end(self) -> None:
+        """End the WebSocket, because its token or login has ended."""
+        self._bye = make_bye("token")
+        self._code = CLOSE_CODES["token"]
+        self._running.cancel()
+
+    async def run(self) -> None:
+        """Pass messages on until a side closes the WebSocket, or it is ended."""
+        with self._running:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._listen)
+                nursery.start_soon(self._return_texts)
+        if self._is_gone:
+            return
+        with trio.move_on_after(BYE_SECONDS, shield=True):
+            if self._bye:
+                await self._send({"type": "websocket.send", "text": f"[{self._bye}]"})
+            await self._send({"type": "websocket.close", "code": self._code})
+
+    async def _listen(self) -> None:
         with suppress(PeerLost):
-            async with aclosing(socket.texts()) as texts:
+            while True:
+                message = await self._receive()
+                if message["type"] == "websocket.disconnect":
+                    self._is_gone = True
+                    self._running.cancel()
+                    return
+                # What a client sends has no meaning; that it sends something has.
+                await self._socket.send_sign_of_life()
+
+    async def _return_texts(self) -> None:
+        with suppress(PeerLost):
+            async with aclosing(self._socket.texts()) as texts:
                 async for text in texts:
-                    await send({"type": "websocket.send", "text": text})
-            code = socket.close_code
-        nursery.cancel_scope.cancel()
-    if not is_gone:
-        await send({"type": "websocket.close", "code": code})
+                    await self._send({"type": "websocket.send", "text": text})
+            self._code = self._socket.close_code
+        self._running.cancel()
 
 
 async def _return_refusal(refused: SocketRefused, send: Send) -> None:
@@ -527,6 +598,17 @@ def _is_marked(headers: Any) -> bool:
 def _is_repeatable(scope: Scope) -> bool:
     """Return whether a request may be sent twice: it changes nothing, and has no body."""
     return scope["type"] == "websocket" or scope["method"] in ("GET", "HEAD")
+
+
+def _other_key(holder: LeaseHolder) -> Problem:
+    return Problem(
+        409,
+        E_BUSY,
+        f"The server with process {holder.pid} on {holder.host} has the session open, and requests"
+        " cannot be passed on to it.",
+        "Nothing was carried out. Give all servers the same serve.peer_key, and addresses with https"
+        " or serve.peer_plain_http.",
+    )
 
 
 def _unreachable() -> Problem:

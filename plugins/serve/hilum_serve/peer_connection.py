@@ -6,7 +6,6 @@ in pieces, and nothing more is read before the client has taken the last piece.
 
 from __future__ import annotations
 
-import secrets
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -27,7 +26,13 @@ from wsproto.events import (
 from wsproto.events import Request as Handshake
 from wsproto.utilities import ProtocolError
 
-from hilum_serve.peer_group import NONCE_HEADER, PROOF_PATH, PeerAddress, PeerGroup
+from hilum_serve.peer_group import (
+    NONCE_HEADER,
+    PROOF_PATH,
+    PeerAddress,
+    PeerGroup,
+    make_nonce,
+)
 
 CONNECT_SECONDS = 3.0
 """Seconds within which a server must be connected and have proved that it belongs to the group."""
@@ -103,13 +108,16 @@ class PeerConnection:
             f"{self.peer.url}: {error or type(error).__name__}", was_sent=self._was_sent
         )
 
-    async def prove(self, group: PeerGroup) -> None:
+    async def prove(self, group: PeerGroup, nonce: bytes) -> None:
         """Have the server prove that it belongs to the group and has the address.
+
+        Args:
+            group: The group.
+            nonce: The random text that it must sign.
 
         Raises:
             PeerLost: It does not.
         """
-        nonce = secrets.token_hex(32).encode()
         headers = [(b"host", self.peer.netloc.encode()), (NONCE_HEADER, nonce)]
         await self._send(h11.Request(method="GET", target=PROOF_PATH, headers=headers))
         await self._send(h11.EndOfMessage())
@@ -302,12 +310,15 @@ class PeerSocket:
 
 
 @asynccontextmanager
-async def connect(group: PeerGroup, peer: PeerAddress) -> AsyncIterator[PeerConnection]:
+async def connect(
+    group: PeerGroup, peer: PeerAddress, nonce: bytes = b""
+) -> AsyncIterator[PeerConnection]:
     """Connect to a server of the group, which proves that it is one.
 
     Args:
         group: The group.
         peer: The address, from a signed announcement.
+        nonce: The random text that it must sign; by default, a new one.
 
     Raises:
         PeerLost: It cannot be reached in time, or does not belong to the group.
@@ -327,7 +338,7 @@ async def connect(group: PeerGroup, peer: PeerAddress) -> AsyncIterator[PeerConn
     try:
         connection = PeerConnection(stream, peer)
         with trio.CancelScope(deadline=connecting.deadline) as proving:
-            await connection.prove(group)
+            await connection.prove(group, nonce or make_nonce())
         if proving.cancelled_caught:
             raise connection.lost("it does not answer")
         yield connection

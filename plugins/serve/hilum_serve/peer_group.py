@@ -12,6 +12,8 @@ import hashlib
 import hmac
 import ipaddress
 import re
+import secrets
+import time
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -24,6 +26,8 @@ MIN_KEY = 32
 """Minimum number of characters of the key."""
 PROOF_PATH = "/peer"
 NONCE_HEADER = b"hilum-nonce"
+FORWARDED = b"hilum-forwarded"
+"""Header of a request that another server has passed on."""
 _NONCE = re.compile(rb"[0-9a-f]{64}")
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
 _PRIVATE = tuple(
@@ -104,6 +108,11 @@ def parse_address(url: str, *, plain_http: bool = False) -> PeerAddress:
     return PeerAddress(scheme, host.lower(), port or _PORTS[scheme])
 
 
+def make_nonce() -> bytes:
+    """Return a random text for which a server can prove itself."""
+    return secrets.token_hex(32).encode()
+
+
 class PeerGroup:
     """A server's membership of a group of servers that share sessions.
 
@@ -120,6 +129,9 @@ class PeerGroup:
         instance: A text that is the same for all servers of the group.
         cookie: Name of the cookie of a login, which all servers of the group accept.
         cookie_key: The key with which they sign cookies.
+        own_nonce: A random text that nobody else knows.
+        is_reached: Whether this server was asked to prove itself with ``own_nonce``. Then whoever
+            asked has reached it, and not another server.
     """
 
     def __init__(self, url: str, key: str, *, plain_http: bool = False) -> None:
@@ -136,6 +148,8 @@ class PeerGroup:
         self.cookie_key = self._sign("cookie key", "").digest()
         self.cookie = f"hilum-{self._sign('cookie name', '').hexdigest()[:12]}"
         self.instance = self._sign("instance", "").hexdigest()[:16]
+        self.own_nonce = make_nonce()
+        self.is_reached = False
 
     @property
     def hosts(self) -> list[str]:
@@ -166,6 +180,23 @@ class PeerGroup:
         except UsageError:
             return None
 
+    def make_presence_notice(self) -> str:
+        """Return the notice that this server runs now, with its signed address."""
+        # A text that was published before would keep the time at which that was.
+        return f"server {self.announcement} {time.time():.0f}"
+
+    def read_foreign_notice(self, notice: str) -> str:
+        """Return the address in another server's notice if requests cannot be passed on there.
+
+        It is not signed with the key, or this server may not send tokens there. Otherwise, the text
+        is empty.
+        """
+        kind, _, rest = notice.partition(" ")
+        announcement, _, _ = rest.rpartition(" ")
+        if kind != "server" or self.read_announcement(announcement) is not None:
+            return ""
+        return announcement.partition(" ")[0] or "an unknown address"
+
     def make_logout_notice(self, cookie: int) -> str:
         """Return the signed notice that the login with a cookie has ended."""
         return f"logout {cookie} {self._sign('logout', str(cookie)).hexdigest()}"
@@ -184,6 +215,8 @@ class PeerGroup:
         Args:
             nonce: A random text of the server that wants the proof; empty if it has no proper form.
         """
+        if hmac.compare_digest(nonce, self.own_nonce):
+            self.is_reached = True
         return self._prove(nonce, self.own) if _NONCE.fullmatch(nonce) else ""
 
     def is_proof(self, proof: str, nonce: bytes, peer: PeerAddress) -> bool:
@@ -191,6 +224,17 @@ class PeerGroup:
         # Without the address in it, whoever is connected to could have another server prove it.
         expected = self._prove(nonce, peer)
         return hmac.compare_digest(expected.encode(), proof.encode("utf-8", "replace"))
+
+    def make_mark(self, peer: PeerAddress) -> bytes:
+        """Return the signed mark of a request that is passed on to a server."""
+        nonce = make_nonce().decode()
+        return f"{nonce} {self._sign('forwarded', f'{nonce} {peer.url}').hexdigest()}".encode()
+
+    def is_mark(self, mark: str) -> bool:
+        """Return whether another server of the group has passed a request on to this one."""
+        nonce, _, signature = mark.partition(" ")
+        expected = self._sign("forwarded", f"{nonce} {self.own.url}").hexdigest()
+        return hmac.compare_digest(expected.encode(), signature.encode("utf-8", "replace"))
 
     def _prove(self, nonce: bytes, peer: PeerAddress) -> str:
         return self._sign("proof", f"{nonce.decode('latin-1')} {peer.url}").hexdigest()

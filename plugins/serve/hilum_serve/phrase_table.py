@@ -66,8 +66,13 @@ PHRASES: tuple[tuple[str, str], ...] = (
     ("call_printed_this_so_far", "Its output so far:"),
     ("call_was_not_run_because", "This was not run, because {why!}."),
     ("call_was_stopped_because", "This was stopped before it was complete, because {why!}."),
+    ("commit_with_another_message", "Commit with another message."),
     ("copy_it_there", "Copy it there."),
     ("go_back_there_or_restore_only_the", "Go back there, or restore only the files here."),
+    (
+        "run_the_required_command_first_as_a",
+        "Run the required command first, as a call of its own, until it succeeds.",
+    ),
     (
         "the_settings_of_another_agent",
         "The settings of {agent} may deny it, and hilum cannot read all of them: {rule} ({source}).",
@@ -537,6 +542,7 @@ PHRASES: tuple[tuple[str, str], ...] = (
     ),
     ("only_the_user_chooses_which_skills_are", "only the user chooses which skills are installed"),
     ("only_the_user_may_run_hilum", "only the user may run hilum {command}"),
+    ("only_the_user_signs_checks", "only the user signs checks"),
     (
         "open_it_again_to_continue_the_servers",
         "Open it again to continue; the server's terminal shows what happened.",
@@ -611,6 +617,14 @@ PHRASES: tuple[tuple[str, str], ...] = (
         "rewrites the history of a remote branch ({names})",
     ),
     ("rewrites_the_last_commit", "rewrites the last commit ({names})"),
+    (
+        "rules_one_sentence_is_undecided",
+        "1 binding sentence in your rules files is not enforced: {command}",
+    ),
+    (
+        "rules_sentences_are_undecided",
+        "{n} binding sentences in your rules files are not enforced: {command}",
+    ),
     ("runs_a_file_that_it_downloads", "runs a file that it downloads ({names})"),
     (
         "runs_a_program_that_is_only_known",
@@ -869,6 +883,14 @@ PHRASES: tuple[tuple[str, str], ...] = (
         "process_has_the_session_open_and",
         "Process {pid} on {host} has the session open, and has lost its connection to the database.",
     ),
+    (
+        "the_server_with_process_has_the_session_open",
+        "The server with process {pid} on {host} has the session open, and requests cannot be passed on to it.",
+    ),
+    (
+        "give_all_servers_the_same_peer_key",
+        "Give all servers the same serve.peer_key, and addresses with https or serve.peer_plain_http.",
+    ),
     ("try_again_in_half_a_minute", "Try again in half a minute."),
     (
         "if_that_server_has_died_the_session",
@@ -1067,6 +1089,7 @@ PHRASES: tuple[tuple[str, str], ...] = (
         "with its neighbours, {folder} is a Git folder, from which git takes commands",
     ),
     ("works_out_a_plan_reads_only", "Works out a plan; reads only."),
+    ("write_the_file_without_this_text", "Write the file without this text."),
     ("write_what_the_agent_should_know", "Write what the agent should know."),
     ("writes_outside_the_workspace", "writes outside the workspace: {names}"),
     ("you_have_sent_more_than_requests_in", "You have sent more than {n} requests in a minute."),

@@ -22,14 +22,16 @@ from hilum.store import SharedStore, Store
 
 from hilum_serve import http_server
 from hilum_serve.app import App
-from hilum_serve.door import Door, ignore_logout
+from hilum_serve.door import Door
 from hilum_serve.forwarding import Forwarder
 from hilum_serve.hub import Hub
 from hilum_serve.logouts import Logouts
 from hilum_serve.page_files import PageFiles
+from hilum_serve.peer_checks import check_own_address, watch_other_keys
 from hilum_serve.peer_group import PeerGroup
 from hilum_serve.settings import ServeSettings
 from hilum_serve.streams import SOCKET, STREAM, Streams
+from hilum_serve.token_watch import TokenWatch
 from hilum_serve.tokens import Tokens
 
 
@@ -110,6 +112,7 @@ async def run_server(store: Store, options: ServerOptions) -> AsyncIterator[Runn
         group = options.group
         forwarder: Forwarder | None = None
         logouts: Logouts | None = None
+        watch = TokenWatch(options.tokens)
         hub = Hub(
             sessions,
             store,
@@ -122,10 +125,10 @@ async def run_server(store: Store, options: ServerOptions) -> AsyncIterator[Runn
         )
         if group is not None:
             shared = require_shared_store(store)
-            forwarder = Forwarder(hub, group, shared, print_note)
-            logouts = Logouts(group, shared, options.tokens)
+            forwarder = Forwarder(hub, group, shared, watch, print_note)
+            logouts = Logouts(group, shared, options.tokens, watch.check)
             await nursery.start(logouts.follow)
-        streams = Streams(hub, options.tokens, settings.connections_per_user)
+        streams = Streams(hub, watch, settings.connections_per_user)
         pages = PageFiles()
         app = App(
             hub,
@@ -146,7 +149,7 @@ async def run_server(store: Store, options: ServerOptions) -> AsyncIterator[Runn
             user_header=options.user_header,
             note_error=print_error,
             group=group,
-            on_logout=logouts.publish if logouts is not None else ignore_logout,
+            on_logout=logouts.end if logouts is not None else None,
         )
         stop = trio.Event()
         served = trio.Event()
@@ -161,7 +164,11 @@ async def run_server(store: Store, options: ServerOptions) -> AsyncIterator[Runn
                 served.set()
 
         nursery.start_soon(streams.run)
+        nursery.start_soon(watch.run)
         nursery.start_soon(serve_http)
+        if group is not None:
+            nursery.start_soon(check_own_address, group, print_note)
+            nursery.start_soon(watch_other_keys, group, require_shared_store(store), print_note)
 
         async def end() -> None:
             await streams.end_all("restart")

@@ -25,7 +25,7 @@ from hilum_serve.http_server import FRAME, find_facts
 from hilum_serve.hub import HostedSession, Hub, is_session_id, unknown_session
 from hilum_serve.problems import E_METHOD, E_RATE, E_RIGHTS, Problem, find_status, make_reply
 from hilum_serve.queries import read_query
-from hilum_serve.tokens import Tokens
+from hilum_serve.token_watch import TokenWatch
 from hilum_serve.users import User
 from hilum_serve.vocabularies import VOCABULARIES, Vocabulary
 
@@ -36,8 +36,6 @@ PHASES = 20
 BEAT_SECONDS = 10.0
 SILENCE_SECONDS = 30.0
 """Seconds after which a WebSocket client that sends nothing is dropped."""
-TOKEN_SECONDS = 0.5
-"""Seconds between two checks whether the readers' tokens are still accepted."""
 BYE_SECONDS = 1.0
 MAX_REMEMBERED = 1_000
 MAX_AFTER = 2**53 - 1
@@ -145,13 +143,13 @@ class Streams:
 
     Args:
         hub: The sessions.
-        tokens: The accepted tokens.
+        watch: What ends streams whose token or login ends.
         max_per_user: Most streams of one user at the same time.
     """
 
-    def __init__(self, hub: Hub, tokens: Tokens, max_per_user: int = 256) -> None:
+    def __init__(self, hub: Hub, watch: TokenWatch, max_per_user: int = 256) -> None:
         self._hub = hub
-        self._tokens = tokens
+        self._watch = watch
         self._max_per_user = max_per_user
         self._phases = Phases()
         self.readers: set[_Reader] = set()
@@ -163,18 +161,8 @@ class Streams:
         hub.on_news = self._phases.note_news
 
     async def run(self) -> None:
-        """Wake readers, and end those whose token ends, until cancelled."""
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._phases.run)
-            nursery.start_soon(self._watch_tokens)
-
-    async def _watch_tokens(self) -> None:
-        while True:
-            await trio.sleep(TOKEN_SECONDS)
-            await trio.to_thread.run_sync(self._tokens.reload)
-            for reader in list(self.readers):
-                if not self._tokens.is_valid(reader.user):
-                    reader.end("token")
+        """Wake readers, until cancelled."""
+        await self._phases.run()
 
     async def end_all(self, why: str) -> None:
         """End all streams, and wait shortly until the readers have received the reason."""
@@ -234,7 +222,7 @@ class Streams:
             return
         with trio.move_on_after(BYE_SECONDS, shield=True):
             why = reader.why or "closed"
-            await send_text(f"[{_bye(why)}]")
+            await send_text(f"[{make_bye(why)}]")
             await send({"type": "websocket.close", "code": CLOSE_CODES.get(why, 1000)})
 
     async def _listen(self, reader: _Reader, receive: Receive) -> None:
@@ -279,7 +267,7 @@ class Streams:
             if reader.why == "gone":
                 return
             with trio.move_on_after(BYE_SECONDS, shield=True):
-                body = f"data: {_bye(reader.why or 'closed')}\n\n".encode()
+                body = f"data: {make_bye(reader.why or 'closed')}\n\n".encode()
                 await send({"type": "http.response.body", "body": body})
 
     async def _follow_as_events(
@@ -338,7 +326,8 @@ class Streams:
         self._per_user[key] += 1
         self.readers.add(reader)
         try:
-            yield
+            with self._watch.watching(reader.user, lambda: reader.end("token")):
+                yield
         finally:
             self._per_user[key] -= 1
             self.readers.discard(reader)
@@ -433,7 +422,8 @@ async def _wait_gone(reader: _Reader, receive: Receive) -> None:
             return
 
 
-def _bye(why: str) -> str:
+def make_bye(why: str) -> str:
+    """Return the last element of a stream, with the reason why it ends."""
     return encode_text({"type": "bye", "why": why})
 
 

@@ -275,36 +275,25 @@ class Tokens:
 
     def find_cookie_user(self, secret: str) -> User | None:
         """Return the user of a cookie's secret; ``None`` if it is wrong, ended or expired."""
-        identity, _, proof = secret.partition(".")
-        user = self._find(proof, lambda known: self._make_proof(known, identity))
-        if user is None:
-            return None
-        number = _read_cookie_number(secret)
-        if number < self._first_cookie or number in self._ended_cookies:
-            return None
-        is_old = number < (time.time() - COOKIE_SECONDS) * 1e6
-        return None if is_old else user
+        user = self._find_proved(secret)
+        return user if user is not None and self._is_login_valid(user.login) else None
 
-    def end_cookie(self, secret: str) -> int | None:
-        """Refuse a cookie's secret from now on, because its user has logged out.
+    def find_cookie_number(self, secret: str) -> int | None:
+        """Return the number of a cookie, also of one that has ended; ``None`` if it is wrong."""
+        user = self._find_proved(secret)
+        return None if user is None else user.login
 
-        Returns:
-            The number of the cookie; ``None`` if it is not valid.
-        """
-        if self.find_cookie_user(secret) is None:
-            return None
-        number = _read_cookie_number(secret)
-        self.end_cookie_number(number)
-        return number
-
-    def end_cookie_number(self, number: int) -> None:
-        """Refuse the cookie with a number from now on."""
+    def end_cookie(self, number: int) -> bool:
+        """Refuse the cookie with a number from now on, and return whether it was valid."""
+        if not self._is_login_valid(number):
+            return False
         self._ended_cookies.add(number)
         while len(self._ended_cookies) > MAX_ENDED_COOKIES:
             # All older cookies end with this one, so that no cookie becomes valid again.
             oldest = min(self._ended_cookies)
             self._ended_cookies.discard(oldest)
             self._first_cookie = max(self._first_cookie, oldest + 1)
+        return True
 
     def find_named(self, name: str) -> User | None:
         """Return the user with a name, whom a reverse proxy has authenticated."""
@@ -323,8 +312,25 @@ class Tokens:
         return f"{identity}.{secrets.token_hex(32)}"
 
     def is_valid(self, user: User) -> bool:
-        """Return whether the token of a user is still accepted, with the same rights."""
+        """Return whether the token of a user is still accepted, with the same rights.
+
+        If the user has logged in with a browser, the login must not have ended either.
+        """
+        if user.login and not self._is_login_valid(user.login):
+            return False
         return any(known.user == user and not has_expired(known.expires) for known in self._all())
+
+    def _is_login_valid(self, number: int) -> bool:
+        """Return whether the login with a number has neither ended nor expired."""
+        if number < self._first_cookie or number in self._ended_cookies:
+            return False
+        return number >= (time.time() - COOKIE_SECONDS) * 1e6
+
+    def _find_proved(self, secret: str) -> User | None:
+        """Return the user of a cookie's secret, with the login; ``None`` if it is wrong."""
+        identity, _, proof = secret.partition(".")
+        user = self._find(proof, lambda known: self._make_proof(known, identity))
+        return None if user is None else attrs.evolve(user, login=_read_cookie_number(secret))
 
     def _all(self) -> list[_Known]:
         return [*self._named, self._start] if self._start is not None else self._named

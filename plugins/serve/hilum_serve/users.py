@@ -21,12 +21,15 @@ class User:
         rights: What the user may do.
         workspaces: Folders whose sessions the user may use; empty for all folders of the server.
         token: Id of the token that the user presented.
+        login: Number of the login in a browser with which the user presented it; 0 for none. It is
+            the same user with each of them.
     """
 
     name: str
     rights: Rights
     workspaces: tuple[Path, ...] = ()
     token: str = ""
+    login: int = attrs.field(default=0, eq=False)
 
     def may(self, rights: Rights) -> bool:
         """Return whether the user has a right."""

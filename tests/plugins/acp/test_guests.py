@@ -7,6 +7,7 @@ import hilum_acp.guests.guest
 import hilum_files
 import hilum_guard
 import hilum_plan
+import hilum_rules
 import pytest
 import trio
 from hilum import FileHistory, ToolError, UsageError, hookimpl
@@ -330,6 +331,26 @@ async def test_rules_of_the_file_about_commands_apply_to_the_commands_of_a_guest
         assert guest.said.startswith("terminal: E_DENIED")
         assert guest.said.endswith("ask: rejected\nask: rejected\nask: allowed\n")
         assert not (guest.bench.workspace / "a.txt").exists()
+
+
+async def test_rules_of_the_project_apply_to_a_guest(open_guest):
+    files = {
+        "AGENTS.md": "- Never edit files in `locked/`.\n- Never run `git init`.\n- No secrets.\n"
+        "  enforce: deny content /secret/\n",
+        "locked/a.txt": "a",
+    }
+    async with open_guest("courteous", plugins=(hilum_rules,), files=files) as guest:
+        await guest.run(
+            ["write", "locked/a.txt", "b"],
+            ["write", "b.txt", "a secret"],
+            ["terminal", "git init"],
+            ["ask", "Init", "execute", {"rawInput": {"command": "echo x; git init"}}],
+            ["ask", "Edit", "edit", {"locations": [{"path": "locked/a.txt"}]}],
+        )
+        assert guest.said.count("write: E_DENIED") == 2
+        assert "terminal: E_DENIED" in guest.said
+        assert guest.said.count("ask: rejected") == 2
+        assert not (guest.bench.workspace / ".git").exists()
 
 
 # --- permissions ----------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """The permissions that the user gave to other agents: what they deny, hilum denies, too."""
 
 import json
+import textwrap
 
 import hilum_files
 import hilum_guard
@@ -14,7 +15,8 @@ from hilum_guard.foreign.expressions import expand_beginnings
 from hilum_guard.foreign.files import AGENTS, find_files, stamp_files
 from hilum_guard.foreign.loading import load_foreign_rules
 from hilum_guard.foreign.patterns import convert_command, convert_path, is_used_by_programs
-from hilum_guard.rules.matching import CallFacts, fit
+from hilum_guard.rules.matching import CallFacts, explain, fit
+from hilum_guard.sandbox import backends
 
 PLUGINS = (hilum_guard, hilum_files, hilum_shell)
 CLAUDE = ".claude/settings.json"
@@ -105,6 +107,9 @@ def test_programs_keep_the_files_that_they_need():
     assert is_used_by_programs("/node_modules/**")
     assert is_used_by_programs("package-lock.json")
     assert is_used_by_programs("/**")
+    assert not is_used_by_programs("/migrations/**")
+    assert not is_used_by_programs("/dist/**")
+    assert not is_used_by_programs("/.venv/**")
     assert not is_used_by_programs("/.env")
     assert not is_used_by_programs("/secrets/**")
 
@@ -485,6 +490,22 @@ async def test_the_user_is_told_once_in_each_project(bench):
     assert len([event for event in kit.of(PluginEvent) if event.name == "guard.foreign_found"]) == 1
 
 
+async def test_an_empty_folder_is_no_settings(bench):
+    """The sandbox of another session has such folders in the project."""
+    kit = await bench(*PLUGINS, files={"a.txt": "x"})
+    found = [event for event in kit.of(PluginEvent) if event.name == "guard.foreign_found"]
+    assert found == []
+    (kit.workspace / ".cursor").mkdir()
+    (kit.workspace / ".cursorignore").touch()
+    guard = kit.session.plugin(hilum_guard.Guard)
+    await guard.announce_foreign()
+    assert [event for event in kit.of(PluginEvent) if event.name == "guard.foreign_found"] == []
+    (kit.workspace / ".cursor" / "mcp.json").write_text("{}")
+    await guard.announce_foreign()
+    (note,) = [event for event in kit.of(PluginEvent) if event.name == "guard.foreign_found"]
+    assert note.data["say"].startswith("Settings of Cursor found")
+
+
 async def test_a_project_cannot_lock_the_user_out_in_silence(bench):
     """Everything is denied, and each denial says by what."""
     kit = await bench(*PLUGINS, files={CLAUDE: claude(deny=["*"]), "a.txt": "x"})
@@ -604,3 +625,62 @@ def test_what_programs_need_is_not_hidden_from_them(project):
         f"/{project.parent}/home/x/**",
         "/s/**",
     ]
+
+
+_FOLDERS = """migrations build dist target vendor coverage out generated public assets env tmp logs
+    lib bin static venv .venv""".split()
+
+
+async def test_denied_folders_with_common_names_hold_against_programs(bench):
+    """The rule's author meant these folders, even if programs often use such folders."""
+    denied = [f"Edit({name}/**)" for name in _FOLDERS[::2]]
+    denied += [f"Read(./{name}/**)" for name in _FOLDERS[1::2]]
+    script = """
+        import sys
+        for name in sys.argv[1:]:
+            for mode in "ra":
+                try:
+                    with open(name + "/f", mode) as file:
+                        print(name, mode, file.read() if mode == "r" else file.write("x"))
+                except OSError:
+                    pass
+    """
+    files = {CLAUDE: claude(deny=denied), "t.py": textwrap.dedent(script)}
+    kit = await bench(*PLUGINS, approve="auto", files=files | {f"{n}/f": "old" for n in _FOLDERS})
+    if isinstance(backends.check_bubblewrap(), str):
+        pytest.skip("bubblewrap does not work on this system")
+    with kit.guard():
+        # The program learns the names from a file, so that the command does not name them.
+        names = " ".join(_FOLDERS)
+        (kit.workspace / "names").write_text(names)
+        result = await kit.call(
+            "run_terminal_cmd",
+            command='python3 -c "import runpy, sys;'
+            " sys.argv = ['t.py', *open('names').read().split()]; runpy.run_path('t.py')\"",
+        )
+    done = result.text.splitlines()
+    assert sorted(line for line in done if line.endswith(" r old")) == sorted(
+        f"{name} r old" for name in _FOLDERS[::2]
+    )
+    assert not [line for line in done if " a " in line]
+    assert all((kit.workspace / name / "f").read_text() == "old" for name in _FOLDERS)
+
+
+async def test_a_refused_write_names_the_rule(bench):
+    files = {CLAUDE: claude(deny=["Edit(migrations/**)"]), "migrations/1.sql": "old"}
+    kit = await bench(*PLUGINS, approve="auto", files=files)
+    if isinstance(backends.check_bubblewrap(), str):
+        pytest.skip("bubblewrap does not work on this system")
+    command = "python3 -c \"open('migra' + 'tions/1.sql', 'w')\""
+    with kit.guard():
+        result = await kit.call("run_terminal_cmd", command=command)
+    assert "a rule of the user: migrations (Edit(migrations/**) of Claude Code, " in result.text
+    assert f"{CLAUDE}:4)" in result.text
+    assert "because Git, editors" not in result.text
+
+
+def test_a_rule_about_what_programs_need_says_so(project):
+    rules = read_rules(project, CLAUDE, claude(deny=["Edit(node_modules/**)", "Edit(dist/**)"]))
+    kept, protected = (explain(rule) for rule in rules.rules)
+    assert "does not hold for programs" in kept
+    assert "does not hold for programs" not in protected

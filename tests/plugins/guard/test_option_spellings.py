@@ -237,3 +237,63 @@ async def test_a_denied_path_is_refused_by_a_spelling(bench):
     (kit.folder / "config" / "permissions.toml").write_text(f'deny = ["{SECRET}", "{DOCS}"]\n')
     for command in ("grep -ie x secret.txt", "cd docs && rm 0001", "cp -vt docs evil.md"):
         assert (await kit.call("run_terminal_cmd", command=command)).code == E_DENIED
+
+
+def _fit_command(rule, command, tmp_path, effect="deny"):
+    verdict = judge_command(command, workspace=tmp_path)
+    facts = CallFacts("run_terminal_cmd", {"command": command}, command=verdict)
+    return fit(rule_of(rule, effect), facts)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "command"),
+    [
+        ("rm -rf *", "rm -rf x"),
+        ("rm -rf *", "rm -fr x"),
+        ("rm -rf *", "rm -r -f x"),
+        ("rm -rf *", "rm -f x -r"),
+        ("rm -rf *", "rm --recursive --force x"),
+        ("rm -rf *", "rm --recurs --force x"),
+        ("rm -rf *", "rm -R --force x"),
+        ("rm -rf *", "rm -rfv x"),
+        ("rm -rf *", "rm -vfr -- x"),
+        ("rm -rf *", "rm x -rf"),
+        ("rm -rf *", "/bin/rm x y -fr"),
+        ("rm -rf *", "sudo rm -fr x"),
+        ("rm -rf *", "bash -c 'rm -fr x'"),
+        ("rm -rf", "rm -fr x"),
+        ("rm -r -f *", "rm -fr x"),
+        ("rm --recursive *", "rm -fr x"),
+        ("rm -rf /", "rm -f -r /"),
+        ("chmod -R 777 *", "chmod 777 --recursive x"),
+        ("sed -i *", "sed --in-place s/a/b/ x"),
+    ],
+)
+def test_a_rule_holds_for_every_order_and_spelling_of_options(pattern, command, tmp_path):
+    assert _fit_command(f"run_terminal_cmd({pattern})", command, tmp_path) == "yes"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "command"),
+    [
+        ("rm -rf *", "rm -f x"),
+        ("rm -rf *", "rm -r x"),
+        ("rm -rf *", "rm -r -- -f"),
+        ("rm -rf *", "ls -rf x"),
+        ("rm -rf /", "rm -fr x"),
+        ("ls -r *", "ls --recursive x"),
+        ("rm -rf *", "cp -rf x y"),
+    ],
+)
+def test_other_options_do_not_match(pattern, command, tmp_path):
+    assert _fit_command(f"run_terminal_cmd({pattern})", command, tmp_path) == ""
+
+
+def test_an_unknown_word_may_be_the_missing_option(tmp_path):
+    assert _fit_command("run_terminal_cmd(rm -rf *)", "rm -f x $MORE", tmp_path) == "maybe"
+
+
+def test_an_allowing_rule_holds_only_as_written(tmp_path):
+    rule = "run_terminal_cmd(rm -rf build)"
+    assert _fit_command(rule, "rm -rf build", tmp_path, "allow") == "yes"
+    assert _fit_command(rule, "rm -fr build", tmp_path, "allow") == ""

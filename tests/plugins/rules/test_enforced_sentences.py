@@ -83,7 +83,7 @@ BEGINNINGS = {
     "不要在没有询问的情况下运行破坏性命令。": "asks before the command `rm` or",
     "安装新依赖前先询问用户": "asks before the command `pip install` or",
     "Ask before installing new packages.": "asks before the command `pip install` or",
-    "Ask first: sending emails, tweets, public posts": "asks before the tool *send*mail* or",
+    "Ask first: sending emails": "asks before the tool *send*mail* or",
 }
 ADVICE = """Never access `.env` directly, use `config.py`.
 Use `rg`, not `grep`.
@@ -127,7 +127,6 @@ Do not ask before running tests.
 You don't need permission to run `npm test`.
 The `prod` branch is read-only.
 Never use emojis.
-Never use emojis in commit messages.
 Do not contact `https://example.com/admin`.
 `trash` > `rm` (recoverable beats gone forever)
 Don't exfiltrate private data. Ever.
@@ -162,21 +161,23 @@ def test_what_is_soft_bounded_or_not_understood_stays_advice() -> None:
         assert compiled.why.startswith("advice: "), sentence
 
 
+def test_a_sentence_is_enforced_under_every_heading() -> None:
+    for sentence in (
+        "Never edit `a.py`.",
+        "Don't push to `main`",
+        "不要修改 `a.py`",
+        "NEVER commit.",
+    ):
+        assert compile_rule(sentence, hard=False).check is not None, sentence
+
+
 @pytest.mark.parametrize(
-    ("sentence", "enforced"),
-    [
-        ("Never edit `a.py`.", False),
-        ("NEVER edit `a.py`.", True),
-        ("You must never edit `a.py`.", True),
-        ("禁止修改 `a.py`", True),
-        ("不要修改 `a.py`", False),
-        ("NEVER commit.", False),
-    ],
+    "sentence",
+    ["Only edit files in `src/`.", "Do not send emails.", "Never delete files.", "不得访问外网"],
 )
-def test_elsewhere_only_hard_words_with_a_name_in_quotes_are_enforced(
-    sentence: str, enforced: bool
-) -> None:
-    assert (compile_rule(sentence, hard=False).check is not None) is enforced
+def test_what_may_be_about_one_task_or_the_program_needs_a_hard_section(sentence: str) -> None:
+    assert compile_rule(sentence, hard=False).check is None
+    assert compile_rule(sentence, hard=True).check is not None
 
 
 def test_paths_are_those_of_the_folder_that_the_file_governs() -> None:

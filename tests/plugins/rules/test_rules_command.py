@@ -51,7 +51,7 @@ def test_every_rule_is_listed_with_its_line_and_why(hilum: Callable[..., str], p
     assert "  1.1  AGENTS.md:5  enforced" in text
     assert "  1.2  AGENTS.md:6  advice" in text
     assert "3. .cursor/rules/ts.mdc (the project's, for files like *.ts)" in text
-    assert "5 rules, 1 enforced, 4 advice." in text
+    assert "5 rules: 1 enforced, 0 proposed, 4 advice." in text
     assert "CLAUDE.md:1: @gone.md is not imported: there is no such file." in text
     assert "\x1b" not in text
     assert "\u202e" not in text
@@ -135,3 +135,66 @@ def test_a_process_of_its_own_whose_terminal_knows_little(root: Path, home: Path
     )
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"\\u5b89" in done.stdout
+
+
+LONG = (
+    "# House\n\n## Never\n\n- Never edit files in `migrations/`.\n- Never be late.\n\n## Facts\n\n"
+    + "".join(f"- Fact number {number}.\n" for number in range(40))
+    + "\n| Folder | Content |\n|---|---|\n| src | code |\n| doc | text |\n\n"
+    + "```\nsrc/\n├── a.py\n└── b.py\n```\n"
+)
+
+
+def test_a_long_file_is_counted_first_and_its_advice_folded(
+    hilum: Callable[..., str], put: Put
+) -> None:
+    put({"AGENTS.md": LONG, "CLAUDE.md": "- Be brief.\n"})
+    lines = hilum().splitlines()
+    assert lines[0] == "43 rules: 1 enforced, 0 proposed, 42 advice."
+    assert "1 sentence that sounds binding is not enforced: hilum rules compile" in lines
+    first = lines.index("1. AGENTS.md (the project's): 1 enforced, 0 proposed, 41 advice")
+    assert lines[first + 1] == "2. CLAUDE.md (the project's): 0 enforced, 0 proposed, 1 advice"
+    assert "  … 41 more that are advice: hilum rules --advice" in lines
+    assert "  … 2 rows of tables or trees, which are no rules" in lines
+    assert not any("Fact number" in line for line in lines)
+    assert any("Be brief." in line for line in lines)
+    assert len(lines) < 25
+
+
+@pytest.mark.parametrize(
+    ("option", "shown", "hidden"),
+    [
+        ("--enforced", "migrations", "Fact number 3."),
+        ("--advice", "Fact number 39.", "Never edit"),
+        ("--proposed", "1 enforced", "Never"),
+    ],
+)
+def test_one_kind_of_rules_is_listed_in_full(
+    hilum: Callable[..., str], put: Put, option: str, shown: str, hidden: str
+) -> None:
+    put({"AGENTS.md": LONG})
+    text = hilum(option)
+    assert shown in text
+    assert hidden not in text
+    states = {rule["state"] for rule in json.loads(hilum(option, "--json"))["rules"]}
+    assert states <= {option.removeprefix("--")}
+
+
+def test_why_a_rule_is_or_is_not_enforced(hilum: Callable[..., str], put: Put) -> None:
+    put({"AGENTS.md": LONG})
+    assert hilum("--why", "1.1") == hilum("show", "1.1")
+    assert "refuses writing migrations" in hilum("--why", "1.1")
+    assert "hilum rules compile asks a model for a check" in hilum("--why", "1.2")
+    assert "E_BAD_ARGS" in hilum("show", "1.1", "--why", "1.1", code=2)
+    assert "There is no rule 9.9." in hilum("--why", "9.9", code=2)
+
+
+def test_compiling_without_a_terminal_or_a_proposal_signs_nothing(
+    hilum: Callable[..., str], put: Put, root: Path
+) -> None:
+    put({"AGENTS.md": LONG, "sub/AGENTS.md": "- Always rest.\n"})
+    assert "E_BAD_ARGS" in hilum("compile", code=2)
+    assert "There is no open proposal for rule 1.2." in hilum("compile", "--accept", "1.2", code=2)
+    assert "is not a rules file" in hilum("compile", "--accept", "1.1", "--json", "x.md", code=2)
+    assert "usage: hilum rules compile" in hilum("compile", "--help")
+    assert not (root / ".hilum").exists()

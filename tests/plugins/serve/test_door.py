@@ -1,6 +1,7 @@
 """The door: everything that must not get in is refused, as JSON and with the fitting status."""
 
 import json
+import time
 
 import msgspec
 import pytest
@@ -11,7 +12,7 @@ from hilum.testing import say
 from hilum_serve.command import make_parser
 from hilum_serve.door import FAILURE_DELAY
 from hilum_serve.settings import ServeSettings
-from hilum_serve.tokens import add_token
+from hilum_serve.tokens import COOKIE_SECONDS, add_token
 from served import Refused, serving
 from wsproto.extensions import PerMessageDeflate
 
@@ -187,6 +188,64 @@ async def test_a_copy_of_the_cookie_is_refused_after_logging_out(run):
         assert (again.status_code, again.json()["code"]) == (401, "E_TOKEN")
         # Another browser of the same user stays logged in.
         assert kept.status_code == 200
+
+    await run(test)
+
+
+async def open_both_streams(served, session, cookie, into):
+    """Open the streams of a session with a cookie, and collect how each one ends."""
+    headers = [("origin", served.url), ("cookie", cookie)]
+    async with trio.open_nursery() as nursery:
+
+        async def read_events():
+            async with (
+                served.client(None, headers={"cookie": cookie}) as client,
+                client.stream("GET", f"/api/sessions/{session}/stream") as answer,
+            ):
+                text = ""
+                async for piece in answer.aiter_text():
+                    text += piece
+                    into["open"].add("stream")
+            into["stream"] = text
+
+        nursery.start_soon(read_events)
+        async with served.socket(session, headers=headers) as socket:
+            into["open"].add("socket")
+            elements = [element async for element in socket]
+            into["socket"] = (elements[-1], socket.closed)
+
+
+@pytest.mark.parametrize("how", ["logout", "age"])
+async def test_open_streams_end_with_the_login(run, monkeypatch, how):
+    async def test(served):
+        hosted = await served.hub.create(served.hub.workspaces[0], served.owner)
+        cookie = await log_in(served)
+        kept = [("origin", served.url), ("cookie", await log_in(served))]
+        found = {"open": set()}
+        async with (
+            served.client(None, headers={"origin": served.url, "cookie": cookie}) as client,
+            served.socket(hosted.id, headers=kept) as other,
+            trio.open_nursery() as nursery,
+        ):
+            nursery.start_soon(open_both_streams, served, hosted.id, cookie, found)
+            with trio.fail_after(10):
+                while found["open"] != {"stream", "socket"}:  # noqa: ASYNC110
+                    await trio.sleep(0.02)
+            if how == "logout":
+                assert (await client.post("/logout")).status_code == 303
+            else:
+                now = time.time()
+                monkeypatch.setattr(time, "time", lambda: now + COOKIE_SECONDS + 60)
+            with trio.fail_after(2):
+                while not {"stream", "socket"} <= found.keys():  # noqa: ASYNC110
+                    await trio.sleep(0.02)
+            bye = {"type": "bye", "why": "token"}
+            assert found["socket"] == (bye, 4401)
+            assert found["stream"].endswith('data: {"type":"bye","why":"token"}\n\n')
+            if how == "logout":
+                # Another browser of the same user reads on.
+                hosted.session.note("test.kept")
+                await other.read_until(name="test.kept")
 
     await run(test)
 

@@ -114,6 +114,28 @@ def test_only_signed_logouts_count():
         assert one.read_logout_notice(text) is None, text
 
 
+def test_only_servers_of_the_group_mark_requests_as_passed_on():
+    one = PeerGroup("http://10.0.0.1:1", KEY)
+    two = PeerGroup("http://10.0.0.2:2", KEY)
+    mark = one.make_mark(two.own).decode()
+    assert two.is_mark(mark)
+    # It is for one server.
+    assert not one.is_mark(mark)
+    foreign = PeerGroup("http://10.0.0.1:1", "x" * 32).make_mark(two.own).decode()
+    for text in ("", "1", mark[:-1], f"0{mark}", foreign, "é \udc80"):
+        assert not two.is_mark(text), text
+
+
+def test_notices_of_servers_with_another_key_are_recognized():
+    one = PeerGroup("http://10.0.0.1:1", KEY)
+    two = PeerGroup("http://10.0.0.2:2", KEY)
+    foreign = PeerGroup("http://10.0.0.3:3", "x" * 32)
+    assert one.read_foreign_notice(two.make_presence_notice()) == ""
+    assert one.read_foreign_notice(foreign.make_presence_notice()) == "http://10.0.0.3:3"
+    assert one.read_foreign_notice(foreign.make_logout_notice(17)) == ""
+    assert one.read_logout_notice(foreign.make_presence_notice()) is None
+
+
 def test_a_short_key_is_refused():
     with pytest.raises(UsageError, match=r"serve\.peer_key"):
         PeerGroup("http://10.0.0.1:1", "k" * 31)
@@ -132,9 +154,18 @@ def test_servers_with_one_key_accept_each_others_cookies(tmp_path, monkeypatch):
     assert Tokens(file, "").find_cookie_user(secret) is None
     assert two.find_cookie_user(one.make_cookie(one.find_user("start of one"))) is None
     other = two.make_cookie(user)
-    one.end_cookie(secret)
+    number = one.find_cookie_number(secret)
+    assert one.end_cookie(number)
+    assert not one.end_cookie(number)
+    # Whoever repeats a logout that the other servers do not know of still has to be recognized.
+    assert one.find_cookie_number(secret) == number
+    assert one.find_cookie_number(f"{number}-0.0") is None
     assert one.find_cookie_user(secret) is None
     assert one.find_cookie_user(other) == user
+    logged_in = two.find_cookie_user(other)
+    assert two.is_valid(logged_in)
     late = time.time() + COOKIE_SECONDS + 1
     monkeypatch.setattr(time, "time", lambda: late)
     assert two.find_cookie_user(other) is None
+    assert not two.is_valid(logged_in)
+    assert two.is_valid(user)

@@ -72,7 +72,19 @@ def _count(number: int, effect: str) -> str:
 
 
 def _has_any(workspace: Path, paths: Sequence[str]) -> bool:
-    return any(os.path.lexists(workspace / path) for path in paths)
+    return any(_has_content(workspace / path) for path in paths)
+
+
+def _has_content(path: Path) -> bool:
+    """Return whether something is at a path that is not empty, as the masks of a sandbox are."""
+    try:
+        if not path.is_dir():
+            return os.lstat(path).st_size > 0
+        with os.scandir(path) as entries:
+            return any(entries)
+    except OSError:
+        # What cannot be read is there all the same.
+        return os.path.lexists(path)
 
 
 def _is_first(workspace: Path) -> bool:

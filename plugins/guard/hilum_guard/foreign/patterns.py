@@ -10,15 +10,12 @@ from pathlib import Path
 MAX_VARIANTS = 16
 """Maximum number of patterns that one pattern of another agent becomes."""
 _SEPARATORS = re.compile(r"\s*(?:&&|\|\||\||;|&|\n)\s*")
-# Programs read these files and folders although nobody names them: the sandbox must not hide them
-# from a build or a test run. Rules about them still hold for tools, and for commands that name them.
+# No build or test run works without these files and folders, so the sandbox does not hide or protect
+# them. Rules about them still hold for tools, and for commands that name them.
 _USED_BY_PROGRAMS = frozenset(
-    """node_modules bower_components vendor dist build out target bin obj lib coverage .git .venv venv
-    env __pycache__ .next .nuxt .output .cache .turbo .gradle .tox .mypy_cache .pytest_cache
-    .ruff_cache .idea .vscode .svn .hg pods deriveddata generated __generated__ logs log tmp temp
-    package-lock.json pnpm-lock.yaml yarn.lock bun.lockb cargo.lock poetry.lock uv.lock go.sum
-    composer.lock gemfile.lock migrations public assets static *.lock *.log *.map *.min.js
-    *.min.css *.pyc""".split()
+    """node_modules bower_components .git .svn .hg
+    package-lock.json npm-shrinkwrap.json pnpm-lock.yaml yarn.lock bun.lock bun.lockb cargo.lock
+    poetry.lock pdm.lock pipfile.lock uv.lock go.sum composer.lock gemfile.lock *.lock""".split()
 )
 
 

@@ -11,6 +11,7 @@ import struct
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import chain, islice
+from typing import NamedTuple
 
 MAX_BYTES = 100_000_000
 MAX_ENTRIES = 5_000_000
@@ -28,6 +29,98 @@ _TYPE = 0xF000
 _NESTED = 0xE000
 _SPARSE = 0x4000
 _BLOCK = struct.Struct(">II")
+_STAT = struct.Struct(">8xII8xI8xI")
+_SKIP_WORKTREE = 0x4000
+# The hashes of an empty file with SHA-1 and SHA-256.
+_EMPTY = (
+    bytes.fromhex("e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"),
+    bytes.fromhex("473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813"),
+)
+
+
+class IndexEntry(NamedTuple):
+    """One entry of an index.
+
+    Attributes:
+        name: The path, relative to the working tree.
+        mode: The type and the permissions.
+        size: The size of the file; 0 also if Git does not know whether the file was changed.
+        seconds: The modification time of the file.
+        nanoseconds: The rest of the modification time.
+        empty: Whether the recorded content is empty.
+        skipped: Whether the file is left out of the working tree.
+        offset: The position of the entry in the index.
+    """
+
+    name: str
+    mode: int
+    size: int
+    seconds: int
+    nanoseconds: int
+    empty: bool
+    skipped: bool
+    offset: int
+
+
+def read_index(path: str) -> tuple[bytes, list[IndexEntry]]:
+    """Return the content and the entries of an index that is not split. Reads the disk.
+
+    Raises:
+        OSError, ValueError, struct.error, IndexError: The index cannot be read, or is split, sparse
+            or too large.
+    """
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise ValueError("the index is not a file")
+        data = file.read(MAX_BYTES + 1)
+    signature, version, count = _HEADER.unpack_from(data)
+    if signature != b"DIRC" or version not in (2, 3, 4) or len(data) > MAX_BYTES:
+        raise ValueError("the index cannot be read")
+    for size in _HASH_SIZES:
+        with suppress(ValueError, struct.error, IndexError):
+            entries = _list_entries(data, count, version, size)
+            return data, entries
+    raise ValueError("the index cannot be read")
+
+
+def _list_entries(data: bytes, count: int, version: int, size: int) -> list[IndexEntry]:
+    """Return the entries of an index.
+
+    Raises:
+        ValueError, struct.error, IndexError: An entry is invalid, or there are entries elsewhere.
+    """
+    found = []
+    at = _HEADER.size
+    for mode, name, end in _read_entries(data, at, count, version, size):
+        seconds, nanoseconds, _, length = _STAT.unpack_from(data, at)
+        content = data[at + _STAT.size : at + _STAT.size + size]
+        end_of_hash = at + _STAT.size + size
+        flags = int.from_bytes(data[end_of_hash : end_of_hash + 2])
+        more = int.from_bytes(data[end_of_hash + 2 : end_of_hash + 4])
+        if mode & _TYPE == _SPARSE or not name or b"\0" in name:
+            raise ValueError("the index does not name all files")
+        found.append(
+            IndexEntry(
+                name=os.fsdecode(name),
+                mode=mode,
+                size=length,
+                seconds=seconds,
+                nanoseconds=nanoseconds,
+                empty=content in _EMPTY,
+                skipped=bool(flags & _EXTENDED and more & _SKIP_WORKTREE),
+                offset=at,
+            )
+        )
+        at = end
+    rest = data[at:-size]
+    while rest:  # the extensions: a name, a size and the content
+        if rest[:4] == b"link":
+            raise ValueError("the index is split")
+        length = int.from_bytes(rest[4:8])
+        if len(rest) < 8 + length:
+            raise ValueError("an extension of the index is not complete")
+        rest = rest[8 + length :]
+    return found
 
 
 def may_have_nested_repositories(folder: str) -> bool:

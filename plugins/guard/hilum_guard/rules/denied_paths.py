@@ -22,11 +22,13 @@ class DeniedPaths(NamedTuple):
         protected: Paths that cannot be written or deleted.
         hidden: Paths that cannot be read.
         complete: Whether the whole workspace was searched.
+        rules: The first rule that denies each path.
     """
 
     protected: tuple[str, ...]
     hidden: tuple[str, ...]
     complete: bool
+    rules: dict[str, Rule]
 
 
 def find_denied_paths(
@@ -42,6 +44,7 @@ def find_denied_paths(
     protected: dict[str, None] = {}
     hidden: dict[str, None] = {}
     complete = True
+    denying: dict[str, Rule] = {}
     for rule in rules:
         is_enforced = rule.about_paths and rule.hides
         kinds = path_kinds(rule.tool, catalog) if is_enforced else frozenset[str]()
@@ -57,7 +60,8 @@ def find_denied_paths(
             protected |= dict.fromkeys(found)
         if "read" in kinds:
             hidden |= dict.fromkeys(found)
-    return DeniedPaths(tuple(protected), tuple(hidden), complete)
+        denying = dict.fromkeys(found, rule) | denying
+    return DeniedPaths(tuple(protected), tuple(hidden), complete, denying)
 
 
 def _find_matching(pattern: str, root: Path) -> tuple[list[str], bool]:

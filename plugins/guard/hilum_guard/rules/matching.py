@@ -21,6 +21,7 @@ from hilum_guard.effects.network_use import hosts_of
 from hilum_guard.effects.resolved_effects import Effect as PathEffect
 from hilum_guard.effects.resolved_effects import ResolvedEffects, values
 from hilum_guard.file_names import folded
+from hilum_guard.rules.option_spellings import fit_options
 from hilum_guard.rules.patterns import (
     NAMED,
     fit_arguments,
@@ -63,6 +64,10 @@ _ALSO = {
     "write": "; this includes commands that change files, as far as their text shows",
     "read": "; this includes commands that read files, as far as their text shows",
 }
+_NOT_HIDDEN = (
+    "; this does not hold for programs that a command runs without naming the path, because they"
+    " may need it"
+)
 
 
 @attrs.frozen
@@ -105,6 +110,12 @@ class Rule:
     def shown(self) -> str:
         """The rule as its author wrote it, for messages."""
         return self.written or self.text
+
+    @property
+    def located(self) -> str:
+        """The rule with its agent and file, for messages."""
+        shown = f"{self.shown} of {self.agent}" if self.agent else self.text
+        return f"{shown}, {self.source}" if self.source else shown
 
     @property
     def strict(self) -> bool:
@@ -246,7 +257,8 @@ def explain(rule: Rule) -> str:
         return f"{calls} with these arguments {meaning}"
     kinds = path_kinds(rule.tool, STANDARD)
     if kinds and rule.tool != "*" and not rule.strict:
-        return f"{_describe_kinds(kinds)} {pattern}, by any tool or command, {meaning}"
+        also = "" if rule.hides else _NOT_HIDDEN
+        return f"{_describe_kinds(kinds)} {pattern}, by any tool or command, {meaning}{also}"
     if pattern.endswith(" *"):
         return f"{calls} with a command that begins with {pattern[:-2]!r} {meaning}"
     return f"{calls} with the path or command {pattern!r} {meaning}"
@@ -474,12 +486,20 @@ def _fit_command(rule: Rule, facts: CallFacts, read: CommandVerdict) -> Fit:
     wanted = pattern_words(pattern)
     if rule.strict:
         return _YES[allowed([wanted], read.commands)]
-    fits = [fit_words(wanted, command.words, strict=False) for command in read.all_commands]
+    fits = [_fit_any_spelling(wanted, command.words) for command in read.all_commands]
     if "yes" in fits or unresolved_reason(rule, facts):
         return "yes"
     if "maybe" in fits or not read.complete:
         return "maybe"
     return "maybe" if any(_is_in_code(wanted, each) for each in read.commands) else ""
+
+
+def _fit_any_spelling(wanted: Sequence[str], words: Sequence[str]) -> Fit:
+    """Return whether a command matches a pattern, with its options in any order and spelling."""
+    fit = fit_words(wanted, words, strict=False)
+    if fit == "yes":
+        return fit
+    return fit_options(wanted, words) or fit
 
 
 def _fit_other_commands(rule: Rule, facts: CallFacts, read: CommandVerdict) -> Fit:
@@ -491,7 +511,7 @@ def _fit_other_commands(rule: Rule, facts: CallFacts, read: CommandVerdict) -> F
         # The words of an excepted command may still run another command, as a script does.
         others += [command for command in read.implied if not _is_allowed(exceptions, command)]
         wanted = pattern_words(rule.pattern)
-        fits = [fit_words(wanted, command.words, strict=False) for command in others]
+        fits = [_fit_any_spelling(wanted, command.words) for command in others]
         if "yes" in fits:
             return "yes"
         return "maybe" if "maybe" in fits or not read.complete else ""

@@ -28,7 +28,9 @@ _GLOBS = {"**": ".*", "*": r"[^/?#@\\]*", "?": r"[^/?#@\\]"}
 # --- words of a command ---------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=1024)
+# A call is compared with all rules in turn, so a cache that is smaller than the files of rules may be
+# would never be hit.
+@lru_cache(maxsize=20_000)
 def pattern_words(pattern: str) -> tuple[str, ...]:
     """Split a command pattern into words.
 

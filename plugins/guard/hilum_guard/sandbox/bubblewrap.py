@@ -232,7 +232,10 @@ def _make_options(policy: SandboxPolicy) -> list[str]:
 
 def _make_mounts(policy: SandboxPolicy) -> dict[str, Mount]:
     """Return the mount for each path; if several apply, the strictest one."""
-    hidden = {path: _hide(path) for path in policy.hidden}
+    shown_instead = dict(policy.placeholders)
+    # Everything in a placeholder is hidden already, and bubblewrap cannot create mount points in it.
+    outermost = [path for path in policy.hidden if not is_below(path, shown_instead)]
+    hidden = {path: _hide(path, shown_instead.get(path, "")) for path in outermost}
     mounts = _make_system_mounts(policy.temp)
     needed = {path: _read_only(path) for path in _find_needed((*mounts, *hidden))}
     needed |= {path: _read_only(path) for path in policy.shown if os.path.exists(path)}
@@ -243,6 +246,8 @@ def _make_mounts(policy: SandboxPolicy) -> dict[str, Mount]:
             mounts[folder] = ("--bind", folder, folder)
     mounts |= {path: ("--bind", path, path) for path in policy.writable}
     mounts |= {path: _read_only(path) for path in policy.protected}
+    for path in mounts.keys() | needed.keys():
+        _make_mount_point(path, shown_instead)
     # The last mapping that contains a path takes precedence, so a hidden path stays hidden even if
     # it is also writable or protected.
     return needed | mounts | hidden
@@ -258,6 +263,19 @@ def _make_system_mounts(temp: str) -> dict[str, Mount]:
     return mounts
 
 
+def _make_mount_point(path: str, placeholders: Mapping[str, str]) -> None:
+    """Create the place in a placeholder at which a path is mounted, if the path is inside one."""
+    for hidden, placeholder in placeholders.items():
+        if not is_below(path, [hidden]):
+            continue
+        point = os.path.join(placeholder, os.path.relpath(path, hidden))
+        if os.path.isdir(path):
+            os.makedirs(point, exist_ok=True)
+        elif not os.path.lexists(point):
+            os.makedirs(os.path.dirname(point), exist_ok=True)
+            os.close(os.open(point, os.O_WRONLY | os.O_CREAT, 0o600))
+
+
 def _read_only(path: str) -> Mount:
     return ("--ro-bind", path, path)
 
@@ -266,7 +284,9 @@ def _empty(path: str) -> Mount:
     return ("--tmpfs", path)
 
 
-def _hide(path: str) -> Mount:
+def _hide(path: str, placeholder: str) -> Mount:
+    if placeholder:
+        return ("--ro-bind", placeholder, path)
     if os.path.isdir(path):
         return _empty(path)
     return ("--ro-bind", os.devnull, path)

@@ -46,6 +46,8 @@ class SandboxPolicy:
         protected: Paths inside the writable folders that the command must not write to. Links are
             not included, because a sandbox cannot protect a link.
         hidden: Paths that the command must not read.
+        placeholders: The hidden paths for which the sandbox shows a read-only file or folder, each
+            with that file or folder (see ``placeholders``).
         unwanted: Files that do not exist and are removed if the command creates them: Git would
             read its configuration, including hooks, from the location named in these files.
         shown: Paths in temporary folders that the command may nevertheless read.
@@ -62,6 +64,7 @@ class SandboxPolicy:
     writable: tuple[str, ...]
     protected: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
+    placeholders: tuple[tuple[str, str], ...] = ()
     unwanted: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()
     temp: str = ""

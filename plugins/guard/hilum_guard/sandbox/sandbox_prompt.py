@@ -32,6 +32,7 @@ def describe_sandbox(enforced: Enforcement, settings: GuardSettings) -> str:
     return (
         f"Commands run in a sandbox. They can write to the workspace{extra} and to the temporary"
         f" folder ($TMPDIR), and read most of the rest. {protected}Credentials are hidden, and"
+        f" so are files that rules deny (Git shows them as unchanged);"
         f" variables that look like secrets are not set. {_describe_network(enforced, settings)}"
         " If a command fails because of the sandbox, do not try to bypass it: tell the user what"
         ' the command needs. The user can allow it with the settings guard.network = "full",'

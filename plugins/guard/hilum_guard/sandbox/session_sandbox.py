@@ -7,9 +7,10 @@ import os
 import shutil
 import socket
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
@@ -29,6 +30,7 @@ from hilum_guard.sandbox import control_groups, sandbox_policy, sandbox_probe
 from hilum_guard.sandbox.enforcement import Enforcement
 from hilum_guard.sandbox.loopback import Loopback
 from hilum_guard.sandbox.masks import Masks, sweep_masks
+from hilum_guard.sandbox.placeholders import Placeholders, add_git_settings
 from hilum_guard.sandbox.sandbox_prompt import describe_sandbox
 from hilum_guard.sandbox.sockets import find_sockets
 from hilum_guard.settings import GuardSettings
@@ -57,10 +59,12 @@ class ProtectedPaths(NamedTuple):
     Attributes:
         protected: Paths that cannot be written to, including everything in them.
         hidden: Paths that cannot even be read.
+        rules: For a path that a rule of the user denies: the rule, as messages show it.
     """
 
     protected: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
+    rules: Mapping[str, str] = MappingProxyType({})
 
 
 class ExtraAccess(NamedTuple):
@@ -100,6 +104,7 @@ class Sandbox:
         watch: The watcher, which makes inert the files that commands leave for other programs to
             execute.
         protected: The paths that the most recent command could not write to.
+        denied: The rules that denied paths to the most recent command, by path.
         extra_protected: Functions that return additional paths to protect, by the requester's name.
             Threads call them.
         extra_access: The extra permissions of individual commands, by their words.
@@ -126,9 +131,11 @@ class Sandbox:
         )
         self.observer = SandboxObserver()
         self.protected: tuple[str, ...] = ()
+        self.denied: dict[str, str] = {}
         self._note = note
         self._enforced = enforced
         self._masks = Masks()
+        self._placeholders = Placeholders(os.path.join(folder, "placeholders"))
         self._unwanted = set[str]()
         # Commands may start at the same time: the first command tries the sandbox, and the others
         # wait for the result.
@@ -226,6 +233,8 @@ class Sandbox:
         self._unwanted.update(policy.unwanted)
         if not command.looks:
             self.protected = policy.protected
+        if policy.placeholders:
+            command = attrs.evolve(command, env=add_git_settings(command.env))
         return wrap(command, policy, enforced)
 
     def _put_masks(self) -> None:
@@ -257,6 +266,7 @@ class Sandbox:
         """Return a command's current permissions."""
         policy = sandbox_policy.make_policy(self.workspace, self.settings, self.temp)
         shown = tuple(map(os.path.realpath, extra.shown))
+        writable = policy.writable
         if command.looks:
             # A workspace in a temporary folder would not be visible otherwise.
             shown += policy.writable
@@ -266,22 +276,33 @@ class Sandbox:
             policy = attrs.evolve(policy, protected=(*policy.protected, *policy.writable))
         if extra.cache:
             os.makedirs(extra.cache, mode=0o700, exist_ok=True)
-            writable = (*policy.writable, os.path.realpath(extra.cache))
-            policy = attrs.evolve(policy, writable=writable)
+            with_cache = (*policy.writable, os.path.realpath(extra.cache))
+            policy = attrs.evolve(policy, writable=with_cache)
         protected = [*watched]
         hidden = {*policy.hidden}
+        denied: dict[str, str] = {}
         for find_paths in list(
             self.extra_protected.values()
         ):  # the event loop may add an entry in the meantime
             paths = find_paths()
             protected += paths.protected
             hidden.update(paths.hidden)
+            denied |= paths.rules
+        if not command.looks:
+            self.denied = denied
         program = ""
         if enforced.by == "bubblewrap":  # in other sandboxes, commands cannot open Unix sockets
             hidden.update(self._find_hidden_sockets())
             program = self._write_filter()
         existing = sandbox_policy.select_writable(policy, protected)
         network = policy.network or extra.network
+        hidden -= self.find_used_secrets(command.argv, command.cwd)
+        placeholders: dict[str, str] = {}
+        if (
+            enforced.by == "bubblewrap"
+        ):  # in other sandboxes, Git still sees the size of hidden files
+            in_workspace = [path for path in hidden if is_below(path, self.watch.roots)]
+            placeholders = self._placeholders.create(in_workspace, writable)
         return attrs.evolve(
             policy,
             filter=program,
@@ -290,7 +311,8 @@ class Sandbox:
             network=network,
             shown=shown,
             protected=_select_outermost((*policy.protected, *existing)),
-            hidden=tuple(hidden - self.find_used_secrets(command.argv, command.cwd)),
+            hidden=tuple(hidden),
+            placeholders=tuple(placeholders.items()),
         )
 
     def _find_hidden_sockets(self) -> list[str]:

@@ -224,6 +224,12 @@ class WorkspaceGuard(SandboxObserver):
         """Return why a command could not write; empty for other results."""
         if result.name != "run_terminal_cmd":
             return ""
+        denied = self._find_denied(result.text)
+        if denied:
+            return (
+                f"The sandbox denies this because of a rule of the user: {denied}. Do not try to"
+                " bypass it. If the task needs the path, tell the user."
+            )
         named = self._find_refused(result.text)
         if not named and result.code and _READ_ONLY in result.text:
             return (
@@ -244,6 +250,12 @@ class WorkspaceGuard(SandboxObserver):
         Args:
             output: The output of the command.
         """
+        denied = self._find_denied(output)
+        if denied:
+            return (
+                f"The sandbox denies this because of a rule: {denied}. Run the command in another"
+                " terminal, or change the rule."
+            )
         named = self._find_refused(output)
         if named:
             return (
@@ -257,6 +269,20 @@ class WorkspaceGuard(SandboxObserver):
                 " in another terminal, or add the folder to the setting guard.writable."
             )
         return ""
+
+    def _find_denied(self, output: str) -> str:
+        """Return the paths that rules denied to a command, each with its rule, in words."""
+        lines = [line for line in output.splitlines() if re.search(_REFUSED, line)]
+        if not lines:
+            return ""
+        root = os.path.join(os.path.realpath(self._session.workspace.root), "")
+        named = []
+        for path, rule in self._box.denied.items():
+            shown = path.removeprefix(root)
+            name = re.compile(rf"(?<![\w.-]){re.escape(shown)}(?![\w.-])")
+            if any(name.search(line) for line in lines):
+                named.append(f"{printable(shown)} ({printable(rule)})")
+        return ", ".join(named[:MAX_NAMED])
 
     def _find_refused(self, output: str) -> str:
         """Return the protected paths to which a command could not write, as a list in words."""

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from hilum_rules.checks.compiling import compile_lines, compile_rule
     from hilum_rules.checks.model import Check, Compiled
     from hilum_rules.checks.sandbox_paths import find_protected_paths
-    from hilum_rules.checks.verdicts import describe_rewrite, judge, judge_call
+    from hilum_rules.checks.verdicts import describe_rewrite, judge, judge_call, need_history
 
 __all__ = [
     "Check",
@@ -23,6 +23,7 @@ __all__ = [
     "judge",
     "judge_answer",
     "judge_call",
+    "need_history",
 ]
 
 # Modules are loaded on first use, because most sessions have no enforced rules and do not need
@@ -38,6 +39,7 @@ _MODULES = {
     "judge": "verdicts",
     "judge_answer": "answers",
     "judge_call": "verdicts",
+    "need_history": "verdicts",
 }
 
 

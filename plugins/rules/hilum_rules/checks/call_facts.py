@@ -81,7 +81,7 @@ class CallFacts:
         return self.tool.schema is None
 
     @cached_property
-    def _strings(self) -> list[tuple[str, str]]:
+    def strings(self) -> list[tuple[str, str]]:
         """The strings in the arguments, each with the last part of its key."""
         return [
             (key.rpartition(".")[2], text) for key, text in _find_strings(self.arguments, "", 0)
@@ -90,17 +90,21 @@ class CallFacts:
     # --- commands ---------------------------------------------------------------------------------
 
     @cached_property
-    def _verdicts(self) -> list[CommandVerdict]:
-        """The command lines of the call, parsed by the guard."""
+    def command_texts(self) -> list[str]:
+        """The command lines of the call."""
         if self.tool.risk != "execute":
             return []
-        folder = self._find_folder()
         # In other tools, an argument ``text`` or ``input`` need not be a command.
         names = _COMMANDS | _INPUTS if self._is_own else _COMMANDS
+        return [text for name, text in self.strings if name.lower() in names]
+
+    @cached_property
+    def _verdicts(self) -> list[CommandVerdict]:
+        """The command lines of the call, parsed by the guard."""
+        folder = self._find_folder()
         return [
             judge_command(text, workspace=self.matcher.root, folder=folder)
-            for name, text in self._strings
-            if name.lower() in names
+            for text in self.command_texts
         ]
 
     def _find_folder(self) -> Path:
@@ -182,7 +186,7 @@ class CallFacts:
         return accesses
 
     def _argument_accesses(self) -> Iterator[FileAccess]:
-        for name, text in self._strings:
+        for name, text in self.strings:
             # hilum's tools declare which arguments name files to write; for other tools, only the
             # argument names indicate paths.
             is_path = name in self.tool.writes or _PATHS.search(_snake_case(name))
@@ -218,7 +222,7 @@ class CallFacts:
         hosts: set[str] = set()
         if self.tool.risk == "read" and self._is_own:
             return hosts
-        for name, text in self._strings:
+        for name, text in self.strings:
             plain = _snake_case(name)
             is_host = _HOSTS.search(plain) is not None
             if plain not in _TEXTS and (is_host or self.tool.risk == "network"):

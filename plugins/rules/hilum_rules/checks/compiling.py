@@ -23,7 +23,7 @@ def _constraint_words() -> re.Pattern[str]:
     return re.compile(
         r"\b(?:not|never|don['’]t|cannot|can['’]t|mustn['’]t|no|before|ask|requires?|needs?"
         r"|forbidden|prohibited|read[- ]only|off[- ]limits|immutable|frozen|only|keep|limit|end"
-        r"|begin|start|must)\b|不|禁|勿|别|前|须|需|只|仅|控制|限制|必须|未经",
+        r"|begin|start|must|instead|rather)\b|不|禁|勿|别|前|须|需|只|仅|控制|限制|必须|未经",
         re.IGNORECASE,
     )
 
@@ -39,9 +39,9 @@ def compile_rule(sentence: str, *, hard: bool, folder: PurePosixPath = WORKSPACE
     """
     if len(sentence) > MAX_LENGTH or not _constraint_words().search(sentence):
         return NOT_A_CONSTRAINT
-    # The grammars are imported for the first sentence that may be a constraint, because most
+    # The forms are imported for the first sentence that may be a constraint, because most
     # projects have none.
-    from hilum_rules.checks.sentence_compiler import compile_sentence
+    from hilum_rules.checks.forms import compile_sentence
 
     return compile_sentence(sentence, hard=hard, folder=folder)
 

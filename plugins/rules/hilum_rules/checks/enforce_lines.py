@@ -13,6 +13,7 @@ import regex  # type: ignore[import-untyped]
 from hilum_rules.checks import quoted_names
 from hilum_rules.checks import vocabulary as v
 from hilum_rules.checks.model import (
+    EVERYTHING,
     READS,
     WRITES,
     Action,
@@ -21,9 +22,12 @@ from hilum_rules.checks.model import (
     Commands,
     Compiled,
     Constraint,
+    Content,
     Contexts,
     Hosts,
+    Messages,
     Paths,
+    Preceded,
     Tools,
 )
 
@@ -32,7 +36,8 @@ MAX_EXPRESSION = 500
 """Maximum length of a regular expression."""
 _USAGE = (
     "write enforce: deny|ask write|read|create|delete|access PATHS, command WORDS, tool NAMES, host"
-    " NAMES, context NAMES in KINDS, answer /REGEX/"
+    " NAMES, context NAMES in KINDS, answer /REGEX/, content /REGEX/ in PATHS, commit-message"
+    " /REGEX/; or require commit-message /REGEX/, command WORDS before WORDS"
 )
 
 
@@ -67,8 +72,13 @@ def compile_line(text: str, folder: PurePosixPath) -> Compiled:
     if not kind or not target:
         return _not_enforced(problem)
     constraint: Constraint | None = None
+    read = _READERS[kind]
+    if effect == "require":
+        read = _REQUIRED.get(kind, read)
+        if kind not in _REQUIRED:
+            problem = problem or f"{kind} cannot be required; {_USAGE}"
     try:
-        constraint = _READERS[kind](target, folder)
+        constraint = read(target, folder)
     except MalformedLineError as error:
         problem = problem or str(error)
         constraint = error.constraint
@@ -94,8 +104,8 @@ def _not_enforced(problem: str) -> Compiled:
 def _check_words(effect: str, kind: str) -> tuple[str, str]:
     """Return the intended kind of check, and the mistake in the first two words of the line."""
     problem = ""
-    if effect not in ("deny", "ask"):
-        problem = f"{effect!r} is neither deny nor ask; {_USAGE}"
+    if effect not in ("deny", "ask", "require"):
+        problem = f"{effect!r} is neither deny, ask nor require; {_USAGE}"
     if kind in _READERS:
         return kind, problem
     similar = _find_similar(kind)
@@ -232,13 +242,11 @@ def _contexts(text: str, folder: PurePosixPath) -> Constraint:
     )
 
 
-def _answers(text: str, folder: PurePosixPath) -> Constraint:
-    found = re.fullmatch(r"/(.*)/([imsx]*)", text)
+def _read_expression(text: str) -> tuple[str, str]:
+    """Return the expression at the beginning of a text, and the rest of the text."""
+    found = re.fullmatch(r"/(.*?)/([imsx]*)(?:\s+in\s+(.*))?", text)
     if found is None:
-        raise MalformedLineError(
-            "an expression must be between slashes; write deny answer /regex/",
-            Answers("contains", text.strip("/")),
-        )
+        raise MalformedLineError("an expression must be between slashes; write /regex/")
     expression = found[1]
     if found[2]:
         expression = f"(?{found[2]}){expression}"
@@ -249,10 +257,84 @@ def _answers(text: str, folder: PurePosixPath) -> Constraint:
         # when an answer is judged.
         regex.compile(expression)
     except (regex.error, RecursionError, OverflowError, ValueError) as error:
+        raise MalformedLineError(f"the expression is invalid: {error}") from None
+    return expression, found[3] or ""
+
+
+def _read_alone(text: str) -> str:
+    """Return an expression after which a line must end."""
+    expression, rest = _read_expression(text)
+    if rest:
+        raise MalformedLineError(f"{rest!r} has no meaning here; {_USAGE}")
+    return expression
+
+
+def _literal(text: str) -> str:
+    """Return an expression for the text of an invalid expression, so that a line fails closed."""
+    return re.escape(text.strip().strip("/"))
+
+
+def _answers(text: str, folder: PurePosixPath) -> Constraint:
+    try:
+        return Answers("matches", _read_alone(text))
+    except MalformedLineError as error:
+        if len(text) <= MAX_EXPRESSION:
+            error.constraint = Answers("contains", text.strip("/"))
+        raise
+
+
+def _messages(text: str, folder: PurePosixPath, *, wanted: bool = False) -> Constraint:
+    try:
+        return Messages(_read_alone(text), wanted)
+    except MalformedLineError as error:
+        error.constraint = Messages(".", False) if wanted else Messages(_literal(text))
+        raise
+
+
+def _content(text: str, folder: PurePosixPath) -> Constraint:
+    try:
+        expression, rest = _read_expression(text)
+    except MalformedLineError as error:
+        error.constraint = Content(_literal(text.partition(" in ")[0]))
+        raise
+    if not rest:
+        return Content(expression, *_everything_below(folder))
+    try:
+        paths = _paths(WRITES, rest, folder)
+    except MalformedLineError as error:
+        paths = error.constraint or Paths(EVERYTHING)
+        error.constraint = _content_in(expression, paths)
+        raise
+    return _content_in(expression, paths)
+
+
+def _everything_below(folder: PurePosixPath) -> tuple[tuple[str, ...]]:
+    return (EVERYTHING if folder == PurePosixPath(".") else (f"/{folder}/**",),)
+
+
+def _content_in(expression: str, paths: Constraint) -> Constraint:
+    assert isinstance(paths, Paths)
+    return Content(expression, paths.patterns, paths.unless)
+
+
+def _preceded(text: str, folder: PurePosixPath) -> Constraint:
+    """Read ``pytest before command git commit``."""
+    needed, *rest = re.split(r"\s+before\s+(?:command\s+)?", text, maxsplit=1)
+    if not rest:
         raise MalformedLineError(
-            f"the expression is invalid: {error}", Answers("contains", found[1])
-        ) from None
-    return Answers("matches", expression)
+            "it does not name the command that must wait; write require command pytest before"
+            " git commit"
+        )
+    before = _commands(rest[0], folder)
+    assert isinstance(before, Commands)
+    try:
+        wanted = _commands(needed, folder)
+    except MalformedLineError as error:
+        # What must run first is unclear, so the command waits until the line is corrected.
+        error.constraint = before
+        raise
+    assert isinstance(wanted, Commands)
+    return Preceded(wanted, before)
 
 
 _READERS: dict[str, Callable[[str, PurePosixPath], Constraint]] = {
@@ -266,4 +348,10 @@ _READERS: dict[str, Callable[[str, PurePosixPath], Constraint]] = {
     "host": _hosts,
     "context": _contexts,
     "answer": _answers,
+    "content": _content,
+    "commit-message": _messages,
+}
+_REQUIRED: dict[str, Callable[[str, PurePosixPath], Constraint]] = {
+    "commit-message": partial(_messages, wanted=True),
+    "command": _preceded,
 }

@@ -184,7 +184,60 @@ class Answers:
         return f"an answer {form}"
 
 
-Constraint = Paths | Commands | Tools | Hosts | Contexts | Answers
+@attrs.frozen
+class Content:
+    """Text that must not be added to files.
+
+    Attributes:
+        expression: A regular expression for the text.
+        patterns: Patterns of the files, as in ``Paths``.
+        unless: Patterns of the exceptions.
+    """
+
+    expression: str
+    patterns: tuple[str, ...] = EVERYTHING
+    unless: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        files = "" if self.patterns == EVERYTHING else f" in {_list_paths(self.patterns)}"
+        exceptions = f", except {_list_paths(self.unless)}" if self.unless else ""
+        return f"writing text that matches /{self.expression}/{files}{exceptions}"
+
+
+@attrs.frozen
+class Messages:
+    """Commit messages that must not be used.
+
+    Attributes:
+        expression: A regular expression.
+        wanted: Whether each message must match the expression; otherwise, none may match it.
+    """
+
+    expression: str
+    wanted: bool = False
+
+    def __str__(self) -> str:
+        verb = "does not match" if self.wanted else "matches"
+        return f"a commit message that {verb} /{self.expression}/"
+
+
+@attrs.frozen
+class Preceded:
+    """Commands that must not be run until another command has succeeded.
+
+    Attributes:
+        needed: The command that must have succeeded since the session last wrote a file.
+        before: The commands that must not be run before.
+    """
+
+    needed: Commands
+    before: Commands
+
+    def __str__(self) -> str:
+        return f"{self.before} before {self.needed} has succeeded"
+
+
+Constraint = Paths | Commands | Tools | Hosts | Contexts | Answers | Content | Messages | Preceded
 
 
 @attrs.frozen

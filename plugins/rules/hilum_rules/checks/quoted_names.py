@@ -37,7 +37,7 @@ def is_path(text: str, *, named: bool = False) -> bool:
         return False
     if named or has_file_name or "/" in text:
         return True
-    return text in v.FILES or text.lower() in v.LOCKS
+    return text.rstrip("*") in v.FILES or text.lower() in v.LOCKS
 
 
 def _has_form_of_path(text: str) -> bool:

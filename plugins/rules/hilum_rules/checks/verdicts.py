@@ -18,18 +18,23 @@ from hilum_guard import FileAccess, server_tools
 
 from hilum_rules.checks import code_texts, command_matcher, host_matcher
 from hilum_rules.checks.call_facts import CallFacts
+from hilum_rules.checks.call_history import CallHistory
 from hilum_rules.checks.command_facts import CommandFacts
 from hilum_rules.checks.model import (
     EVERYTHING,
     Check,
     Commands,
     Constraint,
+    Content,
     Effect,
     Hosts,
+    Messages,
     Paths,
+    Preceded,
     Tools,
 )
 from hilum_rules.checks.path_matcher import Fit
+from hilum_rules.checks.written_texts import match_content, match_messages
 
 MAX_QUOTED = 300
 """Maximum number of characters to quote from a rule in a denial."""
@@ -60,11 +65,18 @@ _NEXT_STEPS: dict[type[Any], str] = {
     Commands: "Do without this command; if it is needed, ask the user to run it.",
     Tools: "Do without this tool.",
     Hosts: "Do without this host; if it is needed, tell the user.",
+    Content: "Write the file without this text.",
+    Messages: "Commit with another message.",
+    Preceded: "Run the required command first, as a call of its own, until it succeeds.",
 }
 
 
 def judge_call(
-    rules: Iterable[EnforcedRule], agent: Agent, call: ToolCall, tool: Tool
+    rules: Iterable[EnforcedRule],
+    agent: Agent,
+    call: ToolCall,
+    tool: Tool,
+    history: CallHistory | None = None,
 ) -> Verdict | None:
     """Judge a call by all enforced rules; return ``None`` if no rule objects. Blocks.
 
@@ -73,20 +85,34 @@ def judge_call(
         agent: The agent that makes the call.
         call: The call.
         tool: The tool.
+        history: The session's earlier calls; without it, no command counts as run.
     """
-    return judge(rules, call.arguments, tool, agent.session.workspace.root)
+    return judge(rules, call.arguments, tool, agent.session.workspace.root, history)
 
 
-def judge(rules: Iterable[EnforcedRule], arguments: str, tool: Tool, root: Path) -> Verdict | None:
+def judge(
+    rules: Iterable[EnforcedRule],
+    arguments: str,
+    tool: Tool,
+    root: Path,
+    history: CallHistory | None = None,
+) -> Verdict | None:
     """Judge a call by its arguments. See ``judge_call``."""
     facts = CallFacts.parse(tool, arguments, root)
     question: Verdict | None = None
     for rule, effect, constraint in parts_of(rules):
+        if isinstance(constraint, Preceded):
+            if history is not None and history.has_succeeded(constraint.needed):
+                continue
+            constraint = constraint.before
+            kind: type[Any] = Preceded
+        else:
+            kind = type(constraint)
         fit, action = _match(constraint, facts)
         if not fit:
             continue
         if effect == "deny" and fit == "yes":
-            next_step = _NEXT_STEPS[type(constraint)]
+            next_step = _NEXT_STEPS[kind]
             # Nothing is stricter than a denial, so the other rules need not be checked.
             return deny(f"{quote_rule(rule)} forbids it: {action}. {next_step}")
         # An approval question is best explained by a rule that requires approval and certainly
@@ -112,6 +138,11 @@ def parts_of(
         if rule.check is not None:
             for effect, constraint in rule.check.parts:
                 yield rule, effect, constraint
+
+
+def need_history(rules: Iterable[EnforcedRule]) -> bool:
+    """Return whether one of the rules requires that a command has run before."""
+    return any(isinstance(constraint, Preceded) for _, _, constraint in parts_of(rules))
 
 
 def describe_rewrite(paths: Iterable[str], agent: Agent, call: ToolCall, tool: Tool) -> str:
@@ -308,4 +339,6 @@ _MATCHERS: dict[type[Any], Callable[[Any, CallFacts], tuple[Fit, str]]] = {
     Commands: _match_commands,
     Tools: _match_tools,
     Hosts: _match_hosts,
+    Content: match_content,
+    Messages: match_messages,
 }

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 from hilum_rules.checks.model import Action
 
@@ -98,12 +97,6 @@ def pairs(text: str) -> dict[str, str]:
     return dict(pair.split() for pair in text.split("|"))
 
 
-def alternatives(words: Iterable[str]) -> str:
-    """Return a pattern that matches any of the given words and tries the longest first."""
-    # ``re`` takes the first alternative that matches, so "write" would hide "write to".
-    return "|".join(sorted(words, key=len, reverse=True))
-
-
 # Different spellings of the same command.
 SAME: tuple[Phrases, ...] = (
     phrases("pip|pip3|python -m pip|python3 -m pip"),
@@ -156,7 +149,6 @@ FORCE_PUSH = phrases(
     "git push --force|git push -f|git push +*|git push --force-with-lease"
     "|git push --force-with-lease=*|git push --mirror"
 )
-BRANCHES = frozenset("main master develop dev trunk production staging release".split())
 AMEND = phrases("git commit --amend")
 SKIP_HOOKS = phrases("* --no-verify|git commit -n")
 STAGE = phrases("git add|git stage|git update-index")
@@ -212,13 +204,6 @@ TOOLS: dict[str, Words] = {
     "edit": ("edit_file", "multi_edit"),
     "multiedit": ("multi_edit",),
     "read": ("read_file",),
-}
-
-# The kinds of sessions, keyed by the words that rules use for them.
-KINDS: dict[str, Words] = {
-    "main": ("main",),
-    **dict.fromkeys("shared group public 共享 群聊 群组 公开".split(), ("shared",)),
-    **dict.fromkeys("headless unattended 无人值守 后台 自动化".split(), ("headless",)),
 }
 
 _TOP = frozenset(

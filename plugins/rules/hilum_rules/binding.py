@@ -1,0 +1,62 @@
+"""Decides which sentences sound binding, and which text in a rules file is no rule at all.
+
+Only a user or a check decides what is enforced; this filter decides what a model is asked about. It
+is therefore generous: a sentence too many costs a few tokens, and a sentence too few is never seen.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import cache
+
+from hilum_rules.rule import Rule, RulesFile, RuleType
+
+MAX_SENTENCE = 1_500
+"""Maximum length of a sentence that is proposed. Longer text is a description."""
+# The lines of a directory tree, drawn or in ASCII.
+_TREE = re.compile(r"^[\s│|]*(?:[├└]|\|--|`--|\+--)", re.MULTILINE)
+
+
+@cache
+def _binding_words() -> re.Pattern[str]:
+    return re.compile(
+        r"\b(?:must(?:n['’]t)?|never|always|only|required?|requires|shall|mandatory|forbidden"
+        r"|prohibited|banned|disallowed|(?:not|is|are) (?:allowed|permitted)|don['’]?t|do not"
+        r"|cannot|can['’]t|may not|should(?: not|n['’]t)|avoid|refrain|ensure|make sure|before"
+        r"|ask|confirm|approval|permission|keep|leave|exclusively|instead of|rather than"
+        r"|off[- ]limits|hands[- ]off|read[- ]only|immutable|frozen|generated)\b|^\W*no\b"
+        r"|\bno (?:direct|new|other|changes?|edits?|push(?:es)?|commits?)\b"
+        r"|(?:^|[\s，。；,;、])不|必须|必需|禁止|严禁|不要|不得|不能|不可|不许|不准|切勿|请勿|勿|别|只能|只有|仅|务必|一律|始终|总是|永远"
+        r"|绝不|须|应当|避免|确保|未经|统一|强制",
+        re.IGNORECASE,
+    )
+
+
+def is_description(rule: Rule) -> bool:
+    """Return whether a text is a directory tree, or a row of a table that only describes."""
+    if _TREE.search(rule.content):
+        return not _binding_words().search(_TREE.split(rule.content)[0])
+    return rule.is_row and not rule.hard and not _binding_words().search(rule.content)
+
+
+def sounds_binding(rule: Rule) -> bool:
+    """Return whether a sentence sounds as if it had to be followed without exception."""
+    if rule.type is RuleType.IDENTITY or len(rule.sentence) > MAX_SENTENCE:
+        return False
+    if is_description(rule) or not re.search(r"\w", rule.sentence):
+        return False
+    return rule.hard or _binding_words().search(rule.sentence) is not None
+
+
+def needs_decision(rule: Rule) -> bool:
+    """Return whether a sentence sounds binding, is not enforced and was not decided about."""
+    return rule.check is None and not rule.is_decided and sounds_binding(rule)
+
+
+def find_undecided(files: Iterable[RulesFile]) -> Iterator[Rule]:
+    """Yield the sentences about which ``hilum rules compile`` asks."""
+    for file in files:
+        for rule in file.rules:
+            if needs_decision(rule):
+                yield rule

@@ -1,0 +1,582 @@
+"""Reads what a sentence is about: verbs, names and nouns become constraints."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+from typing import cast
+
+import attrs
+
+from hilum_rules.checks import quoted_names
+from hilum_rules.checks import vocabulary as v
+from hilum_rules.checks.model import (
+    READS,
+    WRITES,
+    Action,
+    Answers,
+    Commands,
+    Constraint,
+    Contexts,
+    Effect,
+    Form,
+    Hosts,
+    Messages,
+    Paths,
+    Preceded,
+    Tools,
+    Unit,
+)
+from hilum_rules.checks.sentences import Token
+
+WORKSPACE = PurePosixPath(".")
+
+
+@attrs.frozen
+class Scope:
+    """What the rest of a rule says about its sentences.
+
+    Attributes:
+        folder: The folder that the rules file governs, relative to the workspace.
+        hard: Whether the rule is in a section of hard constraints.
+        generated: Whether the rule says that a program generates its files.
+        new_files: Whether the rule calls for new files.
+        binding: Whether the rule says "always" or "must".
+    """
+
+    folder: PurePosixPath
+    hard: bool
+    generated: bool
+    new_files: bool
+    binding: bool = False
+
+
+@attrs.define
+class Clause:
+    """Verbs and their object.
+
+    Attributes:
+        verbs: The verbs.
+        names: The names in the object.
+        exceptions: The names after "except".
+        nouns: The other words in the object.
+        places: Words such as "in" and "to".
+        branches: Common names of branches without quotes.
+        kinds: Kinds of sessions.
+        length: The limit and the unit of a length.
+        by_hand: Whether the object says "directly" or similar.
+    """
+
+    verbs: list[str] = attrs.Factory(list)
+    names: list[str] = attrs.Factory(list)
+    exceptions: list[str] = attrs.Factory(list)
+    nouns: set[str] = attrs.Factory(set)
+    places: set[str] = attrs.Factory(set)
+    branches: list[str] = attrs.Factory(list)
+    kinds: list[str] = attrs.Factory(list)
+    length: tuple[int, str] | None = None
+    by_hand: bool = False
+
+    @property
+    def has_object(self) -> bool:
+        """Whether the clause says more than its verbs."""
+        return bool(self.names or self.nouns or self.branches or self.kinds)
+
+    def consists_of(self, nouns: str, places: str = "") -> bool:
+        """Return whether the object has no words but these, and no names."""
+        return not (
+            self.names or self.branches or self.kinds or self.length or self.exceptions
+        ) and (self.nouns <= set(nouns.split("|")) and self.places <= set(places.split()))
+
+
+def read_clauses(tokens: Sequence[Token]) -> list[Clause]:
+    """Return the clauses in a part of a sentence; none if a word is not understood."""
+    clauses = [Clause()]
+    is_list = any(token.text in ("or", "nor", "and/or", "或", "或者", "、") for token in tokens)
+    previous = ""
+    is_exception = False
+    for token in tokens:
+        clause = clauses[-1]
+        if token.role == "verb":
+            if not clause.verbs or previous == "join":
+                # An object before its verb, as in Chinese, belongs to the first verb.
+                if clause.verbs and clause.has_object:
+                    # "Don't edit `a`, edit `b`" and "… and run `b`" say what to do instead.
+                    if not is_list:
+                        return []
+                    clauses.append(Clause())
+                clauses[-1].verbs.append(token.word)
+            elif not _merge_verbs(clause, token.word):
+                return []
+        elif token.role == "name":
+            # In "`a` in `b`", the second name is not one of the things that the sentence is about.
+            if previous == "place" and clause.names and not is_exception:
+                return []
+            names = clause.exceptions if is_exception else clause.names
+            names.append(token.word)
+        elif token.role == "except":
+            is_exception = True
+        elif not _add_word(clause, token):
+            return []
+        # A noun between a place and a name does not separate them: "in the folder `b`".
+        if token.role not in ("noun", "filler", "by hand") or previous != "place":
+            previous = token.role
+    return clauses
+
+
+def _merge_verbs(clause: Clause, verb: str) -> bool:
+    """Add a verb that another one governs: "make commits", "push commits", "run git push"."""
+    first = clause.verbs[-1]
+    if first in ("run", "create", "use") and not clause.has_object:
+        clause.verbs[-1] = verb
+        return True
+    return first in ("push", "amend", "force-push", "rebase") and verb == "commit"
+
+
+def _add_word(clause: Clause, token: Token) -> bool:
+    """Add a word other than a verb or a name to a clause; return whether it was understood."""
+    if token.role == "noun":
+        clause.nouns.add(token.word)
+    elif token.role == "place":
+        clause.places.add(token.word)
+    elif token.role == "branch":
+        clause.branches.append(token.word)
+    elif token.role == "kind":
+        clause.kinds.append(token.word)
+    elif token.role == "length" and clause.length is None:
+        clause.length = (int(token.text), token.word)
+    elif token.role == "by hand":
+        clause.by_hand = True
+    else:
+        return token.role in ("join", "filler")
+    return True
+
+
+def read_actions(tokens: Sequence[Token], effect: Effect, scope: Scope) -> tuple[Constraint, ...]:
+    """Return what a part of a sentence forbids; empty if hilum does not understand all of it."""
+    constraints: list[Constraint] = []
+    clauses = read_clauses(tokens)
+    # "Commit or push to `main`": both verbs have the same object.
+    for clause in clauses:
+        for verb in clause.verbs or [""]:
+            found = _read_action(verb, clause, effect, scope)
+            # A rule is enforced as a whole or not at all; otherwise its summary would be wrong.
+            if found is None:
+                return ()
+            constraints += _split_by_hand(found)
+    return _merge(constraints)
+
+
+# --- one verb -------------------------------------------------------------------------------------
+
+_PATHS: dict[str, frozenset[Action]] = {
+    "write": WRITES,
+    "hand-edit": WRITES,
+    "save": frozenset({"create", "change"}),
+    "delete": v.DELETES,
+    "create": v.CREATES,
+    "add": v.CREATES,
+    "read": READS,
+    "open": READS,
+    "access": READS | WRITES,
+}
+_RUNS = ("run", "start", "use", "call", "")
+_BRANCH_VERBS = {"push": v.GIT_PUSH, "force-push": v.FORCE_PUSH, "commit": v.GIT_COMMIT}
+_FILES = "file|folder|file kind|it|new|existing|generated"
+
+
+def _read_action(verb: str, clause: Clause, effect: Effect, scope: Scope) -> Constraint | None:
+    if "answer" in clause.nouns:
+        return _read_unwanted_answer(verb, clause)
+    if "session" in clause.nouns:
+        return _read_unwanted_context(verb, clause)
+    if "message" in clause.nouns or any(map(_TRAILER.fullmatch, clause.names)):
+        return _read_unwanted_message(verb, clause)
+    if not clause.names:
+        return _read_plain(verb, clause, effect, scope)
+    if verb in _BRANCH_VERBS and clause.places == {"to"}:
+        return _read_branches(verb, clause)
+    if verb in _RUNS:
+        found = _read_run(verb, clause, scope)
+        if found or verb != "call":
+            return found
+    if verb in ("contact", "access", "call"):
+        hosts = read_hosts(clause)
+        if hosts:
+            return hosts
+    if verb == "publish" and set(clause.names) <= {"npm"} and clause.places == {"to"}:
+        return Commands(v.PUBLISH) if clause.nouns <= {"packages"} else None
+    if verb == "skip" and clause.nouns == {"hooks"}:
+        return _commands(clause.names, scope, used=True)
+    return _read_paths(verb, clause, scope) if verb in _PATHS else None
+
+
+def _read_branches(verb: str, clause: Clause) -> Commands | None:
+    names = [*clause.names, *clause.branches]
+    is_sure = all(re.fullmatch(r"[\w-]+(?:[./][\w-]+)*", name, re.ASCII) for name in names)
+    known = {"branch", "changes", "file", "remote"}
+    if not names or not is_sure or not clause.nouns <= known or clause.exceptions:
+        return None
+    return Commands(_BRANCH_VERBS[verb], branches=tuple(names))
+
+
+def _read_run(verb: str, clause: Clause, scope: Scope) -> Constraint | None:
+    if clause.nouns - {"tool", "commands", "it"} or clause.places or clause.exceptions:
+        return None
+    if clause.branches or clause.kinds:
+        return None
+    # "Never run `pytest` directly" means that something else may run it.
+    if clause.by_hand and any(len(name.split()) < 2 for name in clause.names):
+        return None
+    used = verb in ("use", "call")
+    if "tool" in clause.nouns:
+        return read_tools(clause.names)
+    # Try tools first, because "use `web_fetch`" cannot refer to a program.
+    tools = read_tools(clause.names, known=True) if used else None
+    return tools or _commands(clause.names, scope, used=used or not verb, many=not verb)
+
+
+def read_commands(tokens: Sequence[Token], scope: Scope, *, used: bool) -> Commands | None:
+    """Return the commands that a part of a sentence names."""
+    clauses = read_clauses(tokens)
+    if len(clauses) != 1 or clauses[0].nouns - {"tool", "commands"} or clauses[0].places:
+        return None
+    return _commands(clauses[0].names, scope, used=used)
+
+
+def _commands(
+    names: list[str], scope: Scope, *, used: bool = False, many: bool = False
+) -> Commands | None:
+    """Read commands.
+
+    Args:
+        names: The names.
+        scope: The scope.
+        used: Whether the verb is "use", which may also refer to things other than commands.
+        many: Whether a program name alone is not enough, because no verb says that it runs.
+    """
+    found: list[tuple[str, ...]] = []
+    for name in names:
+        if name in v.OPTIONS and used:
+            found.append(("*", name))
+            if name == "--no-verify":
+                # ``-n`` means ``--no-verify`` for ``git commit`` but a dry run for ``git push``.
+                found.append(("git", "commit", "-n"))
+            continue
+        words = quoted_names.command_words(name, used=used)
+        if not words or (many and len(words) < 2):
+            return None
+        found += quoted_names.command_spellings(words)
+    return Commands(tuple(dict.fromkeys(found)), str(scope.folder)) if found else None
+
+
+def read_tools(names: list[str], *, known: bool = False) -> Tools | None:
+    """Read tool names; with ``known``, only names that are not commands."""
+    found: list[str] = []
+    for name in names:
+        tools = v.TOOLS.get(name.lower())
+        is_sure = not known or "_" in name or name in ("WebFetch", "WebSearch", "MultiEdit")
+        if tools and is_sure:
+            found += tools
+        elif known or not re.fullmatch(r"[A-Za-z][\w*-]*", name):
+            return None
+        else:
+            found.append(name)
+    return Tools(tuple(dict.fromkeys(found))) if found else None
+
+
+def read_hosts(clause: Clause) -> Hosts | None:
+    """Read hosts."""
+    hosts = [v.read_host(name) for name in clause.names]
+    is_plain = clause.nouns <= {"host", "data", "file"} and not clause.exceptions
+    return Hosts(tuple(hosts)) if is_plain and all(hosts) else None
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def _read_paths(verb: str, clause: Clause, scope: Scope) -> Paths | None:
+    actions = _PATHS[verb]
+    if "outside" in clause.places:
+        return read_other_folders(clause, scope) if actions >= WRITES else None
+    if not clause.nouns <= set(_FILES.split("|")) or clause.branches or clause.kinds:
+        return None
+    # "Add tests to `a`" is not about the file `a`.
+    if clause.places & {"to", "from", "with"} and not clause.nouns & {"file", "folder"}:
+        return None
+    if verb == "save" and not clause.places:
+        return None
+    # "Add code to `a.py`" changes the file; only a folder gets a new file.
+    are_folders = all(name.endswith("/") for name in clause.names)
+    if verb in ("create", "add") and "to" in clause.places and not are_folders:
+        return None
+    if "new" in clause.nouns:
+        actions = actions & v.CREATES
+    if "existing" in clause.nouns or (actions > v.CREATES and scope.new_files):
+        actions = actions - v.CREATES
+    by_hand = clause.by_hand or verb == "hand-edit"
+    # "Never access `x` directly" is about code.
+    if not actions or (by_hand and "read" in actions):
+        return None
+    is_named = bool(clause.nouns & {"file", "folder"} or "in" in clause.places)
+    names = [*clause.names, *clause.exceptions]
+    if not all(quoted_names.is_path(name, named=is_named) for name in names):
+        return None
+    writes_only = bool(actions & WRITES) and "read" not in actions
+    is_generated = scope.generated or "generated" in clause.nouns
+    return Paths(
+        _patterns(clause.names, scope),
+        actions,
+        _patterns(clause.exceptions, scope),
+        by_hand=writes_only and (by_hand or is_generated),
+    )
+
+
+def _patterns(names: list[str], scope: Scope) -> tuple[str, ...]:
+    found: list[str] = []
+    for name in names:
+        found += quoted_names.path_patterns(name, scope.folder)
+    return tuple(found)
+
+
+def read_other_folders(clause: Clause, scope: Scope) -> Paths | None:
+    """Read "files outside ⟦0⟧": everything in the workspace but the given folders."""
+    is_plain = clause.nouns <= {"file", "folder"} and not clause.exceptions
+    if not is_plain or not all(quoted_names.is_path(name, named=True) for name in clause.names):
+        return None
+    everything = "**" if scope.folder == WORKSPACE else f"/{scope.folder}/**"
+    return Paths((everything,), WRITES, _patterns(clause.names, scope), by_hand=True)
+
+
+def read_other_paths(tokens: Sequence[Token], scope: Scope) -> Paths | None:
+    """Read "only edit files in ⟦0⟧", which forbids to write everywhere else."""
+    clauses = read_clauses(tokens)
+    # Elsewhere, the sentence may be about one task: "Only edit `en.json`" in a section on languages.
+    if not scope.hard or len(clauses) != 1 or not clauses[0].names:
+        return None
+    clause = clauses[0]
+    is_writing = bool(clause.verbs) and set(clause.verbs) <= {"write", "create", "add", "save"}
+    return read_other_folders(clause, scope) if is_writing and clause.places == {"in"} else None
+
+
+def _split_by_hand(constraint: Constraint) -> list[Constraint]:
+    """Separate the paths that programs write, for which only manual editing is forbidden."""
+    if not isinstance(constraint, Paths) or constraint.by_hand:
+        return [constraint]
+    if "read" in constraint.actions or not constraint.actions & WRITES:
+        return [constraint]
+    generated = tuple(
+        pattern for pattern in constraint.patterns if quoted_names.is_generated(pattern)
+    )
+    if not generated:
+        return [constraint]
+    rest = tuple(pattern for pattern in constraint.patterns if pattern not in generated)
+    split: list[Constraint] = [attrs.evolve(constraint, patterns=rest)] if rest else []
+    return [*split, attrs.evolve(constraint, patterns=generated, by_hand=True)]
+
+
+def _merge(constraints: list[Constraint]) -> tuple[Constraint, ...]:
+    """Merge constraints that differ only in their commands, or only in their actions."""
+    merged: list[Constraint] = []
+    for constraint in constraints:
+        last = merged[-1] if merged else None
+        if isinstance(constraint, Commands) and isinstance(last, Commands):
+            patterns = (*last.patterns, *constraint.patterns)
+            both = attrs.evolve(last, patterns=tuple(dict.fromkeys(patterns)))
+            if attrs.evolve(constraint, patterns=both.patterns) == both:
+                merged[-1] = both
+                continue
+        if isinstance(constraint, Paths) and isinstance(last, Paths):
+            both_paths = attrs.evolve(last, actions=last.actions | constraint.actions)
+            if attrs.evolve(constraint, actions=both_paths.actions) == both_paths:
+                merged[-1] = both_paths
+                continue
+        merged.append(constraint)
+    return tuple(merged)
+
+
+# --- actions without a named object ---------------------------------------------------------------
+
+
+@attrs.frozen
+class Plain:
+    """An action in plain words.
+
+    Attributes:
+        verbs: The verbs, one of which the sentence must have.
+        needed: Nouns of which the sentence must have one; empty if it needs none.
+        others: Other nouns that it may have.
+        constraint: The constraint.
+        sure: Whether the words mean an action of the agent under every heading. "Do not send
+            emails" may be about the program that the agent writes.
+    """
+
+    verbs: str
+    needed: str
+    others: str
+    constraint: Constraint
+    sure: bool = True
+
+
+_DELETE_FILES = Paths(("**",), frozenset({"delete"}))
+_CODE = "changes|file|it|branch"
+PLAIN_ACTIONS = (
+    Plain("commit", "", f"{_CODE}|git|workspace", Commands(v.GIT_COMMIT)),
+    Plain("push", "", f"{_CODE}|remote|workspace", Commands(v.GIT_PUSH)),
+    Plain("force-push", "", f"{_CODE}|remote", Commands(v.FORCE_PUSH)),
+    Plain("amend", "", "existing", Commands(v.AMEND)),
+    Plain("stage", "", _CODE, Commands(v.STAGE)),
+    Plain("rebase", "", "branch", Commands(v.REBASE)),
+    Plain("open|submit|create|commit", "pull request", "new", Commands(v.PULL_REQUEST)),
+    Plain("install", "packages|modules", "new|other", Commands(v.INSTALL, new=True)),
+    Plain("add|introduce", "packages", "new|other", Commands(v.INSTALL, new=True)),
+    Plain("publish", "", "packages|registry", Commands(v.PUBLISH)),
+    Plain("skip", "hooks", "git", Commands(v.SKIP_HOOKS)),
+    Plain("use|run|", "sudo", "commands", Commands(v.AS_ROOT)),
+    Plain("run|use|", "destructive", "commands", Commands(v.DESTRUCTIVE)),
+    Plain("run|use|", "destructive", "commands|git", Commands(v.DESTRUCTIVE_GIT)),
+    Plain("delete", "file|folder", "existing", _DELETE_FILES, sure=False),
+    Plain("access|use|contact|call|create|", "network", "", Hosts(("*",)), sure=False),
+    Plain("run|use", "shell", "commands", Tools(risk="execute"), sure=False),
+    Plain("send", "emails", "", Tools(v.EMAIL_TOOLS), sure=False),
+    Plain("post|publish|send|", "tweets", "", Tools(v.TWEET_TOOLS), sure=False),
+)
+_OUTSIDE: dict[str, frozenset[Action]] = {**_PATHS, "delete": v.DELETES}
+
+
+def _read_plain(verb: str, clause: Clause, effect: Effect, scope: Scope) -> Constraint | None:
+    if clause.branches and verb in _BRANCH_VERBS and clause.places == {"to"}:
+        return _read_branches(verb, clause)
+    if "outside" in clause.places:
+        is_plain = clause.consists_of("file|folder|it|workspace|existing", "outside in")
+        if not is_plain or "workspace" not in clause.nouns or verb not in _OUTSIDE:
+            return None
+        return Paths((), _OUTSIDE[verb], outside=True)
+    for plain in PLAIN_ACTIONS:
+        if verb not in plain.verbs.split("|"):
+            continue
+        is_needed = not plain.needed or bool(clause.nouns & set(plain.needed.split("|")))
+        places = "to" if verb in ("commit", "push", "force-push", "publish") else "with"
+        nouns = f"{plain.needed}|{plain.others}" if plain.needed else plain.others
+        if is_needed and clause.consists_of(nouns, places):
+            return plain.constraint if plain.sure or scope.hard or effect == "ask" else None
+    return None
+
+
+# --- commit messages and commands that must run before -------------------------------------------
+
+# Lines that programs add to the end of commit messages.
+_TRAILER = re.compile(r"(?i)(?:co-authored-by|generated (?:with|by))\b.*")
+_WRITING = ("create", "add", "contain", "use", "save", "introduce", "")
+
+
+def _read_unwanted_message(verb: str, clause: Clause) -> Messages | None:
+    """Read "never add ⟦0⟧ to commit messages"."""
+    nouns = clause.nouns - {"message", "text", "trailer"}
+    if verb not in _WRITING or clause.branches or clause.kinds or clause.exceptions:
+        return None
+    if nouns == {"emoji"} and not clause.names:
+        return Messages(r"\p{Emoji_Presentation}")
+    if nouns or not clause.names:
+        return None
+    if "message" not in clause.nouns and not all(map(_TRAILER.fullmatch, clause.names)):
+        return None
+    names = "|".join(map(re.escape, clause.names))
+    return Messages(rf"(?i)(?<!\w)(?:{names})(?!\w)")
+
+
+def read_preceded(
+    needed: Sequence[Token], before: Sequence[Token], scope: Scope
+) -> Preceded | None:
+    """Read "always run ⟦0⟧ before committing"."""
+    clauses = read_clauses(needed)
+    if len(clauses) != 1 or clauses[0].verbs != ["run"] or clauses[0].nouns or clauses[0].places:
+        return None
+    commands = _commands(clauses[0].names, scope)
+    found = read_actions(before, "deny", scope)
+    # One check requires one command; of several, each must have run.
+    if commands is None or len(clauses[0].names) != 1 or len(found) != 1:
+        return None
+    waiting = found[0]
+    # Elsewhere, "run ⟦0⟧ before committing" may be a suggestion.
+    if not isinstance(waiting, Commands) or waiting.branches or not (scope.hard or scope.binding):
+        return None
+    known = {*v.GIT_COMMIT, *v.GIT_PUSH, *v.PULL_REQUEST}
+    return Preceded(commands, waiting) if known.issuperset(waiting.patterns) else None
+
+
+# --- answers and sessions -------------------------------------------------------------------------
+
+
+def read_main_context(tokens: Sequence[Token]) -> Contexts | None:
+    """Read "only load ⟦0⟧ in the main session"."""
+    clauses = read_clauses(tokens)
+    if len(clauses) != 1 or "session" not in clauses[0].nouns:
+        return None
+    clause = clauses[0]
+    if {*clause.kinds, *clause.branches} != {"main"} or clause.verbs != ["load"]:
+        return None
+    return _contexts(clause, ("shared", "headless"))
+
+
+def _read_unwanted_context(verb: str, clause: Clause) -> Contexts | None:
+    kinds = tuple(dict.fromkeys([*clause.kinds, *clause.branches]))
+    known = ("main", "shared", "headless")
+    if verb not in ("load", "read", "use", "contain") or not kinds:
+        return None
+    return _contexts(clause, kinds) if set(kinds) <= set(known) else None
+
+
+def _contexts(clause: Clause, kinds: tuple[str, ...]) -> Contexts | None:
+    names = clause.names
+    if not names and "memory" in clause.nouns:
+        names = ["memory"]
+    is_plain = clause.nouns <= {"session", "memory", "file"} and not clause.exceptions
+    if not names or not is_plain:
+        return None
+    if not all(name == "memory" or quoted_names.is_path(name, named=True) for name in names):
+        return None
+    return Contexts(tuple(names), kinds)
+
+
+# The forms of answers that a sentence forbids or requires, by its verb.
+_UNWANTED = {"start": "starts", "end": "ends", "contain": "contains", "use": "contains"}
+_WANTED = {"start": "lacks_start", "end": "lacks_end", "contain": "lacks"}
+_ANSWER_WORDS = frozenset(("answer", "text", "it"))
+
+
+def _read_unwanted_answer(verb: str, clause: Clause) -> Answers | None:
+    """Read "never use emojis in your answers"."""
+    nouns = clause.nouns - _ANSWER_WORDS
+    if clause.branches or clause.kinds or clause.exceptions:
+        return None
+    if clause.length and verb == "exceed" and not nouns and not clause.names:
+        return Answers("longer", most=clause.length[0], unit=cast(Unit, clause.length[1]))
+    if (
+        nouns == {"emoji"}
+        and not clause.names
+        and verb in (*_UNWANTED, "create", "add", "save", "")
+    ):
+        return Answers("emoji")
+    if nouns == {"question"} and not clause.names and verb == "end":
+        return Answers("question")
+    if nouns or len(clause.names) != 1 or verb not in _UNWANTED or clause.length:
+        return None
+    return Answers(cast(Form, _UNWANTED[verb]), clause.names[0])
+
+
+def read_wanted_answer(tokens: Sequence[Token]) -> Answers | None:
+    """Read "answers must end with ⟦0⟧" and "keep answers under 200 words"."""
+    clauses = read_clauses(tokens)
+    if len(clauses) != 1 or len(clauses[0].verbs) != 1 or "answer" not in clauses[0].nouns:
+        return None
+    clause = clauses[0]
+    verb = clause.verbs[0]
+    if clause.nouns - _ANSWER_WORDS or clause.branches or clause.kinds or clause.exceptions:
+        return None
+    if clause.length and verb == "limit" and not clause.names:
+        return Answers("longer", most=clause.length[0], unit=cast(Unit, clause.length[1]))
+    if len(clause.names) != 1 or verb not in _WANTED or clause.length:
+        return None
+    return Answers(cast(Form, _WANTED[verb]), clause.names[0])

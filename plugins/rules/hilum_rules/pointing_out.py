@@ -1,0 +1,51 @@
+"""Points out, once, that rules files contain binding sentences that are not enforced."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hilum_rules.binding import find_undecided
+from hilum_rules.project_data import data_file, write_data
+
+if TYPE_CHECKING:
+    from hilum_rules.rule_store import RuleStore
+
+FILE = "pointed-out.json"
+
+
+def find_new_sentences(store: RuleStore) -> str:
+    """Return a line about undecided sentences that are new since the last one. Blocks.
+
+    The sentences are remembered for the project, so that each one is pointed out only once.
+
+    Args:
+        store: The rules.
+
+    Returns:
+        The line; empty if there is nothing new.
+    """
+    undecided = list(find_undecided(store.snapshot.active))
+    if not undecided:
+        return ""
+    hashes = {hashlib.sha256(rule.sentence.encode()).hexdigest()[:16] for rule in undecided}
+    path = data_file(store.paths.top, FILE)
+    if hashes <= _read(path):
+        return ""
+    # Sentences that are gone are forgotten, so that the list does not grow forever.
+    write_data(path, json.dumps(sorted(hashes)).encode())
+    count = len(undecided)
+    if count == 1:
+        return "1 binding sentence in your rules files is not enforced: hilum rules compile"
+    return f"{count} binding sentences in your rules files are not enforced: hilum rules compile"
+
+
+def _read(path: Path) -> set[str]:
+    """Return the hashes of the sentences that were pointed out before."""
+    try:
+        data = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return set()
+    return {name for name in data if isinstance(name, str)} if isinstance(data, list) else set()

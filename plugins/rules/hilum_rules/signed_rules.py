@@ -1,0 +1,242 @@
+"""Adds the checks that users have signed to the rules of a workspace."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import PurePosixPath
+
+import attrs
+import msgspec
+
+from hilum_rules.checks import Check, compile_lines
+from hilum_rules.discovery import WorkspacePaths
+from hilum_rules.hidden_characters import escape_name
+from hilum_rules.lock_file import Entry, LockFile, hash_sentence, read_lock
+from hilum_rules.parsed_file import digest_text
+from hilum_rules.rule import WORKSPACE, Problem, Rule, RulesFile, RuleType
+
+MAX_REASON = 400
+"""Maximum length of the reason why a sentence stays advice."""
+_SIGN_AGAIN = "`hilum rules compile` asks about it again"
+
+
+@attrs.frozen
+class Locks:
+    """The lock of a project, and the user's own.
+
+    Attributes:
+        paths: The paths of the workspace.
+        project: The lock that is committed with the project, which binds everybody.
+        user: The lock for the user's own rules, next to the user's settings.
+    """
+
+    paths: WorkspacePaths
+    project: LockFile
+    user: LockFile
+
+    @classmethod
+    def read(cls, paths: WorkspacePaths) -> Locks:
+        """Read both locks. Blocks."""
+        project, user = paths.locks
+        return cls(
+            paths,
+            read_lock(project, paths.display(project), paths.top),
+            read_lock(user, paths.display(user), paths.config),
+        )
+
+    def of(self, origin: str) -> LockFile:
+        """Return the lock for rules of an origin."""
+        return self.project if origin == "project" else self.user
+
+    def name_file(self, rule_path: str, origin: str) -> str:
+        """Return the name of a rules file in its lock.
+
+        A project's lock is at the top of its repository, so that the names in it are the same in
+        every folder of the repository.
+
+        Args:
+            rule_path: The displayed path of the file.
+            origin: Its origin.
+        """
+        if origin != "project" or rule_path.startswith(("/", "~")):
+            return rule_path
+        inner = os.path.relpath(self.paths.workspace, self.paths.top)
+        return PurePosixPath(os.path.normpath(os.path.join(inner, rule_path))).as_posix()
+
+
+def hash_rule(rule: Rule) -> str:
+    """Return the hash that identifies a rule in a lock."""
+    return hash_sentence(rule.section, rule.lead, rule.content)
+
+
+def make_entry(rule: Rule, file: str, enforce: Iterable[str] = (), advice: str = "") -> Entry:
+    """Return the entry for a decision about a rule.
+
+    Args:
+        rule: The rule.
+        file: The name of its file in the lock.
+        enforce: The signed checks.
+        advice: Why the rule stays advice.
+    """
+    # The reason may come from a model: one line of visible characters of a limited length.
+    reason = escape_name(" ".join(advice.split()))[:MAX_REASON]
+    return Entry(file, rule.section, rule.sentence, hash_rule(rule), tuple(enforce), reason)
+
+
+def sign_rules(files: Iterable[RulesFile], locks: Locks) -> tuple[list[RulesFile], list[Problem]]:
+    """Return the files with the signed checks of their rules, and the problems in the locks.
+
+    A signed check only restricts: it is added to the check that a rule has already, and a decision
+    that a sentence is advice removes no check. A lock therefore needs no trust.
+
+    Args:
+        files: The rules files.
+        locks: The locks.
+    """
+    signer = _Signer(locks)
+    signed = [signer.sign_file(file) for file in files]
+    for lock in (locks.project, locks.user):
+        signer.report_stale(lock)
+        signer.problems += [Problem(lock.shown, line, text) for line, text in lock.mistakes]
+    origins = ((locks.project, "project"), (locks.user, "user"))
+    for lock, origin in origins:
+        if lock.broken:
+            signed.append(signer.make_broken(lock, origin))
+    return signed, signer.problems
+
+
+class _Signer:
+    """Applies the entries of locks to rules, and collects the problems.
+
+    Attributes:
+        problems: The problems found so far.
+    """
+
+    def __init__(self, locks: Locks) -> None:
+        self.locks = locks
+        self.problems: list[Problem] = []
+        self._used: set[Entry] = set()
+        self._files: set[str] = set()
+
+    def sign_file(self, file: RulesFile) -> RulesFile:
+        """Return a file with the signed checks of its rules."""
+        lock = self.locks.of(file.origin)
+        self._files.add(self.locks.name_file(file.path, file.origin))
+        if not lock.entries:
+            return file
+        rules = tuple(self._sign_rule(rule, file.origin, lock) for rule in file.rules)
+        if rules == file.rules:
+            return file
+        texts = [f"{rule.id} {rule.why}" for rule in rules]
+        # The hash of the file changes with its signed checks, so that a session reports them.
+        source_hash = digest_text("\n".join([file.source_hash, *texts]))
+        return msgspec.structs.replace(file, rules=rules, source_hash=source_hash)
+
+    def _sign_rule(self, rule: Rule, origin: str, lock: LockFile) -> Rule:
+        name = self.locks.name_file(rule.path, origin)
+        self._files.add(name)
+        entries = list(self._find(rule, name, lock))
+        for entry in entries:
+            rule = self._apply(rule, entry, lock)
+        return rule
+
+    def _find(self, rule: Rule, name: str, lock: LockFile) -> Iterator[Entry]:
+        digest = hash_rule(rule)
+        for entry in lock.entries:
+            if entry.file != name:
+                continue
+            is_same = (entry.section, entry.sentence) == (rule.section, rule.sentence)
+            # An entry whose hash was edited still holds, because it only restricts.
+            if entry.hash == digest or (is_same and not entry.is_signed):
+                self._used.add(entry)
+                yield entry
+
+    def _apply(self, rule: Rule, entry: Entry, lock: LockFile) -> Rule:
+        if not entry.is_signed:
+            self._report(lock, entry, f"This entry was edited by hand; {_SIGN_AGAIN}.")
+        if not entry.enforce:
+            if rule.check is not None or not entry.is_signed:
+                return rule
+            why = f"advice: {entry.advice}"
+            return msgspec.structs.replace(rule, why=why, is_decided=True)
+        compiled, mistakes = compile_lines(entry.enforce, folder=rule.folder)
+        for _, mistake in mistakes:
+            self._report(lock, entry, f"A signed check cannot be read: {mistake}")
+        if compiled.check is None:
+            return rule
+        check = _join(rule.check, compiled.check)
+        why = f"signed in {lock.shown}: {check.summary}"
+        return msgspec.structs.replace(
+            rule,
+            check=check,
+            why=why,
+            is_decided=entry.is_signed and not mistakes,
+            type=RuleType.HARD_CONSTRAINT,
+        )
+
+    def _report(self, lock: LockFile, entry: Entry, message: str) -> None:
+        self.problems.append(Problem(lock.shown, entry.line, message))
+
+    def report_stale(self, lock: LockFile) -> None:
+        """Report entries whose sentence is not in its file any more."""
+        for entry in lock.entries:
+            if entry in self._used:
+                continue
+            if entry.file in self._files:
+                self._report(
+                    lock,
+                    entry,
+                    f"The sentence is no longer in {entry.file}, so its decision does not apply;"
+                    " `hilum rules compile` asks about new sentences.",
+                )
+            # A file that is not loaded may belong to a nested folder that is not in use.
+            elif lock is self.locks.project and not self._exists(entry.file):
+                self._report(lock, entry, f"There is no file {entry.file}.")
+
+    def _exists(self, name: str) -> bool:
+        return os.path.lexists(self.locks.paths.top / name)
+
+    def make_broken(self, lock: LockFile, origin: str) -> RulesFile:
+        """Return a rules file with the checks of entries that could not be read.
+
+        A mistake in an entry must not lift the restriction that somebody signed.
+        """
+        rules = []
+        for line, texts in lock.broken:
+            compiled, _ = compile_lines(texts, folder=WORKSPACE)
+            sentence = f"enforce: {'; '.join(texts)}"
+            identity = digest_text(f"{lock.shown}\0{line}\0{sentence}")[:10]
+            why = "not enforced: it names nothing"
+            if compiled.check is not None:
+                why = f"fails closed until corrected: {compiled.check.summary}"
+            rules.append(
+                Rule(
+                    identity,
+                    RuleType.HARD_CONSTRAINT,
+                    "",
+                    sentence,
+                    lock.shown,
+                    line,
+                    check=compiled.check,
+                    why=why,
+                    is_decided=True,
+                )
+            )
+        digest = digest_text("\n".join(rule.content for rule in rules))
+        return RulesFile(
+            lock.shown,
+            lock.path,
+            "lock",
+            origin,
+            rules=tuple(rules),
+            source_hash=digest,
+            sources=(lock.path,),
+        )
+
+
+def _join(first: Check | None, second: Check) -> Check:
+    """Return a check with the constraints of both."""
+    if first is None:
+        return second
+    return Check(tuple(dict.fromkeys([*first.parts, *second.parts])))
