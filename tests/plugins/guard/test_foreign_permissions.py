@@ -251,6 +251,13 @@ priority = 50
     assert policies.doubts[0].source.endswith("mine.toml:14")
 
 
+def test_gemini_excludes_tools_of_a_server(project):
+    servers = {"db": {"command": "db-server", "excludeTools": ["drop_table"]}}
+    rules = read_rules(project, ".gemini/settings.json", json.dumps({"mcpServers": servers}))
+    assert shown(rules) == ["deny db__drop_table"]
+    assert rules.rules[0].written == "mcpServers.db.excludeTools: drop_table"
+
+
 def test_codex_rule_files_and_permission_profiles_deny(project):
     text = """
 # Nothing leaves this machine.
