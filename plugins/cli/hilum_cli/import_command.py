@@ -280,9 +280,13 @@ def _ask_about(file: ForeignFile, offers: Sequence[Offer]) -> Iterator[Offer]:
 
 def _read_answer(question: str) -> str:
     try:
-        return input(escape_terminal(question)).strip().casefold()
+        answer = input(escape_terminal(question)).strip().casefold()
+        # A request for help is no answer. The question names the possible answers.
+        while answer in ("?", "h", "help"):
+            answer = input(escape_terminal(question)).strip().casefold()
     except EOFError:
         return ""
+    return answer
 
 
 def _take(file: ForeignFile, offer: Offer, out: Out, options: argparse.Namespace) -> dict[str, Any]:
