@@ -44,10 +44,11 @@ def read(loaded: LoadedFile, rules: RuleList) -> None:
             _read_tool(text, "deny", line, rules)
     servers = loaded.data.get("mcpServers")
     for server in servers if isinstance(servers, dict) else ():
-        keys = ("mcpServers", str(server), "excludeTools")
-        for name, line in _list_texts(loaded, keys, rules, is_denial=True):
+        path = ("mcpServers", str(server), "excludeTools")
+        for name, line in _list_texts(loaded, path, rules, is_denial=True):
             tool = f"{server}__{name.partition('(')[0].strip()}"
-            rules.add(Entry("deny", "tool", None, f"{'.'.join(keys)}: {name}", line, tool))
+            written = f"{'.'.join(path)}: {name}"
+            rules.add(Entry("deny", "tool", None, written, line, tool))
     for keys in _ALLOWED:
         for text, line in _list_texts(loaded, keys, rules, is_denial=False):
             _read_tool(text, "allow", line, rules)
