@@ -63,7 +63,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_xdist_auto_num_workers() -> int:
     """Return more workers than there are processors: tests spend half their time waiting."""
-    return len(os.sched_getaffinity(0)) * 3 // 2 if hasattr(os, "sched_getaffinity") else 3
+    return len(os.sched_getaffinity(0)) * 2 if hasattr(os, "sched_getaffinity") else 4
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -9,6 +9,8 @@ import pytest
 import trio
 from acp_editor import EVERYTHING, Refused, open_editor
 
+pytestmark = pytest.mark.slow(cases=20, of="file")
+
 WRITE_ONLY = {"fs": {"readTextFile": True, "writeTextFile": True}}
 
 

@@ -11,6 +11,8 @@ from full_disk import FULL_DISK
 from hilum.messages import AssistantMessage, Text
 from hilum_replay import Fault
 
+pytestmark = pytest.mark.slow(cases=22, of="file")
+
 
 def is_stopped(pid):
     """Check whether all threads of a process are stopped."""

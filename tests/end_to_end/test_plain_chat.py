@@ -13,6 +13,8 @@ import trio
 from full_disk import FULL_DISK
 from hilum.messages import AssistantMessage, Text, ToolCall
 
+pytestmark = pytest.mark.slow(cases=22, of="file")
+
 READY = "/help the commands"
 CHOICES = "Type one of these, then Enter:"
 # Seconds after a question in which no line answers it, with a margin.

@@ -10,6 +10,8 @@ import pytest
 import trio
 from hilum.messages import AssistantMessage, Text
 
+pytestmark = pytest.mark.slow(cases=8, of="file")
+
 READY = "ready · "
 JOINED = "open in 2 terminals"
 LEFT = "Continue the conversation in this terminal?"

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from hilum.errors import E_TIMEOUT
 from hilum.messages import ToolResult
 from hilum.testing import say, use
 
@@ -82,7 +83,11 @@ def test_a_page_that_crashes(running: Browser, site: Site, processes: Processes)
     for pid in [pid for pid, command in processes().items() if "--type=renderer" in command]:
         os.kill(pid, signal.SIGKILL)
     assert "crashed, and its tab was closed" in running("get_text").text
-    assert "Here" in running.text("navigate", url=site.url())
+    # On a busy machine, the next renderer starts more slowly than the time limit of these tests.
+    result = running("navigate", url=site.url())
+    if result.code == E_TIMEOUT:
+        result = running("navigate", url=site.url())
+    assert "Here" in result.text
     assert "Chromium" not in running.text("reload")  # the browser is the same one
 
 

@@ -332,14 +332,14 @@ async def test_certificates_are_checked(
 async def test_an_address_without_the_signature_is_not_contacted(
     pair: Pair, postgres: PostgresServer, url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The server joins the session instead, because its owner is on the same machine."""
+    """The client learns that the servers have different keys."""
     async with (
         replace_holder(pair, postgres, url, b"", signed_with="x" * 32) as member,
         pair.other.client() as client,
     ):
-        joined = await client.get(f"/api/sessions/{pair.session}")
-        assert joined.status_code == 200
-        assert joined.json()["id"] == pair.session
+        refused = await client.get(f"/api/sessions/{pair.session}")
+        assert refused.status_code == 409
+        assert "serve.peer_key" in refused.text
         assert member.connections == 0
     assert "is not signed with serve.peer_key" in capsys.readouterr().err
 

@@ -7,6 +7,8 @@ import pytest
 from .conftest import keep_screenshot, wait_until
 from .samples import MARKDOWN, answer, approval, card, entry, prompt, result, started
 
+pytestmark = pytest.mark.slow(cases=12, of="file")
+
 HOSTILE = (
     '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>'
     "<svg onload='window.hacked=1'><a href='javascript:window.hacked=1'>a</a>"

@@ -8,6 +8,8 @@ from .conftest import keep_screenshot, wait_until
 from .fake_server import RULES, main_agent
 from .samples import DIFF, answer, approval, card, prompt, started
 
+pytestmark = pytest.mark.slow(cases=28, of="file")
+
 QUESTION = {
     "kind": "question",
     "id": "q1",
