@@ -2,7 +2,7 @@
 
 Starts a server of its own with ``fsync`` on, and prints medians and 99th percentiles: appending on
 loopback by one session and by eight, opening after a kill, and listing and reading 10,000 sessions
-with as many events as given (``--events``; the issue's measure is 1,000, which needs 6 GB).
+with as many events as given (``--events``; 1,000 of them need 6 GB).
 """
 
 import argparse
