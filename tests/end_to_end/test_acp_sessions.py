@@ -8,6 +8,8 @@ import trio
 from acp_editor import EVERYTHING, Refused, open_editor
 from hilum.messages import AssistantMessage, ToolCall
 
+pytestmark = pytest.mark.slow(cases=20, of="file")
+
 
 @pytest.fixture
 def editor(cli):

@@ -5,6 +5,8 @@ import tomllib
 
 import pytest
 
+pytestmark = pytest.mark.slow(cases=20, of="file")
+
 
 async def test_config_says_where_each_value_comes_from(cli):
     """Default, user, project, environment."""

@@ -5,6 +5,8 @@ import tomllib
 
 import pytest
 
+pytestmark = pytest.mark.slow(cases=18, of="file")
+
 
 async def test_permissions_lists_changes_and_removes_rules(cli):
     """Every rule with what it means and where it stands."""

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow(cases=20, of="file")
+
 _FILE = Path(__file__).resolve().parents[1] / "benchmarks" / "gates.py"
 _SPEC = importlib.util.spec_from_file_location("gates_benchmark", _FILE)
 gates = importlib.util.module_from_spec(_SPEC)

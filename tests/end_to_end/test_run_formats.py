@@ -9,6 +9,8 @@ from hilum_replay import Answer, Fault, load
 
 from .conftest import call
 
+pytestmark = pytest.mark.slow(cases=24, of="file")
+
 
 async def test_the_answer_alone_is_on_standard_output(cli, asks):
     """Progress goes to standard error."""

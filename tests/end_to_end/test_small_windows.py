@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow(cases=2, of="file")
+
 spec = importlib.util.spec_from_file_location(
     "small_windows", Path(__file__).parents[1] / "benchmarks" / "small_windows.py"
 )

@@ -2,8 +2,12 @@
 
 from urllib.parse import parse_qsl
 
+import pytest
+
 from .conftest import keep_screenshot, wait_until
 from .samples import DIFF, answer, approval, card, every_state, prompt, result, started
+
+pytestmark = pytest.mark.slow(cases=8, of="file")
 
 
 def card_of(page, identity):

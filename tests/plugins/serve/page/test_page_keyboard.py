@@ -6,6 +6,8 @@ from .conftest import wait_until
 from .samples import TODO, approval, card, prompt, result
 from .test_page_decisions import ask
 
+pytestmark = pytest.mark.slow(cases=6, of="file")
+
 FOCUS = """() => { const e = document.activeElement;
     return e === document.body || e === null ? 'body' : (e.className || e.tagName).split(' ')[0]; }"""
 IS_VISIBLE = """() => { const e = document.activeElement;

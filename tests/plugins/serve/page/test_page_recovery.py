@@ -7,6 +7,8 @@ from .fake_server import main_agent
 from .samples import answer, card, entry, prompt, started
 from .test_page_keyboard import focused
 
+pytestmark = pytest.mark.slow(cases=7, of="file")
+
 RUNNING = {"running": True, "agents": [main_agent(running=True, state="running")]}
 IDLE = {"running": False, "agents": [main_agent()]}
 SHELL = {"id": "l1", "user": "ada", "command": "make", "running": True, "output": "", "status": None,
