@@ -21,6 +21,15 @@ from hilum.hooks import describe_error
 
 FOREIGN_FILES_GROUP = "hilum.foreign_files"
 """The group of entry points that name functions that return the files of other agents."""
+PROGRAMS = {
+    "claude": "Claude Code",
+    "codex": "Codex",
+    "copilot": "Copilot",
+    "cursor": "Cursor",
+    "gemini": "Gemini CLI",
+    "opencode": "opencode",
+}
+"""The names of other agents, by the short names that plugins use."""
 MAX_FILES = 2_000
 """Maximum number of files that one plugin can report."""
 

@@ -5,19 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from hilum.foreign_files import ForeignFile
+from hilum.foreign_files import PROGRAMS, ForeignFile
 
 from hilum_agents.definitions.catalog import CatalogEntry, find_agents
 from hilum_agents.folders import list_folders
-
-_PROGRAMS = {
-    "claude": "Claude Code",
-    "codex": "Codex",
-    "copilot": "Copilot",
-    "cursor": "Cursor",
-    "gemini": "Gemini CLI",
-    "opencode": "opencode",
-}
 
 
 def find_foreign_files(folder: Path) -> Iterator[ForeignFile]:
@@ -29,9 +20,9 @@ def find_foreign_files(folder: Path) -> Iterator[ForeignFile]:
     catalog = find_agents(folder)
     for place in list_folders(folder, True):
         entries = [entry for entry in catalog.entries if entry.source == place.source]
-        if place.dialect in _PROGRAMS and entries:
+        if place.dialect in PROGRAMS and entries:
             is_user = place.scope == "user"
-            yield _describe(place.path, _PROGRAMS[place.dialect], is_user, entries)
+            yield _describe(place.path, PROGRAMS[place.dialect], is_user, entries)
 
 
 def _describe(path: Path, program: str, is_user: bool, entries: list[CatalogEntry]) -> ForeignFile:

@@ -6,19 +6,10 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from hilum.foreign_files import ForeignFile
+from hilum.foreign_files import PROGRAMS, ForeignFile
 
 from hilum_commands.catalog import CommandCatalog, CommandEntry
 from hilum_commands.sources import CommandSource, list_sources
-
-_PROGRAMS = {
-    "claude": "Claude Code",
-    "codex": "Codex",
-    "copilot": "Copilot",
-    "cursor": "Cursor",
-    "gemini": "Gemini CLI",
-    "opencode": "opencode",
-}
 
 
 def find_foreign_files(folder: Path) -> Iterator[ForeignFile]:
@@ -32,7 +23,7 @@ def find_foreign_files(folder: Path) -> Iterator[ForeignFile]:
     for source in list_sources(folder, True):
         entries = [entry for entry in catalog.entries if entry.file.source == source]
         complaints = [each for each in catalog.complaints if _is_about(each, source)]
-        if source.dialect in _PROGRAMS and (entries or complaints):
+        if source.dialect in PROGRAMS and (entries or complaints):
             yield _describe(source, entries, complaints)
 
 
@@ -51,7 +42,7 @@ def _describe(
         problems += entry.file.describe_problems()
     return ForeignFile(
         source.path,
-        _PROGRAMS[source.dialect],
+        PROGRAMS[source.dialect],
         "commands",
         source.scope == "user",
         works=tuple(works),
