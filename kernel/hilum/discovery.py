@@ -24,6 +24,7 @@ STANDARD = frozenset(
         "acp",
         "agents",
         "browser",
+        "checks",
         "cli",
         "commands",
         "context",

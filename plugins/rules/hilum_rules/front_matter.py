@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from hilum.errors import similar_names
 from hilum.frontmatter import Document, read
+from hilum_checks.braces import expand_braces
 
-from hilum_rules.braces import expand_braces
 from hilum_rules.hidden_characters import reveal
 from hilum_rules.rule import Mode
 

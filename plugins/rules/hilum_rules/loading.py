@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import attrs
 import msgspec
 from hilum import Workspace, config_folder
+from hilum_checks.limiting import is_limiting
 
 from hilum_rules.discovery import FoundFile, WorkspacePaths, find_paths, guess_dialect
 from hilum_rules.heading_completion import complete_sentence
@@ -20,11 +21,11 @@ from hilum_rules.importing import ImportResolver, PlacedDraft
 from hilum_rules.parsed_file import ParsedFile, digest_text, parse_source
 from hilum_rules.parsing import Problems
 from hilum_rules.rule import Mode, Problem, Rule, RulesFile, RuleType
-from hilum_rules.sections import choose_type, find_type, is_limiting
+from hilum_rules.sections import choose_type, find_type
 from hilum_rules.source import Source, Stamp, UnreadableError, read_source, read_stamp
 
 if TYPE_CHECKING:
-    from hilum_rules.checks import Compiled
+    from hilum_checks import Compiled
 
 MAX_LEAD_WORDS = 6
 """Maximum number of words in a line before a list that determines the type of its rules."""
@@ -230,21 +231,21 @@ class Loader:
         limit = limiting[-1] if limiting else ""
         key = (rule.sentence, heading, limit, rule.hard, rule.folder, rule.enforce)
         if key not in self._compiled:
-            from hilum_rules import checks
+            import hilum_checks
 
             if rule.enforce:
                 texts = [line.text for line in rule.enforce]
-                self._compiled[key] = checks.compile_lines(texts, folder=rule.folder)
+                self._compiled[key] = hilum_checks.compile_lines(texts, folder=rule.folder)
             else:
                 self._compiled[key] = _compile_sentence(rule, heading, limit), []
         return self._compiled[key]
 
 
 def _compile_sentence(rule: Rule, heading: str, limit: str) -> Compiled:
-    from hilum_rules import checks
+    import hilum_checks
 
     compiled = [
-        checks.compile_rule(sentence, hard=rule.hard, folder=rule.folder)
+        hilum_checks.compile_rule(sentence, hard=rule.hard, folder=rule.folder)
         for sentence in complete_sentence(rule.sentence, heading)
     ]
     enforced = [each for each in compiled if each.check is not None]
@@ -253,7 +254,7 @@ def _compile_sentence(rule: Rule, heading: str, limit: str) -> Compiled:
     # A rule below "When deploying" would otherwise be enforced at all times.
     if limit:
         shown = escape_name(limit)[:60]
-        return checks.Compiled(None, f"advice: it is under {shown!r}, which may limit it")
+        return hilum_checks.Compiled(None, f"advice: it is under {shown!r}, which may limit it")
     return enforced[0]
 
 

@@ -202,7 +202,7 @@ class RuleStore:
         ]
         if not rules:
             return files, []
-        from hilum_rules import checks
+        import hilum_checks
 
         all_rules = [rule for _, rule in rules]
         # A repository must not be able to switch off the user's rules.
@@ -211,7 +211,7 @@ class RuleStore:
         loaded = []
         problems = []
         for file in files:
-            reason = checks.check_context(rules_against[file.origin], file.path, self.kind)
+            reason = hilum_checks.check_context(rules_against[file.origin], file.path, self.kind)
             if reason:
                 problems.append(Problem(file.path, 0, f"Not read: {reason}", fatal=True))
             else:

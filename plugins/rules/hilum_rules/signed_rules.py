@@ -8,8 +8,8 @@ from pathlib import PurePosixPath
 
 import attrs
 import msgspec
+from hilum_checks import Check, compile_lines
 
-from hilum_rules.checks import Check, compile_lines
 from hilum_rules.discovery import WorkspacePaths
 from hilum_rules.hidden_characters import escape_name
 from hilum_rules.lock_file import Entry, LockFile, hash_sentence, read_lock

@@ -10,8 +10,8 @@ import pytest
 from hilum.events import CallDone, CallStarted, RunEnded
 from hilum.messages import ToolCall, ToolResult
 from hilum.store import MemoryStore, SessionInfo, spell_folder
+from hilum_checks import compile_lines
 from hilum_rules.binding import is_description, sounds_binding
-from hilum_rules.checks import compile_lines
 from hilum_rules.proposals import call_history
 from hilum_rules.proposals.asking import INSTRUCTIONS, parse_answer, write_request
 from hilum_rules.proposals.examples import EVERYDAY

@@ -13,9 +13,9 @@ from hilum import StoreError
 from hilum.events import CallDone, CallStarted, RunEnded
 from hilum.messages import ToolResult
 from hilum.store import Store, spell_folder, storage_plugins
+from hilum_checks import Check, judge, judge_answer, need_history
+from hilum_checks.call_history import CallHistory
 
-from hilum_rules.checks import Check, judge, judge_answer, need_history
-from hilum_rules.checks.call_history import CallHistory
 from hilum_rules.proposals.examples import make_tool
 from hilum_rules.rule import Rule
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
+from hilum_checks import Check, compile_lines
 
-from hilum_rules.checks import Check, compile_lines
 from hilum_rules.proposals.examples import EVERYDAY, Example, find_objection
 from hilum_rules.rule import Rule
 

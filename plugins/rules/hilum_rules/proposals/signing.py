@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 from hilum.command import escape_terminal, say
+from hilum_checks import Check
 
-from hilum_rules.checks import Check
 from hilum_rules.proposals.call_history import History, Trial, try_checks
 from hilum_rules.proposals.compile_command import REFUSED, Item, sign
 from hilum_rules.proposals.proposal import MAX_LINES, Proposal, Verified, compile_proposed

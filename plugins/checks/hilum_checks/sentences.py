@@ -8,8 +8,8 @@ from functools import cache
 
 import attrs
 
-from hilum_rules.checks import lexicon
-from hilum_rules.checks import vocabulary as v
+from hilum_checks import lexicon
+from hilum_checks import vocabulary as v
 
 OPEN = "⟦"
 CLOSE = "⟧"

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Literal
 import attrs
 from hilum_guard import UNKNOWN, FileAccess, fit_path
 
-from hilum_rules.checks.model import EVERYTHING, READS, Action, Paths
-from hilum_rules.checks.workspace_view import WorkspaceView, fold
+from hilum_checks.model import EVERYTHING, READS, Action, Paths
+from hilum_checks.workspace_view import WorkspaceView, fold
 
 if TYPE_CHECKING:
     from hilum_guard import Findings

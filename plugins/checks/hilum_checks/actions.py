@@ -9,9 +9,9 @@ from typing import cast
 
 import attrs
 
-from hilum_rules.checks import quoted_names
-from hilum_rules.checks import vocabulary as v
-from hilum_rules.checks.model import (
+from hilum_checks import quoted_names
+from hilum_checks import vocabulary as v
+from hilum_checks.model import (
     READS,
     WRITES,
     Action,
@@ -28,7 +28,7 @@ from hilum_rules.checks.model import (
     Tools,
     Unit,
 )
-from hilum_rules.checks.sentences import Token
+from hilum_checks.sentences import Token
 
 WORKSPACE = PurePosixPath(".")
 

@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hilum_rules.checks import command_matcher
-from hilum_rules.checks.call_facts import CallFacts
-from hilum_rules.checks.command_facts import CommandFacts
-from hilum_rules.checks.model import Commands
+from hilum_checks import command_matcher
+from hilum_checks.call_facts import CallFacts
+from hilum_checks.command_facts import CommandFacts
+from hilum_checks.model import Commands
 
 if TYPE_CHECKING:
     from hilum import Tool, ToolResult

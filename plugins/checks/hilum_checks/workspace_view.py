@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import attrs
 
-from hilum_rules.checks.glob_expansion import expand_glob
+from hilum_checks.glob_expansion import expand_glob
 
 MAX_WALK = 20_000
 """Maximum number of names to examine in a folder that is deleted, moved or copied."""

@@ -3,7 +3,7 @@
 from pathlib import PurePosixPath
 
 import pytest
-from hilum_rules.checks import compile_lines, compile_rule
+from hilum_checks import compile_lines, compile_rule
 
 ENFORCED = {
     # files

@@ -7,9 +7,9 @@ import unicodedata
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 
-from hilum_rules.checks import expressions
-from hilum_rules.checks.model import Answers, Contexts
-from hilum_rules.checks.verdicts import EnforcedRule, parts_of, quote_rule
+from hilum_checks import expressions
+from hilum_checks.model import Answers, Contexts
+from hilum_checks.verdicts import EnforcedRule, parts_of, quote_rule
 
 
 def judge_answer(rules: Iterable[EnforcedRule], text: str) -> str | None:

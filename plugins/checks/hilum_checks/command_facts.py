@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from hilum_rules.checks import code_texts
+from hilum_checks import code_texts
 
 if TYPE_CHECKING:
     from hilum_guard import CommandEffects, SimpleCommand

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from hilum_guard import UNKNOWN, git_words, operands
 
-from hilum_rules.checks.code_texts import read_text
+from hilum_checks.code_texts import read_text
 
 if TYPE_CHECKING:
-    from hilum_rules.checks.command_facts import CommandFacts
-    from hilum_rules.checks.path_matcher import Fit
+    from hilum_checks.command_facts import CommandFacts
+    from hilum_checks.path_matcher import Fit
 
 _ALL_BRANCHES = frozenset(("--all", "--mirror", "--branches"))
 _NEW_BRANCH = ("-b", "-B", "-c", "-C", "--create")

@@ -11,12 +11,12 @@ from typing import Any
 import attrs
 from hilum_guard import UNKNOWN, FileAccess, git_words
 
-from hilum_rules.checks.call_facts import CallFacts
-from hilum_rules.checks.code_texts import read_text
-from hilum_rules.checks.command_facts import CommandFacts
-from hilum_rules.checks.expressions import count_matches
-from hilum_rules.checks.model import WRITES, Content, Messages, Paths
-from hilum_rules.checks.path_matcher import Fit
+from hilum_checks.call_facts import CallFacts
+from hilum_checks.code_texts import read_text
+from hilum_checks.command_facts import CommandFacts
+from hilum_checks.expressions import count_matches
+from hilum_checks.model import WRITES, Content, Messages, Paths
+from hilum_checks.path_matcher import Fit
 
 _HERE_DOCUMENT = re.compile(r"<<-?\s*(['\"]?)(\w+)\1[^\n]*\n(.*?)\n[ \t]*\2\b", re.DOTALL)
 # Messages that Git writes, which no convention of a project covers.

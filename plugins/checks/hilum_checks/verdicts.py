@@ -16,11 +16,11 @@ import attrs
 from hilum import Agent, Tool, ToolCall, Verdict, ask, deny
 from hilum_guard import FileAccess, server_tools
 
-from hilum_rules.checks import code_texts, command_matcher, host_matcher
-from hilum_rules.checks.call_facts import CallFacts
-from hilum_rules.checks.call_history import CallHistory
-from hilum_rules.checks.command_facts import CommandFacts
-from hilum_rules.checks.model import (
+from hilum_checks import code_texts, command_matcher, host_matcher
+from hilum_checks.call_facts import CallFacts
+from hilum_checks.call_history import CallHistory
+from hilum_checks.command_facts import CommandFacts
+from hilum_checks.model import (
     EVERYTHING,
     Check,
     Commands,
@@ -33,8 +33,8 @@ from hilum_rules.checks.model import (
     Preceded,
     Tools,
 )
-from hilum_rules.checks.path_matcher import Fit
-from hilum_rules.checks.written_texts import match_content, match_messages
+from hilum_checks.path_matcher import Fit
+from hilum_checks.written_texts import match_content, match_messages
 
 MAX_QUOTED = 300
 """Maximum number of characters to quote from a rule in a denial."""

@@ -3,7 +3,7 @@
 import string
 
 import pytest
-from hilum_rules.checks import compile_rule
+from hilum_checks import compile_rule
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,4 +1,7 @@
-"""Checks that enforce hard constraints, and functions that judge calls, answers and contexts."""
+"""Checks of what agents do: written as lines or as sentences, and judged on what a call does.
+
+A check knows neither rules files nor prompts: it is a typed value with a notation.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hilum_rules.checks.answers import check_context, judge_answer
-    from hilum_rules.checks.compiling import compile_lines, compile_rule
-    from hilum_rules.checks.model import Check, Compiled
-    from hilum_rules.checks.sandbox_paths import find_protected_paths
-    from hilum_rules.checks.verdicts import describe_rewrite, judge, judge_call, need_history
+    from hilum_checks.answers import check_context, judge_answer
+    from hilum_checks.compiling import compile_lines, compile_rule
+    from hilum_checks.model import Check, Compiled
+    from hilum_checks.sandbox_paths import find_protected_paths
+    from hilum_checks.verdicts import describe_rewrite, judge, judge_call, need_history
 
 __all__ = [
     "Check",
@@ -46,6 +49,6 @@ _MODULES = {
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"hilum_rules.checks.{_MODULES[name]}"), name)
+    value = getattr(import_module(f"hilum_checks.{_MODULES[name]}"), name)
     globals()[name] = value
     return value

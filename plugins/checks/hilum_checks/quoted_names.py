@@ -6,8 +6,8 @@ import re
 from functools import cache
 from pathlib import PurePosixPath
 
-from hilum_rules.braces import expand_braces
-from hilum_rules.checks import vocabulary as v
+from hilum_checks import vocabulary as v
+from hilum_checks.braces import expand_braces
 
 MAX_ALTERNATIVES = 32
 """Maximum number of patterns to which the braces of one name are expanded."""

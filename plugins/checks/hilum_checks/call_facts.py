@@ -13,9 +13,9 @@ import attrs
 import msgspec
 from hilum_guard import UNKNOWN, FileAccess, judge_command, read_effects, search
 
-from hilum_rules.checks import code_texts, host_matcher
-from hilum_rules.checks.command_facts import CommandFacts
-from hilum_rules.checks.path_matcher import PathMatcher
+from hilum_checks import code_texts, host_matcher
+from hilum_checks.command_facts import CommandFacts
+from hilum_checks.path_matcher import PathMatcher
 
 if TYPE_CHECKING:
     from hilum import Tool

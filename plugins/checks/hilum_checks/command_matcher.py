@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 from hilum_guard import UNKNOWN, fit_words, git_words
 
-from hilum_rules.checks import code_texts
-from hilum_rules.checks.git_branches import match_branches
-from hilum_rules.checks.model import Commands
-from hilum_rules.checks.path_matcher import Fit, stronger_fit
+from hilum_checks import code_texts
+from hilum_checks.git_branches import match_branches
+from hilum_checks.model import Commands
+from hilum_checks.path_matcher import Fit, stronger_fit
 
 if TYPE_CHECKING:
-    from hilum_rules.checks.command_facts import CommandFacts
+    from hilum_checks.command_facts import CommandFacts
 
 Words = tuple[str, ...]
 # Words of commands that install packages already listed in the project.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from hilum_rules.checks.model import Action
+from hilum_checks.model import Action
 
 Words = tuple[str, ...]
 Phrases = tuple[Words, ...]

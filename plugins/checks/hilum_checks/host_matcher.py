@@ -9,12 +9,12 @@ from urllib.parse import unquote, urlsplit
 
 from hilum_guard import UNKNOWN, git_words, operands
 
-from hilum_rules.checks import vocabulary as v
-from hilum_rules.checks.model import Hosts
+from hilum_checks import vocabulary as v
+from hilum_checks.model import Hosts
 
 if TYPE_CHECKING:
-    from hilum_rules.checks.command_facts import CommandFacts
-    from hilum_rules.checks.path_matcher import Fit
+    from hilum_checks.command_facts import CommandFacts
+    from hilum_checks.path_matcher import Fit
 
 # Network clients that the guard does not treat as certain to use the network.
 _CLIENTS = frozenset(

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import PurePosixPath
 
-from hilum_rules.checks.model import NOT_A_CONSTRAINT, Check, Compiled
+from hilum_checks.model import NOT_A_CONSTRAINT, Check, Compiled
 
 WORKSPACE = PurePosixPath(".")
 MAX_LENGTH = 2_000
@@ -41,7 +41,7 @@ def compile_rule(sentence: str, *, hard: bool, folder: PurePosixPath = WORKSPACE
         return NOT_A_CONSTRAINT
     # The forms are imported for the first sentence that may be a constraint, because most
     # projects have none.
-    from hilum_rules.checks.forms import compile_sentence
+    from hilum_checks.forms import compile_sentence
 
     return compile_sentence(sentence, hard=hard, folder=folder)
 
@@ -58,7 +58,7 @@ def compile_lines(
     Returns:
         The check, and each malformed line's index and mistake.
     """
-    from hilum_rules.checks.enforce_lines import compile_line
+    from hilum_checks.enforce_lines import compile_line
 
     compiled = [compile_line(text, folder) for text in texts]
     problems = [(index, each.problem) for index, each in enumerate(compiled) if each.problem]

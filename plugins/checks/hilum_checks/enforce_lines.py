@@ -10,9 +10,9 @@ from pathlib import PurePosixPath
 
 import regex  # type: ignore[import-untyped]
 
-from hilum_rules.checks import quoted_names
-from hilum_rules.checks import vocabulary as v
-from hilum_rules.checks.model import (
+from hilum_checks import quoted_names
+from hilum_checks import vocabulary as v
+from hilum_checks.model import (
     EVERYTHING,
     READS,
     WRITES,

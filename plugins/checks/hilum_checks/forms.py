@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 from pathlib import PurePosixPath
 
-from hilum_rules.checks import lexicon
-from hilum_rules.checks.actions import (
+from hilum_checks import lexicon
+from hilum_checks.actions import (
     Scope,
     read_actions,
     read_commands,
@@ -22,7 +22,8 @@ from hilum_rules.checks.actions import (
     read_preceded,
     read_wanted_answer,
 )
-from hilum_rules.checks.model import (
+from hilum_checks.limiting import is_limiting
+from hilum_checks.model import (
     NOT_A_CONSTRAINT,
     Check,
     Commands,
@@ -30,7 +31,7 @@ from hilum_rules.checks.model import (
     Constraint,
     Effect,
 )
-from hilum_rules.checks.sentences import (
+from hilum_checks.sentences import (
     Sentence,
     Token,
     is_about_generated,
@@ -38,7 +39,6 @@ from hilum_rules.checks.sentences import (
     split_rule,
     wants_new_files,
 )
-from hilum_rules.sections import is_limiting
 
 Chunk = tuple[Token, ...]
 Parts = tuple[tuple[Effect, Constraint], ...]

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from hilum_guard import FileAccess, fit_path
 
-from hilum_rules.checks.model import EVERYTHING, Paths
-from hilum_rules.checks.path_matcher import PathMatcher
-from hilum_rules.checks.verdicts import EnforcedRule, parts_of
+from hilum_checks.model import EVERYTHING, Paths
+from hilum_checks.path_matcher import PathMatcher
+from hilum_checks.verdicts import EnforcedRule, parts_of
 
 MAX_NAMES = 40_000
 """Maximum number of names to examine for patterns that may match several paths."""
