@@ -35,6 +35,7 @@ STANDARD = frozenset(
         "guard",
         "hooks-claude",
         "image",
+        "init",
         "lint",
         "mcp",
         "memory",

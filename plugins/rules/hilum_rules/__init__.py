@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hilum import Interpretation, PromptCommand, hookimpl
+from hilum import hookimpl
 
 from hilum_rules.settings import RulesSettings
 
@@ -33,8 +33,6 @@ __all__ = [
     "Rules",
     "RulesFile",
     "RulesSettings",
-    "interpret_prompt",
-    "list_commands",
     "load_rules",
     "open_session",
 ]
@@ -82,23 +80,6 @@ async def open_session(session: Session) -> AsyncIterator[Rules]:
         if say:
             session.note("rules.undecided", say=say)
     yield Rules(session, store, settings.prompt_limit, settings.remind)
-
-
-@hookimpl
-def list_commands() -> list[PromptCommand]:
-    """Return the command ``/init``."""
-    return [PromptCommand("init", "Let the agent write AGENTS.md", "[FOCUS]")]
-
-
-@hookimpl
-async def interpret_prompt(session: Session, text: str) -> Interpretation | None:
-    """Interpret ``/init``, which asks the agent to write AGENTS.md."""
-    words = text.split(None, 1)
-    if not words or words[0] != "/init":
-        return None
-    from hilum_rules.init_command import interpret_init
-
-    return Interpretation(await interpret_init(session.workspace.root, text))
 
 
 def open_store(root: Path, settings: RulesSettings, kind: str) -> RuleStore:

@@ -14,7 +14,7 @@ from hilum import HilumError, UsageError, load_command
 from hilum.command import Parser, check_folder, check_text, say
 from hilum.errors import E_BAD_ARGS, E_FAILED, E_NOT_FOUND
 
-from hilum_rules.agents_draft import (
+from hilum_init.agents_draft import (
     Addition,
     add_items,
     find_additions,
@@ -24,8 +24,8 @@ from hilum_rules.agents_draft import (
     list_facts,
     write_draft,
 )
-from hilum_rules.project_commands import list_targets, read_json, read_text
-from hilum_rules.project_facts import ProjectFacts, look_at
+from hilum_init.project_commands import list_targets, read_json, read_text
+from hilum_init.project_facts import ProjectFacts, look_at
 
 COMMAND = "/init"
 FILE = "AGENTS.md"

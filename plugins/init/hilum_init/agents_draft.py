@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from hilum_rules.project_commands import PURPOSES, Command
-from hilum_rules.project_facts import Folder, ProjectFacts
+from hilum_init.project_commands import PURPOSES, Command
+from hilum_init.project_facts import Folder, ProjectFacts
 
 MAX_PARTS = 12  # maximum number of packages to list per folder
 MAX_OF_PURPOSE = 2  # maximum number of commands per purpose

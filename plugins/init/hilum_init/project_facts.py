@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from hilum_rules.project_commands import (
+from hilum_init.project_commands import (
     Command,
     find_ci_commands,
     find_commands,

@@ -8,8 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hilum_rules import load_rules
-from hilum_rules.agents_draft import (
+from hilum_init.agents_draft import (
     add_items,
     find_additions,
     find_stale_commands,
@@ -17,9 +16,10 @@ from hilum_rules.agents_draft import (
     is_empty,
     write_draft,
 )
-from hilum_rules.init_command import write_prompt
-from hilum_rules.project_commands import list_targets
-from hilum_rules.project_facts import look_at
+from hilum_init.init_command import write_prompt
+from hilum_init.project_commands import list_targets
+from hilum_init.project_facts import look_at
+from hilum_rules import load_rules
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -210,7 +210,7 @@ def test_a_huge_project_is_looked_at_in_bounded_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The count ends, and says so."""
-    monkeypatch.setattr("hilum_rules.project_facts.MAX_FILES", 50)
+    monkeypatch.setattr("hilum_init.project_facts.MAX_FILES", 50)
     make(tmp_path, {f"d{n}/f{m}.py": "" for n in range(10) for m in range(10)})
     facts = look_at(tmp_path)
     assert not facts.is_complete
