@@ -46,6 +46,7 @@ STANDARD = frozenset(
         "prompt",
         "replay",
         "rules",
+        "rules-compile",
         "search",
         "semantic-search",
         "serve",

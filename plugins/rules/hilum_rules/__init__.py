@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hilum import hookimpl
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
     from hilum_rules.loading import load_rules
     from hilum_rules.rule import Bundle, Enforce, Mode, Problem, Rule, RulesFile, RuleType
-    from hilum_rules.rule_store import RuleStore
+    from hilum_rules.rule_store import open_store
     from hilum_rules.session_rules import Rules
 
 __all__ = [
@@ -35,6 +34,7 @@ __all__ = [
     "RulesSettings",
     "load_rules",
     "open_session",
+    "open_store",
 ]
 
 # No call runs unless the session plugin provides these hooks.
@@ -49,6 +49,7 @@ _MODULES = {
     "Rules": "session_rules",
     "RulesFile": "rule",
     "load_rules": "loading",
+    "open_store": "rule_store",
 }
 
 
@@ -66,6 +67,7 @@ async def open_session(session: Session) -> AsyncIterator[Rules]:
     """Load the rules of the session's workspace, and yield them until the session closes."""
     import trio
 
+    from hilum_rules.rule_store import open_store
     from hilum_rules.session_rules import Rules
 
     settings = session.settings(RulesSettings)
@@ -80,21 +82,3 @@ async def open_session(session: Session) -> AsyncIterator[Rules]:
         if say:
             session.note("rules.undecided", say=say)
     yield Rules(session, store, settings.prompt_limit, settings.remind)
-
-
-def open_store(root: Path, settings: RulesSettings, kind: str) -> RuleStore:
-    """Load and return the rules of a workspace. Blocks.
-
-    Args:
-        root: The workspace.
-        settings: The settings.
-        kind: The kind of session.
-    """
-    from hilum import config_folder
-
-    from hilum_rules.discovery import find_paths
-    from hilum_rules.rule_store import RuleStore
-
-    store = RuleStore(find_paths(root, config_folder()), settings, kind)
-    store.refresh(force=True)
-    return store

@@ -13,13 +13,15 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 import msgspec
-from hilum import Workspace
+from hilum import UsageError, Workspace, config_folder
+from hilum.settings import load
 
 from hilum_rules.discovery import (
     OVERRIDE,
     FoundFile,
     RulesFinder,
     WorkspacePaths,
+    find_paths,
     folders_between,
     guess_dialect,
     is_folder,
@@ -342,3 +344,33 @@ def _names(file: RulesFile) -> set[str]:
     """Return the names by which a user may refer to a file."""
     last_part = file.name.rpartition("/")[2]
     return {file.name, last_part, file.path, PurePosixPath(file.path).name}
+
+
+def open_store(root: Path, settings: RulesSettings, kind: str) -> RuleStore:
+    """Load and return the rules of a workspace. Blocks.
+
+    Args:
+        root: The workspace.
+        settings: The settings.
+        kind: The kind of session.
+    """
+    store = RuleStore(find_paths(root, config_folder()), settings, kind)
+    store.refresh(force=True)
+    return store
+
+
+def read_store(workspace: str, kind: str = "main") -> RuleStore:
+    """Load and return the rules of a folder that the user has named. Blocks.
+
+    Args:
+        workspace: The folder.
+        kind: The kind of session.
+
+    Raises:
+        UsageError: There is no such folder.
+    """
+    folder = Path(os.path.realpath(os.path.expanduser(workspace)))
+    if not folder.is_dir():
+        raise UsageError(f"There is no folder {workspace}.", hint="Choose an existing folder.")
+    settings = load([RulesSettings], workspace=folder, known=None).get(RulesSettings)
+    return open_store(folder, settings, kind)

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import attrs
 from hilum.command import escape_terminal, say
 from hilum_checks import Check
-
-from hilum_rules.proposals.call_history import History, Trial, try_checks
-from hilum_rules.proposals.compile_command import REFUSED, Item, sign
-from hilum_rules.proposals.proposal import MAX_LINES, Proposal, Verified, compile_proposed
 from hilum_rules.rule_list import INDENT, count, print_lines, wrap
+from hilum_rules.signed_rules import hash_rule
+
+from hilum_rules_compile.decisions import CLOSED, REFUSED, Decision, Item, find_open, sign
+from hilum_rules_compile.past_calls import History, Trial, try_checks
+from hilum_rules_compile.proposal import MAX_LINES, Proposal, Verified, compile_proposed
 
 if TYPE_CHECKING:
     from hilum_rules.rule_store import RuleStore
@@ -52,50 +53,58 @@ class Signing:
         Args:
             accept_all: Whether to ask about nothing.
         """
-        checks = [item for item in self.items if not _verified(item).is_advice]
-        advice = [item for item in self.items if _verified(item).is_advice]
+        checks = [item for item in self.items if not item.verified.is_advice]
+        advice = [item for item in self.items if item.verified.is_advice]
         if accept_all:
             self._accept_all(checks)
         else:
             for index, item in enumerate(checks, 1):
                 say("")
                 say(f"[{index}/{len(checks)}]")
-                if not self._decide(item):
+                if self._is_open(item) and not self._decide(item):
                     break
             else:
                 self._decide_advice(advice)
         self._report()
 
+    def _is_open(self, item: Item) -> bool:
+        """Return whether a sentence still needs a decision, or say that it does not."""
+        self.store.refresh()
+        is_open = (item.rule.path, hash_rule(item.rule)) in find_open(self.store)
+        if not is_open:
+            say(f"  {item.number}  {CLOSED}")
+        return is_open
+
     def _accept_all(self, items: Sequence[Item]) -> None:
         for item in items:
             print_lines(["", *format_item(item)])
-            verified = _verified(item)
+            verified = item.verified
             # What concerns nearly everything deserves a look of its own.
             if verified.can_be_signed and not verified.warning:
-                self._sign(item, verified.proposal.enforce)
+                self._sign([Decision(item, verified.proposal.enforce)])
 
     def _decide(self, item: Item) -> bool:
         """Ask about one proposal until the user decides; return whether to continue."""
         while True:
             print_lines(format_item(item))
-            can_accept = _verified(item).can_be_signed
+            can_accept = item.verified.can_be_signed
             keys = [key for key in _KEYS if can_accept or key != "a"]
             answer = _ask(f"{', '.join(f'[{key}] {_KEYS[key]}' for key in keys)}? ", "q")
             key = answer.strip().lower()[:1]
             if key == "e":
                 item = self._edit(item)
             elif key == "a" and can_accept:
-                self._sign(item, _verified(item).proposal.enforce)
+                self._sign([Decision(item, item.verified.proposal.enforce)])
                 return True
             elif key == "r":
-                self._refuse(item, REFUSED)
+                self._sign([Decision(item, advice=REFUSED)])
                 return True
             elif key in ("s", "q"):
                 return key == "s"
 
     def _edit(self, item: Item) -> Item:
         """Let the user change the checks; return the sentence with the changed checks."""
-        old = _verified(item).proposal.enforce
+        old = item.verified.proposal.enforce
         say("Type a check for each line. Enter keeps it, - removes it; an empty line at the end.")
         lines: list[str] = []
         for line in old:
@@ -108,7 +117,7 @@ class Signing:
                 break
             lines.append(typed)
         check, problem = compile_proposed(lines, item.rule)
-        proposal = Proposal(_verified(item).proposal.id, tuple(lines))
+        proposal = Proposal(item.verified.proposal.id, tuple(lines))
         verified = Verified(proposal, check, rejected=problem)
         return attrs.evolve(item, verified=verified, trial=self._try(item, check))
 
@@ -123,35 +132,31 @@ class Signing:
         lines = ["", f"{count(len(items), 'sentence')} would stay advice:"]
         for item in items[:_MAX_ADVICE]:
             lines += _format_sentence(item)
-            lines += wrap(f"({_verified(item).proposal.advice})", INDENT, f"{INDENT} ", 2)
+            lines += wrap(f"({item.verified.proposal.advice})", INDENT, f"{INDENT} ", 2)
         print_lines(lines)
         if len(items) > _MAX_ADVICE:
             say(f"… and {len(items) - _MAX_ADVICE} more: hilum rules compile --json")
         answer = _ask("Leave them as advice, and not ask again? [y/N] ", "n")
         if answer.strip().lower() in ("y", "yes"):
-            sign(self.store, [(item, (), _verified(item).proposal.advice) for item in items])
-            self.refused += len(items)
+            self._sign([Decision(item, advice=item.verified.proposal.advice) for item in items])
 
-    def _sign(self, item: Item, lines: Sequence[str]) -> None:
-        sign(self.store, [(item, lines, "")])
-        self.enforced += 1
-
-    def _refuse(self, item: Item, reason: str) -> None:
-        sign(self.store, [(item, (), reason)])
-        self.refused += 1
+    def _sign(self, decisions: Sequence[Decision]) -> None:
+        stored = sign(self.store, decisions)
+        enforced = sum(bool(each.enforce) for each in stored)
+        self.enforced += enforced
+        self.refused += len(stored) - enforced
+        for each in decisions:
+            if each not in stored:
+                say(f"  {each.item.number}  {CLOSED}")
 
     def _report(self) -> None:
         say("")
         say(f"{count(self.enforced, 'check')} signed, {self.refused} left as advice.")
 
 
-def _verified(item: Item) -> Verified:
-    return item.verified or Verified(Proposal(""), rejected="there is no proposal")
-
-
 def format_item(item: Item) -> Iterator[str]:
     """Yield the lines that show a proposal beside its sentence."""
-    verified = _verified(item)
+    verified = item.verified
     yield from _format_sentence(item)
     for line in verified.proposal.enforce:
         yield from wrap(f"enforce: {line}", INDENT, f"{INDENT}  ")

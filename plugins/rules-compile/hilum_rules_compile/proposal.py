@@ -11,9 +11,9 @@ from pathlib import Path
 
 import msgspec
 from hilum_checks import Check, compile_lines
-
-from hilum_rules.proposals.examples import EVERYDAY, Example, find_objection
 from hilum_rules.rule import Rule
+
+from hilum_rules_compile.examples import EVERYDAY, Example, find_objection
 
 MAX_LINES = 8
 """Maximum number of checks for one sentence."""

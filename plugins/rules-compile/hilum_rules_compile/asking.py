@@ -16,10 +16,10 @@ import msgspec
 import trio
 from hilum import AssistantMessage, HilumError, Message, Text, UserMessage
 from hilum.models import ask_model
-
-from hilum_rules.proposals.proposal import Proposal
 from hilum_rules.rule import Rule
 from hilum_rules.signed_rules import hash_rule
+
+from hilum_rules_compile.proposal import Proposal
 
 if TYPE_CHECKING:
     from hilum import Agent

@@ -15,9 +15,9 @@ from hilum.messages import ToolResult
 from hilum.store import Store, spell_folder, storage_plugins
 from hilum_checks import Check, judge, judge_answer, need_history
 from hilum_checks.call_history import CallHistory
-
-from hilum_rules.proposals.examples import make_tool
 from hilum_rules.rule import Rule
+
+from hilum_rules_compile.examples import make_tool
 
 MAX_CALLS = 400
 """Maximum number of earlier calls on which a check is tried; the newest ones."""

@@ -4,31 +4,29 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import msgspec
 import trio
-from hilum import StoreError, UsageError, open_standard_session
+from hilum import UsageError, open_standard_session
 from hilum.command import Parser, check_text, say, say_json
 from hilum.errors import E_BAD_ARGS, E_NOT_FOUND
 from hilum.hooks import running_plugin
-
 from hilum_rules.binding import needs_decision
-from hilum_rules.lock_file import Entry, LockFile, write_lock
-from hilum_rules.proposals.asking import BATCH, Answers, ask_for_proposals
-from hilum_rules.proposals.call_history import History, Trial, read_history, try_checks
-from hilum_rules.proposals.proposal import Proposal, Verified, verify
-from hilum_rules.proposals.proposal_cache import (
-    forget_proposals,
-    keep_proposals,
-    read_proposals,
-)
-from hilum_rules.rule import Rule, RulesFile
+from hilum_rules.rule import Rule
 from hilum_rules.rule_list import count, print_lines
-from hilum_rules.signed_rules import Locks, hash_rule, make_entry
+from hilum_rules.rule_store import read_store
+from hilum_rules.signed_rules import hash_rule
+
+from hilum_rules_compile.asking import BATCH, Answers, ask_for_proposals
+from hilum_rules_compile.decisions import CLOSED, REFUSED, Decision, Item, sign
+from hilum_rules_compile.past_calls import History, read_history, try_checks
+from hilum_rules_compile.proposal import Proposal, Verified, verify
+from hilum_rules_compile.proposal_cache import keep_proposals, read_proposals
+from hilum_rules_compile.signing import Signing
 
 if TYPE_CHECKING:
     from hilum_rules.rule_store import RuleStore
@@ -44,30 +42,11 @@ EPILOG = """\
   hilum rules compile --all               accept all checks, and show them
   hilum rules compile --json              only propose, for programs
   hilum rules compile --accept 1.4 2.7    sign proposals that were shown before
+  hilum rules compile --refuse 1.5        leave sentences as advice
 
 Decisions are kept in .hilum/rules.lock, which you commit; those about your own
 rules next to your settings.
 """
-REFUSED = "a user decided that it stays advice"
-
-
-@attrs.frozen
-class Item:
-    """A sentence about which the user has to decide.
-
-    Attributes:
-        number: The number of the rule.
-        file: Its file.
-        rule: The rule.
-        verified: What the model proposes; ``None`` if it proposes nothing.
-        trial: What the proposed check would have done in the past.
-    """
-
-    number: str
-    file: RulesFile
-    rule: Rule
-    verified: Verified | None = None
-    trial: Trial = Trial()
 
 
 def main(argv: Sequence[str]) -> int:
@@ -82,24 +61,24 @@ def main(argv: Sequence[str]) -> int:
     except SystemExit as error:  # --help
         return int(error.code or 0)
     is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    if not is_terminal and not options.json and not options.accept:
+    if not is_terminal and not (options.json or options.accept or options.refuse):
         raise UsageError(
             "Nobody can sign here, because this is not a terminal.",
             code=E_BAD_ARGS,
-            hint="Print the proposals with --json, and sign them with --accept N.",
+            hint="Print the proposals with --json, and sign them with --accept N or --refuse N.",
         )
-    store = _open_store(options)
+    store = read_store(options.workspace)
+    # A nested rules file is read when something in its folder is used.
+    store.touch(options.files)
     items = _find_items(store, options)
-    if options.accept:
-        return _accept(store, items, options)
+    if options.accept or options.refuse:
+        return _decide(store, items, options)
     items, history = _propose(store, items, options)
     if options.json:
         say_json({"proposals": [_item_data(item) for item in items]})
     elif not items:
         say("Every sentence that sounds binding is enforced, or you have decided about it.")
     else:
-        from hilum_rules.proposals.signing import Signing
-
         Signing(store, items, history).run(accept_all=options.all)
     return 0
 
@@ -109,21 +88,17 @@ def _make_parser() -> Parser:
     add = parser.add_argument
     add("files", nargs="*", metavar="FILE", help="only these rules files, also in nested folders")
     add("--accept", nargs="+", default=[], metavar="N", help="sign the proposals for these rules")
+    add("--refuse", nargs="+", default=[], metavar="N", help="leave these sentences as advice")
     add("--all", action="store_true", help="accept all proposed checks (at a terminal)")
     add("--fresh", action="store_true", help="ask the model again about known proposals")
     add("--model", default="", metavar="PROVIDER/NAME", help="model to use")
     add("--workspace", "-C", default=".", metavar="DIR", help="another folder")
-    add("--json", action="store_true", help="as JSON; without --accept, nothing is signed")
+    add(
+        "--json",
+        action="store_true",
+        help="as JSON; without --accept and --refuse, nothing is signed",
+    )
     return parser
-
-
-def _open_store(options: argparse.Namespace) -> RuleStore:
-    from hilum_rules.command import read_store
-
-    store = read_store(options.workspace)
-    # A nested rules file is read when something in its folder is used.
-    store.touch(options.files)
-    return store
 
 
 def _find_items(store: RuleStore, options: argparse.Namespace) -> list[Item]:
@@ -158,9 +133,7 @@ def _propose(
         return [], History()
     top = store.paths.top
     root = store.paths.workspace
-    known: dict[str, Proposal] = {}
-    if not options.fresh:
-        known = {name: each.proposal for name, each in read_proposals(top).items()}
+    known = {} if options.fresh else read_proposals(top)
     missing = {hash_rule(item.rule): item.rule for item in items}
     missing = {name: rule for name, rule in missing.items() if name not in known}
     answers = Answers()
@@ -169,7 +142,7 @@ def _propose(
     history = trio.run(read_history, root)
     proposals = known | answers.proposals
     proposed = verify_items(items, proposals, answers.rejected, history, root)
-    by_hash = {hash_rule(item.rule): item.verified for item in proposed if item.verified}
+    by_hash = {hash_rule(item.rule): item.verified for item in proposed}
     keep_proposals(top, {name: by_hash[name] for name in by_hash if name in proposals})
     return proposed, history
 
@@ -222,100 +195,63 @@ def verify_items(
 # --- signing --------------------------------------------------------------------------------------
 
 
-def _accept(store: RuleStore, items: Sequence[Item], options: argparse.Namespace) -> int:
-    """Sign proposals by the numbers of their rules; the model is not asked."""
+def _decide(store: RuleStore, items: Sequence[Item], options: argparse.Namespace) -> int:
+    """Sign or refuse proposals by the numbers of their rules; the model is not asked."""
+    both = set(options.accept) & set(options.refuse)
+    if both:
+        raise UsageError(f"Rule {min(both)} is accepted and refused.", code=E_BAD_ARGS)
     proposals = read_proposals(store.paths.top)
     by_number = {item.number: item for item in items}
-    signed = []
-    for number in dict.fromkeys(options.accept):
+    decisions = []
+    for number in dict.fromkeys([*options.accept, *options.refuse]):
         item = by_number.get(number)
-        kept = proposals.get(hash_rule(item.rule)) if item else None
-        if item is None or kept is None:
+        if number in options.refuse and item is not None:
+            decisions.append(_refuse(item))
+            continue
+        proposal = proposals.get(hash_rule(item.rule)) if item else None
+        if item is None or proposal is None:
             raise UsageError(
                 f"There is no open proposal for rule {number}.",
                 code=E_NOT_FOUND,
                 hint="hilum rules compile --json lists the proposals.",
             )
-        verified = verify(kept.proposal, item.rule, store.paths.workspace)
-        if verified.rejected:
-            raise UsageError(
-                f"The proposal for rule {number} cannot be signed: {verified.rejected}.",
-                code=E_BAD_ARGS,
-                hint="Write the check yourself below the rule: enforce: deny …",
-            )
-        signed.append((attrs.evolve(item, verified=verified), kept.proposal))
-    sign(store, [(item, proposal.enforce, proposal.advice) for item, proposal in signed])
+        decisions.append(_accept(item, proposal, store.paths.workspace))
+    stored = sign(store, decisions)
     if options.json:
-        say_json({"signed": [_item_data(item) for item, _ in signed]})
+        say_json({"signed": [_item_data(each.item) for each in stored]})
     else:
-        print_lines(f"{item.number}  {describe_decision(proposal)}" for item, proposal in signed)
+        print_lines(
+            f"{each.item.number}  {each if each in stored else CLOSED}" for each in decisions
+        )
     return 0
 
 
-def describe_decision(proposal: Proposal) -> str:
-    """Return what is signed, on one line."""
-    if proposal.advice:
-        return f"stays advice: {proposal.advice}"
-    return f"enforced: {'; '.join(proposal.enforce)}"
+def _refuse(item: Item) -> Decision:
+    proposal = Proposal(hash_rule(item.rule), advice=REFUSED)
+    return Decision(attrs.evolve(item, verified=Verified(proposal)), advice=REFUSED)
 
 
-def sign(store: RuleStore, decisions: Iterable[tuple[Item, Sequence[str], str]]) -> None:
-    """Store the user's decisions in the locks. Blocks.
-
-    Args:
-        store: The rules.
-        decisions: Sentences, each with its checks and with the reason why it stays advice.
+def _accept(item: Item, proposal: Proposal, root: Path) -> Decision:
+    """Return the decision that a proposal holds.
 
     Raises:
-        StoreError: A lock has mistakes, or cannot be written.
+        UsageError: The proposal cannot be signed.
     """
-    locks = Locks.read(store.paths)
-    decisions = list(decisions)
-    for lock, top in ((locks.project, store.paths.top), (locks.user, store.paths.config)):
-        entries = [
-            make_entry(item.rule, locks.name_file(item.rule.path, item.file.origin), lines, advice)
-            for item, lines, advice in decisions
-            if locks.of(item.file.origin) is lock
-        ]
-        if entries:
-            _check_lock(lock)
-            write_lock(lock.replace(entries, _find_stale(store, locks, lock)), top)
-    forget_proposals(store.paths.top, [hash_rule(item.rule) for item, _, _ in decisions])
-    store.refresh(force=True)
-
-
-def _check_lock(lock: LockFile) -> None:
-    """Reject a lock with mistakes, because writing it would lose what cannot be read."""
-    if lock.mistakes:
-        line, message = lock.mistakes[0]
-        raise StoreError(
-            f"{lock.shown}:{line}: {message}",
-            hint="Nothing was signed. Correct or remove these lines first.",
+    verified = verify(proposal, item.rule, root)
+    if verified.rejected:
+        raise UsageError(
+            f"The proposal for rule {item.number} cannot be signed: {verified.rejected}.",
+            code=E_BAD_ARGS,
+            hint="Write the check yourself below the rule: enforce: deny …",
         )
-
-
-def _find_stale(store: RuleStore, locks: Locks, lock: LockFile) -> list[Entry]:
-    """Return the entries whose sentence is no longer in its file."""
-    hashes: dict[str, set[str]] = {}
-    for file in store.snapshot.files:
-        if locks.of(file.origin) is not lock:
-            continue
-        hashes.setdefault(locks.name_file(file.path, file.origin), set())
-        for rule in file.rules:
-            name = locks.name_file(rule.path, file.origin)
-            hashes.setdefault(name, set()).add(hash_rule(rule))
-    return [
-        entry
-        for entry in lock.entries
-        if entry.file in hashes and entry.hash not in hashes[entry.file]
-    ]
+    return Decision(attrs.evolve(item, verified=verified), proposal.enforce, proposal.advice)
 
 
 # --- as data --------------------------------------------------------------------------------------
 
 
 def _item_data(item: Item) -> dict[str, Any]:
-    verified = item.verified or Verified(Proposal(""))
+    verified = item.verified
     proposal = verified.proposal
     trial = item.trial
     return {

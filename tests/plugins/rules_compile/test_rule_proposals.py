@@ -1,7 +1,6 @@
 """What a model proposes: parsed strictly, tried on its own examples and on the past, never believed."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +10,12 @@ from hilum.events import CallDone, CallStarted, RunEnded
 from hilum.messages import ToolCall, ToolResult
 from hilum.store import MemoryStore, SessionInfo, spell_folder
 from hilum_checks import compile_lines
-from hilum_rules.binding import is_description, sounds_binding
-from hilum_rules.proposals import call_history
-from hilum_rules.proposals.asking import INSTRUCTIONS, parse_answer, write_request
-from hilum_rules.proposals.examples import EVERYDAY
-from hilum_rules.proposals.proposal import Proposal, verify
 from hilum_rules.rule import Rule, RuleType
 from hilum_rules.signed_rules import hash_rule
+from hilum_rules_compile import past_calls
+from hilum_rules_compile.asking import INSTRUCTIONS, parse_answer, write_request
+from hilum_rules_compile.examples import EVERYDAY
+from hilum_rules_compile.proposal import Proposal, verify
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -223,11 +221,11 @@ async def test_a_check_is_tried_on_the_calls_of_earlier_sessions(tmp_path: Path)
             for index, (name, risk, arguments) in enumerate(calls, 1)
         ]
         log.append([*events, RunEnded(seq=4, state="completed", text="As an AI, I did it.")])
-    history = await call_history.collect(store, tmp_path)
+    history = await past_calls.collect(store, tmp_path)
     assert len(history.calls) == 6
     lines = (["deny write sdk/**"], ["deny command make"], ["deny answer /as an ai/i"])
     checks = [compile_lines(each)[0].check for each in lines]
-    sdk, make, answer = call_history.try_checks([make_rule()] * 3, checks, history, tmp_path)
+    sdk, make, answer = past_calls.try_checks([make_rule()] * 3, checks, history, tmp_path)
     assert (sdk.calls, len(sdk.refused), len(make.refused)) == (6, 4, 0)
     assert (answer.answers, answer.rejected) == (2, 2)
     assert str(sdk).startswith(
@@ -253,52 +251,7 @@ async def test_a_command_that_must_run_first_is_tried_in_the_order_of_the_past(
             events.append(CallStarted(seq=len(events) + 1, at=1.0, call=call, risk=risk))
             events.append(CallDone(seq=len(events) + 1, result=result))
         log.append(events)
-    history = await call_history.collect(store, tmp_path)
+    history = await past_calls.collect(store, tmp_path)
     check = compile_lines(["require command make test before git commit"])[0].check
-    (trial,) = call_history.try_checks([make_rule()], [check], history, tmp_path)
+    (trial,) = past_calls.try_checks([make_rule()], [check], history, tmp_path)
     assert (trial.calls, len(trial.refused)) == (5, 2)
-
-
-# --- which sentences ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("text", "binding"),
-    [
-        ("You must run the tests.", True),
-        ("Never be late.", True),
-        ("All changes go through review, always.", True),
-        ("No direct writes to the database.", True),
-        ("提交前必须运行测试。", True),
-        ("禁止直接修改生成的文件", True),
-        ("The server listens on port 80.", False),
-        ("项目使用 Python 编写", False),
-        ("Build: `make`", False),
-        ("!!!", False),
-        ("must " * 400, False),
-    ],
-)
-def test_which_sentences_sound_binding(text: str, binding: bool) -> None:
-    assert sounds_binding(make_rule(text)) is binding
-
-
-@pytest.mark.parametrize(
-    ("rule", "describes"),
-    [
-        (make_rule("```\nsrc/\n├── a.py\n└── b.py\n```"), True),
-        (make_rule("src\n|-- a.py\n`-- b.py"), True),
-        (make_rule("Layout:\n```\nsrc/\n├── never.py\n```"), True),
-        (make_rule("Never add files here:\n```\nsrc/\n├── a.py\n```"), False),
-        (make_rule("Folder: src/; Content: the code", is_row=True), True),
-        (make_rule("Folder: src/; Rule: never edit", is_row=True), False),
-        (make_rule("The code is in src/."), False),
-    ],
-)
-def test_tables_that_describe_and_trees_are_no_rules(rule: Rule, describes: bool) -> None:
-    assert is_description(rule) is describes
-    assert not (describes and sounds_binding(rule))
-
-
-def test_rows_are_read_as_rows(put: Callable[..., None], current: Callable[..., Any]) -> None:
-    put({"AGENTS.md": "| Folder | Content |\n|---|---|\n| src | code |\n\nUse tabs.\n"})
-    assert [rule.is_row for rule in current().snapshot.bundle.rules] == [True, False]

@@ -9,7 +9,6 @@ from typing import Literal
 import msgspec
 from hilum import Tool
 from hilum_checks import check_context, judge, judge_answer
-
 from hilum_rules.rule import Rule
 
 Action = Literal["run", "write", "create", "delete", "read", "fetch", "call", "answer", "load"]
