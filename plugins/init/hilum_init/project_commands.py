@@ -32,38 +32,79 @@ PURPOSES = (
     "All checks",
     "Documentation",
 )
-# The purposes of scripts, targets and tasks with common names.
-_BY_NAME = {
-    "install": "Install",
-    "setup": "Install",
-    "bootstrap": "Install",
-    "deps": "Install",
-    "build": "Build",
-    "compile": "Build",
-    "all": "Build",
-    "run": "Run",
-    "start": "Run",
-    "dev": "Run",
-    "serve": "Run",
-    "test": "Test",
-    "tests": "Test",
-    "unit": "Test",
-    "test:unit": "Test",
-    "test:e2e": "Test",
-    "e2e": "Test",
-    "lint": "Lint",
-    "typecheck": "Types",
-    "type-check": "Types",
-    "types": "Types",
-    "mypy": "Types",
-    "format": "Format",
-    "fmt": "Format",
-    "check": "All checks",
-    "ci": "All checks",
-    "verify": "All checks",
-    "docs": "Documentation",
-    "doc": "Documentation",
+# The common names of scripts, targets and tasks for a purpose.
+_NAMES = {
+    "Install": "install setup bootstrap deps",
+    "Build": "build compile all",
+    "Run": "run start dev serve",
+    "Test": "test tests unit test:unit test:e2e e2e",
+    "Lint": "lint",
+    "Types": "typecheck type-check types mypy",
+    "Format": "format fmt",
+    "All checks": "check ci verify",
+    "Documentation": "docs doc",
 }
+_BY_NAME: dict[str, str] = {}
+for _purpose, _names in _NAMES.items():
+    _BY_NAME |= dict.fromkeys(_names.split(), _purpose)
+# A purpose, a command, and the signs of which the project must have one: files, patterns of files,
+# or ``[NAME]``, the table of a tool in pyproject.toml. It must have no sign that begins with ``!``.
+# ``{run}`` starts a program of a Python project.
+_COMMANDS = """
+Lint | {run}ruff check . | [ruff] ruff.toml .ruff.toml
+Format | {run}ruff format . | [ruff] ruff.toml .ruff.toml
+Lint | {run}flake8 | .flake8 ![ruff] !ruff.toml !.ruff.toml
+Format | {run}black . | [black]
+Types | {run}mypy | [mypy.files]
+Types | {run}mypy . | [mypy] mypy.ini .mypy.ini ![mypy.files]
+Types | {run}pyright | [pyright] pyrightconfig.json
+Test | {run}python manage.py test | manage.py
+All checks | pre-commit run --all-files | .pre-commit-config.yaml
+All checks | tox | tox.ini [tox]
+All checks | nox | noxfile.py
+Build | cargo build | Cargo.toml
+Test | cargo test | Cargo.toml
+One test | cargo test NAME | Cargo.toml
+Lint | cargo clippy --all-targets | Cargo.toml
+Format | cargo fmt | Cargo.toml
+Build | go build ./... | go.mod
+Test | go test ./... | go.mod
+One test | go test ./PACKAGE -run TestName | go.mod
+Lint | go vet ./... | go.mod
+Format | gofmt -w . | go.mod
+Build | cmake -B build && cmake --build build | CMakeLists.txt
+Test | ctest --test-dir build --output-on-failure | CMakeLists.txt
+Build | ./gradlew build | gradlew
+Test | ./gradlew test | gradlew
+Build | gradle build | build.gradle build.gradle.kts !gradlew
+Test | gradle test | build.gradle build.gradle.kts !gradlew
+Build | ./mvnw package | mvnw
+Test | ./mvnw test | mvnw
+Build | mvn package | pom.xml !mvnw
+Test | mvn test | pom.xml !mvnw
+Build | dotnet build | *.sln *.csproj *.fsproj
+Test | dotnet test | *.sln *.csproj *.fsproj
+Install | bundle install | Gemfile
+Test | bundle exec rspec | .rspec spec/spec_helper.rb
+All checks | bundle exec rake | Rakefile
+Install | mix deps.get | mix.exs
+Test | mix test | mix.exs
+Format | mix format | mix.exs
+Build | swift build | Package.swift
+Test | swift test | Package.swift
+Build | meson setup build && ninja -C build | meson.build
+Test | vendor/bin/phpunit | phpunit.xml phpunit.xml.dist
+Install | composer install | composer.json
+"""
+# How programs of a Python project are started, how the project is installed, and the signs.
+_PYTHON_MANAGERS = """
+uv run | uv sync | uv.lock [uv]
+poetry run | poetry install | poetry.lock [poetry]
+pdm run | pdm install | pdm.lock [pdm]
+pipenv run | pipenv install --dev | Pipfile
+"""
+_PYTHON = "pyproject.toml setup.py setup.cfg requirements.txt Pipfile"
+_MAKEFILES = "GNUmakefile makefile Makefile"
 _SAFE_NAME = re.compile(r"[\w][\w:.@/+-]{0,60}")
 _TARGET = re.compile(r"^([A-Za-z][\w.-]*)[^\S\n]*:(?![=:])", re.MULTILINE)
 _RECIPE = re.compile(r"^@?([A-Za-z][\w-]*)(?: [^:=\n]*)?:(?!=)", re.MULTILINE)
@@ -94,14 +135,65 @@ class Command(msgspec.Struct, frozen=True):
 
 def find_commands(root: Path) -> list[Command]:
     """Return a project's commands without duplicates, ordered by purpose. Blocks."""
+    project = _Project(root)
     found: dict[str, Command] = {}
     for finder in _FINDERS:
         # A project's files may contain anything, so commands from a file that cannot be parsed are
         # left out.
         with suppress(OSError, ValueError, RecursionError, TypeError, AttributeError):
-            for command in finder(root):
+            for command in finder(project):
                 found.setdefault(command.line, command)
     return sorted(found.values(), key=lambda command: PURPOSES.index(command.purpose))
+
+
+class _Project:
+    """A project whose files show which tools it uses.
+
+    Attributes:
+        root: The folder.
+        pyproject: The data in pyproject.toml.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.pyproject = read_toml(root / "pyproject.toml")
+
+    def find(self, signs: str) -> str:
+        """Return the first file that shows one of the signs; empty if the project has none."""
+        found = ""
+        for sign in signs.split():
+            source = self._find_sign(sign.removeprefix("!"))
+            if source and sign.startswith("!"):
+                return ""
+            found = found or source
+        return found
+
+    def _find_sign(self, sign: str) -> str:
+        if sign.startswith("["):
+            return "pyproject.toml" if self._has_setting(sign.strip("[]")) else ""
+        paths = sorted(self.root.glob(sign))
+        return paths[0].relative_to(self.root).as_posix() if paths else ""
+
+    def _has_setting(self, name: str) -> bool:
+        """Return whether pyproject.toml has a setting of a tool, such as ``mypy.files``."""
+        found = self.pyproject.get("tool")
+        for part in name.split("."):
+            found = found.get(part) if isinstance(found, dict) else None
+        return found is not None
+
+    def find_row(self, table: str) -> tuple[str, str, str]:
+        """Return the first row of a table of which the project has a sign, and the file."""
+        for first, second, signs in _rows(table):
+            source = self.find(signs)
+            if source:
+                return first, second, source
+        return "", "", ""
+
+
+def _rows(table: str) -> Iterator[tuple[str, str, str]]:
+    for line in table.strip().splitlines():
+        first, second, signs = line.split(" | ")
+        yield first, second, signs
 
 
 def read_text(path: Path) -> str:
@@ -142,11 +234,6 @@ def read_json(path: Path) -> dict[str, Any]:
     return data if isinstance(data, dict) else {}
 
 
-def _has(root: Path, *names: str) -> str:
-    """Return the first name that exists, or an empty string if none does."""
-    return next((name for name in names if (root / name).exists()), "")
-
-
 def _by_names(names: Iterable[object], call: str, source: str) -> Iterator[Command]:
     """Yield the commands for scripts or targets with common names."""
     for name in names:
@@ -154,213 +241,95 @@ def _by_names(names: Iterable[object], call: str, source: str) -> Iterator[Comma
             yield Command(_BY_NAME[name], f"{call} {name}", source)
 
 
+def _find_by_signs(project: _Project) -> Iterator[Command]:
+    run, _, _ = project.find_row(_PYTHON_MANAGERS)
+    for purpose, line, signs in _rows(_COMMANDS):
+        source = project.find(signs)
+        if source:
+            yield Command(purpose, line.format(run=f"{run} " if run else ""), source)
+
+
 # --- Python ---------------------------------------------------------------------------------------
 
 
-def find_python_runner(root: Path, project: dict[str, Any]) -> str:
-    """Return the prefix for running programs in a Python project, such as ``uv run ``."""
-    tools = project.get("tool", {})
-    if _has(root, "uv.lock") or "uv" in tools:
-        return "uv run "
-    if _has(root, "poetry.lock") or "poetry" in tools:
-        return "poetry run "
-    if _has(root, "pdm.lock") or "pdm" in tools:
-        return "pdm run "
-    if _has(root, "Pipfile"):
-        return "pipenv run "
-    return ""
-
-
-def _find_python(root: Path) -> Iterator[Command]:
-    project = read_toml(root / "pyproject.toml")
-    manifest = _has(root, "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "Pipfile")
+def _find_python(project: _Project) -> Iterator[Command]:
+    manifest = project.find(_PYTHON)
     if not manifest:
         return
-    run = find_python_runner(root, project)
-    yield from _find_python_install(root, project, run, manifest)
-    scripts = project.get("project", {}).get("scripts", {})
-    for name in list(scripts)[:2]:
+    run, install, _ = project.find_row(_PYTHON_MANAGERS)
+    metadata = project.pyproject.get("project", {})
+    if install:
+        yield Command("Install", install, manifest)
+    else:
+        yield from _find_pip_install(project, metadata, manifest)
+    prefix = f"{run} " if run else ""
+    for name in list(metadata.get("scripts", {}))[:2]:
         if _SAFE_NAME.fullmatch(name):
-            yield Command("Run", f"{run}{name}", "pyproject.toml")
-    yield from _find_python_tests(root, project, run)
-    yield from _find_python_checks(root, project, run)
+            yield Command("Run", f"{prefix}{name}", "pyproject.toml")
+    yield from _find_python_tests(project, prefix)
 
 
-def _find_python_install(
-    root: Path, project: dict[str, Any], run: str, manifest: str
+def _find_pip_install(
+    project: _Project, metadata: dict[str, Any], manifest: str
 ) -> Iterator[Command]:
-    managers = {"uv": "uv sync", "poetry": "poetry install", "pdm": "pdm install"}
-    managers["pipenv"] = "pipenv install --dev"
-    manager = run.partition(" ")[0]
-    if manager:
-        yield Command("Install", managers[manager], manifest)
-        return
-    extras = project.get("project", {}).get("optional-dependencies", {})
+    extras = metadata.get("optional-dependencies", {})
     extra = next((name for name in ("dev", "test", "tests") if name in extras), "")
     if extra:
         yield Command("Install", f"pip install -e '.[{extra}]'", "pyproject.toml")
-    elif "project" in project or _has(root, "setup.py"):
+    elif metadata or project.find("setup.py"):
         yield Command("Install", "pip install -e .", manifest)
     for name in ("requirements.txt", "requirements-dev.txt", "dev-requirements.txt"):
-        if _has(root, name):
+        if project.find(name):
             yield Command("Install", f"pip install -r {name}", name)
 
 
-def _find_python_tests(root: Path, project: dict[str, Any], run: str) -> Iterator[Command]:
-    tools = project.get("tool", {})
-    setup = read_text(root / "setup.cfg")
-    source = _has(root, "pytest.ini", "conftest.py", "tests/conftest.py")
-    if "pytest" in tools:
-        source = "pyproject.toml"
-    elif "[tool:pytest]" in setup:
-        source = "setup.cfg"
-    test = _find_test_file(root)
-    text = read_text(root / test) if test else ""
-    if _has(root, "manage.py"):
-        yield Command("Test", f"{run or ''}python manage.py test", "manage.py")
-    elif source or (test and "unittest" not in text):
+def _find_python_tests(project: _Project, run: str) -> Iterator[Command]:
+    if project.find("manage.py"):
+        return
+    source = project.find("[pytest] pytest.ini conftest.py tests/conftest.py")
+    if "[tool:pytest]" in read_text(project.root / "setup.cfg"):
+        source = source or "setup.cfg"
+    test = project.find(
+        "tests/test_*.py tests/*/test_*.py test/test_*.py test/*/test_*.py test_*.py */test_*.py"
+    )
+    text = read_text(project.root / test) if test else ""
+    if source or (test and "unittest" not in text):
         yield Command("Test", f"{run}pytest", source or test)
         name = re.search(r"^(?:async )?def (test_\w+)", text, re.MULTILINE)
-        if test and name and _SAFE_NAME.fullmatch(test):
+        if name and _SAFE_NAME.fullmatch(test):
             yield Command("One test", f"{run}pytest {test}::{name[1]}", test)
     elif test:
         yield Command("Test", f"{run}python -m unittest discover", test)
-    if _has(root, "tox.ini") or "tox" in tools:
-        yield Command("All checks", "tox", _has(root, "tox.ini") or "pyproject.toml")
-    if _has(root, "noxfile.py"):
-        yield Command("All checks", "nox", "noxfile.py")
-
-
-def _find_test_file(root: Path) -> str:
-    """Return a Python test file, relative to the project, or an empty string if there is none."""
-    for folder in ("tests", "test", "."):
-        found = sorted((root / folder).glob("test_*.py"))
-        found += sorted((root / folder).glob("*/test_*.py"))
-        if found:
-            return found[0].relative_to(root).as_posix()
-    return ""
-
-
-def _find_python_checks(root: Path, project: dict[str, Any], run: str) -> Iterator[Command]:
-    tools = project.get("tool", {})
-    main = "pyproject.toml"
-    ruff = "pyproject.toml" if "ruff" in tools else _has(root, "ruff.toml", ".ruff.toml")
-    if ruff:
-        yield Command("Lint", f"{run}ruff check .", ruff)
-        yield Command("Format", f"{run}ruff format .", ruff)
-    elif _has(root, ".flake8"):
-        yield Command("Lint", f"{run}flake8", ".flake8")
-    if "black" in tools:
-        yield Command("Format", f"{run}black .", main)
-    mypy = main if "mypy" in tools else _has(root, "mypy.ini", ".mypy.ini")
-    if mypy:
-        target = "" if tools.get("mypy", {}).get("files") else " ."
-        yield Command("Types", f"{run}mypy{target}", mypy)
-    pyright = main if "pyright" in tools else _has(root, "pyrightconfig.json")
-    if pyright:
-        yield Command("Types", f"{run}pyright", pyright)
-    if _has(root, ".pre-commit-config.yaml"):
-        yield Command("All checks", "pre-commit run --all-files", ".pre-commit-config.yaml")
 
 
 # --- JavaScript -----------------------------------------------------------------------------------
 
 
-def find_package_manager(root: Path, package: dict[str, Any]) -> str:
+def _find_package_manager(project: _Project, package: dict[str, Any]) -> str:
     """Return the package manager of a JavaScript project."""
     named = str(package.get("packageManager", "")).partition("@")[0]
     if named in ("npm", "pnpm", "yarn", "bun"):
         return named
     locks = {"pnpm-lock.yaml": "pnpm", "yarn.lock": "yarn", "bun.lockb": "bun", "bun.lock": "bun"}
-    return next((manager for lock, manager in locks.items() if (root / lock).exists()), "npm")
+    return next((manager for lock, manager in locks.items() if project.find(lock)), "npm")
 
 
-def _find_node(root: Path) -> Iterator[Command]:
-    package = read_json(root / "package.json")
+def _find_node(project: _Project) -> Iterator[Command]:
+    package = read_json(project.root / "package.json")
     if package:
-        manager = find_package_manager(root, package)
+        manager = _find_package_manager(project, package)
         yield Command("Install", f"{manager} install", "package.json")
         scripts = package.get("scripts", {})
         # The placeholder that `npm init` writes tests nothing.
         real = [name for name, line in scripts.items() if "no test specified" not in str(line)]
         call = "yarn" if manager == "yarn" else f"{manager} run"
-        for command in _by_names(real, call, "package.json"):
-            short = command.line.replace("npm run test", "npm test", 1)
-            line = short if short == "npm test" else command.line
-            yield msgspec.structs.replace(command, line=line)
-    deno = _has(root, "deno.json", "deno.jsonc")
+        yield from _by_names(real, call, "package.json")
+    deno = project.find("deno.json deno.jsonc")
     if deno:
-        yield from _by_names(read_json(root / deno).get("tasks", {}), "deno task", deno)
-
-
-# --- other languages ------------------------------------------------------------------------------
-
-# Files, each with the purposes and commands that its presence implies.
-_FIXED: tuple[tuple[tuple[str, ...], tuple[tuple[str, str], ...]], ...] = (
-    (
-        ("Cargo.toml",),
-        (
-            ("Build", "cargo build"),
-            ("Test", "cargo test"),
-            ("One test", "cargo test NAME"),
-            ("Lint", "cargo clippy --all-targets"),
-            ("Format", "cargo fmt"),
-        ),
-    ),
-    (
-        ("go.mod",),
-        (
-            ("Build", "go build ./..."),
-            ("Test", "go test ./..."),
-            ("One test", "go test ./PACKAGE -run TestName"),
-            ("Lint", "go vet ./..."),
-            ("Format", "gofmt -w ."),
-        ),
-    ),
-    (
-        ("CMakeLists.txt",),
-        (
-            ("Build", "cmake -B build && cmake --build build"),
-            ("Test", "ctest --test-dir build --output-on-failure"),
-        ),
-    ),
-    (("gradlew",), (("Build", "./gradlew build"), ("Test", "./gradlew test"))),
-    (("mvnw",), (("Build", "./mvnw package"), ("Test", "./mvnw test"))),
-    (("Gemfile",), (("Install", "bundle install"),)),
-    ((".rspec", "spec/spec_helper.rb"), (("Test", "bundle exec rspec"),)),
-    (("Rakefile",), (("All checks", "bundle exec rake"),)),
-    (
-        ("mix.exs",),
-        (("Install", "mix deps.get"), ("Test", "mix test"), ("Format", "mix format")),
-    ),
-    (("Package.swift",), (("Build", "swift build"), ("Test", "swift test"))),
-    (("meson.build",), (("Build", "meson setup build && ninja -C build"),)),
-    (("phpunit.xml", "phpunit.xml.dist"), (("Test", "vendor/bin/phpunit"),)),
-)
-
-
-def _find_fixed(root: Path) -> Iterator[Command]:
-    for names, commands in _FIXED:
-        source = _has(root, *names)
-        if source:
-            for purpose, line in commands:
-                yield Command(purpose, line, source)
-    if not _has(root, "gradlew"):
-        source = _has(root, "build.gradle", "build.gradle.kts")
-        if source:
-            yield Command("Build", "gradle build", source)
-            yield Command("Test", "gradle test", source)
-    if not _has(root, "mvnw") and _has(root, "pom.xml"):
-        yield Command("Build", "mvn package", "pom.xml")
-        yield Command("Test", "mvn test", "pom.xml")
-    solutions = [*root.glob("*.sln"), *root.glob("*.csproj"), *root.glob("*.fsproj")]
-    if solutions:
-        yield Command("Build", "dotnet build", solutions[0].name)
-        yield Command("Test", "dotnet test", solutions[0].name)
-    composer = read_json(root / "composer.json")
-    if composer:
-        yield Command("Install", "composer install", "composer.json")
-        yield from _by_names(composer.get("scripts", {}), "composer", "composer.json")
+        tasks = read_json(project.root / deno).get("tasks", {})
+        yield from _by_names(tasks, "deno task", deno)
+    composer = read_json(project.root / "composer.json")
+    yield from _by_names(composer.get("scripts", {}), "composer", "composer.json")
 
 
 # --- task runners and CI --------------------------------------------------------------------------
@@ -368,19 +337,19 @@ def _find_fixed(root: Path) -> Iterator[Command]:
 
 def list_targets(root: Path) -> set[str]:
     """Return the names of all targets in a project's Makefile."""
-    file = _has(root, "GNUmakefile", "makefile", "Makefile")
+    file = _Project(root).find(_MAKEFILES)
     return set(_TARGET.findall(read_text(root / file))) if file else set()
 
 
-def _find_tasks(root: Path) -> Iterator[Command]:
-    makefile = _has(root, "GNUmakefile", "makefile", "Makefile")
-    if makefile:
-        targets = dict.fromkeys(_TARGET.findall(read_text(root / makefile)))
-        yield from _by_names(targets, "make", makefile)
-    justfile = _has(root, "justfile", "Justfile", ".justfile")
-    if justfile:
-        recipes = dict.fromkeys(_RECIPE.findall(read_text(root / justfile)))
-        yield from _by_names(recipes, "just", justfile)
+def _find_tasks(project: _Project) -> Iterator[Command]:
+    for program, files, pattern in (
+        ("make", _MAKEFILES, _TARGET),
+        ("just", "justfile Justfile .justfile", _RECIPE),
+    ):
+        file = project.find(files)
+        if file:
+            names = dict.fromkeys(pattern.findall(read_text(project.root / file)))
+            yield from _by_names(names, program, file)
 
 
 def find_ci_commands(root: Path) -> list[Command]:
@@ -422,9 +391,9 @@ def _read_ci_lines(text: str, *, is_gitlab: bool) -> Iterator[str]:
                 yield item[1].strip("\"'")
 
 
-_FINDERS: tuple[Callable[[Path], Iterator[Command]], ...] = (
+_FINDERS: tuple[Callable[[_Project], Iterator[Command]], ...] = (
     _find_tasks,
     _find_python,
     _find_node,
-    _find_fixed,
+    _find_by_signs,
 )

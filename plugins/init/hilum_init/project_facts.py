@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -126,20 +126,41 @@ def look_at(root: Path) -> ProjectFacts:
     total: Counter[str] = Counter()
     for each in counts.values():
         total += each
-    project = read_toml(root / "pyproject.toml")
-    package = read_json(root / "package.json")
-    cargo = read_toml(root / "Cargo.toml")
+    manifests = _Manifests(
+        read_toml(root / "pyproject.toml"),
+        read_json(root / "package.json"),
+        read_toml(root / "Cargo.toml"),
+    )
     return ProjectFacts(
-        _find_name(root, project, package, cargo),
-        _find_description(root, project, package, cargo),
+        _find_name(root, manifests),
+        _find_description(root, manifests),
         tuple(_rank(total)),
         tuple(find_commands(root)),
         tuple(find_ci_commands(root)),
         tuple(_find_folders(root, counts)),
-        tuple(_find_conventions(root, project, package, cargo)),
-        tuple(_find_documents(root)),
+        tuple(_find_conventions(root, manifests)),
+        tuple(name + "/" * (root / name).is_dir() for name in _DOCUMENTS if (root / name).exists()),
         is_complete,
     )
+
+
+class _Manifests(NamedTuple):
+    """The data in the manifests of a project; empty for those that it does not have."""
+
+    pyproject: dict[str, Any]
+    package: dict[str, Any]
+    cargo: dict[str, Any]
+
+    def values(self, name: str) -> Iterator[str]:
+        """Yield the texts that the manifests give for a field of the project."""
+        for table in (
+            _table(self.pyproject, "project"),
+            self.package,
+            _table(self.cargo, "package"),
+        ):
+            value = table.get(name)
+            if isinstance(value, str) and value.strip():
+                yield value
 
 
 # --- files ----------------------------------------------------------------------------------------
@@ -217,30 +238,24 @@ def _find_parts(folder: Path) -> list[str]:
 # --- texts ----------------------------------------------------------------------------------------
 
 
-def _find_name(
-    root: Path, project: dict[str, Any], package: dict[str, Any], cargo: dict[str, Any]
-) -> str:
-    tables = (_table(project, "project"), package, _table(cargo, "package"))
-    names = [table.get("name") for table in tables]
-    for name in (*names, root.name):
-        if isinstance(name, str) and re.fullmatch(r"[\w@/. -]{1,80}", name):
+def _find_name(root: Path, manifests: _Manifests) -> str:
+    for name in (*manifests.values("name"), root.name):
+        if re.fullmatch(r"[\w@/. -]{1,80}", name):
             return name
     return "This project"
 
 
-def _table(data: dict[str, Any], name: str) -> dict[str, Any]:
-    found = data.get(name)
-    return found if isinstance(found, dict) else {}
+def _table(data: dict[str, Any], *names: str) -> dict[str, Any]:
+    """Return a table in a table; empty if there is none."""
+    for name in names:
+        found = data.get(name)
+        data = found if isinstance(found, dict) else {}
+    return data
 
 
-def _find_description(
-    root: Path, project: dict[str, Any], package: dict[str, Any], cargo: dict[str, Any]
-) -> str:
-    tables = (_table(project, "project"), package, _table(cargo, "package"))
-    for table in tables:
-        text = table.get("description")
-        if isinstance(text, str) and text.strip():
-            return _to_sentence(text)
+def _find_description(root: Path, manifests: _Manifests) -> str:
+    for text in manifests.values("description"):
+        return _to_sentence(text)
     for name in ("README.md", "README.rst", "README.txt", "README"):
         text = read_text(root / name)
         if text:
@@ -275,40 +290,38 @@ def _to_sentence(text: str) -> str:
     return line
 
 
-def _find_documents(root: Path) -> Iterator[str]:
-    for name in _DOCUMENTS:
-        if (root / name).exists():
-            yield f"{name}/" if (root / name).is_dir() else name
-
-
 # --- conventions ----------------------------------------------------------------------------------
 
 
-def _find_conventions(
-    root: Path, project: dict[str, Any], package: dict[str, Any], cargo: dict[str, Any]
-) -> Iterator[str]:
-    version = _table(project, "project").get("requires-python")
-    if isinstance(version, str) and re.fullmatch(r"[<>=~!0-9., *]+", version):
-        yield f"Requires Python {version.strip()}."
-    length = _table(_table(project, "tool"), "ruff").get("line-length")
-    length = length or _table(_table(project, "tool"), "black").get("line-length")
-    if isinstance(length, int) and 40 <= length <= 300:
+def _find_conventions(root: Path, manifests: _Manifests) -> Iterator[str]:
+    tools = _table(manifests.pyproject, "tool")
+    version = _plain(_table(manifests.pyproject, "project").get("requires-python"))
+    if version:
+        yield f"Requires Python {version}."
+    lengths = [_table(tools, name).get("line-length") for name in ("ruff", "black")]
+    length = next((each for each in lengths if isinstance(each, int) and 40 <= each <= 300), 0)
+    if length:
         yield f"Lines of Python code have at most {length} characters."
-    mypy = _table(_table(project, "tool"), "mypy")
-    if mypy.get("strict") is True:
+    if _table(tools, "mypy").get("strict") is True:
         yield "Types are checked strictly by mypy: annotate every function."
-    engine = _table(package, "engines").get("node")
-    if isinstance(engine, str) and re.fullmatch(r"[<>=~^|0-9. x*-]+", engine):
-        yield f"Requires Node {engine.strip()}."
-    if package.get("type") == "module":
+    engine = _plain(_table(manifests.package, "engines").get("node"))
+    if engine:
+        yield f"Requires Node {engine}."
+    if manifests.package.get("type") == "module":
         yield "JavaScript files are ES modules."
-    edition = _table(cargo, "package").get("edition")
-    if isinstance(edition, str) and edition.isdigit():
+    edition = _plain(_table(manifests.cargo, "package").get("edition"))
+    if edition:
         yield f"Rust edition {edition}."
     go = re.search(r"^go (\d+\.\d+)", read_text(root / "go.mod"), re.MULTILINE)
     if go:
         yield f"Go {go[1]}."
     yield from _read_editorconfig(read_text(root / ".editorconfig"))
+
+
+def _plain(version: object) -> str:
+    """Return a version or a range of versions; empty if the value is anything else."""
+    is_version = isinstance(version, str) and re.fullmatch(r"[<>=~!^|0-9., x*-]+", version)
+    return str(version).strip() if is_version else ""
 
 
 def _read_editorconfig(text: str) -> Iterator[str]:
