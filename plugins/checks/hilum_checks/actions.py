@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath
-from typing import cast
 
 import attrs
 
-from hilum_checks import quoted_names
+from hilum_checks import answer_forms, quoted_names
 from hilum_checks import vocabulary as v
 from hilum_checks.model import (
     READS,
@@ -20,13 +19,11 @@ from hilum_checks.model import (
     Constraint,
     Contexts,
     Effect,
-    Form,
     Hosts,
     Messages,
     Paths,
     Preceded,
     Tools,
-    Unit,
 )
 from hilum_checks.sentences import Token
 
@@ -540,9 +537,6 @@ def _contexts(clause: Clause, kinds: tuple[str, ...]) -> Contexts | None:
     return Contexts(tuple(names), kinds)
 
 
-# The forms of answers that a sentence forbids or requires, by its verb.
-_UNWANTED = {"start": "starts", "end": "ends", "contain": "contains", "use": "contains"}
-_WANTED = {"start": "lacks_start", "end": "lacks_end", "contain": "lacks"}
 _ANSWER_WORDS = frozenset(("answer", "text", "it"))
 
 
@@ -551,19 +545,15 @@ def _read_unwanted_answer(verb: str, clause: Clause) -> Answers | None:
     nouns = clause.nouns - _ANSWER_WORDS
     if clause.branches or clause.kinds or clause.exceptions:
         return None
-    if clause.length and verb == "exceed" and not nouns and not clause.names:
-        return Answers("longer", most=clause.length[0], unit=cast(Unit, clause.length[1]))
-    if (
-        nouns == {"emoji"}
-        and not clause.names
-        and verb in (*_UNWANTED, "create", "add", "save", "")
-    ):
-        return Answers("emoji")
-    if nouns == {"question"} and not clause.names and verb == "end":
-        return Answers("question")
-    if nouns or len(clause.names) != 1 or verb not in _UNWANTED or clause.length:
+    if not clause.names and not nouns:
+        return _read_length(clause) if verb == "exceed" else None
+    if clause.length or len(clause.names) + len(nouns) != 1:
         return None
-    return Answers(cast(Form, _UNWANTED[verb]), clause.names[0])
+    if nouns == {"emoji"} and verb in ("start", "end", "contain", *_WRITING):
+        return answer_forms.WITH_EMOJI
+    if nouns == {"question"} and verb == "end":
+        return answer_forms.ENDS_WITH_QUESTION
+    return _read_phrase("contain" if verb == "use" else verb, clause)
 
 
 def read_wanted_answer(tokens: Sequence[Token]) -> Answers | None:
@@ -572,11 +562,18 @@ def read_wanted_answer(tokens: Sequence[Token]) -> Answers | None:
     if len(clauses) != 1 or len(clauses[0].verbs) != 1 or "answer" not in clauses[0].nouns:
         return None
     clause = clauses[0]
-    verb = clause.verbs[0]
     if clause.nouns - _ANSWER_WORDS or clause.branches or clause.kinds or clause.exceptions:
         return None
-    if clause.length and verb == "limit" and not clause.names:
-        return Answers("longer", most=clause.length[0], unit=cast(Unit, clause.length[1]))
-    if len(clause.names) != 1 or verb not in _WANTED or clause.length:
+    if clause.verbs == ["limit"] and not clause.names:
+        return _read_length(clause)
+    return None if clause.length else _read_phrase(clause.verbs[0], clause, wanted=True)
+
+
+def _read_length(clause: Clause) -> Answers | None:
+    return answer_forms.limit_length(*clause.length) if clause.length else None
+
+
+def _read_phrase(verb: str, clause: Clause, *, wanted: bool = False) -> Answers | None:
+    if len(clause.names) != 1 or verb not in ("start", "end", "contain"):
         return None
-    return Answers(cast(Form, _WANTED[verb]), clause.names[0])
+    return answer_forms.with_phrase(verb, clause.names[0], wanted=wanted)

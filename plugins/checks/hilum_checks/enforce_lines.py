@@ -12,6 +12,7 @@ import regex  # type: ignore[import-untyped]
 
 from hilum_checks import quoted_names
 from hilum_checks import vocabulary as v
+from hilum_checks.answer_forms import with_phrase
 from hilum_checks.model import (
     EVERYTHING,
     READS,
@@ -276,10 +277,11 @@ def _literal(text: str) -> str:
 
 def _answers(text: str, folder: PurePosixPath) -> Constraint:
     try:
-        return Answers("matches", _read_alone(text))
+        expression = _read_alone(text)
+        return Answers(expression, f"that matches /{expression}/")
     except MalformedLineError as error:
         if len(text) <= MAX_EXPRESSION:
-            error.constraint = Answers("contains", text.strip("/"))
+            error.constraint = with_phrase("contain", text.strip("/"))
         raise
 
 

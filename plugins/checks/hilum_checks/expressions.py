@@ -10,8 +10,14 @@ MAX_COUNTED = 1_000
 """Maximum number of matches to count."""
 
 
-def count_matches(expression: str, text: str) -> int | None:
-    """Return how often an expression matches a text, or ``None`` if that takes too long."""
+def count_matches(expression: str, text: str, limit: int = MAX_COUNTED) -> int | None:
+    """Return how often an expression matches a text, or ``None`` if that takes too long.
+
+    Args:
+        expression: The expression.
+        text: The text.
+        limit: The number of matches after which to stop.
+    """
     import regex  # type: ignore[import-untyped]  # needed only for rules with an expression
 
     count = 0
@@ -19,7 +25,7 @@ def count_matches(expression: str, text: str) -> int | None:
         # `re` has no timeout, and an expression from a repository may backtrack for hours.
         for _ in regex.finditer(expression, text[:MAX_MATCHED], timeout=MATCH_TIMEOUT):
             count += 1
-            if count >= MAX_COUNTED:
+            if count >= limit:
                 break
     except TimeoutError:
         return None

@@ -8,19 +8,6 @@ import attrs
 
 Effect = Literal["deny", "ask"]
 Action = Literal["read", "create", "change", "delete"]
-Form = Literal[
-    "contains",
-    "starts",
-    "ends",
-    "lacks",
-    "lacks_start",
-    "lacks_end",
-    "emoji",
-    "question",
-    "longer",
-    "matches",
-]
-Unit = Literal["", "words", "characters", "lines", "sentences", "paragraphs"]
 
 WRITES: frozenset[Action] = frozenset({"create", "change", "delete"})
 READS: frozenset[Action] = frozenset({"read"})
@@ -149,39 +136,24 @@ class Contexts:
         return f"loading {', '.join(self.names)} in {', '.join(self.kinds)} sessions"
 
 
-_FORMS = {
-    "contains": "that contains {text!r}",
-    "starts": "that begins with {text!r}",
-    "ends": "that ends with {text!r}",
-    "lacks": "without {text!r}",
-    "lacks_start": "that does not begin with {text!r}",
-    "lacks_end": "that does not end with {text!r}",
-    "emoji": "with emoji",
-    "question": "that ends with a question",
-    "longer": "of more than {most} {unit}",
-    "matches": "that matches /{text}/",
-}
-
-
 @attrs.frozen
 class Answers:
-    """A form that a final answer must not have.
+    """Final answers that must not be given.
 
     Attributes:
-        form: The kind of form. The ``lacks…`` forms mean that the answer must contain the text.
-        text: The text or regular expression to which the form refers.
-        most: The maximum number of units, for the form ``longer``.
-        unit: The unit of length, for the form ``longer``.
+        expression: A regular expression.
+        what: What the answers are like, after the words "an answer".
+        wanted: Whether each answer must match the expression.
+        most: How often an answer may match the expression, unless it must.
     """
 
-    form: Form
-    text: str = ""
+    expression: str
+    what: str
+    wanted: bool = False
     most: int = 0
-    unit: Unit = ""
 
     def __str__(self) -> str:
-        form = _FORMS[self.form].format(text=self.text, most=self.most, unit=self.unit)
-        return f"an answer {form}"
+        return f"an answer {self.what}"
 
 
 @attrs.frozen
