@@ -42,16 +42,8 @@ _USAGE = (
 )
 
 
-class MalformedLineError(ValueError):
-    """Raised if hilum does not understand a line.
-
-    Attributes:
-        constraint: The constraint that could still be read from the malformed line, if any.
-    """
-
-    def __init__(self, message: str, constraint: Constraint | None = None) -> None:
-        super().__init__(message)
-        self.constraint = constraint
+Reading = tuple[Constraint | None, str]
+"""What the words of a line mean, as far as they could be read, and the mistake in them."""
 
 
 def compile_line(text: str, folder: PurePosixPath) -> Compiled:
@@ -72,22 +64,18 @@ def compile_line(text: str, folder: PurePosixPath) -> Compiled:
         problem = f"it names nothing; {_USAGE}"
     if not kind or not target:
         return _not_enforced(problem)
-    constraint: Constraint | None = None
     read = _READERS[kind]
     if effect == "require":
         read = _REQUIRED.get(kind, read)
         if kind not in _REQUIRED:
             problem = problem or f"{kind} cannot be required; {_USAGE}"
-    try:
-        constraint = read(target, folder)
-    except MalformedLineError as error:
-        problem = problem or str(error)
-        constraint = error.constraint
+    constraint, mistake = read(target, folder)
+    problem = problem or mistake
     if effect == "ask" and isinstance(constraint, Contexts | Answers):
         what = "a context" if kind == "context" else "an answer"
         problem = f"{what} cannot be approved by anybody; write deny"
     if constraint is None:
-        return _not_enforced(problem)
+        return _not_enforced(problem or f"it names nothing; {_USAGE}")
     if problem:
         # Fail closed: an author who mistypes `deny` wants to allow less, not more.
         check = Check((("deny", constraint),))
@@ -135,139 +123,130 @@ def _split(text: str) -> list[str]:
     return [name for name in names if name]
 
 
-def _paths(actions: frozenset[Action], text: str, folder: PurePosixPath) -> Constraint:
+def _pick(text: str, read: Callable[[str], Iterable[str]]) -> tuple[tuple[str, ...], str]:
+    """Return what the names in a text mean, and the first one that means nothing."""
+    found: dict[str, None] = {}
+    wrong = ""
+    for name in _split(text):
+        meanings = tuple(read(name))
+        found |= dict.fromkeys(meanings)
+        if not meanings:
+            wrong = wrong or name
+    return tuple(found), wrong
+
+
+def _paths(actions: frozenset[Action], text: str, folder: PurePosixPath) -> Reading:
+    def read(name: str) -> tuple[str, ...]:
+        is_pattern = not name.startswith(("!", "#")) and ".." not in name.split("/")
+        return quoted_names.path_patterns(name, folder) if is_pattern and "\\" not in name else ()
+
     text, *rest = re.split(r"\s+(?:except|but not)\s+", text, maxsplit=1)
-    names = _split(text)
-    exceptions = _split(" ".join(rest))
-    wrong = [name for name in [*names, *exceptions] if not _is_pattern(name)]
-    patterns = _path_patterns(names, folder)
-    constraint = Paths(patterns, actions, _path_patterns(exceptions, folder)) if patterns else None
-    if wrong:
-        raise MalformedLineError(
-            f"{wrong[0]!r} is not a path pattern; write it as in .gitignore, without ! and ..",
-            constraint,
-        )
-    return _require(constraint)
+    patterns, wrong = _pick(text, read)
+    exceptions, wrong_exception = _pick(" ".join(rest), read)
+    wrong = wrong or wrong_exception
+    mistake = f"{wrong!r} is not a path pattern; write it as in .gitignore, without ! and .."
+    constraint = Paths(patterns, actions, exceptions) if patterns else None
+    return constraint, mistake if wrong else ""
 
 
-def _is_pattern(name: str) -> bool:
-    return not name.startswith(("!", "#")) and ".." not in name.split("/") and "\\" not in name
-
-
-def _path_patterns(names: Iterable[str], folder: PurePosixPath) -> tuple[str, ...]:
-    patterns: list[str] = []
-    for name in names:
-        if _is_pattern(name):
-            patterns += quoted_names.path_patterns(name, folder)
-    return tuple(patterns)
-
-
-def _require(constraint: Constraint | None) -> Constraint:
-    """Return the constraint, or raise an error if the line names nothing."""
-    if constraint is None:
-        raise MalformedLineError(f"it names nothing; {_USAGE}")
-    return constraint
-
-
-def _commands(text: str, folder: PurePosixPath) -> Constraint:
+def _commands(text: str, folder: PurePosixPath) -> tuple[Commands | None, str]:
     parts = [part.strip().strip("`'\"") for part in text.split(",")]
     commands = [tuple(part.split()) for part in parts if part]
     if not commands:
-        raise MalformedLineError("it does not name a command")
-    odd = next(
-        (word for words in commands for word in words if re.search(r"[|&;<>$()`]", word)), ""
-    )
+        return None, "it does not name a command"
+    odd = re.search(r"\S*[|&;<>$()`]\S*", " ".join(parts))
     if odd:
         # Fail closed: the whole program is denied, because the exact command is unclear.
         programs = tuple((words[0],) for words in commands if re.fullmatch(r"[\w./-]+", words[0]))
-        raise MalformedLineError(
-            f"{odd!r} is shell syntax, not a word; write the command's words, such as git push",
-            Commands(programs, str(folder)) if programs else None,
+        mistake = (
+            f"{odd[0]!r} is shell syntax, not a word; write the command's words, such as git push"
         )
-    patterns: list[tuple[str, ...]] = []
+        return (Commands(programs, str(folder)) if programs else None), mistake
+    patterns: dict[tuple[str, ...], None] = {}
     for words in commands:
-        patterns += quoted_names.command_spellings(words)
-    return Commands(tuple(dict.fromkeys(patterns)), str(folder))
+        patterns |= dict.fromkeys(quoted_names.command_spellings(words))
+    return Commands(tuple(patterns), str(folder)), ""
 
 
-def _tools(text: str, folder: PurePosixPath) -> Constraint:
-    tools: list[str] = []
-    wrong = ""
-    for name in _split(text):
-        if re.fullmatch(r"[\w.*?-]+", name):
-            # Names used by other agents are accepted, because rules files are shared between
-            # agents.
-            tools += v.TOOLS.get(name.lower(), (name,))
-        else:
-            wrong = wrong or name
-    constraint = Tools(tuple(dict.fromkeys(tools))) if tools else None
-    if wrong:
-        raise MalformedLineError(f"{wrong!r} is not a tool name", constraint)
-    return _require(constraint)
+def _tools(text: str, folder: PurePosixPath) -> Reading:
+    names, wrong = _pick(text, _read_tool)
+    return (Tools(names) if names else None), f"{wrong!r} is not a tool name" if wrong else ""
 
 
-def _hosts(text: str, folder: PurePosixPath) -> Constraint:
-    hosts: list[str] = []
-    wrong = ""
-    for name in _split(text):
-        host = "*" if name == "*" else v.read_host(name)
-        if not host and re.fullmatch(r"(\*\.)?[\w-]+(\.[\w-]+)*", name):
-            host = name.lower()
-        if host:
-            hosts.append(host)
-        else:
-            wrong = wrong or name
-    constraint = Hosts(tuple(dict.fromkeys(hosts))) if hosts else None
-    if wrong:
-        raise MalformedLineError(
-            f"{wrong!r} is not a host; write a name such as example.com or *.example.com",
-            constraint,
-        )
-    return _require(constraint)
+def _read_tool(name: str) -> tuple[str, ...]:
+    # Names used by other agents are accepted, because rules files are shared between agents.
+    return v.TOOLS.get(name.lower(), (name,)) if re.fullmatch(r"[\w.*?-]+", name) else ()
 
 
-def _contexts(text: str, folder: PurePosixPath) -> Constraint:
+def _hosts(text: str, folder: PurePosixPath) -> Reading:
+    names, wrong = _pick(text, _read_host)
+    mistake = f"{wrong!r} is not a host; write a name such as example.com or *.example.com"
+    return (Hosts(names) if names else None), mistake if wrong else ""
+
+
+def _read_host(name: str) -> tuple[str, ...]:
+    host = v.read_host(name)
+    if not host and re.fullmatch(r"\*|(\*\.)?[\w-]+(\.[\w-]+)*", name):
+        host = name.lower()
+    return (host,) if host else ()
+
+
+def _contexts(text: str, folder: PurePosixPath) -> Reading:
     text, *rest = re.split(r"\s+in\s+", text, maxsplit=1)
     names = tuple(_split(text))
-    given = [kind.lower() for kind in _split(" ".join(rest))]
-    kinds = tuple(kind for kind in given if kind in SESSION_KINDS)
-    if given and len(kinds) == len(given):
-        return Contexts(names, kinds)
-    wrong = next((kind for kind in given if kind not in SESSION_KINDS), "")
+    kinds, wrong = _pick(" ".join(rest).lower(), lambda kind: {kind} & set(SESSION_KINDS))
+    if kinds and not wrong:
+        return Contexts(names, kinds), ""
     mistake = (
         f"{wrong!r} is not a kind of session" if wrong else "it does not name a kind of session"
     )
     # If the line names no kind of session, it applies to the least trusted kinds.
-    raise MalformedLineError(
-        f"{mistake}; write in shared, headless", Contexts(names, kinds or ("shared", "headless"))
-    )
+    return Contexts(names, kinds or ("shared", "headless")), f"{mistake}; write in shared, headless"
 
 
-def _read_expression(text: str) -> tuple[str, str]:
-    """Return the expression at the beginning of a text, and the rest of the text."""
+def _preceded(text: str, folder: PurePosixPath) -> Reading:
+    """Read ``pytest before command git commit``."""
+    needed, *rest = re.split(r"\s+before\s+(?:command\s+)?", text, maxsplit=1)
+    if not rest:
+        return None, (
+            "it does not name the command that must wait; write require command pytest before"
+            " git commit"
+        )
+    before, mistake = _commands(rest[0], folder)
+    wanted, other_mistake = _commands(needed, folder)
+    if before is None or wanted is None or mistake or other_mistake:
+        # What must run first is unclear, so the command waits until the line is corrected.
+        return before, mistake or other_mistake
+    return Preceded(wanted, before), ""
+
+
+# --- regular expressions --------------------------------------------------------------------------
+
+
+def _read_expression(text: str, *, alone: bool = True) -> tuple[str, str, str]:
+    """Return the expression at the beginning of a text, the rest of the text, and the mistake.
+
+    Args:
+        text: The text.
+        alone: Whether nothing may follow the expression.
+    """
     found = re.fullmatch(r"/(.*?)/([imsx]*)(?:\s+in\s+(.*))?", text)
     if found is None:
-        raise MalformedLineError("an expression must be between slashes; write /regex/")
-    expression = found[1]
-    if found[2]:
-        expression = f"(?{found[2]}){expression}"
+        return "", "", "an expression must be between slashes; write /regex/"
+    expression = f"(?{found[2]}){found[1]}" if found[2] else found[1]
+    rest = found[3] or ""
+    mistake = ""
     if len(expression) > MAX_EXPRESSION:
-        raise MalformedLineError(f"the expression has more than {MAX_EXPRESSION} characters")
+        mistake = f"the expression has more than {MAX_EXPRESSION} characters"
+    elif rest and alone:
+        mistake = f"{rest!r} has no meaning here; {_USAGE}"
     try:
         # The expression is compiled now, so that a mistake is reported with its line and not only
         # when an answer is judged.
-        regex.compile(expression)
+        regex.compile(expression if not mistake else "")
     except (regex.error, RecursionError, OverflowError, ValueError) as error:
-        raise MalformedLineError(f"the expression is invalid: {error}") from None
-    return expression, found[3] or ""
-
-
-def _read_alone(text: str) -> str:
-    """Return an expression after which a line must end."""
-    expression, rest = _read_expression(text)
-    if rest:
-        raise MalformedLineError(f"{rest!r} has no meaning here; {_USAGE}")
-    return expression
+        mistake = f"the expression is invalid: {error}"
+    return expression, rest, mistake
 
 
 def _literal(text: str) -> str:
@@ -275,71 +254,38 @@ def _literal(text: str) -> str:
     return re.escape(text.strip().strip("/"))
 
 
-def _answers(text: str, folder: PurePosixPath) -> Constraint:
-    try:
-        expression = _read_alone(text)
-        return Answers(expression, f"that matches /{expression}/")
-    except MalformedLineError as error:
-        if len(text) <= MAX_EXPRESSION:
-            error.constraint = with_phrase("contain", text.strip("/"))
-        raise
+def _answers(text: str, folder: PurePosixPath) -> Reading:
+    expression, _, mistake = _read_expression(text)
+    if mistake:
+        is_short = len(text) <= MAX_EXPRESSION
+        return (with_phrase("contain", text.strip("/")) if is_short else None), mistake
+    return Answers(expression, f"that matches /{expression}/"), ""
 
 
-def _messages(text: str, folder: PurePosixPath, *, wanted: bool = False) -> Constraint:
-    try:
-        return Messages(_read_alone(text), wanted)
-    except MalformedLineError as error:
-        error.constraint = Messages(".", False) if wanted else Messages(_literal(text))
-        raise
+def _messages(text: str, folder: PurePosixPath) -> Reading:
+    expression, _, mistake = _read_expression(text)
+    return Messages(_literal(text) if mistake else expression), mistake
 
 
-def _content(text: str, folder: PurePosixPath) -> Constraint:
-    try:
-        expression, rest = _read_expression(text)
-    except MalformedLineError as error:
-        error.constraint = Content(_literal(text.partition(" in ")[0]))
-        raise
+def _wanted_messages(text: str, folder: PurePosixPath) -> Reading:
+    expression, _, mistake = _read_expression(text)
+    return (Messages(".") if mistake else Messages(expression, wanted=True)), mistake
+
+
+def _content(text: str, folder: PurePosixPath) -> Reading:
+    expression, rest, mistake = _read_expression(text, alone=False)
+    if mistake:
+        return Content(_literal(text.partition(" in ")[0])), mistake
     if not rest:
-        return Content(expression, *_everything_below(folder))
-    try:
-        paths = _paths(WRITES, rest, folder)
-    except MalformedLineError as error:
-        paths = error.constraint or Paths(EVERYTHING)
-        error.constraint = _content_in(expression, paths)
-        raise
-    return _content_in(expression, paths)
+        is_root = folder == PurePosixPath(".")
+        return Content(expression, EVERYTHING if is_root else (f"/{folder}/**",)), ""
+    paths, mistake = _paths(WRITES, rest, folder)
+    if not isinstance(paths, Paths):
+        return Content(expression), mistake or f"it names nothing; {_USAGE}"
+    return Content(expression, paths.patterns, paths.unless), mistake
 
 
-def _everything_below(folder: PurePosixPath) -> tuple[tuple[str, ...]]:
-    return (EVERYTHING if folder == PurePosixPath(".") else (f"/{folder}/**",),)
-
-
-def _content_in(expression: str, paths: Constraint) -> Constraint:
-    assert isinstance(paths, Paths)
-    return Content(expression, paths.patterns, paths.unless)
-
-
-def _preceded(text: str, folder: PurePosixPath) -> Constraint:
-    """Read ``pytest before command git commit``."""
-    needed, *rest = re.split(r"\s+before\s+(?:command\s+)?", text, maxsplit=1)
-    if not rest:
-        raise MalformedLineError(
-            "it does not name the command that must wait; write require command pytest before"
-            " git commit"
-        )
-    before = _commands(rest[0], folder)
-    assert isinstance(before, Commands)
-    try:
-        wanted = _commands(needed, folder)
-    except MalformedLineError as error:
-        # What must run first is unclear, so the command waits until the line is corrected.
-        error.constraint = before
-        raise
-    assert isinstance(wanted, Commands)
-    return Preceded(wanted, before)
-
-
-_READERS: dict[str, Callable[[str, PurePosixPath], Constraint]] = {
+_READERS: dict[str, Callable[[str, PurePosixPath], Reading]] = {
     "write": partial(_paths, WRITES),
     "read": partial(_paths, READS),
     "delete": partial(_paths, v.DELETES),
@@ -353,7 +299,7 @@ _READERS: dict[str, Callable[[str, PurePosixPath], Constraint]] = {
     "content": _content,
     "commit-message": _messages,
 }
-_REQUIRED: dict[str, Callable[[str, PurePosixPath], Constraint]] = {
-    "commit-message": partial(_messages, wanted=True),
+_REQUIRED: dict[str, Callable[[str, PurePosixPath], Reading]] = {
+    "commit-message": _wanted_messages,
     "command": _preceded,
 }
