@@ -136,7 +136,7 @@ def _is_asking(token: Token) -> bool:
     return token.role not in lexicon.MARKERS and token.text in lexicon.ASKING
 
 
-def _cut(tokens: Chunk) -> tuple[tuple[str, ...], list[Chunk]]:
+def _cut(tokens: Chunk) -> tuple[str, list[Chunk]]:
     """Return the form of a sentence, and the parts between its markers."""
     form: list[str] = []
     chunks: list[Chunk] = []
@@ -153,7 +153,7 @@ def _cut(tokens: Chunk) -> tuple[tuple[str, ...], list[Chunk]]:
         chunks.append(part)
     if form[:1] == ["MUST"]:
         del form[0]
-    return tuple(form), chunks
+    return " ".join(form), chunks
 
 
 def _trim(part: Chunk) -> Chunk:
@@ -243,48 +243,48 @@ def _read_unless(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     return _act("ask", 0)(chunks, scope)
 
 
-FORMS: dict[tuple[str, ...], Reader] = {
+FORMS: dict[str, Reader] = {
     # Never edit `a`.  禁止修改 `a`
-    ("NOT", "*"): _act("deny", 0),
+    "NOT *": _act("deny", 0),
     # Editing `a` is forbidden.
-    ("*", "NOT"): _act("deny", 0),
+    "* NOT": _act("deny", 0),
     # `a` must not be edited.  `a` 不得修改   Use `a`, not `b`.
-    ("*", "NOT", "*"): _read_subject,
-    ("*", "INSTEAD", "*"): _read_instead,
+    "* NOT *": _read_subject,
+    "* INSTEAD *": _read_instead,
     # Only edit `a`.  `a` 仅在主会话中加载
-    ("ONLY", "*"): _read_only,
-    ("*", "ONLY", "*"): _read_only,
-    ("*", "MUST", "ONLY", "*"): _read_only,
+    "ONLY *": _read_only,
+    "* ONLY *": _read_only,
+    "* MUST ONLY *": _read_only,
     # `a` is read-only.  These files are read-only: `a`.
-    ("*", "CLOSED"): _read_closed,
-    ("*", "CLOSED", "*"): _read_closed,
+    "* CLOSED": _read_closed,
+    "* CLOSED *": _read_closed,
     # Answers must end with `a`.  End your answers with `a`.
-    ("*", "MUST", "*"): _read_wanted,
-    ("*",): _read_wanted,
+    "* MUST *": _read_wanted,
+    "*": _read_wanted,
     # Never push without asking.  Never push unless asked.  Never push on your own.
-    ("NOT", "*", "WITHOUT", "ASK"): _act("ask", 0),
-    ("NOT", "*", "UNLESS", "ASK"): _act("ask", 0),
-    ("NOT", "*", "UNLESS", "ASK", "*"): _read_unless,
-    ("*", "NOT", "WITHOUT", "ASK"): _act("ask", 0),
-    ("*", "NOT", "UNLESS", "ASK"): _act("ask", 0),
-    ("NOT", "*", "UNASKED"): _act("ask", 0),
-    ("NOT", "UNASKED", "*"): _act("ask", 0),
-    ("*", "NOT", "*", "WITHOUT", "ASK"): _act("ask", 1, 0),
-    ("*", "NOT", "*", "UNLESS", "ASK"): _act("ask", 1, 0),
-    ("*", "NOT", "UNASKED", "*"): _act("ask", 1, 0),
+    "NOT * WITHOUT ASK": _act("ask", 0),
+    "NOT * UNLESS ASK": _act("ask", 0),
+    "NOT * UNLESS ASK *": _read_unless,
+    "* NOT WITHOUT ASK": _act("ask", 0),
+    "* NOT UNLESS ASK": _act("ask", 0),
+    "NOT * UNASKED": _act("ask", 0),
+    "NOT UNASKED *": _act("ask", 0),
+    "* NOT * WITHOUT ASK": _act("ask", 1, 0),
+    "* NOT * UNLESS ASK": _act("ask", 1, 0),
+    "* NOT UNASKED *": _act("ask", 1, 0),
     # 未经同意，不得推送   不要在没有询问的情况下推送
-    ("WITHOUT", "ASK", "NOT", "*"): _act("ask", 0),
-    ("NOT", "WITHOUT", "ASK", "*"): _act("ask", 0),
+    "WITHOUT ASK NOT *": _act("ask", 0),
+    "NOT WITHOUT ASK *": _act("ask", 0),
     # Ask before pushing.  推送前先询问   Pushing requires approval.
-    ("ASK", "BEFORE", "*"): _act("ask", 0),
-    ("*", "BEFORE", "ASK"): _act("ask", 0),
-    ("*", "NEEDS", "ASK"): _act("ask", 0),
+    "ASK BEFORE *": _act("ask", 0),
+    "* BEFORE ASK": _act("ask", 0),
+    "* NEEDS ASK": _act("ask", 0),
     # Always run `a` before committing.
-    ("*", "BEFORE", "*"): _read_preceded,
-    ("*", "BEFORE", "MUST", "*"): lambda chunks, scope: _read_preceded(chunks[::-1], scope),
+    "* BEFORE *": _read_preceded,
+    "* BEFORE MUST *": lambda chunks, scope: _read_preceded(chunks[::-1], scope),
     # Only push when asked.  Push only when asked.  只有要求时才推送
-    ("ONLY", "*", "WHEN", "ASK"): _act("ask", 0),
-    ("ONLY", "*", "UNLESS", "ASK"): _act("ask", 0),
-    ("*", "ONLY", "WHEN", "ASK"): _act("ask", 0),
-    ("ONLY", "ASK", "WHEN", "*"): _act("ask", 0),
+    "ONLY * WHEN ASK": _act("ask", 0),
+    "ONLY * UNLESS ASK": _act("ask", 0),
+    "* ONLY WHEN ASK": _act("ask", 0),
+    "ONLY ASK WHEN *": _act("ask", 0),
 }
