@@ -10,6 +10,7 @@ import attrs
 
 from hilum_checks import answer_forms, quoted_names
 from hilum_checks import vocabulary as v
+from hilum_checks.clauses import ANYWHERE, Clause, read_clauses
 from hilum_checks.model import (
     READS,
     WRITES,
@@ -47,107 +48,6 @@ class Scope:
     generated: bool
     new_files: bool
     binding: bool = False
-
-
-@attrs.define
-class Clause:
-    """Verbs and their object.
-
-    Attributes:
-        verbs: The verbs.
-        names: The names in the object.
-        exceptions: The names after "except".
-        nouns: The other words in the object.
-        places: Words such as "in" and "to".
-        branches: Common names of branches without quotes.
-        kinds: Kinds of sessions.
-        length: The limit and the unit of a length.
-        by_hand: Whether the object says "directly" or similar.
-    """
-
-    verbs: list[str] = attrs.Factory(list)
-    names: list[str] = attrs.Factory(list)
-    exceptions: list[str] = attrs.Factory(list)
-    nouns: set[str] = attrs.Factory(set)
-    places: set[str] = attrs.Factory(set)
-    branches: list[str] = attrs.Factory(list)
-    kinds: list[str] = attrs.Factory(list)
-    length: tuple[int, str] | None = None
-    by_hand: bool = False
-
-    @property
-    def has_object(self) -> bool:
-        """Whether the clause says more than its verbs."""
-        return bool(self.names or self.nouns or self.branches or self.kinds)
-
-    def consists_of(self, nouns: str, places: str = "") -> bool:
-        """Return whether the object has no words but these, and no names."""
-        return not (
-            self.names or self.branches or self.kinds or self.length or self.exceptions
-        ) and (self.nouns <= set(nouns.split("|")) and self.places <= set(places.split()))
-
-
-def read_clauses(tokens: Sequence[Token]) -> list[Clause]:
-    """Return the clauses in a part of a sentence; none if a word is not understood."""
-    clauses = [Clause()]
-    is_list = any(token.text in ("or", "nor", "and/or", "或", "或者", "、") for token in tokens)
-    previous = ""
-    is_exception = False
-    for token in tokens:
-        clause = clauses[-1]
-        if token.role == "verb":
-            if not clause.verbs or previous == "join":
-                # An object before its verb, as in Chinese, belongs to the first verb.
-                if clause.verbs and clause.has_object:
-                    # "Don't edit `a`, edit `b`" and "… and run `b`" say what to do instead.
-                    if not is_list:
-                        return []
-                    clauses.append(Clause())
-                clauses[-1].verbs.append(token.word)
-            elif not _merge_verbs(clause, token.word):
-                return []
-        elif token.role == "name":
-            # In "`a` in `b`", the second name is not one of the things that the sentence is about.
-            if previous == "place" and clause.names and not is_exception:
-                return []
-            names = clause.exceptions if is_exception else clause.names
-            names.append(token.word)
-        elif token.role == "except":
-            is_exception = True
-        elif not _add_word(clause, token):
-            return []
-        # A noun between a place and a name does not separate them: "in the folder `b`".
-        if token.role not in ("noun", "filler", "by hand") or previous != "place":
-            previous = token.role
-    return clauses
-
-
-def _merge_verbs(clause: Clause, verb: str) -> bool:
-    """Add a verb that another one governs: "make commits", "push commits", "run git push"."""
-    first = clause.verbs[-1]
-    if first in ("run", "create", "use") and not clause.has_object:
-        clause.verbs[-1] = verb
-        return True
-    return first in ("push", "amend", "force-push", "rebase") and verb == "commit"
-
-
-def _add_word(clause: Clause, token: Token) -> bool:
-    """Add a word other than a verb or a name to a clause; return whether it was understood."""
-    if token.role == "noun":
-        clause.nouns.add(token.word)
-    elif token.role == "place":
-        clause.places.add(token.word)
-    elif token.role == "branch":
-        clause.branches.append(token.word)
-    elif token.role == "kind":
-        clause.kinds.append(token.word)
-    elif token.role == "length" and clause.length is None:
-        clause.length = (int(token.text), token.word)
-    elif token.role == "by hand":
-        clause.by_hand = True
-    else:
-        return token.role in ("join", "filler")
-    return True
 
 
 def read_actions(tokens: Sequence[Token], effect: Effect, scope: Scope) -> tuple[Constraint, ...]:
@@ -212,16 +112,14 @@ def _read_action(verb: str, clause: Clause, effect: Effect, scope: Scope) -> Con
 def _read_branches(verb: str, clause: Clause) -> Commands | None:
     names = [*clause.names, *clause.branches]
     is_sure = all(re.fullmatch(r"[\w-]+(?:[./][\w-]+)*", name, re.ASCII) for name in names)
-    known = {"branch", "changes", "file", "remote"}
-    if not names or not is_sure or not clause.nouns <= known or clause.exceptions:
+    known = "branch|changes|file|remote"
+    if not is_sure or not clause.has_only("names", "branches", nouns=known, places="to"):
         return None
     return Commands(_BRANCH_VERBS[verb], branches=tuple(names))
 
 
 def _read_run(verb: str, clause: Clause, scope: Scope) -> Constraint | None:
-    if clause.nouns - {"tool", "commands", "it"} or clause.places or clause.exceptions:
-        return None
-    if clause.branches or clause.kinds:
+    if not clause.has_only("names", nouns="tool|commands|it"):
         return None
     # "Never run `pytest` directly" means that something else may run it.
     if clause.by_hand and any(len(name.split()) < 2 for name in clause.names):
@@ -237,7 +135,7 @@ def _read_run(verb: str, clause: Clause, scope: Scope) -> Constraint | None:
 def read_commands(tokens: Sequence[Token], scope: Scope, *, used: bool) -> Commands | None:
     """Return the commands that a part of a sentence names."""
     clauses = read_clauses(tokens)
-    if len(clauses) != 1 or clauses[0].nouns - {"tool", "commands"} or clauses[0].places:
+    if len(clauses) != 1 or not clauses[0].has_only("names", nouns="tool|commands"):
         return None
     return _commands(clauses[0].names, scope, used=used)
 
@@ -286,7 +184,7 @@ def read_tools(names: list[str], *, known: bool = False) -> Tools | None:
 def read_hosts(clause: Clause) -> Hosts | None:
     """Read hosts."""
     hosts = [v.read_host(name) for name in clause.names]
-    is_plain = clause.nouns <= {"host", "data", "file"} and not clause.exceptions
+    is_plain = clause.has_only("names", nouns="host|data|file", places=ANYWHERE)
     return Hosts(tuple(hosts)) if is_plain and all(hosts) else None
 
 
@@ -297,7 +195,7 @@ def _read_paths(verb: str, clause: Clause, scope: Scope) -> Paths | None:
     actions = _PATHS[verb]
     if "outside" in clause.places:
         return read_other_folders(clause, scope) if actions >= WRITES else None
-    if not clause.nouns <= set(_FILES.split("|")) or clause.branches or clause.kinds:
+    if not clause.has_only("names", "exceptions", nouns=_FILES, places=ANYWHERE):
         return None
     # "Add tests to `a`" is not about the file `a`.
     if clause.places & {"to", "from", "with"} and not clause.nouns & {"file", "folder"}:
@@ -339,7 +237,7 @@ def _patterns(names: list[str], scope: Scope) -> tuple[str, ...]:
 
 def read_other_folders(clause: Clause, scope: Scope) -> Paths | None:
     """Read "files outside ⟦0⟧": everything in the workspace but the given folders."""
-    is_plain = clause.nouns <= {"file", "folder"} and not clause.exceptions
+    is_plain = clause.has_only("names", nouns="file|folder", places=ANYWHERE)
     if not is_plain or not all(quoted_names.is_path(name, named=True) for name in clause.names):
         return None
     everything = "**" if scope.folder == WORKSPACE else f"/{scope.folder}/**"
@@ -446,7 +344,7 @@ def _read_plain(verb: str, clause: Clause, effect: Effect, scope: Scope) -> Cons
     if clause.branches and verb in _BRANCH_VERBS and clause.places == {"to"}:
         return _read_branches(verb, clause)
     if "outside" in clause.places:
-        is_plain = clause.consists_of("file|folder|it|workspace|existing", "outside in")
+        is_plain = clause.has_only(nouns="file|folder|it|workspace|existing", places="outside|in")
         if not is_plain or "workspace" not in clause.nouns or verb not in _OUTSIDE:
             return None
         return Paths((), _OUTSIDE[verb], outside=True)
@@ -456,7 +354,7 @@ def _read_plain(verb: str, clause: Clause, effect: Effect, scope: Scope) -> Cons
         is_needed = not plain.needed or bool(clause.nouns & set(plain.needed.split("|")))
         places = "to" if verb in ("commit", "push", "force-push", "publish") else "with"
         nouns = f"{plain.needed}|{plain.others}" if plain.needed else plain.others
-        if is_needed and clause.consists_of(nouns, places):
+        if is_needed and clause.has_only(nouns=nouns, places=places):
             return plain.constraint if plain.sure or scope.hard or effect == "ask" else None
     return None
 
@@ -470,12 +368,12 @@ _WRITING = ("create", "add", "contain", "use", "save", "introduce", "")
 
 def _read_unwanted_message(verb: str, clause: Clause) -> Messages | None:
     """Read "never add ⟦0⟧ to commit messages"."""
-    nouns = clause.nouns - {"message", "text", "trailer"}
-    if verb not in _WRITING or clause.branches or clause.kinds or clause.exceptions:
+    words = "message|text|trailer"
+    if verb not in _WRITING:
         return None
-    if nouns == {"emoji"} and not clause.names:
+    if "emoji" in clause.nouns and clause.has_only(nouns=f"{words}|emoji", places=ANYWHERE):
         return Messages(r"\p{Emoji_Presentation}")
-    if nouns or not clause.names:
+    if not clause.names or not clause.has_only("names", nouns=words, places=ANYWHERE):
         return None
     if "message" not in clause.nouns and not all(map(_TRAILER.fullmatch, clause.names)):
         return None
@@ -488,7 +386,7 @@ def read_preceded(
 ) -> Preceded | None:
     """Read "always run ⟦0⟧ before committing"."""
     clauses = read_clauses(needed)
-    if len(clauses) != 1 or clauses[0].verbs != ["run"] or clauses[0].nouns or clauses[0].places:
+    if len(clauses) != 1 or clauses[0].verbs != ["run"] or not clauses[0].has_only("names"):
         return None
     commands = _commands(clauses[0].names, scope)
     found = read_actions(before, "deny", scope)
@@ -529,7 +427,8 @@ def _contexts(clause: Clause, kinds: tuple[str, ...]) -> Contexts | None:
     names = clause.names
     if not names and "memory" in clause.nouns:
         names = ["memory"]
-    is_plain = clause.nouns <= {"session", "memory", "file"} and not clause.exceptions
+    known = "session|memory|file"
+    is_plain = clause.has_only("names", "kinds", "branches", nouns=known, places=ANYWHERE)
     if not names or not is_plain:
         return None
     if not all(name == "memory" or quoted_names.is_path(name, named=True) for name in names):
@@ -537,17 +436,17 @@ def _contexts(clause: Clause, kinds: tuple[str, ...]) -> Contexts | None:
     return Contexts(tuple(names), kinds)
 
 
-_ANSWER_WORDS = frozenset(("answer", "text", "it"))
+_ANSWER_WORDS = "answer|text|it"
 
 
 def _read_unwanted_answer(verb: str, clause: Clause) -> Answers | None:
     """Read "never use emojis in your answers"."""
-    nouns = clause.nouns - _ANSWER_WORDS
-    if clause.branches or clause.kinds or clause.exceptions:
-        return None
-    if not clause.names and not nouns:
+    if clause.has_only("length", nouns=_ANSWER_WORDS, places=ANYWHERE):
         return _read_length(clause) if verb == "exceed" else None
-    if clause.length or len(clause.names) + len(nouns) != 1:
+    nouns = clause.nouns - set(_ANSWER_WORDS.split("|"))
+    if not clause.has_only("names", nouns="|".join(clause.nouns), places=ANYWHERE):
+        return None
+    if len(clause.names) + len(nouns) != 1:
         return None
     if nouns == {"emoji"} and verb in ("start", "end", "contain", *_WRITING):
         return answer_forms.WITH_EMOJI
@@ -562,11 +461,11 @@ def read_wanted_answer(tokens: Sequence[Token]) -> Answers | None:
     if len(clauses) != 1 or len(clauses[0].verbs) != 1 or "answer" not in clauses[0].nouns:
         return None
     clause = clauses[0]
-    if clause.nouns - _ANSWER_WORDS or clause.branches or clause.kinds or clause.exceptions:
-        return None
-    if clause.verbs == ["limit"] and not clause.names:
-        return _read_length(clause)
-    return None if clause.length else _read_phrase(clause.verbs[0], clause, wanted=True)
+    if clause.verbs == ["limit"]:
+        is_plain = clause.has_only("length", nouns=_ANSWER_WORDS, places=ANYWHERE)
+        return _read_length(clause) if is_plain else None
+    is_plain = clause.has_only("names", nouns=_ANSWER_WORDS, places=ANYWHERE)
+    return _read_phrase(clause.verbs[0], clause, wanted=True) if is_plain else None
 
 
 def _read_length(clause: Clause) -> Answers | None:
