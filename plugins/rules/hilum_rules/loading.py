@@ -31,11 +31,7 @@ MAX_LEAD_WORDS = 6
 """Maximum number of words in a line before a list that determines the type of its rules."""
 MAX_PROBLEMS = 200
 """Maximum number of problems per file to report individually."""
-MAX_REMEMBERED = 1_000
-"""Maximum number of file versions whose rules are cached."""
 _NO_STAMP = Stamp(0, 0, 0, 0, 0)
-MadeRules = tuple[tuple[Rule, ...], list[Problem]]
-"""The rules in a file, and the problems found while creating them."""
 
 
 class Loader:
@@ -57,7 +53,6 @@ class Loader:
         self.allowed = [Path(os.path.expanduser(folder)) for folder in import_from]
         self._parsed: dict[tuple[Path, str], ParsedFile | str] = {}
         self._stamps: dict[Path, Stamp | None] = {}
-        self._rules: dict[tuple[object, ...], MadeRules] = {}
         self._compiled: dict[tuple[object, ...], tuple[Compiled, Problems]] = {}
 
     # --- single files -----------------------------------------------------------------------------
@@ -182,7 +177,7 @@ class Loader:
         # The hash includes all imports, so a changed import also changes it.
         hashes = [f"{path} {digest}" for path, digest in sources]
         source_hash = digest_text("\n".join([found.shown, parsed.hash, *hashes]))
-        rules, rule_problems = self._remember_rules(found, drafts, source_hash)
+        rules, rule_problems = self._make_rules(found, drafts)
         problems = [Problem(found.shown, line, message) for line, message in parsed.problems]
         problems += rule_problems
         if not rules and not problems and not import_problems:
@@ -198,20 +193,9 @@ class Loader:
             sources=(found.path, *(path for path, _ in sources)),
         )
 
-    def _remember_rules(
-        self, found: FoundFile, drafts: list[PlacedDraft], source_hash: str
-    ) -> MadeRules:
-        """Return the rules of a file, rebuilt only if the file or one of its imports changed."""
-        places = tuple((placed.draft.line, placed.path) for placed in drafts)
-        key = (source_hash, found.folder, places)
-        if key not in self._rules:
-            # A dict keeps the insertion order, so its first entry is the oldest.
-            while len(self._rules) >= MAX_REMEMBERED:
-                del self._rules[next(iter(self._rules))]
-            self._rules[key] = self._make_rules(found, drafts)
-        return self._rules[key]
-
-    def _make_rules(self, found: FoundFile, drafts: list[PlacedDraft]) -> MadeRules:
+    def _make_rules(
+        self, found: FoundFile, drafts: list[PlacedDraft]
+    ) -> tuple[tuple[Rule, ...], list[Problem]]:
         rules: list[Rule] = []
         problems: list[Problem] = []
         seen: dict[str, int] = {}
