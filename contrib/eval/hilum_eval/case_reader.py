@@ -62,6 +62,18 @@ def read_suite(folder: Path | None = None) -> list[Case]:
     return sorted(cases, key=lambda case: case.id)
 
 
+def list_case_folders(folder: Path) -> list[Path]:
+    """Return folders that contain a case and all other cases of its suite, and nothing else.
+
+    Args:
+        folder: The folder of the case.
+    """
+    neighbours = [path for path in folder.parent.iterdir() if path.is_dir()]
+    cases = [path for path in neighbours if (path / CASE_FILE).is_file()]
+    others = [path for path in neighbours if path not in cases and path.name != "__pycache__"]
+    return cases if others else [folder.parent]
+
+
 def read_case(folder: Path) -> Case:
     """Return the case in a folder.
 
