@@ -68,7 +68,9 @@ async def run(
         sandboxed = await find_sandbox(warden)
         if sandbox and not sandboxed:
             pytest.skip("needs bubblewrap (Debian: apt install bubblewrap)")
-        runner = AttemptRunner(warden, processes, base, models={}, sandboxed=sandboxed, hidden=hidden)
+        runner = AttemptRunner(
+            warden, processes, base, models={}, sandboxed=sandboxed, hidden=hidden
+        )
         with trio.fail_after(100):
             attempt = await runner.run(Job(read_case(folder), arm, 0))
     assert [path.name for path in base.iterdir()] == ["templates"]

@@ -109,8 +109,8 @@ def restore_test_settings(solution: str) -> list[str]:
                 found.append(path)
     for original in FILES.rglob("*"):
         relative = original.relative_to(FILES)
-        names = TEST_SETTINGS | PARTLY_TEST_SETTINGS.keys()
-        if original.name in names and not os.path.lexists(relative):
+        deciding = TEST_SETTINGS | PARTLY_TEST_SETTINGS.keys()
+        if original.name in deciding and not os.path.lexists(relative):
             found.append(str(relative))
     for name in os.listdir("."):
         if name.partition(".")[0] in SHADOWED and not os.path.lexists(FILES / name):
