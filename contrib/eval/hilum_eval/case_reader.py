@@ -68,10 +68,9 @@ def list_case_folders(folder: Path) -> list[Path]:
     Args:
         folder: The folder of the case.
     """
-    neighbours = [path for path in folder.parent.iterdir() if path.is_dir()]
+    neighbours = list(folder.parent.iterdir())
     cases = [path for path in neighbours if (path / CASE_FILE).is_file()]
-    others = [path for path in neighbours if path not in cases and path.name != "__pycache__"]
-    return cases if others else [folder.parent]
+    return [folder.parent] if len(cases) == len(neighbours) else cases
 
 
 def read_case(folder: Path) -> Case:
