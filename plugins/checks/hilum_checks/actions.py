@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import PurePosixPath
 
 import attrs
@@ -84,29 +84,30 @@ _FILES = "file|folder|file kind|it|new|existing|generated"
 
 
 def _read_action(verb: str, clause: Clause, effect: Effect, scope: Scope) -> Constraint | None:
-    if "answer" in clause.nouns:
-        return _read_unwanted_answer(verb, clause)
-    if "session" in clause.nouns:
-        return _read_unwanted_context(verb, clause)
-    if "message" in clause.nouns or any(map(_TRAILER.fullmatch, clause.names)):
+    for noun, read in _SUBJECTS.items():
+        if noun in clause.nouns:
+            return read(verb, clause)
+    if any(map(_TRAILER.fullmatch, clause.names)):
         return _read_unwanted_message(verb, clause)
+    if verb in _BRANCH_VERBS and clause.places == {"to"} and (clause.names or clause.branches):
+        return _read_branches(verb, clause)
     if not clause.names:
         return _read_plain(verb, clause, effect, scope)
-    if verb in _BRANCH_VERBS and clause.places == {"to"}:
-        return _read_branches(verb, clause)
+    return _read_named(verb, clause, scope)
+
+
+def _read_named(verb: str, clause: Clause, scope: Scope) -> Constraint | None:
+    """Read a verb whose object has names: of commands, tools, hosts or files."""
+    if verb == "call":
+        return _read_run(verb, clause, scope) or read_hosts(clause)
     if verb in _RUNS:
-        found = _read_run(verb, clause, scope)
-        if found or verb != "call":
-            return found
-    if verb in ("contact", "access", "call"):
-        hosts = read_hosts(clause)
-        if hosts:
-            return hosts
+        return _read_run(verb, clause, scope)
     if verb == "publish" and set(clause.names) <= {"npm"} and clause.places == {"to"}:
         return Commands(v.PUBLISH) if clause.nouns <= {"packages"} else None
     if verb == "skip" and clause.nouns == {"hooks"}:
         return _commands(clause.names, scope, used=True)
-    return _read_paths(verb, clause, scope) if verb in _PATHS else None
+    hosts = read_hosts(clause) if verb in ("contact", "access") else None
+    return hosts or _read_paths(verb, clause, scope)
 
 
 def _read_branches(verb: str, clause: Clause) -> Commands | None:
@@ -192,24 +193,14 @@ def read_hosts(clause: Clause) -> Hosts | None:
 
 
 def _read_paths(verb: str, clause: Clause, scope: Scope) -> Paths | None:
-    actions = _PATHS[verb]
+    actions = _PATHS.get(verb, frozenset())
     if "outside" in clause.places:
         return read_other_folders(clause, scope) if actions >= WRITES else None
     if not clause.has_only("names", "exceptions", nouns=_FILES, places=ANYWHERE):
         return None
-    # "Add tests to `a`" is not about the file `a`.
-    if clause.places & {"to", "from", "with"} and not clause.nouns & {"file", "folder"}:
+    if _is_about_contents(verb, clause):
         return None
-    if verb == "save" and not clause.places:
-        return None
-    # "Add code to `a.py`" changes the file; only a folder gets a new file.
-    are_folders = all(name.endswith("/") for name in clause.names)
-    if verb in ("create", "add") and "to" in clause.places and not are_folders:
-        return None
-    if "new" in clause.nouns:
-        actions = actions & v.CREATES
-    if "existing" in clause.nouns or (actions > v.CREATES and scope.new_files):
-        actions = actions - v.CREATES
+    actions = _narrow(actions, clause, scope)
     by_hand = clause.by_hand or verb == "hand-edit"
     # "Never access `x` directly" is about code.
     if not actions or (by_hand and "read" in actions):
@@ -218,14 +209,34 @@ def _read_paths(verb: str, clause: Clause, scope: Scope) -> Paths | None:
     names = [*clause.names, *clause.exceptions]
     if not all(quoted_names.is_path(name, named=is_named) for name in names):
         return None
-    writes_only = bool(actions & WRITES) and "read" not in actions
     is_generated = scope.generated or "generated" in clause.nouns
     return Paths(
         _patterns(clause.names, scope),
         actions,
         _patterns(clause.exceptions, scope),
-        by_hand=writes_only and (by_hand or is_generated),
+        by_hand=actions <= WRITES and (by_hand or is_generated),
     )
+
+
+def _is_about_contents(verb: str, clause: Clause) -> bool:
+    """Return whether a sentence is about what is in a file, and not about the file."""
+    # "Add tests to `a`" is not about the file `a`.
+    if clause.places & {"to", "from", "with"} and not clause.nouns & {"file", "folder"}:
+        return True
+    if verb == "save" and not clause.places:
+        return True
+    # "Add code to `a.py`" changes the file; only a folder gets a new file.
+    are_folders = all(name.endswith("/") for name in clause.names)
+    return verb in ("create", "add") and "to" in clause.places and not are_folders
+
+
+def _narrow(actions: frozenset[Action], clause: Clause, scope: Scope) -> frozenset[Action]:
+    """Return the actions that a sentence means if it is about new or existing files only."""
+    if "new" in clause.nouns:
+        actions = actions & v.CREATES
+    if "existing" in clause.nouns or (actions > v.CREATES and scope.new_files):
+        actions = actions - v.CREATES
+    return actions
 
 
 def _patterns(names: list[str], scope: Scope) -> tuple[str, ...]:
@@ -313,6 +324,15 @@ class Plain:
     constraint: Constraint
     sure: bool = True
 
+    def is_meant(self, verb: str, clause: Clause) -> bool:
+        """Return whether a sentence with this verb and object means the action."""
+        if verb not in self.verbs.split("|"):
+            return False
+        if self.needed and not clause.nouns & set(self.needed.split("|")):
+            return False
+        place = "to" if verb in ("commit", "push", "force-push", "publish") else "with"
+        return clause.has_only(nouns=f"{self.needed}|{self.others}", places=place)
+
 
 _DELETE_FILES = Paths(("**",), frozenset({"delete"}))
 _CODE = "changes|file|it|branch"
@@ -341,22 +361,21 @@ _OUTSIDE: dict[str, frozenset[Action]] = {**_PATHS, "delete": v.DELETES}
 
 
 def _read_plain(verb: str, clause: Clause, effect: Effect, scope: Scope) -> Constraint | None:
-    if clause.branches and verb in _BRANCH_VERBS and clause.places == {"to"}:
-        return _read_branches(verb, clause)
     if "outside" in clause.places:
-        is_plain = clause.has_only(nouns="file|folder|it|workspace|existing", places="outside|in")
-        if not is_plain or "workspace" not in clause.nouns or verb not in _OUTSIDE:
-            return None
-        return Paths((), _OUTSIDE[verb], outside=True)
+        return _read_outside(verb, clause)
     for plain in PLAIN_ACTIONS:
-        if verb not in plain.verbs.split("|"):
-            continue
-        is_needed = not plain.needed or bool(clause.nouns & set(plain.needed.split("|")))
-        places = "to" if verb in ("commit", "push", "force-push", "publish") else "with"
-        nouns = f"{plain.needed}|{plain.others}" if plain.needed else plain.others
-        if is_needed and clause.has_only(nouns=nouns, places=places):
+        if plain.is_meant(verb, clause):
             return plain.constraint if plain.sure or scope.hard or effect == "ask" else None
     return None
+
+
+def _read_outside(verb: str, clause: Clause) -> Paths | None:
+    """Read "files outside the workspace"."""
+    nouns = "file|folder|it|workspace|existing"
+    is_plain = clause.has_only(nouns=nouns, places="outside|in")
+    if not is_plain or "workspace" not in clause.nouns or verb not in _OUTSIDE:
+        return None
+    return Paths((), _OUTSIDE[verb], outside=True)
 
 
 # --- commit messages and commands that must run before -------------------------------------------
@@ -476,3 +495,11 @@ def _read_phrase(verb: str, clause: Clause, *, wanted: bool = False) -> Answers 
     if len(clause.names) != 1 or verb not in ("start", "end", "contain"):
         return None
     return answer_forms.with_phrase(verb, clause.names[0], wanted=wanted)
+
+
+# Nouns that decide what a sentence is about, whatever else it names.
+_SUBJECTS: dict[str, Callable[[str, Clause], Constraint | None]] = {
+    "answer": _read_unwanted_answer,
+    "session": _read_unwanted_context,
+    "message": _read_unwanted_message,
+}
