@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import attrs
@@ -175,24 +175,32 @@ def try_checks(
         for rule, check in zip(rules, checks, strict=True)
     ]
     refused: list[list[PastCall]] = [[] for _ in tried]
-    needs_earlier = need_history(tried)
-    earlier = CallHistory()
-    session = ""
-    # The oldest call comes first, because a check may require that a command has run before.
-    for call in reversed(history.calls):
+    for call, earlier in _replay(history, root, remembers=need_history(tried)):
         tool = make_tool(call.name, call.risk)
-        if call.session != session:
-            earlier = CallHistory()
-            session = call.session
         # Most calls pass all checks, so they are judged by all of them at once.
-        if judge(tried, call.arguments, tool, root, earlier) is not None:
-            for rule, stopped in zip(tried, refused, strict=True):
-                if judge([rule], call.arguments, tool, root, earlier) is not None:
-                    stopped.insert(0, call)
-        if call.result is not None and needs_earlier:
-            earlier.add(tool, call.arguments, root, call.result)
+        if judge(tried, call.arguments, tool, root, earlier) is None:
+            continue
+        for rule, stopped in zip(tried, refused, strict=True):
+            if judge([rule], call.arguments, tool, root, earlier) is not None:
+                stopped.insert(0, call)
     trials = []
     for rule, stopped in zip(tried, refused, strict=True):
         rejected = sum(judge_answer([rule], text) is not None for text in history.answers)
         trials.append(Trial(len(history.calls), tuple(stopped), len(history.answers), rejected))
     return trials
+
+
+def _replay(
+    history: History, root: Path, *, remembers: bool
+) -> Iterator[tuple[PastCall, CallHistory]]:
+    """Yield the past calls, each with what had succeeded before it in its session."""
+    earlier = CallHistory()
+    session = ""
+    # The oldest call comes first, because a check may require that a command has run before.
+    for call in reversed(history.calls):
+        if call.session != session:
+            earlier = CallHistory()
+            session = call.session
+        yield call, earlier
+        if call.result is not None and remembers:
+            earlier.add(make_tool(call.name, call.risk), call.arguments, root, call.result)

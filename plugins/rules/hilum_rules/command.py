@@ -58,16 +58,7 @@ def main(argv: Sequence[str]) -> int:
         options = _make_parser().parse_intermixed_args(argv)
     except SystemExit as error:  # --help
         return int(error.code or 0)
-    if options.why:
-        if options.what or options.action != "list":
-            raise UsageError("--why takes the place of an action.", code=E_BAD_ARGS)
-        options.action, options.what = "show", options.why
-    if bool(options.what) == (options.action == "list"):
-        raise UsageError(
-            f"hilum rules {options.action} takes {_ACTIONS[options.action]}.",
-            code=E_BAD_ARGS,
-            hint="See hilum rules --help.",
-        )
+    _check_options(options)
     if options.action == "check":
         return _run_check(options)
     store = read_store(options.workspace, options.kind)
@@ -80,6 +71,21 @@ def main(argv: Sequence[str]) -> int:
     else:
         print_lines(rules.format())
     return 0
+
+
+def _check_options(options: argparse.Namespace) -> None:
+    """Reject options that contradict each other, and replace ``--why N`` by ``show N``."""
+    if options.why:
+        if options.what or options.action != "list":
+            raise UsageError("--why takes the place of an action.", code=E_BAD_ARGS)
+        options.action = "show"
+        options.what = options.why
+    if bool(options.what) == (options.action == "list"):
+        raise UsageError(
+            f"hilum rules {options.action} takes {_ACTIONS[options.action]}.",
+            code=E_BAD_ARGS,
+            hint="See hilum rules --help.",
+        )
 
 
 def _run_sub_command(name: str, argv: list[str]) -> int:
