@@ -10,9 +10,9 @@ import attrs
 from hilum import StoreError
 from hilum.settings import lock_folder
 from hilum_rules.binding import find_undecided
-from hilum_rules.lock_file import Entry, LockFile, write_lock
+from hilum_rules.lock_file import LockFile, write_lock
 from hilum_rules.rule import Rule, RulesFile
-from hilum_rules.signed_rules import Locks, hash_rule, make_entry
+from hilum_rules.signed_rules import Locks, find_stale, hash_rule, make_entry
 
 from hilum_rules_compile.past_calls import Trial
 from hilum_rules_compile.proposal import Proposal, Verified
@@ -114,7 +114,9 @@ def _sign_in(store: RuleStore, top: Path, decisions: Sequence[Decision]) -> list
                     name = locks.name_file(rule.path, origin)
                     entries[make_entry(rule, name, each.enforce, each.advice)] = each
             if entries:
-                write_lock(lock.replace(entries, _find_stale(store, locks, lock)), top)
+                write_lock(
+                    lock.replace(entries, find_stale(store.snapshot.files, locks, lock)), top
+                )
     except OSError as error:
         raise StoreError(
             f"{store.paths.display(path)} cannot be written: {error.strerror or error}.",
@@ -131,20 +133,3 @@ def _check_lock(lock: LockFile) -> None:
             f"{lock.shown}:{line}: {message}",
             hint="Nothing was signed. Correct or remove these lines first.",
         )
-
-
-def _find_stale(store: RuleStore, locks: Locks, lock: LockFile) -> list[Entry]:
-    """Return the entries whose sentence is no longer in its file."""
-    hashes: dict[str, set[str]] = {}
-    for file in store.snapshot.files:
-        if locks.of(file.origin) is not lock:
-            continue
-        hashes.setdefault(locks.name_file(file.path, file.origin), set())
-        for rule in file.rules:
-            name = locks.name_file(rule.path, file.origin)
-            hashes.setdefault(name, set()).add(hash_rule(rule))
-    return [
-        entry
-        for entry in lock.entries
-        if entry.file in hashes and entry.hash not in hashes[entry.file]
-    ]

@@ -9,7 +9,6 @@ import hashlib
 import json
 import os
 import re
-import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -18,6 +17,7 @@ import msgspec
 from hilum import StoreError, Workspace
 from hilum.errors import HilumError
 
+from hilum_rules.atomic_files import replace_file
 from hilum_rules.source import UnreadableError, read_source
 from hilum_rules.toml_tables import MAX_CHECKS, Table, split_tables
 
@@ -240,28 +240,14 @@ def write_lock(lock: LockFile, top: Path) -> None:
     Raises:
         StoreError: The file cannot be written.
     """
-    temporary = ""
     try:
         lock.path.parent.mkdir(parents=True, exist_ok=True)
         # A link in a cloned project must not make hilum write outside the project.
         if not Workspace(top).resolve(lock.path).is_relative_to(os.path.realpath(top)):
             raise OSError("it is a link that leads out of the folder")
-        with tempfile.NamedTemporaryFile(
-            "w",
-            dir=lock.path.parent,
-            prefix=".hilum-",
-            encoding="utf-8",
-            newline="\n",
-            delete=False,
-        ) as file:
-            temporary = file.name
-            file.write(format_lock(lock.entries))
-        # Temporary files are private, but a lock is committed like other files of the project.
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, os.path.realpath(lock.path))
+        # A lock is committed like other files of the project.
+        replace_file(lock.path, format_lock(lock.entries).encode(), 0o644)
     except (OSError, HilumError) as error:
-        if temporary:
-            Path(temporary).unlink(missing_ok=True)
         reason = getattr(error, "strerror", None) or str(error)
         raise StoreError(
             f"{lock.shown} cannot be written: {reason}.",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 from hilum import data_folder
 from hilum.settings import lock_folder
+
+from hilum_rules.atomic_files import replace_file
 
 FOLDER = "rules"
 PROPOSALS = "proposals.json"
@@ -33,9 +34,7 @@ def write_data(path: Path, data: bytes) -> None:
     """Write a file atomically. A failure is ignored: the data can be made again. Blocks."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            file.write(data)
-        os.replace(file.name, path)
+        replace_file(path, data)
     except OSError:
         return
 

@@ -56,6 +56,19 @@ def test_the_first_decision_about_a_sentence_is_kept(root: Path) -> None:
     assert second.snapshot.bundle.rules[0].check is not None
 
 
+def test_an_entry_that_was_edited_by_hand_outlives_other_decisions(root: Path) -> None:
+    """It still restricts; only entries without a sentence are removed."""
+    store, items = open_rules(root)
+    sign(store, [Decision(items[0], ("deny write a",)), Decision(items[1], ("deny write b",))])
+    lock = root / ".hilum" / "rules.lock"
+    (root / "AGENTS.md").write_text((root / "AGENTS.md").read_text().replace("generator 1", "us 1"))
+    first = lock.read_text().index('hash = "') + len('hash = "')
+    lock.write_text(f"{lock.read_text()[:first]}00{lock.read_text()[first + 2 :]}")
+    store, items = open_rules(root)
+    sign(store, [Decision(items[2], advice="a judgement")])
+    assert decided(root) == {"0.": "deny write a", "2.": "a judgement"}
+
+
 def test_decisions_at_the_same_moment_are_all_stored(root: Path) -> None:
     """Each run reads the lock again before it writes, and no other writes in between."""
     barrier = Barrier(COUNT)
