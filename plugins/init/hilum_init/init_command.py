@@ -12,6 +12,7 @@ from pathlib import Path
 
 from hilum import HilumError, UsageError, load_command
 from hilum.command import Parser, check_folder, check_text, say
+from hilum.config_files import read_regular_file
 from hilum.errors import E_BAD_ARGS, E_FAILED, E_NOT_FOUND
 
 from hilum_init.agents_draft import (
@@ -263,18 +264,14 @@ def _read_existing(path: Path, root: Path) -> str:
     Raises:
         HilumError: The file is not a text file in this project.
     """
-    problem = ""
     try:
-        if not path.resolve().is_relative_to(root.resolve()):
-            problem = "it is a link out of the project"
-        elif not stat.S_ISREG(path.stat().st_mode):
-            problem = "it is not a file"
-        elif path.stat().st_size > MAX_FILE:
-            problem = "it is too large"
-        else:
-            return path.read_bytes().decode("utf-8")
+        if path.resolve().is_relative_to(root.resolve()):
+            return read_regular_file(path, MAX_FILE).decode("utf-8")
+        problem = "it is a link out of the project"
     except UnicodeDecodeError:
         problem = "it is not UTF-8 text"
+    except ValueError as error:
+        problem = f"it is {error}"
     except (OSError, RuntimeError) as error:
         problem = getattr(error, "strerror", "") or "it is a broken link"
     hint = "Rename it, or correct it, and try again."

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from hilum.config_files import read_regular_file
 
 MAX_READ = 1_000_000  # bytes of a file
 MAX_CI_COMMANDS = 8
@@ -197,38 +198,31 @@ def _rows(table: str) -> Iterator[tuple[str, str, str]]:
 
 
 def read_text(path: Path) -> str:
-    """Return the beginning of a text file; empty if the file is missing or not a regular file.
+    """Return the text of a file; empty if there is none that can be read.
 
     Links that lead out of the project are not followed.
     """
     try:
-        if not path.is_file() or (path.is_symlink() and not _is_beside(path)):
+        if path.is_symlink() and not path.resolve().is_relative_to(path.parent.resolve()):
             return ""
-        with path.open("rb") as file:
-            return file.read(MAX_READ).decode("utf-8", "replace")
-    except OSError:
+        return read_regular_file(path, MAX_READ).decode("utf-8", "replace")
+    except (OSError, ValueError, RuntimeError):
         return ""
-
-
-def _is_beside(path: Path) -> bool:
-    """Return whether a link's target is in the link's folder or below it."""
-    return path.resolve().is_relative_to(path.parent.resolve())
 
 
 def read_toml(path: Path) -> dict[str, Any]:
     """Return the data in a TOML file; empty if the file is missing or invalid."""
-    text = read_text(path)
-    try:
-        return tomllib.loads(text) if text else {}
-    except (ValueError, RecursionError):
-        return {}
+    return _parse(tomllib.loads, path)
 
 
 def read_json(path: Path) -> dict[str, Any]:
     """Return the object in a JSON file; empty if the file is missing or invalid."""
-    text = read_text(path)
+    return _parse(json.loads, path)
+
+
+def _parse(parse: Callable[[str], Any], path: Path) -> dict[str, Any]:
     try:
-        data = json.loads(text) if text else {}
+        data = parse(read_text(path))
     except (ValueError, RecursionError):
         return {}
     return data if isinstance(data, dict) else {}
