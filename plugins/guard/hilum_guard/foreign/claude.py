@@ -36,20 +36,6 @@ _LEFT = {
     "additionalDirectories": "add folders with hilum run --add-dir or the setting extra_roots",
     "disableBypassPermissionsMode": "hilum has no mode without deny rules",
 }
-# Settings outside the permissions that people may expect to apply.
-_OTHERS = {
-    "env": "set the variables in your shell; hilum takes no variables from a project",
-    "apiKeyHelper": "hilum runs no program of another agent; see hilum models key",
-    "awsAuthRefresh": "hilum runs no program of another agent",
-    "awsCredentialExport": "hilum runs no program of another agent",
-    "otelHeadersHelper": "hilum runs no program of another agent",
-    "statusLine": "hilum has its own status line",
-    "outputStyle": "write rules instead, for example in AGENTS.md",
-    "enableAllProjectMcpServers": "each server needs your approval: hilum mcp approve",
-    "enabledMcpjsonServers": "each server needs your approval: hilum mcp approve",
-    "enabledPlugins": "hilum has its own plugins",
-    "extraKnownMarketplaces": "hilum has its own plugins",
-}
 _SANDBOX: tuple[tuple[str, str, Kind], ...] = (
     ("filesystem", "denyRead", "read"),
     ("filesystem", "denyWrite", "edit"),
@@ -64,17 +50,13 @@ def read(loaded: LoadedFile, rules: RuleList) -> None:
         for effect in reversed(EFFECTS):
             _read_list(permissions.get(effect), effect, loaded, rules)
         for key in permissions.keys() - {*EFFECTS}:
-            reason = _LEFT.get(key, "hilum does not know this key")
+            reason = _LEFT.get(key, "unknown key: not used")
             line = loaded.find_line(("permissions", key))
             rules.left.append(f"permissions.{key} (line {line}): {reason}")
     elif permissions is not None:
         line = loaded.find_line(("permissions",))
         rules.doubt(f"permissions is {kind_of(permissions)}; a mapping is expected.", line)
     _read_sandbox(loaded, rules)
-    for key in loaded.data:
-        if key in _OTHERS:
-            line = loaded.find_line((key,))
-            rules.left.append(f"{key} (line {line}): {_OTHERS[key]}")
 
 
 def _read_list(listed: Any, effect: Effect, loaded: LoadedFile, rules: RuleList) -> None:

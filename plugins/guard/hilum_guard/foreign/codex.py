@@ -15,20 +15,12 @@ from hilum_guard.rules.tool_names import Effect
 _DECISIONS: Mapping[str, Effect] = {"allow": "allow", "prompt": "ask", "forbidden": "deny"}
 _DENIED = ("deny", "none")
 _ROOTS = (":workspace_roots", ":project_roots", ":cwd")
-_LEFT = {
-    "approval_policy": "the setting approve is hilum's counterpart",
-    "sandbox_mode": "hilum's own sandbox applies; approve = readonly denies all changes",
-}
 MAX_COMMANDS = 64
 """Maximum number of commands that the alternatives in one rule stand for."""
 
 
 def read(loaded: LoadedFile, rules: RuleList) -> None:
     """Add the rules of a configuration file of Codex."""
-    for key, reason in _LEFT.items():
-        if key in loaded.data:
-            shown = f"{key} = {loaded.data[key]!r} (line {loaded.find_line((key,))})"
-            rules.left.append(f"{shown}: {reason}")
     name = loaded.data.get("default_permissions")
     profiles = loaded.data.get("permissions")
     if not isinstance(name, str) or not isinstance(profiles, dict):
