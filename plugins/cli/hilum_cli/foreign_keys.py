@@ -70,7 +70,7 @@ def _make_table(rows: Mapping[Use, str], whole: Mapping[str, Use] | None = None)
 
 
 PERMISSIONS = ReadBy("permissions")
-HOOKS = ReadBy("hooks")
+HOOKS = ReadBy("hooks", "no installed plugin runs the hooks of {agent}")
 SERVERS = ReadBy("MCP servers")
 COMMANDS = ReadBy("commands")
 MODEL = ReadBy("models", "a project cannot choose the model; set model in your own settings")
@@ -204,7 +204,7 @@ _CODEX = _make_table(
         "set rules.prompt_limit in your own settings": "project_doc_max_bytes",
         "hilum has no profiles; set HILUM_… variables or --set for a run": "profile profiles",
         OWN_PROGRAMS: "notify",
-        "hilum does not run the hooks of {agent}": "hooks",
+        HOOKS: "hooks",
         "trust a folder with hilum trust": "projects",
         "the agents in .codex/agents are listed by hilum agents": "agents",
         AGENTS: "agents.max_threads agents.max_depth agents.job_max_runtime_seconds",
@@ -237,7 +237,7 @@ _GEMINI = _make_table(
         "no file of another agent approves calls of a server": "mcpServers.*.trust",
         OWN_PROGRAMS: "mcp.serverCommand mcpServerCommand tools.discoveryCommand"
         " tools.callCommand toolDiscoveryCommand toolCallCommand",
-        "hilum does not run the hooks of {agent}": "hooks hooksConfig",
+        HOOKS: "hooks hooksConfig",
         NO_APPROVAL: "general.defaultApprovalMode tools.autoAccept autoAccept"
         " security.disableYoloMode security.enablePermanentToolApproval tools.approvalMode"
         " policyPaths adminPolicyPaths",

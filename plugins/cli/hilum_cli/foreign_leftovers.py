@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hilum import home_folder
-from hilum.config_files import UnreadableFile, load_file
 from hilum.foreign_files import ForeignFile
 
 MAX_ENTRIES = 200
@@ -61,12 +60,6 @@ _LEFTOVERS = (
     _Leftover(".rooignore", "Roo Code", "ignored files"),
     _Leftover(".clineignore", "Cline", "ignored files"),
 )
-# Settings files that may also contain hooks.
-_WITH_HOOKS = (
-    (".claude/settings.json", "Claude Code"),
-    (".claude/settings.local.json", "Claude Code"),
-    (".gemini/settings.json", "Gemini CLI"),
-)
 # The folders of other agents in a project; everything in them is named.
 _FOLDERS = {
     ".agents": "several agents",
@@ -104,7 +97,6 @@ def find_leftovers(folder: Path, found: Sequence[ForeignFile]) -> Iterator[Forei
                 named.append(path)
                 reason = _explain(path, leftover)
                 yield ForeignFile(path, leftover.agent, leftover.kind, is_user, left=(reason,))
-    yield from _find_hooks(bases, reported)
     for name, agent in _FOLDERS.items():
         yield from _find_others(folder / name, agent, named)
 
@@ -115,24 +107,6 @@ def _explain(path: Path, leftover: _Leftover) -> str:
     if leftover.reason:
         return leftover.reason.format(agent=leftover.agent)
     return f"no installed plugin reads the {leftover.kind} of {leftover.agent}"
-
-
-def _find_hooks(
-    bases: dict[bool, Path], reported: Sequence[tuple[Path, str]]
-) -> Iterator[ForeignFile]:
-    for name, agent in _WITH_HOOKS:
-        for is_user, base in bases.items():
-            path = base / name
-            if (path, "hooks") not in reported and _has_hooks(path):
-                reason = f"no installed plugin runs the hooks of {agent}"
-                yield ForeignFile(path, agent, "hooks", is_user, left=(reason,))
-
-
-def _has_hooks(path: Path) -> bool:
-    try:
-        return os.path.isfile(path) and bool(load_file(path).data.get("hooks"))
-    except UnreadableFile:
-        return False  # the guard reports the file
 
 
 def _find_others(path: Path, agent: str, named: Sequence[Path]) -> Iterator[ForeignFile]:

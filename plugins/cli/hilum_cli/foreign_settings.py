@@ -100,7 +100,7 @@ def _find_reason(value: object, use: Use | None, kinds: set[str], format_: Setti
     if isinstance(use, ReadBy):
         if use.kind in kinds:
             return ""
-        return use.otherwise or f"it contains no {use.kind} that hilum could use"
+        use = use.otherwise or f"it contains no {use.kind} that hilum could use"
     return (use or format_.rest or UNKNOWN).format(agent=format_.agent)
 
 

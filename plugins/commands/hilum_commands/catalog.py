@@ -102,6 +102,23 @@ class CommandCatalog:
                 found.append(f"{entry.file.path}: {entry.reason}")
         return found
 
+    def list_other_files(self, source: CommandSource) -> list[Path]:
+        """Return the files in a folder of commands that are no commands. Blocks."""
+        known = {entry.file.path for entry in self.entries if entry.file.source == source}
+        if not source.path.is_dir() or not _is_inside(source.path, source.inside):
+            return []
+        found: list[Path] = []
+        for folder, folders, names in os.walk(source.path):
+            folders[:] = sorted(name for name in folders if name not in _SKIPPED)
+            found += [
+                path
+                for path in (Path(folder) / name for name in sorted(names))
+                if path not in known
+            ]
+            if len(found) > MAX_FILES:
+                break
+        return found[:MAX_FILES]
+
     def _list_files(self, source: CommandSource) -> Iterator[Path]:
         """Yield the command files of a source, in the order of their names."""
         if not os.path.lexists(source.path):

@@ -23,6 +23,7 @@ _AGENT_KEYS = ("agent", "mode")
 _HINT_KEYS = ("argument-hint", "argument_hint")
 # The table of commands in opencode's configuration; the second name is that of version 2.
 _TABLES = ("command", "commands")
+_VARIABLE = re.compile(r"\$\{[A-Za-z][^}\s]*\}")
 _TOML_LINE = re.compile(r"\s*\(at line (\d+), column \d+\)$")
 
 
@@ -190,7 +191,21 @@ def _split_text(command: CommandFile, body: str, line: int) -> CommandFile:
         pieces = split_template(body, command.dialect, line)
     except TemplateError as error:
         return _fail(command, error.line, str(error))
-    return attrs.evolve(command, pieces=pieces)
+    command = attrs.evolve(command, pieces=pieces)
+    if command.dialect == "copilot":
+        for problem in _find_variables(pieces, body, line):
+            command = _add_problem(command, problem)
+    return command
+
+
+def _find_variables(pieces: tuple[Piece, ...], body: str, first_line: int) -> Iterator[Problem]:
+    """Yield a problem for each variable of VS Code that hilum has no value for."""
+    found = [
+        name for piece in pieces if isinstance(piece, str) for name in _VARIABLE.findall(piece)
+    ]
+    for name in dict.fromkeys(found):
+        line = first_line + body.count("\n", 0, body.index(name))
+        yield Problem(line, f"hilum has no value for {name}; it is sent as written.")
 
 
 def _add_problem(command: CommandFile, problem: Problem) -> CommandFile:

@@ -79,7 +79,9 @@ def test_everything_is_listed_as_working_taken_over_or_named(project, report, tm
     assert [offer["text"] for offer in permissions["offers"]] == SETTINGS["permissions"]["allow"]
     assert [bool(offer["danger"]) for offer in permissions["offers"]] == [False, False, True, True]
     assert any("defaultMode" in row for row in permissions["left"])
-    assert any("env (line" in row for row in permissions["left"])
+    settings = get(project / ".claude/settings.json", "settings")
+    assert any("env (line" in row for row in settings["left"])
+    assert any(row.startswith("hooks (line") and row.endswith("empty") for row in settings["left"])
     assert "off until you trust" in get(project / ".claude/agents", "agents")["left"][0]
     assert "pdf" in get(project / ".gemini/skills", "skills")["left"][0]
     assert "waits for approval" in get(project / ".mcp.json", "MCP servers")["left"][0]

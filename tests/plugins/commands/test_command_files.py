@@ -266,10 +266,30 @@ def test_the_commands_of_other_programs_are_reported(project):
     write(project, ".gemini/commands/broken.toml", 'prompt = "!{"')
     write(project, "opencode.jsonc", '{"command": {"check": {"template": "Check it."}}} // c')
     write(project, ".hilum/commands/own.md", "Mine.")
+    write(project, ".claude/commands/clear.md", "Mine.")
+    write(project, ".claude/commands/log.md", "Explain !`git log`.")
+    write(project, ".gemini/commands/notes.md", "Not TOML.")
     claude, gemini, opencode = find_foreign_files(project)
     assert (claude.agent, claude.kind, claude.user) == ("Claude Code", "commands", False)
     assert claude.works == ("1 command can be used: /review",)
+    assert claude.left == (
+        "shell inserts are off until you trust the project: /log",
+        "/clear: It is not used, because /clear is a command of hilum.",
+    )
     assert gemini.works == ()
     assert gemini.left[0].startswith("/broken: ")
+    assert gemini.left[1] == "notes.md: it is no command, because its name does not end in .toml"
     assert "broken.toml:1: " in gemini.problems[0]
     assert opencode.works == ("1 command can be used: /check",)
+
+
+def test_variables_without_a_value_are_reported(project):
+    text = "---\ndescription: d\n---\nExplain ${input:what}.\n\n${selection} in ${file}, ${selection}\n"
+    write(project, ".github/prompts/explain.prompt.md", text)
+    (copilot,) = find_foreign_files(project)
+    assert copilot.works == ("1 command can be used: /explain",)
+    path = project / ".github/prompts/explain.prompt.md"
+    assert copilot.problems == (
+        f"{path}:6: hilum has no value for ${{selection}}; it is sent as written.",
+        f"{path}:6: hilum has no value for ${{file}}; it is sent as written.",
+    )

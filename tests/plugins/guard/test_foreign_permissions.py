@@ -217,6 +217,22 @@ def test_in_opencode_the_last_pattern_that_matches_decides(project):
     assert rules.rules[0].unless == ("git *",)
 
 
+def test_an_exception_is_explained_only_where_it_matters(project):
+    permission = {"bash": {"git push*": "deny", "npm *": "allow", "git push origin *": "allow"}}
+    rules = read_rules(project, "opencode.json", json.dumps({"permission": permission}))
+    explained = [explain(rule) for rule in rules.rules]
+    assert explained == [
+        "every call of run_terminal_cmd with the path or command 'git push*' is refused, except"
+        " git push origin *"
+    ]
+
+
+def test_two_stars_mean_every_tool(project):
+    rules = read_rules(project, CLAUDE, '{"permissions": {"deny": ["**"]}}')
+    assert shown(rules) == ["deny *"]
+    assert rules.left == []
+
+
 def test_gemini_settings_and_policies_deny(project):
     settings = {"tools": {"exclude": ["run_shell_command(rm -rf)", "web_fetch"]}}
     rules = read_rules(project, ".gemini/settings.json", json.dumps(settings))

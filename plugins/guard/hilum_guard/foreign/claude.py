@@ -113,7 +113,7 @@ def _add(
     if folded in _KINDS:
         rules.add(Entry(effect, _KINDS[folded], pattern, text, line))
         return
-    if name == "*":
+    if not name.strip("*"):
         rules.add(Entry(effect, "tool", None, text, line, "*"))
         return
     for tool, parameter in _TOOLS.get(folded, ((name, ""),)):
