@@ -72,7 +72,7 @@ class CommandCatalog:
             for path in self._list_files(source):
                 stamp = _make_stamp(path)
                 known = self._parsed.get(path)
-                if known is None or known[0] != stamp:
+                if known is None or known[0] != stamp or _has_includes(known[1]):
                     known = (stamp, _load(path, source))
                 parsed[path] = known
                 commands += known[1]
@@ -169,6 +169,11 @@ class CommandCatalog:
 def _is_readme(name: str) -> bool:
     """Return whether a file describes the folder, as in many repositories."""
     return name.casefold() in ("readme.md", "readme.markdown")
+
+
+def _has_includes(commands: list[CommandFile]) -> bool:
+    """Return whether other files, which may have changed, are parts of commands."""
+    return any(command.includes or command.error for command in commands)
 
 
 def _load(path: Path, source: CommandSource) -> list[CommandFile]:

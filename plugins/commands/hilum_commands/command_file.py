@@ -23,6 +23,7 @@ _AGENT_KEYS = ("agent", "mode")
 _HINT_KEYS = ("argument-hint", "argument_hint")
 # The table of commands in opencode's configuration; the second name is that of version 2.
 _TABLES = ("command", "commands")
+_INCLUDE = re.compile(r"\{file:([^}\n]+)\}")
 _VARIABLE = re.compile(r"\$\{[A-Za-z][^}\s]*\}")
 _TOML_LINE = re.compile(r"\s*\(at line (\d+), column \d+\)$")
 
@@ -45,6 +46,7 @@ class CommandFile:
         is_subtask: Whether an agent with a conversation of its own carries out the command.
         problems: What is wrong with the file, with lines.
         error: Why the command cannot be used; empty if it can.
+        includes: Other files whose text is part of the text.
     """
 
     name: str
@@ -60,6 +62,7 @@ class CommandFile:
     is_subtask: bool = False
     problems: tuple[Problem, ...] = ()
     error: str = ""
+    includes: tuple[Path, ...] = ()
 
     @property
     def dialect(self) -> Dialect:
@@ -306,8 +309,15 @@ def _load_table(
     body = table.get(key)
     if not isinstance(body, str):
         return _fail(command, find_line(key), f"The command has no text: `{key}` is missing.")
-    if body.startswith("{file:"):
-        return _fail(command, find_line(key), "Texts in other files are not read.")
+    includes = _INCLUDE.findall(body)
+    if includes and command.dialect == "opencode":
+        try:
+            body = _INCLUDE.sub(lambda found: _read_included(found[1], command.source), body)
+        except OSError as error:
+            return _fail(command, find_line(key), str(error))
+        folder = command.path.parent
+        paths = tuple(folder / os.path.expanduser(name.strip()) for name in includes)
+        command = attrs.evolve(command, includes=paths)
     description = _text_of(table, "description")
     command = attrs.evolve(
         command,
@@ -317,6 +327,23 @@ def _load_table(
         is_subtask=table.get("subtask") is True,
     )
     return _split_text(command, body.strip("\n"), find_line(key) + _count_leading_lines(body, key))
+
+
+def _read_included(name: str, source: CommandSource) -> str:
+    """Return the text of a file that a configuration file of opencode includes.
+
+    Raises:
+        OSError: It cannot be read; the message is one sentence.
+    """
+    path = source.path.parent / os.path.expanduser(name.strip())
+    if source.inside is not None:
+        inside = os.path.join(os.path.realpath(source.inside), "")
+        if not os.path.realpath(path).startswith(inside):
+            raise OSError(f"{name} is outside the project, so it is not read.")
+    try:
+        return read_bytes(path).decode(errors="replace").strip()
+    except OSError as error:
+        raise OSError(f"{name} cannot be read: {error.strerror or error}.") from None
 
 
 def _count_leading_lines(body: str, key: str) -> int:

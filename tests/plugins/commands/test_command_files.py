@@ -9,7 +9,7 @@ from hilum_commands.command import main
 from hilum_commands.foreign_files import find_foreign_files
 from hilum_commands.session_commands import TERMINAL_NAMES
 from hilum_commands.sources import CommandSource
-from hilum_commands.template import TemplateError, split_template
+from hilum_commands.template import Argument, TemplateError, split_template
 from hilum_terminal.slash_table import BUILT_IN
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -293,3 +293,28 @@ def test_variables_without_a_value_are_reported(project):
         f"{path}:6: hilum has no value for ${{selection}}; it is sent as written.",
         f"{path}:6: hilum has no value for ${{file}}; it is sent as written.",
     )
+
+
+def test_a_command_of_opencode_includes_files(project, tmp_path):
+    (tmp_path / "outside.md").write_text("Outside.")
+    commands = {
+        "plan": {"template": "{file:commands/plan.md}\n\nPlan $ARGUMENTS."},
+        "gone": {"template": "{file:commands/gone.md}"},
+        "out": {"template": "{file:../../outside.md}"},
+    }
+    write(project, ".opencode/opencode.json", json.dumps({"command": commands}))
+    write(project, ".opencode/commands/plan.md", "Think first about $1.")
+    catalog = CommandCatalog(project)
+
+    def read(name):
+        catalog.refresh()
+        found = [e for e in catalog.entries if e.name == name and e.file.source.is_file]
+        return found[0].file
+
+    assert read("plan").pieces[:2] == ("Think first about ", Argument("1"))
+    write(project, ".opencode/commands/plan.md", "Only think.")
+    assert read("plan").pieces[0] == "Only think.\n\nPlan "
+    assert read("gone").error == "commands/gone.md cannot be read: No such file or directory."
+    assert read("out").error == "../../outside.md is outside the project, so it is not read."
+    write(project, ".opencode/commands/gone.md", "Here.")
+    assert read("gone").pieces == ("Here.",)

@@ -474,3 +474,23 @@ async def test_a_name_like_that_of_a_command_is_pointed_out(opened):
         for text in ("/etc/hosts is what?", "/zzz"):
             await send(bench, text)
         assert len([each for each in bench.of(PluginEvent) if each.name == "commands.unknown"]) == 2
+
+
+async def test_an_included_file_is_withheld_as_from_the_agent(opened, tmp_path):
+    config = {
+        name: {"template": f"{{file:{path}}} $1"}
+        for name, path in (("plan", "docs/plan.md"), ("leak", ".env"), ("denied", "private/a.md"))
+    }
+    files = {
+        "opencode.json": json.dumps({"command": config}),
+        "docs/plan.md": "Plan first.",
+        ".env": "KEY=abc",
+        "private/a.md": "Mine.",
+        ".claude/settings.json": '{"permissions": {"deny": ["Read(./private/**)"]}}',
+    }
+    async with opened(files, kind="headless", answers=["ok"]) as bench:
+        assert (await send(bench, "/plan it"))[0] == "Plan first. it"
+        assert "includes .env, which is withheld" in await reply(bench, "/leak")
+        refused = await reply(bench, "/denied")
+        assert "includes a.md, which is withheld: " in refused
+        assert "Read(./private/**) of Claude Code" in refused

@@ -707,3 +707,41 @@ def test_a_rule_about_what_programs_need_says_so(project):
     kept, protected = (explain(rule) for rule in rules.rules)
     assert "does not hold for programs" in kept
     assert "does not hold for programs" not in protected
+
+
+def test_a_policy_of_gemini_with_unknown_keys_asks(project):
+    policy = """
+[[rule]]
+toolName = ".*"
+decision = "deny"
+pathPattern = ".*/credentials/.*"
+priority = 100
+
+[[rule]]
+toolName = ".*"
+decision = "deny"
+priority = 1
+
+[[rule]]
+toolName = "read_file"
+decision = "allow"
+pathPattern = "docs"
+priority = 200
+"""
+    rules = read_rules(project, ".gemini/policies/a.toml", policy)
+    assert shown(rules) == ["deny *"]
+    assert [rule.text for rule in rules.doubts] == ["*"]
+    assert (
+        "a.toml:2: A rule has unknown keys, which may limit it: pathPattern." in rules.problems[0]
+    )
+    assert rules.left == ["rule (line 13): it has unknown keys: pathPattern"]
+
+
+def test_the_words_allowed_and_denied_mean_what_they_say(project):
+    text = 'prefix_rule(pattern=["ls"], decision="allowed")\n' + (
+        'prefix_rule(pattern=["dd"], decision="denied")\n'
+    )
+    rules = read_rules(project, ".codex/rules/default.rules", text)
+    assert shown(rules) == ["deny run_terminal_cmd(dd *)"]
+    assert rules.allowed[0].rules == ("run_terminal_cmd(ls *)",)
+    assert rules.problems == []

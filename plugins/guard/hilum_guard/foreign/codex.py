@@ -12,7 +12,12 @@ from hilum.config_files import LoadedFile, kind_of
 from hilum_guard.foreign.rule_list import Entry, RuleList
 from hilum_guard.rules.tool_names import Effect
 
-_DECISIONS: Mapping[str, Effect] = {"allow": "allow", "prompt": "ask", "forbidden": "deny"}
+# Also the words that people write by mistake, as long as they can mean only one thing.
+_DECISIONS: Mapping[str, Effect] = {
+    **dict.fromkeys(("allow", "allowed"), "allow"),
+    **dict.fromkeys(("prompt", "ask"), "ask"),
+    **dict.fromkeys(("forbidden", "forbid", "deny", "denied"), "deny"),
+}
 _DENIED = ("deny", "none")
 _ROOTS = (":workspace_roots", ":project_roots", ":cwd")
 MAX_COMMANDS = 64
