@@ -209,6 +209,16 @@ class Commands:
         name = next(name for name in names if name not in self._session.agents)
         profile = self._session.agents["main"].profile
         model = read_model(entry.file.model).model or profile.model
+        if model != profile.model:
+            try:
+                self._session.kernel.router.model(model)
+            except HilumError as error:
+                model = profile.model
+                self._tell(
+                    f"model {entry.file.path}",
+                    f"/{entry.name} asks for the model {entry.file.model!r}; the session's model"
+                    f" answers. {error}",
+                )
         self._session.add_agent(replace(profile, name=name, model=model))
         return name
 

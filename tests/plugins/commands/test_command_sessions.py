@@ -494,3 +494,11 @@ async def test_an_included_file_is_withheld_as_from_the_agent(opened, tmp_path):
         refused = await reply(bench, "/denied")
         assert "includes a.md, which is withheld: " in refused
         assert "Read(./private/**) of Claude Code" in refused
+
+
+async def test_a_subtask_with_an_unknown_model_uses_the_model_of_the_session(opened):
+    text = "---\nmodel: nobody/some-model\nsubtask: true\n---\nCheck the code."
+    async with opened({".opencode/command/check.md": text}, answers=["ok"]) as bench:
+        assert (await send(bench, "/check"))[0] == "Check the code."
+        (note,) = [e.data["say"] for e in bench.of(PluginEvent) if e.name == "commands.ignored"]
+        assert "asks for the model 'nobody/some-model'; the session's model answers" in note

@@ -9,6 +9,7 @@ import hilum_shell
 import pytest
 from hilum.errors import E_DENIED
 from hilum.events import ApprovalAsked, CallStarted, PluginEvent
+from hilum.testing import open_bench
 from hilum_guard.commands import judge_command
 from hilum_guard.effects.resolved_effects import resolve_effects
 from hilum_guard.foreign.expressions import expand_beginnings
@@ -745,3 +746,20 @@ def test_the_words_allowed_and_denied_mean_what_they_say(project):
     assert shown(rules) == ["deny run_terminal_cmd(dd *)"]
     assert rules.allowed[0].rules == ("run_terminal_cmd(ls *)",)
     assert rules.problems == []
+
+
+@pytest.mark.parametrize(
+    ("path", "is_listed"),
+    [("archive", False), ("archive/old", False), ("src", True)],
+)
+async def test_a_rule_about_listing_holds_for_the_tools_that_list(path, is_listed):
+    files = {
+        CLAUDE: '{"permissions": {"deny": ["Glob(./archive/**)"]}}',
+        "archive/old/a.md": "a",
+        "src/b.md": "b",
+    }
+    async with open_bench("guard", "files", files=files, kind="headless") as bench:
+        result = await bench.call("list_directory", path=path)
+        assert (not result.code) is is_listed, result.text
+        if not is_listed:
+            assert "Glob(./archive/**) of Claude Code" in result.text

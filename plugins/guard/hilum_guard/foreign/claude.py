@@ -68,6 +68,8 @@ def _read_list(listed: Any, effect: Effect, loaded: LoadedFile, rules: RuleList)
         rules.problem(f"permissions.{effect} is {kind_of(listed)}; a list is expected.", line)
         listed = [listed]
     for item in listed:
+        if rules.is_full:
+            break
         if not isinstance(item, str):
             reason = f"permissions.{effect} contains {kind_of(item)}; a rule in quotes is expected."
             _report(effect, reason, line, rules)
