@@ -14,6 +14,7 @@ The lists of files, keys and rules are read here, and not by hilum's own readers
 
 import argparse
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -37,6 +38,8 @@ PLACES = (
     ".opencode",
     ".cursor",
     ".github/prompts",
+    ".vscode/settings.json",
+    ".vscode/mcp.json",
     ".mcp.json",
     "opencode.json",
     "opencode.jsonc",
@@ -73,7 +76,8 @@ def read_data(path):
     if path.suffix == ".toml" and path.name == "config.toml":
         return tomllib.loads(path.read_text())
     if path.suffix in (".json", ".jsonc"):
-        return json.loads(re.sub(r"(?m)^\s*//.*$", "", path.read_text()))
+        text = re.sub(r"(?m)^\s*//.*$", "", path.read_text())
+        return json.loads(re.sub(r",(?=\s*[}\]])", "", text))
     return None
 
 
@@ -125,8 +129,9 @@ def list_denials(path):
         for rule in re.findall(r"prefix_rule\((.*?)\n?\)\n", path.read_text(), re.DOTALL):
             fields = eval(f"dict({rule})", {})
             if fields.get("decision") == "forbidden":
-                words = [each[0] if isinstance(each, list) else each for each in fields["pattern"]]
-                yield " ".join(words), run(" ".join(words))
+                choices = [each if isinstance(each, list) else [each] for each in fields["pattern"]]
+                for words in itertools.product(*choices):
+                    yield " ".join(words), run(" ".join(words))
         return
     if path.parent.name == "policies":
         rules = tomllib.loads(path.read_text()).get("rule", [])
@@ -167,6 +172,8 @@ def run(command):
 def fill(pattern):
     """Return a path that a pattern matches."""
     pattern = re.sub(r"^\$HOME|^~", os.environ["HOME"], pattern)
+    # Some people write spaces around the wildcards.
+    pattern = re.sub(r"\s*(\*\*|/)\s*", r"\1", pattern.strip())
     return pattern.replace("**", "a/b").replace("*", "x")
 
 
@@ -174,6 +181,7 @@ def agent_call(text):
     """Return a call that a rule of Claude Code or Cursor is about."""
     name, _, pattern = text.rstrip(")").partition("(")
     if name in ("Bash", "Shell"):
+        pattern = pattern.strip()
         words = re.sub(r":\*$|\s*\*$", "", pattern).strip()
         return run(f"{words} abc" if pattern.endswith("*") else words)
     if name in ("Edit", "Write"):

@@ -21,6 +21,9 @@ MAX_SUMMARY = 300
 _TOOL_KEYS = ("allowed-tools", "allowed_tools", "tools")
 _AGENT_KEYS = ("agent", "mode")
 _HINT_KEYS = ("argument-hint", "argument_hint")
+_FIELDS = frozenset(
+    (*_TOOL_KEYS, *_AGENT_KEYS, *_HINT_KEYS, "description", "model", "name", "subtask", "hooks")
+)
 # The table of commands in opencode's configuration; the second name is that of version 2.
 _TABLES = ("command", "commands")
 _INCLUDE = re.compile(r"\{file:([^}\n]+)\}")
@@ -90,7 +93,14 @@ def load_command_file(path: Path, source: CommandSource) -> CommandFile:
     if path.suffix.casefold() == ".toml":
         return _load_toml(empty, data)
     document = read(data, raw=frozenset(_HINT_KEYS))
-    return _load_document(empty, document, data.decode(errors="replace"))
+    written = data.decode(errors="replace")
+    kept = [line for line in written.splitlines() if line.strip() != "---"]
+    is_empty = not document.body.strip() and any(map(str.strip, kept))
+    if is_empty and not _FIELDS.intersection(document.fields):
+        # Some people write the whole text between two lines of dashes.
+        command = attrs.evolve(empty, summary=_shorten(_find_first_line("\n".join(kept))))
+        return _split_text(command, "\n".join(kept).strip("\n"), 2)
+    return _load_document(empty, document, written)
 
 
 def load_config_file(source: CommandSource) -> list[CommandFile]:

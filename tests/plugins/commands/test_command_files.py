@@ -157,7 +157,7 @@ def test_a_configuration_with_wrong_commands_keeps_the_others(project):
         (4, "`description` must be a text"),
         (5, "`template` is missing"),
         (6, "'worse' must be a mapping"),
-        (7, "Texts in other files are not read"),
+        (7, "./x.md cannot be read"),
         (9, "`commands` must be a mapping"),
     ):
         assert any(
@@ -318,3 +318,15 @@ def test_a_command_of_opencode_includes_files(project, tmp_path):
     assert read("out").error == "../../outside.md is outside the project, so it is not read."
     write(project, ".opencode/commands/gone.md", "Here.")
     assert read("gone").pieces == ("Here.",)
+
+
+def test_a_text_between_two_lines_of_dashes_is_the_text(project):
+    write(
+        project, ".claude/commands/fix.md", "---\nPor favor arregla: $ARGUMENTS.\n\nPasos:\n---\n"
+    )
+    catalog = CommandCatalog(project)
+    catalog.refresh()
+    (entry,) = catalog.usable()
+    assert entry.file.pieces == ("Por favor arregla: ", Argument("*"), ".\n\nPasos:")
+    assert entry.file.summary == "Por favor arregla: $ARGUMENTS."
+    assert entry.file.problems == ()

@@ -85,6 +85,8 @@ def test_the_patterns_of_commands_keep_their_meaning(pattern, expected):
     [
         ("./.env", ["/.env"]),
         (".env", [".env"]),
+        (" ** / *token*", ["*token*"]),
+        ("** /secrets/ ** ", ["**/secrets/**"]),
         ("src/**", ["/src/**"]),
         ("**/*.pem", ["*.pem"]),
         ("**/secrets/**", ["**/secrets/**"]),
