@@ -253,7 +253,7 @@ _GEMINI = _make_table(
         "set turns in your own settings": "model.maxSessionTurns maxSessionTurns",
         "set the models in your own settings": "modelConfigs",
         RULES_FILES: "context.fileName contextFileName context.importFormat",
-        "add folders with hilum run --add-dir or the setting extra_roots": (
+        "add the folders to the setting extra_roots in your own settings": (
             "context.includeDirectories includeDirectories context.loadMemoryFromIncludeDirectories"
             " loadMemoryFromIncludeDirectories"
         ),

@@ -102,8 +102,11 @@ def find_leftovers(folder: Path, found: Sequence[ForeignFile]) -> Iterator[Forei
 
 
 def _explain(path: Path, leftover: _Leftover) -> str:
-    if path.is_dir() and not any(path.iterdir()):
-        return "it is empty"
+    try:
+        if path.is_dir() and not any(path.iterdir()):
+            return "it is empty"
+    except OSError as error:
+        return f"it cannot be read: {error.strerror or error}"
     if leftover.reason:
         return leftover.reason.format(agent=leftover.agent)
     return f"no installed plugin reads the {leftover.kind} of {leftover.agent}"

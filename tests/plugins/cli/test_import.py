@@ -1,13 +1,21 @@
 """`hilum import`: what other agents left, and what is taken over."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
-from hilum import UsageError, foreign_files
+from hilum import UsageError, foreign_files, list_program_commands
 from hilum.foreign_files import ForeignFile, Offer
+from hilum_cli.foreign_keys import ReadBy, list_project_files, list_user_files
 from hilum_cli.foreign_settings import find_other_settings
 from hilum_cli.import_command import main
 
+SETTINGS_PAGE = Path(__file__).parents[3] / "docs/settings.md"
+# "hilum reads …", "hilum has …"
+_VERBS = set(
+    "has reads runs takes adds compacts sends keeps publishes is could always does".split()
+)
 SETTINGS = {
     "permissions": {
         "deny": ["Read(./.env)"],
@@ -366,3 +374,26 @@ def test_a_settings_file_behind_a_link_out_of_the_project_is_not_read(project, t
     (project / ".cursor/cli.json").symlink_to(tmp_path / "secret.json")
     found = list(find_other_settings(project, []))
     assert not [file for file in found if "cli.json" in str(file.path)]
+
+
+def test_every_setting_and_command_of_hilum_that_a_reason_names_exists():
+    reasons = {
+        reason
+        for each in [*list_project_files().values(), *list_user_files().values()]
+        for use in (*each.keys.values(), each.rest)
+        for reason in [use.otherwise if isinstance(use, ReadBy) else use]
+    }
+    text = "\n".join(reasons)
+    documented = SETTINGS_PAGE.read_text()
+    settings = set(
+        re.findall(
+            r"\b(?:guard|rules|models|scheduler|memory|longterm|otel|lint)\.[a-zA-Z_.]+", text
+        )
+    )
+    assert len(settings) > 8
+    for name in settings - {"models.models.NAME.effort", "models.models.NAME.window"}:
+        assert f"`{name.rstrip('.')}" in documented, name
+    commands = set(re.findall(r"hilum ([a-z]+)\b", text)) - _VERBS
+    assert {"plugins", "skills", "mcp"} <= commands
+    for name in commands:
+        assert name in {*list_program_commands(), "run", "plugins", "trust"}, name

@@ -33,7 +33,7 @@ _TOOLS: Mapping[str, tuple[tuple[str, str], ...]] = {
 _RULE = re.compile(r"\s*([A-Za-z0-9_.*-]+)\s*(?:\((.*?)\)?)?\s*", re.DOTALL)
 _LEFT = {
     "defaultMode": "the setting approve is hilum's counterpart",
-    "additionalDirectories": "add folders with hilum run --add-dir or the setting extra_roots",
+    "additionalDirectories": "add the folders to the setting extra_roots in your own settings",
     "disableBypassPermissionsMode": "hilum has no mode without deny rules",
 }
 _SANDBOX: tuple[tuple[str, str, Kind], ...] = (
