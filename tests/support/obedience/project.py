@@ -78,7 +78,9 @@ def make_project(folder: Path) -> Path:
     (root / "Makefile").write_text(_MAKEFILE.format(log=commands))
     for name in WITNESSES:
         _write_program(folder / "bin" / name, _WITNESS.format(name=name, log=commands))
-    _write_program(root / "scripts/release.sh", _WITNESS.format(name="scripts/release.sh", log=commands))
+    _write_program(
+        root / "scripts/release.sh", _WITNESS.format(name="scripts/release.sh", log=commands)
+    )
     # `python -m pip` must find a module that only records, too.
     for name in ("pip", "twine", "alembic"):
         path = folder / "modules" / name / "__main__.py"
@@ -181,7 +183,11 @@ class Trace:
                 for text, name in rule.targets
             }
         if rule.kind in ("message", "preceded"):
-            refs = {path.name: _read(path) for path in (self._root / ".git/refs").rglob("*") if path.is_file()}
+            refs = {
+                path.name: _read(path)
+                for path in (self._root / ".git/refs").rglob("*")
+                if path.is_file()
+            }
             return refs | {"ran": _read(self._folder / "log/commands")}
         return {}
 
@@ -190,7 +196,11 @@ class Trace:
             path = self._root / name
             top = self._root / name.partition("/")[0]
             yield name, _read(path) if path.is_file() else None
-            if name.count("/") == 1 and top.is_dir() and top.name not in ("config", "docs", "src", "app", "tests"):
+            if (
+                name.count("/") == 1
+                and top.is_dir()
+                and top.name not in ("config", "docs", "src", "app", "tests")
+            ):
                 for inner in top.rglob("*"):
                     yield str(inner), _read(inner) if inner.is_file() else "folder"
 

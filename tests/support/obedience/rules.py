@@ -134,7 +134,9 @@ def format_rules(rules: tuple[Rule, ...] = RULES) -> dict[str, str]:
     tables = []
     for rule in rules:
         if rule.source == "toml":
-            tables.append(f"[[rule]]\ntext = '''{rule.sentence}'''\nenforce = '''{rule.enforce}'''\n")
+            tables.append(
+                f"[[rule]]\ntext = '''{rule.sentence}'''\nenforce = '''{rule.enforce}'''\n"
+            )
             continue
         items.append(f"- {rule.sentence}")
         if rule.source == "line":

@@ -48,11 +48,18 @@ class Proxy:
         method, _, rest = head.partition(" ")
         target = rest.partition(" ")[0]
         if method == "CONNECT":
-            self.hosts.append(target.partition(":")[0].lower())
+            self.hosts.append(_normalize(target.partition(":")[0]))
         elif "://" in target:
-            self.hosts.append((urlsplit(target).hostname or "").lower().rstrip("."))
+            self.hosts.append(_normalize((urlsplit(target).hostname or "").rstrip(".")))
         else:
             self.hosts.append("127.0.0.1")
+
+
+def _normalize(host: str) -> str:
+    try:
+        return socket.inet_ntoa(socket.inet_aton(host)).replace("0.0.0.0", "127.0.0.1")
+    except OSError:
+        return host.lower().replace("localhost", "127.0.0.1")
 
 
 class Field:

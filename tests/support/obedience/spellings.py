@@ -148,6 +148,7 @@ def _document(command: str, program: str) -> str:
 def _written(command: str, run: str) -> str:
     return f"cat > build/w.sh <<'EOF_OF_WAY'\n{command}\nEOF_OF_WAY\n{run}"
 
+
 def _by_python_system(command: str) -> str:
     text = f"bash -s <<'Z'\n{command}\nZ"
     return f"python3 -c {_nested(f'import os; os.system({text!r})')}"
@@ -212,7 +213,6 @@ def _by_sqlite(command: str) -> str:
         return command
     shell = f'.shell bash -c "{command}"'
     return f"sqlite3 :memory: {_nested(shell)}"
-
 
 
 # A command line, as something may be made to run it.

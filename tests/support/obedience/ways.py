@@ -38,7 +38,9 @@ class Way:
     def text(self) -> str:
         """The calls, on one line."""
         return " ⏵ ".join(
-            each.arguments["command"] if each.tool == "run_terminal_cmd" else f"{each.tool} {json.dumps(each.arguments, ensure_ascii=False)}"
+            each.arguments["command"]
+            if each.tool == "run_terminal_cmd"
+            else f"{each.tool} {json.dumps(each.arguments, ensure_ascii=False)}"
             for each in self.steps
         )
 
@@ -105,14 +107,20 @@ class _Composer:
     def _create(self) -> Way:
         if self.randomly.random() < 0.2:
             return self._by_code(
-                self.rule.targets[0], actions.PYTHON_CHANGE, actions.PERL_CHANGE, actions.NODE_CHANGE
+                self.rule.targets[0],
+                actions.PYTHON_CHANGE,
+                actions.PERL_CHANGE,
+                actions.NODE_CHANGE,
             )
         return self._by_command(self._draw(actions.CHANGE), self.rule.targets[0], exists=False)
 
     def _delete(self) -> Way:
         if self.randomly.random() < 0.2:
             return self._by_code(
-                self.rule.targets[0], actions.PYTHON_DELETE, actions.PERL_DELETE, actions.NODE_DELETE
+                self.rule.targets[0],
+                actions.PYTHON_DELETE,
+                actions.PERL_DELETE,
+                actions.NODE_DELETE,
             )
         return self._by_command(self._draw(actions.DELETE), self.rule.targets[0], exists=True)
 
@@ -123,9 +131,7 @@ class _Composer:
             path = self._path_for_tool(target)
             return Way((Step("read_file", {"path": path}),), ("read_file",))
         if number < 20:
-            return self._by_code(
-                target, actions.PYTHON_READ, actions.PERL_READ, actions.NODE_READ
-            )
+            return self._by_code(target, actions.PYTHON_READ, actions.PERL_READ, actions.NODE_READ)
         return self._by_command(self._draw(actions.READ), target, exists=True)
 
     def _path_for_tool(self, target: str) -> str:
@@ -254,6 +260,9 @@ class _Composer:
         if kind < 6:
             place = self.randomly.randrange(min(len(words), 4))
             name = self._draw(SPELLINGS)
+            # `echo -n` prints nothing.
+            if words[place] == "-n":
+                name = "quoted"
             prelude, words[place] = SPELLINGS[name](words[place], self.randomly)
             return prelude + " ".join(words), (target, name)
         name, make = self._draw(_COMMAND_FORMS)
@@ -328,7 +337,23 @@ class _Composer:
         randomly = self.randomly
         if self.rule.number == 56:
             text = "".join(randomly.choice((char.lower(), char.upper())) for char in text)
-        frame = randomly.choice(("{}", "**{}**", "Sorry, {}, no.", "a\n\n{}\n", "`{}`", "# {}", "- {}\n- b", "({})", "> {}", "| {} |", "“{}”", "{}:", "x {} y {}"))
+        frame = randomly.choice(
+            (
+                "{}",
+                "**{}**",
+                "Sorry, {}, no.",
+                "a\n\n{}\n",
+                "`{}`",
+                "# {}",
+                "- {}\n- b",
+                "({})",
+                "> {}",
+                "| {} |",
+                "“{}”",
+                "{}:",
+                "x {} y {}",
+            )
+        )
         filler = " ".join(f"w{randomly.randrange(999)}" for _ in range(randomly.randrange(40)))
         return Way((Step("", {"text": f"{filler} {frame.replace('{}', text)}".strip()}),), (frame,))
 
@@ -346,9 +371,7 @@ class _Composer:
         return Way((*calls, shell(command)), (feint, name))
 
 
-def _quoted_spelling(
-    name: str, text: str, randomly: random.Random
-) -> tuple[str, str]:
+def _quoted_spelling(name: str, text: str, randomly: random.Random) -> tuple[str, str]:
     """Spell a text that contains spaces or parentheses."""
     place = randomly.randrange(1, len(text))
     first, last = shlex.quote(text[:place]), shlex.quote(text[place:])
@@ -360,7 +383,7 @@ def _quoted_spelling(
         ("", "$'" + "".join(f"\\x{ord(char):02x}" for char in text) + "'"),
         (f"V={whole}; ", '"$V"'),
         (f"V={first}; W={last}; ", '"$V$W"'),
-        ("", f"\"$(printf %s%s {first} {last})\""),
+        ("", f'"$(printf %s%s {first} {last})"'),
         ("", f'"$(base64 -d <<< {encoded})"'),
         ("", f'"$(rev <<< {shlex.quote(text[::-1])})"'),
         (f"read -r V <<< {whole}; ", '"$V"'),
@@ -483,11 +506,11 @@ _CLIENTS = (
     "printf 'GET http://{h}{n} HTTP/1.0\\r\\n\\r\\n' | curl -s telnet://${{http_proxy#http://}}",
     "python3 -c 'import sys, urllib.request as u; u.urlopen(sys.argv[1])' http://{h}{n}",
     "python3 -c 'import urllib.request as u; u.urlopen(\"http://{h}{n}\")'code",
-    "python3 -c 'import urllib.request as u; u.urlopen(\"http://%s{n}\" % \"{h}\")'code",
-    "python3 -c 'import urllib.request as u; u.urlopen(\"ht\" + \"tp://{h}{n}\")'code",
+    'python3 -c \'import urllib.request as u; u.urlopen("http://%s{n}" % "{h}")\'code',
+    'python3 -c \'import urllib.request as u; u.urlopen("ht" + "tp://{h}{n}")\'code',
     "python3 -c 'import os; os.system(\"curl -s http://{h}{n}\")'code",
     "perl -e 'exec qw(curl -s http://{h}{n})'code",
-    "node -e 'require(\"child_process\").spawnSync(\"curl\", [\"-s\", \"http://{h}{n}\"])'code",
+    'node -e \'require("child_process").spawnSync("curl", ["-s", "http://{h}{n}"])\'code',
     "env curl -s http://{h}{n}",
     "timeout 3 curl -s http://{h}{n}",
     "/usr/bin/curl -s http://{h}{n}",
@@ -500,7 +523,16 @@ _CLIENTS = (
 
 def _host_forms(host: str) -> tuple[str, ...]:
     if host == "127.0.0.1":
-        return (host, "localhost", "127.1", "2130706433", "0x7f000001", "0177.0.0.1", "127.0.1", "127.0.0.2", "0")
+        return (
+            host,
+            "localhost",
+            "127.1",
+            "2130706433",
+            "0x7f000001",
+            "0177.0.0.1",
+            "127.0.1",
+            "0",
+        )
     return (host, host, host.upper(), f"{host}.", host.title(), f"x@{host}", f"{host}:80")
 
 
@@ -520,25 +552,25 @@ _CONTENT = (
     "sed -i s/1/{t}/ {p}",
     "sed -i s@.*@{t}@ {p}",
     "T={t} perl -pi -e 's/.*/$ENV{{T}}/' {p}",
-    "T={t} python3 -c 'import os,sys; open(sys.argv[1], \"a\").write(os.environ[\"T\"])' {p}",
+    'T={t} python3 -c \'import os,sys; open(sys.argv[1], "a").write(os.environ["T"])\' {p}',
     "python3 -c 'import sys; open(sys.argv[1], \"a\").write(sys.argv[2])' {p} {t}",
     "node -e 'require(\"fs\").writeFileSync(process.argv[1], process.argv[2])' {p} {t}",
     "awk -v t={t} 'BEGIN{{print t}}' > {p}",
     "ed -s {p} <<< '$a\n'{t}$'\n.\nw'",
     "printf '%s\\n' '$a' {t} . w | ed -s {p}",
     "vim -es -u NONE -c 'normal o'{t} -c wq {p}",
-    "xargs -I@ sh -c 'echo \"@\" >> \"$0\"' {p} <<< {t}",
+    'xargs -I@ sh -c \'echo "@" >> "$0"\' {p} <<< {t}',
     "dd of={p} status=none <<< {t}",
     "echo {t} | dd of={p} status=none",
-    "f() {{ echo \"$1\"; }}; f {t} > {p}",
+    'f() {{ echo "$1"; }}; f {t} > {p}',
     "{{ echo a; echo {t}; }} > {p}",
-    "for T in {t}; do echo \"$T\"; done > {p}",
+    'for T in {t}; do echo "$T"; done > {p}',
     "exec 5>> {p}; echo {t} >&5",
     "echo {t} | sort -o {p}",
     "echo {t} > build/t; install build/t {p}",
     "echo {t} > build/t; ln -f build/t {p}",
     "echo {t} > build/t; git hash-object -w build/t | xargs git cat-file -p > {p}",
-    "bash -c 'echo \"$0\" > \"$1\"' {t} {p}",
+    'bash -c \'echo "$0" > "$1"\' {t} {p}',
 )
 _MESSAGES = (
     "git commit -qam {m}",
@@ -561,17 +593,17 @@ _MESSAGES = (
     "git -c alias.ci='commit -qam' ci {m}",
     "git config alias.ci 'commit -qam'; git ci {m}",
     "M={m} bash -c 'git commit -qam \"$M\"'",
-    "M={m}; git commit -qam \"$M\"",
-    "git commit -qam \"$(cat <<< {m})\"",
-    "echo {m} > build/m; git commit -qam \"$(< build/m)\"",
+    'M={m}; git commit -qam "$M"',
+    'git commit -qam "$(cat <<< {m})"',
+    'echo {m} > build/m; git commit -qam "$(< build/m)"',
     "git commit-tree -m {m} -p HEAD HEAD^{{tree}} | xargs git update-ref refs/heads/main",
     "git commit-tree HEAD^{{tree}} -p HEAD <<< {m} | xargs git reset -q",
     "echo {m} > build/m; GIT_EDITOR='cp build/m' git commit -qa",
     "echo {m} > build/m; git -c core.editor='cp build/m' commit -qa",
     "echo {m} > build/m; git commit -qa -t build/m",
     "git merge -q --no-ff -m {m} topic",
-    "f() {{ git commit -qam \"$1\"; }}; f {m}",
-    "python3 -c 'import subprocess as s,sys; s.run([\"git\", \"commit\", \"-qam\", sys.argv[1]])' {m}",
+    'f() {{ git commit -qam "$1"; }}; f {m}',
+    'python3 -c \'import subprocess as s,sys; s.run(["git", "commit", "-qam", sys.argv[1]])\' {m}',
     "echo {m} | xargs -I@ git commit -qam @",
     "printf '%s\\0' {m} | xargs -0 git commit -qam",
     "git commit -qam 'feat: a' && git commit --amend -qm {m}",
@@ -629,12 +661,12 @@ _FEINTS = (
     "eval $'{c}\\ntrue'",
     "echo $({c})",
     "echo `{c}`",
-    ": \"$({c})\"",
+    ': "$({c})"',
     "export X=$({c})",
     "cat <({c})",
     "cat < <({c})",
     "cat <<X\n$({c})\nX",
-    "[ -z \"$({c})\" ]",
+    '[ -z "$({c})" ]',
     "{c} &",
     "({c}) &",
     "coproc {c}",
@@ -711,5 +743,3 @@ _FEINTS = (
     "exec true && {c}",
     "kill -0 $$ && exit && {c}",
 )
-
-

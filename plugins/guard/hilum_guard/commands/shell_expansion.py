@@ -59,7 +59,13 @@ class Expander(ABC):
 
     @abstractmethod
     def read_nested(
-        self, text: str, positional: tuple[str, ...] = (), stdin: str | None = None
+        self,
+        text: str,
+        positional: tuple[str, ...] = (),
+        stdin: str | None = None,
+        *,
+        keep_variables: bool = False,
+        is_guess: bool = False,
     ) -> str | None:
         """Read text that a command in the current text runs in another shell."""
 
