@@ -106,8 +106,7 @@ def _match_pattern(constraint: Commands, pattern: Words, words: Words, *, is_pat
         return ""
     options = [word for word in pattern if _is_option(word)]
     missing = [option for option in options if not _has_option(option, words)]
-    # A word that is known only at run time may be the missing option.
-    if missing and not any(word.startswith((UNKNOWN, f"-{UNKNOWN}")) for word in words[1:]):
+    if missing and not _may_be_hidden(pattern, words):
         return ""
     words = _put_goal_first(pattern, words)
     if options and pattern[0] == "*":
@@ -120,6 +119,14 @@ def _match_pattern(constraint: Commands, pattern: Words, words: Words, *, is_pat
     if fit == "yes" and constraint.new and _installs_own(words[len(pattern) :]):
         return ""
     return fit
+
+
+def _may_be_hidden(pattern: Words, words: Words) -> bool:
+    """Return whether a word that is known only at run time may be a missing option."""
+    # Otherwise, a rule about an option of any program would concern each `echo "$X"`.
+    if pattern[0] == "*" and words[0] != "git":
+        return False
+    return any(word.startswith((UNKNOWN, f"-{UNKNOWN}")) for word in words[1:])
 
 
 def _fit_after_unknown(plain: list[str], words: Words) -> Fit:

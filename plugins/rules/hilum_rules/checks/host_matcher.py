@@ -59,10 +59,8 @@ def parse_host(text: str) -> str:
     address = text.replace("\\", "/")
     if "://" not in address:
         address = f"//{address}"
-    # The client's host is known only at run time, and no encoding must change that.
-    if UNKNOWN in address.partition("://")[2].partition("/")[0] or address.startswith(
-        f"//{UNKNOWN}"
-    ):
+    # No encoding must change a host that is known only at run time.
+    if UNKNOWN in re.sub(r":[^:/@]*(?:/.*)?$", "", address.partition("//")[2].partition("/")[0]):
         return UNKNOWN
     try:
         parts = urlsplit(address)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 Fit = Literal["", "maybe", "yes"]
 _FITS: tuple[Fit, ...] = ("", "maybe", "yes")
 _ABSOLUTE = ("/", "~")
+_PROC_CWD = re.compile(r"^(?:/+proc/(?:self|thread-self|\d+)/(?:task/\d+/)?cwd|~\+)(?=/|$)")
 # These sets are created only once, because every rule needs the actions of every access.
 _DELETES: frozenset[Action] = frozenset({"delete"})
 _CHANGES: frozenset[Action] = frozenset({"change"})
@@ -116,7 +117,8 @@ class _Match:
         return best
 
     def _match_from(self, cwd: str | None) -> Fit:
-        written = self.access.path
+        # Linux and shells have other names for the working directory.
+        written = _PROC_CWD.sub(f"{cwd or UNKNOWN}", self.access.path)
         # After ``cd $DIR``, a relative path may be in any folder.
         if UNKNOWN in written or (cwd is None and not written.startswith(_ABSOLUTE)):
             return self._match_unknown(cwd)
@@ -283,8 +285,10 @@ class _Match:
 
     def _match_unknown_name(self, folder: str, last: str, cwd: str | None) -> Fit:
         """Match a partly known name of a file in a known folder against the constraint."""
-        if folder.strip("/"):
-            parent = attrs.evolve(self.access, path=folder, cwds=(cwd,), deep="", source="")
+        # A name that is known only at run time may be anything below the folder.
+        is_anything = not folder and last == UNKNOWN
+        if folder.strip("/") or is_anything:
+            parent = attrs.evolve(self.access, path=folder or ".", cwds=(cwd,), deep="", source="")
             fit = self._match_other(parent)
             if fit:
                 return fit

@@ -244,7 +244,8 @@ def _find_in_code(constraint: Paths, facts: CallFacts) -> str:
                 continue
             # Code may resolve a relative path against the working directory or the workspace.
             access = attrs.evolve(access, cwds=(command.cwd, str(facts.matcher.root)))
-            for path in code_texts.find_paths(text):
+            # Code may use the arguments of its command as paths.
+            for path in (*code_texts.find_paths(text), *command.words[1:]):
                 named = attrs.evolve(access, path=path)
                 # Possible matches are ignored, because nearly every word in a program could be a
                 # path.
