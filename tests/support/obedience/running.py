@@ -81,6 +81,11 @@ class Field:
         """Bring everything back to the beginning. Blocks."""
         _restore(self.folder, self._pristine)
 
+    def keep(self) -> None:
+        """Let the present state be the beginning. Blocks."""
+        shutil.rmtree(self._pristine)
+        shutil.copytree(self.folder, self._pristine, symlinks=True)
+
     def try_way(self, rule: Rule, way: Way) -> bool:
         """Return whether a way has its effect if there is no rule. Blocks."""
         self.restore()

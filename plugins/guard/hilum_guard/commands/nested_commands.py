@@ -60,6 +60,9 @@ def read_command(reader: ShellReader, command: ParsedCommand) -> str | None:
         return None
     if text in reader.state.functions and reader.depth < MAX_CALL_DEPTH:
         reader.add_doubt("It calls a function that it defines.")
+        if command.redirects:
+            # The redirections of the call apply to all commands of the function.
+            reader.commands.append(attrs.evolve(command, words=()))
         return reader.call_function(text, command)
     if text in reader.state.aliases:
         # Shells do not expand an alias within its own text.

@@ -46,7 +46,7 @@ _LITERAL = re.compile(
     r"|\bq[qwx]?\s*(?:\(([^)]*)\)|\{([^}]*)\}|\[([^\]]*)\]|([^\w\s(){}\[\]])(.*?)\7)",
     re.DOTALL,
 )
-_LIST = re.compile(r"[\[(](?:\s*\0\d+\0\s*,?)+\s*[\])]?")
+_LIST = re.compile(r"\0\d+\0(?:\s*,\s*\0\d+\0)+")
 _ARGUMENTS = re.compile(r"argv|\bARGV\b|process\.argv|\$0|@_|shift", re.IGNORECASE)
 _CODE_OPTION = re.compile(r"-\w*[ceEp]|--eval|--print")
 _ESCAPED = re.compile(r"\\(.)")
@@ -131,7 +131,8 @@ def _find_code(
 
 def _read_script(reader: ShellReader, command: ParsedCommand, path: str) -> tuple[str | None, bool]:
     """Return a script, and whether the text writes it; otherwise, it is on the disk."""
-    if path.startswith("/dev/") or path == "-":
+    # The shell grammar loses a `-` before a here-document.
+    if path.startswith("/dev/") or path in ("-", ""):
         return command.stdin, True
     for cwd in command.cwds:
         absolute = os.path.normpath(os.path.join(cwd or "/", path))

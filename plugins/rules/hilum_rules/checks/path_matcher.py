@@ -52,6 +52,17 @@ class PathMatcher:
         """The resolved root."""
         return self._view.real_root
 
+    def is_kept_by_sandbox(self, constraint: Paths) -> bool:
+        """Return whether the sandbox can keep a constraint without knowing the names of files."""
+        if constraint.unless or not constraint.actions >= {"create", "change", "delete"}:
+            return not constraint.actions - READS
+        return all(
+            pattern.endswith("/**")
+            and not any(char in pattern.removesuffix("/**") for char in "*?[")
+            and os.path.isdir(os.path.join(self.real_root, pattern.removesuffix("/**").lstrip("/")))
+            for pattern in constraint.patterns
+        )
+
     def match(self, constraint: Paths, access: FileAccess) -> Fit:
         """Return whether a constraint covers an access."""
         match = _Match(self._view, constraint, access)

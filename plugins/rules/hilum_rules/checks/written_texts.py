@@ -162,7 +162,9 @@ _COMMITS = ("commit", "commit-tree", "merge")
 def _find_messages(facts: CallFacts) -> Iterator[_Message]:
     for command in facts.commands:
         words = git_words(command.words)
-        if command.effects.program == "git" and words[1:2] and words[1] in _COMMITS:
+        # ``git commit --help`` only displays a page.
+        is_help = words[-1:] in (("--help",), ("-h",))
+        if command.effects.program == "git" and words[1:2] and words[1] in _COMMITS and not is_help:
             yield from _read_message(command, words[1:], facts)
     if facts.unknown_command:
         yield _Message(None, facts.unknown_command)
