@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from hilum_guard.commands.shell_words import UNKNOWN, Word, resolve_escapes
+from hilum_guard.new_files import is_new_file
 from hilum_guard.small_files import read_small_file
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def _find_code(
 
     Yields:
         The code, the position of the word that contains or names it, and whether the code is new:
-        part of the text, and not a script that was there before.
+        part of the text, or of a script that is not the project's.
     """
     values = [word.value for word in command.words]
     is_awk = name.endswith("awk")
@@ -130,7 +131,7 @@ def _find_code(
 
 
 def _read_script(reader: ShellReader, command: ParsedCommand, path: str) -> tuple[str | None, bool]:
-    """Return a script, and whether the text writes it; otherwise, it is on the disk."""
+    """Return a script, and whether an agent may have written it: the text, or an earlier call."""
     # The shell grammar loses a `-` before a here-document.
     if path.startswith("/dev/") or path in ("-", ""):
         return command.stdin, True
@@ -140,7 +141,8 @@ def _read_script(reader: ShellReader, command: ParsedCommand, path: str) -> tupl
             return reader.written_files[absolute] or UNKNOWN, True
         content = read_small_file(absolute, MAX_CODE)
         if content is not None and b"\0" not in content:
-            return content.decode("utf-8", "replace"), False
+            is_new = is_new_file(absolute, reader.checker.workspace)
+            return content.decode("utf-8", "replace"), is_new
     return None, False
 
 

@@ -28,6 +28,8 @@ _CHANGES_SHELL = re.compile(
     r"(?:exit|exec|return|kill|logout|trap|alias|export|declare|typeset|local|readonly|hash|enable"
     r"|set|shopt|source|\.|eval|function|builtin|unset|test|\[|false|ln|\w+=)(?:\s|$|\S*=)"
 )
+# Programs that run a command for each of some words, perhaps for none.
+_REPEATERS = frozenset("xargs gxargs parallel find gfind fd watch".split())
 _REDIRECTION = re.compile(r"\s*(?:\d?>{1,2}|&>|<)\s*(?:&\d|[\w./-]+)")
 _RUNNER = re.compile(r"(?:time|timeout|nice|uv|poetry|pdm|hatch|pipenv|npx|rye|env)(?:\s|$)")
 
@@ -88,9 +90,10 @@ def _find_proven(facts: CallFacts) -> Iterator[CommandFacts]:
     nothing after a command that ends the shell or changes what a name runs.
     """
     for text in facts.command_texts:
-        if re.search(r"[;|&\n`!{}]|\$\(|[<>]\(|\(\)", text.strip().replace("&&", "")):
+        text = _REDIRECTION.sub("", text).strip()
+        if re.search(r"[;|&\n`!{}]|\$\(|[<>]\(|\(\)", text.replace("&&", "")):
             continue
-        parts = [_REDIRECTION.sub("", part).strip() for part in text.split("&&")]
+        parts = [part.strip() for part in text.split("&&")]
         if any(_CHANGES_SHELL.match(part) for part in parts):
             continue
         for command in facts.commands:
@@ -100,7 +103,9 @@ def _find_proven(facts: CallFacts) -> Iterator[CommandFacts]:
 
 def _is_part(command: CommandFacts, part: str) -> bool:
     """Return whether a part of a line is a command, perhaps behind a runner such as ``timeout``."""
-    if command.command.assigned or command.command.wrapper:
+    if command.command.assigned or command.command.wrapper or command.effects.code:
+        return False
+    if command.effects.program in _REPEATERS:
         return False
     source = _REDIRECTION.sub("", command.source).strip()
     if not part.endswith(source):

@@ -56,11 +56,11 @@ class PathMatcher:
         """Return whether the sandbox can keep a constraint without knowing the names of files."""
         if constraint.unless or not constraint.actions >= {"create", "change", "delete"}:
             return not constraint.actions - READS
+        bare = [pattern.removesuffix("/**").strip("/") for pattern in constraint.patterns]
         return all(
-            pattern.endswith("/**")
-            and not any(char in pattern.removesuffix("/**") for char in "*?[")
-            and os.path.isdir(os.path.join(self.real_root, pattern.removesuffix("/**").lstrip("/")))
-            for pattern in constraint.patterns
+            not any(char in path for char in "*?[")
+            and os.path.lexists(os.path.join(self.real_root, path))
+            for path in bare
         )
 
     def match(self, constraint: Paths, access: FileAccess) -> Fit:

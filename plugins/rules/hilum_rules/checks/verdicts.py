@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import attrs
 from hilum import Agent, Tool, ToolCall, Verdict, ask, deny
-from hilum_guard import FileAccess, server_tools
+from hilum_guard import UNKNOWN, FileAccess, is_new_file, server_tools
 
 from hilum_rules.checks import code_texts, command_matcher, host_matcher
 from hilum_rules.checks.call_facts import CallFacts
@@ -262,6 +262,9 @@ def _find_hidden_paths(constraint: Paths, facts: CallFacts) -> str:
     """
     if constraint.outside or facts.matcher.is_kept_by_sandbox(constraint):
         return ""
+    for access in facts.accesses:
+        if access.certain and access.kind in ("write", "delete") and not access.path.strip(UNKNOWN):
+            return "a path that it writes is known only at run time"
     line = "\n".join(facts.command_texts)
     written = {access.path for access in facts.accesses if access.kind == "write"}
     for command in facts.commands:
@@ -270,10 +273,18 @@ def _find_hidden_paths(constraint: Paths, facts: CallFacts) -> str:
         if script is not None and not script.shell and script.path in written:
             texts.append(line)
         for text in texts:
-            is_new = text in line or text in command.effects.code
+            is_new = text in line or _runs_new_script(command, facts)
             if _access_of_code(constraint, text) and code_texts.hides_paths(text, is_new=is_new):
                 return f"the path that `{command.source[:80]}` uses is known only at run time"
     return ""
+
+
+def _runs_new_script(command: CommandFacts, facts: CallFacts) -> bool:
+    script = command.effects.script
+    if script is None or UNKNOWN in script.path:
+        return False
+    path = os.path.join(command.cwd or "/", os.path.expanduser(script.path))
+    return is_new_file(path, facts.matcher.real_root)
 
 
 def _access_of_code(constraint: Paths, text: str) -> FileAccess | None:

@@ -43,9 +43,15 @@ def match_content(constraint: Content, facts: CallFacts) -> tuple[Fit, str]:
     return ("maybe", doubt) if doubt else ("", "")
 
 
+_EDITORS = frozenset("vim vi nvim ex ed red emacs nano".split())
+
+
 def _accesses_of_code(facts: CallFacts) -> Iterator[FileAccess]:
     """Yield the accesses of code to the files that it, or its arguments, may name."""
     for command in facts.commands:
+        if command.effects.program in _EDITORS:
+            for path in command.words[1:]:
+                yield FileAccess("write", path, cwds=(command.cwd,))
         for text in command.texts:
             if may_write(text):
                 for path in (*find_paths(text), *command.words[1:]):
