@@ -156,7 +156,9 @@ def answer_of(request: str, recorded: Sequence[dict[str, Any]]) -> str:
         best = max(found, key=lambda each: len(each["sentence"]), default=None)
         given: dict[str, Any] = {"advice": "It is a matter of style or judgement."}
         if best is not None:
-            given = {name: value for name, value in best.items() if name not in ("repo", "sentence")}
+            given = {
+                name: value for name, value in best.items() if name not in ("repo", "sentence")
+            }
         proposals.append({"id": asked["id"], **given})
     return json.dumps({"proposals": proposals}, ensure_ascii=False)
 
@@ -270,7 +272,7 @@ def commands_of(text: str) -> list[str]:
             continue
         for line in re.sub(r"\\\n\s*", " ", block).splitlines():
             command = re.sub(r"(?:^|\s+)#.*", "", line).strip().removeprefix("$ ")
-            command = re.sub(r"<([\w -]+)>", lambda found: found[1].replace(" ", "-"), command)
+            command = re.sub(r"<([^<>]+)>", lambda found: re.sub(r"\W", "-", found[1]), command)
             if _STARTS.match(command) and "[ONLY" not in command and ": <" not in line:
                 found.append(command)
     return list(dict.fromkeys(found))
@@ -325,11 +327,24 @@ def run(command: str) -> tuple[str, dict[str, Any]]:
 # --- one repository -------------------------------------------------------------------------------
 
 
-async def measure(
-    source: Path, wanted: Sequence[Sentence], recorded: Sequence[dict[str, Any]], save: Path | None
-) -> Found:
-    """Measure a repository."""
-    texts = [path.read_text(encoding="utf-8") for path in sorted(source.rglob("*")) if path.is_file()]
+class Session(NamedTuple):
+    """What happened in the session of a repository."""
+
+    by_forms: list[Rule]
+    signed: list[Rule]
+    items: list[Item]
+    refusals: list[Refusal]
+    requests: list[str]
+
+
+async def in_session(
+    root: Path,
+    folder: Path,
+    recorded: Sequence[dict[str, Any]],
+    calls: Sequence[tuple[str, dict[str, Any]]],
+    repo: str,
+) -> Session:
+    """Load the rules, sign what the recorded model proposes, and judge the calls."""
     asked: list[str] = []
 
     def answer(request: Any) -> str:
@@ -338,65 +353,86 @@ async def measure(
         asked.append(f"{sent}\n\n=== answer\n{given}\n")
         return given
 
+    async with open_bench(
+        *PLUGINS,
+        model=ScriptedModel([answer] * 100),
+        settings={"guard.unsandboxed": "run"},
+        workspace=root,
+        folder=folder,
+        patience=120,
+        faults=True,
+    ) as kit:
+        store = kit.session.plugin(hilum_rules.Rules)._store
+        by_forms = [rule for _, _, rule in store.snapshot.numbered()]
+        items = [
+            Item(number, file, rule)
+            for number, file, rule in store.snapshot.numbered()
+            if needs_decision(rule)
+        ]
+        agent = kit.session.agents["main"]
+        rules = [item.rule for item in items]
+        answers = await ask_for_proposals(agent, "scripted/model", rules, root)
+        items = await trio.to_thread.run_sync(
+            verify_items, items, answers.proposals, answers.rejected, History(), root
+        )
+        decisions = [
+            (item, item.verified.proposal.enforce, "")
+            for item in items
+            if item.verified and item.verified.can_be_signed
+        ]
+        if decisions:
+            await trio.to_thread.run_sync(sign, store, decisions)
+        signed = [rule for _, _, rule in store.snapshot.numbered()]
+        active = [rule for rule in signed if rule.check is not None]
+        tools = kit.session.tools
+        refusals = await trio.to_thread.run_sync(judge_all, repo, active, calls, tools, root)
+    return Session(by_forms, signed, items, refusals, asked)
+
+
+def measure(
+    source: Path, wanted: Sequence[Sentence], recorded: Sequence[dict[str, Any]], save: Path | None
+) -> Found:
+    """Measure a repository."""
+    paths = [path for path in sorted(source.rglob("*")) if path.is_file()]
+    texts = [path.read_text(encoding="utf-8") for path in paths]
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder, "workspace")
         shutil.copytree(source, root)
-        subprocess.run(["git", "init", "-q", str(root)], check=True)
+        # Agents seldom work on the main branch.
+        subprocess.run(["git", "init", "-q", "-b", "work", str(root)], check=True)
         calls = calls_of(root, texts, f"{SEED} {source.name}")
-        async with open_bench(
-            *PLUGINS,
-            model=ScriptedModel([answer] * 100),
-            settings={"guard.unsandboxed": "run"},
-            workspace=root,
-            folder=Path(folder, "bench"),
-            patience=120,
-            faults=True,
-        ) as kit:
-            store = kit.session.plugin(hilum_rules.Rules)._store
-            by_forms = [rule for _, _, rule in store.snapshot.numbered()]
-            items = [
-                Item(number, file, rule)
-                for number, file, rule in store.snapshot.numbered()
-                if needs_decision(rule)
-            ]
-            agent = kit.session.agents["main"]
-            rules = [item.rule for item in items]
-            answers = await ask_for_proposals(agent, "scripted/model", rules, root)
-            items = await trio.to_thread.run_sync(
-                verify_items, items, answers.proposals, answers.rejected, History(), root
-            )
-            signable = [item for item in items if item.verified and item.verified.can_be_signed]
-            decisions = [(item, item.verified.proposal.enforce, "") for item in signable]  # type: ignore[union-attr]
-            if decisions:
-                await trio.to_thread.run_sync(sign, store, decisions)
-            signed = [rule for _, _, rule in store.snapshot.numbered()]
-            tools = kit.session.tools
-            active = [rule for rule in signed if rule.check is not None]
-            refusals = await trio.to_thread.run_sync(judge_all, source.name, active, calls, tools, root)
+        found = trio.run(in_session, root, Path(folder, "bench"), recorded, calls, source.name)
     if save:
         save.mkdir(parents=True, exist_ok=True)
-        (save / f"{source.name}.txt").write_text("\n".join(asked), encoding="utf-8")
+        (save / f"{source.name}.txt").write_text("\n".join(found.requests), encoding="utf-8")
+    verified = [(item.rule, item.verified) for item in found.items if item.verified]
     rejected = [
-        f"{item.rule.sentence[:100]}: {item.verified.rejected}"
-        for item in items
-        if item.verified and item.verified.rejected
+        f"{rule.sentence[:100]}: {each.rejected}" for rule, each in verified if each.rejected
     ]
     return Found(
         source.name,
         len(wanted),
-        sum(has_check(each, by_forms) for each in wanted),
-        sum(has_check(each, signed) for each in wanted),
-        len(signable),
+        sum(has_check(each, found.by_forms) for each in wanted),
+        sum(has_check(each, found.signed) for each in wanted),
+        sum(each.can_be_signed for _, each in verified),
         len(calls),
-        refusals,
-        [each for each in wanted if not has_check(each, signed)],
+        found.refusals,
+        [each for each in wanted if not has_check(each, found.signed)],
         rejected,
-        [f"{rule.line}: {rule.sentence[:120]} ({rule.why})" for rule in by_forms if rule.check],
+        [
+            f"{rule.line}: {rule.sentence[:120]} ({rule.why})"
+            for rule in found.by_forms
+            if rule.check
+        ],
     )
 
 
 def judge_all(
-    repo: str, rules: Sequence[Rule], calls: Sequence[tuple[str, dict[str, Any]]], tools: Any, root: Path
+    repo: str,
+    rules: Sequence[Rule],
+    calls: Sequence[tuple[str, dict[str, Any]]],
+    tools: Any,
+    root: Path,
 ) -> list[Refusal]:
     """Judge calls by each rule; gives the refusals. Blocks."""
     refusals = []
@@ -443,7 +479,9 @@ def report(found: Sequence[Found], right: Sequence[dict[str, Any]], details: boo
         print(f"{each.repo[:46]:<48}{row[0]:>12}{row[1]:>7}{row[2]:>6}{row[3]:>7}{row[4]:>9}")
         if details:
             print("".join(f"    form  {text}\n" for text in each.by_form_texts), end="")
-            print("".join(f"    miss  {one.line}: {one.text[:110]}\n" for one in each.missed), end="")
+            print(
+                "".join(f"    miss  {one.line}: {one.text[:110]}\n" for one in each.missed), end=""
+            )
             print("".join(f"    rejected  {text[:260]}\n" for text in each.rejected), end="")
     whole = sum(each.enforceable for each in found)
     print(f"\n{len(found)} repositories; {sum(each.signed for each in found)} proposals signed")
@@ -452,13 +490,15 @@ def report(found: Sequence[Found], right: Sequence[dict[str, Any]], details: boo
     refusals = [refusal for each in found for refusal in each.refusals]
     open_ones = [refusal for refusal in refusals if not is_right(refusal, right)]
     calls = sum(each.calls for each in found)
-    print(f"harmless calls: {calls}; refused: {len(refusals)}, found right: {len(refusals) - len(open_ones)}")
+    print(
+        f"harmless calls: {calls}; refused: {len(refusals)}, found right: {len(refusals) - len(open_ones)}"
+    )
     for refusal in open_ones:
         print(f"  {refusal.repo}: {refusal.call[:110]}\n      {refusal.reason[:420]}")
     return len(open_ones)
 
 
-async def main(folder: Path, only: str, details: bool, save: bool) -> int:
+def main(folder: Path, only: str, details: bool, save: bool) -> int:
     """Measure all repositories."""
     wanted = enforceable(folder)
     recorded = read_lines(folder / "answers.jsonl")
@@ -469,15 +509,17 @@ async def main(folder: Path, only: str, details: bool, save: bool) -> int:
         mine = [each for each in wanted if each.repo == source.name]
         answers = [each for each in recorded if each["repo"] == source.name]
         place = folder / "requests" if save else None
-        found.append(await measure(source, mine, answers, place))
+        found.append(measure(source, mine, answers, place))
     return report(found, read_lines(folder / "rightly.jsonl"), details)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--only", default="", help="only repositories with this text in their names")
+    parser.add_argument(
+        "--only", default="", help="only repositories with this text in their names"
+    )
     parser.add_argument("--details", action="store_true", help="print what is missed and rejected")
     parser.add_argument("--save", action="store_true", help="store the requests and answers")
     given = parser.parse_args()
-    sys.exit(min(trio.run(main, given.folder, given.only, given.details, given.save), 1))
+    sys.exit(min(main(given.folder, given.only, given.details, given.save), 1))

@@ -136,5 +136,5 @@ def choose_type(headings: Sequence[str]) -> RuleType:
     are soft. A title such as "Agent identity" says nothing about sections within its sections.
     """
     near = [kind for kind in map(find_type, headings[-2:]) if kind is not None]
-    far = [kind for kind in map(find_type, headings[:-2]) if kind not in (None, _IDENTITY)]
-    return (near or far or [_SOFT])[-1]
+    far = [kind for kind in map(find_type, headings[:-2]) if kind and kind is not _IDENTITY]
+    return [_SOFT, *far, *near][-1]

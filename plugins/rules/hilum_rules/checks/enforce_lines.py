@@ -209,7 +209,9 @@ def _split_commands(text: str) -> list[tuple[str, ...]]:
 
 def _spell(commands: Iterable[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
     """Return commands with the other spellings of each."""
-    patterns = [spelling for words in commands for spelling in quoted_names.command_spellings(words)]
+    patterns = [
+        spelling for words in commands for spelling in quoted_names.command_spellings(words)
+    ]
     return tuple(dict.fromkeys(patterns))
 
 

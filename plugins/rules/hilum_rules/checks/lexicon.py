@@ -171,7 +171,9 @@ NOUNS = {
     "session": "session|sessions|context|contexts|chat|chats|conversation|conversations|会话|上下文"
     "|聊天|对话",
 }
-PROGRAMS = frozenset("npm npx pnpm yarn bun pip pip3 pipenv poetry kubectl terraform wget curl".split())
+PROGRAMS = frozenset(
+    "npm npx pnpm yarn bun pip pip3 pipenv poetry kubectl terraform wget curl".split()
+)
 """Words without quotes that can only be the names of programs."""
 KINDS = {
     "main": "主",
