@@ -168,7 +168,11 @@ def test_a_rule_on_a_branch_means_that_branch(command: str, kind: str, tmp_path:
     ("line", "command", "kind"),
     [
         ("deny command dotnet test except dotnet test --verbosity", "dotnet test", "deny"),
-        ("deny command dotnet test except dotnet test --verbosity", "dotnet test --verbosity q", ""),
+        (
+            "deny command dotnet test except dotnet test --verbosity",
+            "dotnet test --verbosity q",
+            "",
+        ),
         ("deny command dotnet test except dotnet test --verbosity", "dotnet test $OPTIONS", "deny"),
         ("deny command adb install except adb install -r", "adb install -r a.apk", ""),
         ("deny command adb install except adb install -r", "adb install a.apk", "deny"),
