@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from hilum_guard.commands.shell_words import UNKNOWN, Word, resolve_escapes
@@ -116,7 +117,7 @@ def _find_code(
         if _CODE_OPTION.fullmatch(values[at - 1]) and not is_awk:
             yield values[at], at, True
             return
-        if is_awk and not values[at].startswith("-") and not values[at - 1] in ("-v", "-F", "-f"):
+        if is_awk and not values[at].startswith("-") and values[at - 1] not in ("-v", "-F", "-f"):
             yield values[at], at, True
             return
         if values[at] == "-m":
@@ -262,7 +263,7 @@ def _read_sqlite(reader: ShellReader, command: ParsedCommand) -> None:
 def _read_callback(reader: ShellReader, command: ParsedCommand) -> None:
     """Read `mapfile -C COMMAND`."""
     values = command.arguments
-    for option, value in zip(values, values[1:], strict=False):
+    for option, value in pairwise(values):
         if re.fullmatch(r"-\w*C", option):
             reader.read_nested(value)
 
