@@ -273,7 +273,9 @@ def _find_hidden_paths(constraint: Paths, facts: CallFacts) -> str:
         if script is not None and not script.shell and script.path in written:
             texts.append(line)
         for text in texts:
-            is_new = text in line or _runs_new_script(command, facts)
+            # Quotes may make the code differ from its spelling on the line.
+            is_written = text in line or text in command.effects.code
+            is_new = is_written or _runs_new_script(command, facts)
             if _access_of_code(constraint, text) and code_texts.hides_paths(text, is_new=is_new):
                 return f"the path that `{command.source[:80]}` uses is known only at run time"
     return ""

@@ -34,7 +34,7 @@ def find_other_settings(folder: Path, found: Sequence[ForeignFile]) -> Iterator[
         folder: The workspace.
         found: What the plugins have reported.
     """
-    for path, kind_of_file, is_user in _list_files(folder, found):
+    for path, format_, is_user in _list_files(folder, found):
         kinds = {file.kind for file in found if file.path == path}
         try:
             loaded = load_file(path)
@@ -42,11 +42,11 @@ def find_other_settings(folder: Path, found: Sequence[ForeignFile]) -> Iterator[
             if not any(file.path == path and file.problems for file in found):
                 line = f" (line {error.line})" if error.line else ""
                 problems = (f"{path}{line}: {error}",)
-                yield ForeignFile(path, kind_of_file.agent, "settings", is_user, problems=problems)
+                yield ForeignFile(path, format_.agent, "settings", is_user, problems=problems)
             continue
-        rows = tuple(_describe_keys(loaded, kind_of_file, kinds))
+        rows = tuple(_describe_keys(loaded, format_, kinds))
         if rows:
-            yield ForeignFile(path, kind_of_file.agent, "settings", is_user, left=rows)
+            yield ForeignFile(path, format_.agent, "settings", is_user, left=rows)
 
 
 def _list_files(

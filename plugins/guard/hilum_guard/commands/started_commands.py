@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from hilum_guard.commands.shell_words import UNKNOWN, Word, resolve_escapes
@@ -262,7 +263,7 @@ def _read_sqlite(reader: ShellReader, command: ParsedCommand) -> None:
 def _read_callback(reader: ShellReader, command: ParsedCommand) -> None:
     """Read `mapfile -C COMMAND`."""
     values = command.arguments
-    for option, value in zip(values, values[1:], strict=False):
+    for option, value in pairwise(values):
         if re.fullmatch(r"-\w*C", option):
             reader.read_nested(value)
 
