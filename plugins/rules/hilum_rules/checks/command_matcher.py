@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import attrs
 from hilum_guard import UNKNOWN, fit_words, git_words
 
 from hilum_rules.checks import code_texts
@@ -38,6 +39,16 @@ _RARE_NAMES = frozenset(
 
 def match_command(constraint: Commands, command: CommandFacts) -> Fit:
     """Return whether a constraint covers a simple command."""
+    fit = _match_any(constraint, command)
+    if fit and constraint.unless:
+        exceptions = attrs.evolve(constraint, patterns=constraint.unless, unless=())
+        # What may be an exception is none, so that the rule fails closed.
+        if _match_any(exceptions, command) == "yes":
+            return ""
+    return fit
+
+
+def _match_any(constraint: Commands, command: CommandFacts) -> Fit:
     if not command.words:
         return ""
     words = _plain_words(command)
