@@ -70,7 +70,8 @@ def _writes_unknown(facts: CallFacts) -> bool:
     if facts.unknown_command:
         return True
     for command in facts.commands:
-        if command.effects.program in _DECODERS:
+        # An editor's commands contain the text in another form.
+        if command.effects.program in _DECODERS | _EDITORS:
             return True
         if any(UNKNOWN in word for word in command.words[1:]):
             return True

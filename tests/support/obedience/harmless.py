@@ -48,7 +48,7 @@ _EVERYDAY = (
     "kubectl get pods", "kubectl describe pod a", "kubectl apply -f x.yaml", "docker ps", "docker compose ps", "docker compose logs",
     "docker compose down", "docker build .", "alembic current", "alembic history", "helm list", "helm upgrade web .", "helm status web",
     "pnpm install", "twine check dist/a", "rm -r build", "rm -f build/out.o", "rm build/out.o", "cargo build", "go test ./...",
-    "curl https://example.com", "curl -s https://pypi.org/simple", "wget -q https://files.test/x", "curl https://tracker.example.com",
+    "curl https://example.com", "curl -s https://index.test/simple", "wget -q https://files.test/x", "curl https://tracker.example.com",
     "ssh example.com ls", "nc -z example.com 80", "for f in src/*.py; do wc -l $f; done", "find . -name '*.py' | xargs wc -l",
     "env | sort", "export A=1 && echo $A", "cd src && ls", "(cd docs && ls)", "time ls", "timeout 5 ls", "bash -c 'ls | wc -l'",
     "python3 -c 'import subprocess; subprocess.run([\"ls\", \"-l\"])'", "python3 -c 'import os; os.system(\"ls\")'",
