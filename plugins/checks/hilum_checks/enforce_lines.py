@@ -36,7 +36,7 @@ SESSION_KINDS = ("main", "shared", "headless")
 MAX_EXPRESSION = 500
 """Maximum length of a regular expression."""
 _USAGE = (
-    "write enforce: deny|ask write|read|create|delete|access PATHS, command WORDS, tool NAMES, host"
+    "write enforce: deny|ask write|change|read|create|delete|access PATHS, command WORDS, tool NAMES, host"
     " NAMES, context NAMES in KINDS, answer /REGEX/, content /REGEX/ in PATHS, commit-message"
     " /REGEX/; or require commit-message /REGEX/, command WORDS before WORDS"
 )
@@ -150,11 +150,13 @@ def _paths(actions: frozenset[Action], text: str, folder: PurePosixPath) -> Read
 
 
 def _commands(text: str, folder: PurePosixPath) -> tuple[Commands | None, str]:
-    parts = [part.strip().strip("`'\"") for part in text.split(",")]
-    commands = [tuple(part.split()) for part in parts if part]
+    text, *rest = re.split(r"\s+except(?:\s+|$)", text, maxsplit=1)
+    text, *branches = re.split(r"\s+(?:to|on)\s+branch\s+", text, maxsplit=1)
+    commands = _split_commands(text)
+    exceptions = _split_commands(" ".join(rest))
     if not commands:
         return None, "it does not name a command"
-    odd = re.search(r"\S*[|&;<>$()`]\S*", " ".join(parts))
+    odd = re.search(r"\S*[|&;<>$()`]\S*", " ".join(map(" ".join, (*commands, *exceptions))))
     if odd:
         # Fail closed: the whole program is denied, because the exact command is unclear.
         programs = tuple((words[0],) for words in commands if re.fullmatch(r"[\w./-]+", words[0]))
@@ -162,10 +164,26 @@ def _commands(text: str, folder: PurePosixPath) -> tuple[Commands | None, str]:
             f"{odd[0]!r} is shell syntax, not a word; write the command's words, such as git push"
         )
         return (Commands(programs, str(folder)) if programs else None), mistake
+    constraint = Commands(
+        _spell(commands),
+        str(folder),
+        branches=tuple(_split(" ".join(branches))),
+        unless=_spell(exceptions),
+    )
+    return constraint, "it does not name the exception" if rest and not exceptions else ""
+
+
+def _split_commands(text: str) -> list[tuple[str, ...]]:
+    parts = [part.strip().strip("`'\"") for part in text.split(",")]
+    return [tuple(part.split()) for part in parts if part]
+
+
+def _spell(commands: Iterable[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
+    """Return commands with the other spellings of each."""
     patterns: dict[tuple[str, ...], None] = {}
     for words in commands:
         patterns |= dict.fromkeys(quoted_names.command_spellings(words))
-    return Commands(tuple(patterns), str(folder)), ""
+    return tuple(patterns)
 
 
 def _tools(text: str, folder: PurePosixPath) -> Reading:
@@ -287,6 +305,7 @@ def _content(text: str, folder: PurePosixPath) -> Reading:
 
 _READERS: dict[str, Callable[[str, PurePosixPath], Reading]] = {
     "write": partial(_paths, WRITES),
+    "change": partial(_paths, WRITES - v.CREATES),
     "read": partial(_paths, READS),
     "delete": partial(_paths, v.DELETES),
     "create": partial(_paths, v.CREATES),

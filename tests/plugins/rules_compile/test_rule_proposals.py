@@ -117,11 +117,12 @@ def test_a_check_on_every_file_is_not_accepted_without_a_look(tmp_path: Path) ->
 def test_every_kind_of_check_in_the_request_can_be_compiled() -> None:
     """What a model is told to write is what hilum reads."""
     lines = [line.strip() for line in INSTRUCTIONS.splitlines() if line.startswith("  deny ")]
-    assert len(lines) == 9
+    assert len(lines) == 11
     for kind, target in (
         ("write", "sdk/**"), ("command", "git push --force, npm publish"), ("tool", "web_fetch"),
         ("host", "example.com"), ("context", "A.md in shared"), ("answer", "/x/i"),
-        ("write", "a/** except a/b/**"), ("content", "/x/ in src/**"), ("commit-message", "/x/i"),
+        ("write", "a/** except a/b/**"), ("command", "npm except npm run docs"),
+        ("command", "git commit, git push to branch main"), ("content", "/x/ in src/**"), ("commit-message", "/x/i"),
     ):  # fmt: skip
         assert any(line.startswith(f"deny {kind} ") for line in lines)
         assert compile_lines([f"deny {kind} {target}"])[1] == []
