@@ -8,7 +8,7 @@ import attrs
 
 from hilum_checks.sentences import Token
 
-_PARTS = ("names", "exceptions", "branches", "kinds", "length")
+_PARTS = ("names", "scopes", "exceptions", "branches", "kinds", "length")
 ANYWHERE = "in|to|from|with|outside"
 """All places."""
 
@@ -20,6 +20,7 @@ class Clause:
     Attributes:
         verbs: The verbs.
         names: The names in the object.
+        scopes: The names after a place, as in "`a` in `b`".
         exceptions: The names after "except".
         nouns: The other words in the object.
         places: Words such as "in" and "to".
@@ -31,6 +32,7 @@ class Clause:
 
     verbs: list[str] = attrs.Factory(list)
     names: list[str] = attrs.Factory(list)
+    scopes: list[str] = attrs.Factory(list)
     exceptions: list[str] = attrs.Factory(list)
     nouns: set[str] = attrs.Factory(set)
     places: set[str] = attrs.Factory(set)
@@ -79,10 +81,9 @@ def read_clauses(tokens: Sequence[Token]) -> list[Clause]:
                 return []
         elif token.role == "name":
             # In "`a` in `b`", the second name is not one of the things that the sentence is about.
-            if previous == "place" and clause.names and not is_exception:
-                return []
-            names = clause.exceptions if is_exception else clause.names
-            names.append(token.word)
+            is_scope = bool(clause.scopes) or (previous == "place" and bool(clause.names))
+            names = clause.scopes if is_scope else clause.names
+            (clause.exceptions if is_exception else names).append(token.word)
         elif token.role == "except":
             is_exception = True
         elif not _add_word(clause, token):

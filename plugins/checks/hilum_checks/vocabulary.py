@@ -97,6 +97,10 @@ def pairs(text: str) -> dict[str, str]:
     return dict(pair.split() for pair in text.split("|"))
 
 
+PACKAGE_MANAGERS = (frozenset("npm pnpm yarn bun".split()), frozenset("pip pip3 pipenv poetry uv conda".split()))
+"""Programs of which a project uses one."""
+MANAGERS = frozenset.union(*PACKAGE_MANAGERS) - {"bun", "uv"}
+
 # Different spellings of the same command.
 SAME: tuple[Phrases, ...] = (
     phrases("pip|pip3|python -m pip|python3 -m pip"),
@@ -154,7 +158,11 @@ SKIP_HOOKS = phrases("* --no-verify|git commit -n")
 STAGE = phrases("git add|git stage|git update-index")
 REBASE = phrases("git rebase|git pull --rebase|git pull -r")
 AS_ROOT = phrases("sudo|doas|su|pkexec")
-PULL_REQUEST = phrases("gh pr create|glab mr create|hub pull-request")
+PULL_REQUEST = phrases("gh pr create|gh pr ready|glab mr create|hub pull-request")
+BRANCH = phrases("git checkout -b|git checkout -B|git switch -c|git switch -C")
+WORKTREE = phrases("git worktree add")
+STASH = phrases("git stash")
+RESET = phrases("git reset")
 MERGE = phrases("gh pr merge|glab mr merge")
 TAG = phrases("git tag -a|git tag -s|git tag -m|git tag v*")
 INSTALL = phrases(

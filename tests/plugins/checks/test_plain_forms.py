@@ -123,7 +123,6 @@ Components never touch `HttpClient`.
 Follow conventional commits for PR titles
 Never use `useEffect` for data fetching.
 Never use `Node.js`.
-Do not use `any`.
 Never use `eval()` when parsing input.
 使用 `uv` 管理依赖，不要向全局环境直接 `pip install`。
 禁止硬编码密钥
