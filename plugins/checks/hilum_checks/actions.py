@@ -122,14 +122,14 @@ def _read_branches(verb: str, clause: Clause) -> Commands | None:
     if verb == "push" and names == ["upstream"]:
         return Commands(tuple((*words, "upstream") for words in v.GIT_PUSH))
     is_sure = all(re.fullmatch(r"[\w-]+(?:[./][\w-]+)*", name, re.ASCII) for name in names)
-    known = "branch|changes|file|remote"
+    known = "branch|changes|file|remote|it"
     if not is_sure or not clause.has_only("names", "branches", nouns=known, places="to"):
         return None
     return Commands(_BRANCH_VERBS[verb], branches=tuple(names))
 
 
 def _read_run(verb: str, clause: Clause, scope: Scope) -> Constraint | None:
-    if not clause.has_only("names", nouns="tool|commands|it"):
+    if not clause.has_only("names", nouns="tool|commands|it|dev server"):
         return None
     # "Never run `pytest` directly" means that something else may run it.
     is_short = any(len(name.split()) < 2 and name not in v.MANAGERS for name in clause.names)
@@ -182,8 +182,7 @@ def _commands(
 
 def read_other_managers(tokens: Sequence[Token], scope: Scope) -> Commands | None:
     """Read "use only ⟦0⟧": a package manager, which forbids the others."""
-    known = ("supported", "exclusively")
-    clauses = read_clauses([token for token in tokens if token.text not in known])
+    clauses = read_clauses([token for token in tokens if token.text != "supported"])
     if len(clauses) != 1 or not clauses[0].has_only("names", nouns="it|workspace|commands|tool"):
         return None
     clause = clauses[0]
@@ -227,7 +226,7 @@ _CONFIG = ("config/**", "*.config.*", "config.*")
 
 def read_code(verb: str, clause: Clause, scope: Scope) -> Content | None:
     """Read "never use `eval()`": text that must not be added to files of code."""
-    nouns = clause.nouns - {"construct"}
+    nouns = clause.nouns - {"construct", "it"}
     known = "construct|source|tests|config files|it"
     is_plain = clause.has_only("names", "scopes", nouns=known, places="in|outside")
     if verb not in _WRITING_CODE or not is_plain or len(clause.places) > 1:
@@ -456,6 +455,7 @@ PLAIN_ACTIONS = (
     Plain("amend", "", "existing", Commands(v.AMEND)),
     Plain("create|", "branch", "new|git", Commands(v.BRANCH)),
     Plain("create|", "worktree", "new|git", Commands(v.WORKTREE)),
+    Plain("run|start|use", "dev server", "", Commands(v.DEV_SERVER)),
     Plain("stash", "", f"{_CODE}|workspace", Commands(v.STASH)),
     Plain("reset", "", f"{_CODE}|workspace", Commands(v.RESET)),
     Plain("create|", "documentation", "new|file", Paths(_DOCUMENTS, v.CREATES)),
@@ -524,7 +524,7 @@ def read_wanted_message(tokens: Sequence[Token]) -> Messages | None:
         return None
     # The names are examples of types: `feat:`, or of the form: `<type>: <description>`.
     are_types = all(re.search(r":$|:\s*<|^[a-z]+$", name) for name in clause.names)
-    is_plain = clause.nouns <= {"conventional", "message", "git"} and not clause.places
+    is_plain = clause.nouns <= {"conventional", "message", "git", "standard"} and not clause.places
     is_use = set(clause.verbs) <= {"use", "follow", "commit"} and not clause.exceptions
     return Messages(_CONVENTIONAL, wanted=True) if are_types and is_plain and is_use else None
 
@@ -570,7 +570,8 @@ def _read_attribution(verb: str, clause: Clause) -> Messages | None:
 def _read_emoji(verb: str, clause: Clause) -> Content | None:
     """Read "never use emojis in code"."""
     known = "emoji|file|source|tests|construct|workspace|it|documentation"
-    if verb not in _WRITING or not clause.has_only(nouns=known, places="in|to"):
+    is_plain = clause.has_only(nouns=known, places="in|to") and len(clause.nouns) > 1
+    if verb not in _WRITING or not is_plain:
         return None
     unless = () if "documentation" in clause.nouns else _TEXTS
     return Content(r"\p{Emoji_Presentation}", ("**",), unless)
@@ -599,7 +600,7 @@ def read_preceded(
     if len(clauses) != 1 or clauses[0].verbs not in (["run"], ["pass"]) or clauses[0].scopes:
         return ()
     # "Run ⟦0⟧ in the root of the repository".
-    if not (clauses[0].nouns <= {"workspace"} and clauses[0].places <= {"in", "from"}):
+    if not (clauses[0].nouns <= {"workspace", "tests", "commands"} and clauses[0].places <= {"in", "from"}):
         return ()
     commands = [_commands([name], scope) for name in clauses[0].names]
     found = read_actions(before, "deny", scope)

@@ -68,6 +68,9 @@ def read_clauses(tokens: Sequence[Token]) -> list[Clause]:
     is_exception = False
     for token in tokens:
         clause = clauses[-1]
+        # "Tag or release" names an action, and "push to main or release" a branch.
+        if token.word == "release" and previous == "join" and not clause.places and clause.verbs:
+            token = Token("verb", "release")
         if token.role == "verb":
             if not clause.verbs or previous == "join":
                 # An object before its verb, as in Chinese, belongs to the first verb.

@@ -294,6 +294,7 @@ FORMS: dict[str, Reader] = {
     "* INSTEAD *": _read_instead,
     # Only edit `a`.  `a` 仅在主会话中加载
     "ONLY *": _read_only,
+    "* ONLY": _read_only,
     "* ONLY *": _read_only,
     "* MUST ONLY *": _read_only,
     # `a` is read-only.  These files are read-only: `a`.

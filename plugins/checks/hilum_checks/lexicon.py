@@ -50,8 +50,8 @@ MARKERS = {
     "|do not ever|not ever|never attempt to|do not attempt to|don't attempt to|never try to"
     "|do not try to|don't try to"
     "|禁止|严禁|不得|不要|不准|不可|不可以|不能|不许|不允许|不应|不应该|绝不|绝不能|绝不要|绝不可"
-    "|绝不允许|绝对不要|绝对不能|切勿|请勿|勿|别|不",
-    "ONLY": "only|只|仅|仅限|只用|只能|仅能|只可以|只有|只允许|仅允许",
+    "|绝不允许|绝对不要|绝对不能|切勿|永不|从不|请勿|勿|别|不",
+    "ONLY": "only|exclusively|只|仅|仅限|只用|只能|仅能|只可以|只有|只允许|仅允许",
     "MUST": "must|should|shall|必须|务必|应|应当|一定要|要",
     "ASK": "ask|stop and ask|stop and confirm|pause and ask|asks|asked|asking|ask for|asking for|check with|checking with|request|requests"
     "|requested|tell|tells|told|instruct|instructs|instructed|instruction|instructions|permission"
@@ -88,7 +88,7 @@ VERBS = {
     "access": "access|访问|读写",
     "run": "run|execute|issue|invoke|launch|perform|运行|执行|実行",
     "start": "start|begin|开头|开始",
-    "pass": "pass|passes",
+    "pass": "pass|passes|通过",
     "use": "use|uses|block with|block on|使用|采用|用",
     "follow": "follow|遵循",
     "merge": "merge|合并",
@@ -139,7 +139,7 @@ NOUNS = {
     "workspace": "workspace|project|repository|repo|working directory|working tree|project root"
     "|workspace root|repo root|repository root|root of repository|root of repo"
     "|codebase|工作区|项目|仓库|工作目录|项目目录|当前目录",
-    "documentation": "documentation|documentation files|docs files|markdown files|readme files|文档",
+    "documentation": "documentation|docs|readme|readmes|documentation files|docs files|markdown files|readme files|文档",
     "packages": "package|packages|dependency|dependencies|application's dependencies|project dependencies|library|libraries|software"
     "|依赖|包|软件包|依赖包|第三方库|库|软件",
     "modules": "module|modules",
@@ -165,9 +165,11 @@ NOUNS = {
     "source": "production code|shipping code|application code|library code|new code|source code"
     "|app code",
     "tests": "test|tests|test code|test files|unit tests",
+    "standard": "specification|spec|standard|convention|规范|标准",
+    "dev server": "dev server|development server|开发服务器",
     "english": "english|英文|英语",
     "chinese": "chinese|中文|简体中文|汉语",
-    "prefix": "prefix|prefixes|commit prefix|commit prefixes|commit types|commit type|commit format|前缀|类型|类型前缀",
+    "prefix": "prefix|prefixes|commit prefix|commit prefixes|commit types|commit type|commit format|前缀|类型前缀|提交格式|提交类型",
     "conventional": "conventional commits|conventional-commits|conventional commit|conventional commit format"
     "|conventional commits format|conventional commit messages|conventional commit message"
     "|conventional-commit messages|conventional commits required|conventional commits format for"
@@ -187,7 +189,7 @@ NOUNS = {
     "|聊天|对话",
 }
 PROGRAMS = frozenset(
-    "npm npx pnpm yarn bun pip pip3 pipenv poetry kubectl terraform wget curl".split()
+    "npm npx pnpm yarn bun uv pip pip3 pipenv poetry kubectl terraform wget curl".split()
 )
 """Words without quotes that can only be the names of programs."""
 KINDS = {
@@ -213,7 +215,8 @@ OTHERS = {
     "join": "or|and|nor|and/or|、|和|或|或者|及|与|以及",
     "by hand": "directly|manually|by hand|manual|direct|straight|直接|手动|手工",
     "except": "except|except for|excluding|other than|apart from",
-    "filler": "locally|for reason|under circumstances|under circumstance|no matter what"
+    "filler": "locally|for package management|for dependency management|as package manager"
+    "|package manager|包管理器|包管理|for reason|under circumstances|under circumstance|no matter what"
     "|in this repo|in this repository|in this project|in this codebase|in repo|in repository"
     "|in project|in codebase|across repo|across codebase|make sure|make sure to|make sure that|ensure|ensure that|to bypass git hooks|to bypass hooks|to skip hooks"
     "|under condition|to bypass pre-commit hooks|无论如何|任何情况下|在任何情况下|情况下",

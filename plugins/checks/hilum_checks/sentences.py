@@ -118,7 +118,9 @@ def _read(text: str, names: list[str]) -> Sentence:
     # "Run `x` to check the types before pushing".
     purpose = r"\bto (?:validate|verify|check|ensure|confirm) [a-z ]+? (?=(?:locally )?before\b)"
     head = re.sub(purpose, "", head)
-    found = _reason_pattern().search(head)
+    # In "before committing, run `x`", the comma begins no reason.
+    start = head.find(",") + 1 if head.startswith(("before ", "prior to ")) else 0
+    found = _reason_pattern().search(head, start)
     if found:
         asides.append(head[found.end() :])
         head = head[: found.start()]
@@ -141,8 +143,7 @@ def _read(text: str, names: list[str]) -> Sentence:
         labels = (head[: found.start()].strip(), *labels)
     elif _is_before(left):
         # "Before committing: `a`" names what must run.
-        run = () if any(token.role == "verb" for token in (*left[-1:], *tokens)) else (_RUN,)
-        tokens = (*left, *run, *tokens)
+        tokens = _put_order(left, tokens)
     elif ":" in found[0] or "：" in found[0]:
         is_verb_heading = all(token.role == "NOT" for token in left)
         if _has_marker(tokens) and not is_verb_heading:
@@ -184,7 +185,16 @@ _RUN = Token("verb", "run", "run")
 
 def _is_before(tokens: Sequence[Token]) -> bool:
     """Return whether a part says only before what something must be done: "before committing"."""
-    return {token.role for token in tokens} <= {"BEFORE", "MUST", "verb", "noun", "join"}
+    roles = {token.role for token in tokens}
+    return "BEFORE" in roles and roles <= {"BEFORE", "MUST", "verb", "noun", "join", "filler"}
+
+
+def _put_order(left: list[Token], right: tuple[Token, ...]) -> tuple[Token, ...]:
+    """Return a sentence with the commands that follow its colon: "Run before committing: ⟦0⟧"."""
+    start = [token.role for token in left].index("BEFORE")
+    if left[-1].word == "run" or any(token.role == "verb" for token in right):
+        return (*left, *right)
+    return (*left[:start], *right, *left[start:]) if start else (*left, _RUN, *right)
 
 
 def _is_choice(tokens: Sequence[Token]) -> bool:

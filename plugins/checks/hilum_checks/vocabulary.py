@@ -161,6 +161,10 @@ AS_ROOT = phrases("sudo|doas|su|pkexec")
 PULL_REQUEST = phrases("gh pr create|gh pr ready|glab mr create|hub pull-request")
 BRANCH = phrases("git checkout -b|git checkout -B|git switch -c|git switch -C")
 WORKTREE = phrases("git worktree add")
+DEV_SERVER = phrases(
+    "npm run dev|npm start|npm run start|pnpm dev|pnpm run dev|pnpm start|yarn dev|yarn start|bun dev"
+    "|bun run dev|next dev|nuxt dev|astro dev|ng serve|php artisan serve|flask run|rails server"
+)
 STASH = phrases("git stash")
 RESET = phrases("git reset")
 MERGE = phrases("gh pr merge|glab mr merge")
