@@ -82,7 +82,7 @@ _PATHS: dict[str, frozenset[Action]] = {
 }
 _RUNS = ("run", "start", "use", "call", "")
 _BRANCH_VERBS = {"push": v.GIT_PUSH, "force-push": v.FORCE_PUSH, "commit": v.GIT_COMMIT}
-_FILES = "file|folder|file kind|config files|it|new|existing|generated"
+_FILES = "other|file|folder|file kind|config files|it|new|existing|generated"
 
 
 def _read_action(verb: str, clause: Clause, effect: Effect, scope: Scope) -> Constraint | None:
@@ -91,7 +91,7 @@ def _read_action(verb: str, clause: Clause, effect: Effect, scope: Scope) -> Con
             return read(verb, clause)
     if any(map(_TRAILER.fullmatch, clause.names)):
         return _read_unwanted_message(verb, clause)
-    code = read_code(verb, clause, scope)
+    code = _read_symbols(verb, clause, scope) or read_code(verb, clause, scope)
     if code:
         return code
     if clause.scopes:
@@ -189,7 +189,7 @@ def read_other_managers(tokens: Sequence[Token], scope: Scope) -> Commands | Non
     for managers in v.PACKAGE_MANAGERS:
         is_one = len(clause.names) == 1 and clause.names[0] in managers
         if is_one and {"use", "run"}.issuperset(clause.verbs):
-            return _commands(sorted(managers - {*clause.names}), scope)
+            return _commands(sorted(managers - {"bun", *clause.names}), scope)
     return None
 
 
@@ -226,8 +226,8 @@ _CONFIG = ("config/**", "*.config.*", "config.*")
 
 def read_code(verb: str, clause: Clause, scope: Scope) -> Content | None:
     """Read "never use `eval()`": text that must not be added to files of code."""
-    nouns = clause.nouns - {"construct", "it"}
-    known = "construct|source|tests|config files|it"
+    nouns = clause.nouns - ({"construct", "it"} if clause.places else {"construct", "it", "file"})
+    known = "construct|source|tests|config files|it" if clause.places else "construct|it|file"
     is_plain = clause.has_only("names", "scopes", nouns=known, places="in|outside")
     if verb not in _WRITING_CODE or not is_plain or len(clause.places) > 1:
         return None
@@ -248,6 +248,20 @@ def read_code(verb: str, clause: Clause, scope: Scope) -> Content | None:
     if "tests" in nouns and scope.folder != WORKSPACE:
         return None
     return Content(expression, places or _code_files(clause, scope), _TEXTS)
+
+
+def _read_symbols(verb: str, clause: Clause, scope: Scope) -> Content | None:
+    """Read "no em dashes" and "never use emojis in code"."""
+    found = clause.nouns & {"emoji", "em dash"}
+    known = "emoji|em dash|file|source|tests|construct|workspace|documentation"
+    if verb not in _WRITING or not clause.has_only(nouns=known, places="in|to") or not found:
+        return None
+    # "Never use emojis" may be about answers.
+    if clause.nouns == {"emoji"}:
+        return None
+    expression = "|".join(sorted(r"\p{Emoji_Presentation}" if each == "emoji" else "—" for each in found))
+    unless = () if found == {"em dash"} or "documentation" in clause.nouns else _TEXTS
+    return Content(expression, _code_files(clause, scope), unless)
 
 
 def _code_files(clause: Clause, scope: Scope) -> tuple[str, ...]:
@@ -446,6 +460,7 @@ class Plain:
 
 
 _DOCUMENTS = ("*.md", "*.mdx", "*.rst", "*.adoc")
+_CI_FILES = (".github/workflows/**", ".gitlab-ci.yml", ".circleci/**")
 _DELETE_FILES = Paths(("**",), frozenset({"delete"}))
 _CODE = "changes|file|it|branch"
 PLAIN_ACTIONS = (
@@ -456,19 +471,20 @@ PLAIN_ACTIONS = (
     Plain("create|", "branch", "new|git", Commands(v.BRANCH)),
     Plain("create|", "worktree", "new|git", Commands(v.WORKTREE)),
     Plain("run|start|use", "dev server", "", Commands(v.DEV_SERVER)),
+    Plain("write|create", "ci", "file", Paths(_CI_FILES, WRITES)),
     Plain("stash", "", f"{_CODE}|workspace", Commands(v.STASH)),
     Plain("reset", "", f"{_CODE}|workspace", Commands(v.RESET)),
-    Plain("create|", "documentation", "new|file", Paths(_DOCUMENTS, v.CREATES)),
-    Plain("add|use|create|contain|introduce|save|", "em dash", "", Content("—", ("**",))),
+    Plain("create|save|", "documentation", "new|file", Paths(_DOCUMENTS, v.CREATES)),
     Plain("stage", "", _CODE, Commands(v.STAGE)),
     Plain("rebase", "", "branch", Commands(v.REBASE)),
     Plain("open|submit|create|commit|", "pull request", "new", Commands(v.PULL_REQUEST)),
     Plain("install", "packages|modules", "new|other", Commands(v.INSTALL, new=True)),
-    Plain("add|introduce|write", "packages", "new|other|workspace", Commands(v.INSTALL, new=True)),
+    Plain("add|introduce|", "packages", "new|other|workspace", Commands(v.INSTALL, new=True)),
+    Plain("write", "packages", "workspace", Commands(v.INSTALL, new=True), sure=False),
     Plain("publish", "", "packages|registry|artifacts", Commands(v.PUBLISH)),
     Plain("release", "", "packages|artifacts", Commands(v.PUBLISH)),
     Plain("tag", "", f"{_CODE}|artifacts", Commands(v.TAG)),
-    Plain("merge", "pull request", "", Commands(v.MERGE)),
+    Plain("merge", "", "pull request|it|changes", Commands(v.MERGE)),
     Plain("skip", "hooks", "git", Commands(v.SKIP_HOOKS)),
     Plain("use|run|", "sudo", "commands", Commands(v.AS_ROOT)),
     Plain("run|use|", "destructive", "commands", Commands(v.DESTRUCTIVE)),
@@ -523,7 +539,7 @@ def read_wanted_message(tokens: Sequence[Token]) -> Messages | None:
     if "conventional" not in clause.nouns:
         return None
     # The names are examples of types: `feat:`, or of the form: `<type>: <description>`.
-    are_types = all(re.search(r":$|:\s*<|^[a-z]+$", name) for name in clause.names)
+    are_types = all(re.search(r":$|^<?\w+>?(?:\(<?\w+>?\))?!?:\s|^[a-z]+$", name) for name in clause.names)
     is_plain = clause.nouns <= {"conventional", "message", "git", "standard"} and not clause.places
     is_use = set(clause.verbs) <= {"use", "follow", "commit"} and not clause.exceptions
     return Messages(_CONVENTIONAL, wanted=True) if are_types and is_plain and is_use else None
@@ -543,6 +559,9 @@ def _are_types(clause: Clause) -> bool:
     is_about = bool(clause.nouns & {"message", "prefix"}) or "commit" in clause.verbs
     is_plain = clause.has_only("names", nouns="message|prefix|git", places="with")
     types = all(re.fullmatch(r"[a-z]+:", name) for name in clause.names)
+    # `<type>(<scope>): <description>`
+    if is_about and is_plain and len(clause.names) == 1 and not clause.verbs:
+        return re.match(r"<?type>?(?:\(.*\))?!?: ", clause.names[0]) is not None
     is_sure = {"feat:", "fix:"}.issubset(clause.names) or "message" in clause.nouns
     is_use = {"use", "follow", "commit", "start"}.issuperset(clause.verbs)
     return is_about and is_plain and types and len(clause.names) > 1 and is_sure and is_use
@@ -565,16 +584,6 @@ def _read_attribution(verb: str, clause: Clause) -> Messages | None:
         return Messages(rf"{_ATTRIBUTION}|\b(?:claude|copilot|codex|anthropic)\b")
     is_about_commits = {"ai", "attribution"} <= clause.nouns or {"ai", "trailer", "message"} <= clause.nouns
     return Messages(_ATTRIBUTION) if is_about_commits and verb in _WRITING else None
-
-
-def _read_emoji(verb: str, clause: Clause) -> Content | None:
-    """Read "never use emojis in code"."""
-    known = "emoji|file|source|tests|construct|workspace|it|documentation"
-    is_plain = clause.has_only(nouns=known, places="in|to") and len(clause.nouns) > 1
-    if verb not in _WRITING or not is_plain:
-        return None
-    unless = () if "documentation" in clause.nouns else _TEXTS
-    return Content(r"\p{Emoji_Presentation}", ("**",), unless)
 
 
 def _read_unwanted_message(verb: str, clause: Clause) -> Messages | None:
@@ -602,7 +611,8 @@ def read_preceded(
     # "Run ⟦0⟧ in the root of the repository".
     if not (clauses[0].nouns <= {"workspace", "tests", "commands"} and clauses[0].places <= {"in", "from"}):
         return ()
-    commands = [_commands([name], scope) for name in clauses[0].names]
+    names = [part.strip() for name in clauses[0].names for part in name.split("&&")]
+    commands = [_commands([name], scope) for name in names]
     found = read_actions(before, "deny", scope)
     if not all(commands) or len(found) != 1:
         return ()
@@ -701,5 +711,4 @@ _SUBJECTS: dict[str, Callable[[str, Clause], Constraint | None]] = {
     "co-author": _read_attribution,
     "ai": _read_attribution,
     "message": _read_unwanted_message,
-    "emoji": _read_emoji,
 }

@@ -94,7 +94,15 @@ def read_clauses(tokens: Sequence[Token]) -> list[Clause]:
         # A noun between a place and a name does not separate them: "in the folder `b`".
         if token.role not in ("noun", "filler", "by hand") or previous != "place":
             previous = token.role
-    return clauses
+    return [part for clause in clauses for part in _split_pull_request(clause)]
+
+
+def _split_pull_request(clause: Clause) -> list[Clause]:
+    """Return "commit, push, open a pull request" as two clauses: nobody pushes pull requests."""
+    if clause.nouns != {"pull request"} or clause.verbs[-1:] not in (["open"], ["submit"], ["create"]):
+        return [clause]
+    others = Clause(clause.verbs[:-1])
+    return [*([others] if others.verbs else []), attrs.evolve(clause, verbs=clause.verbs[-1:])]
 
 
 def _merge_verbs(clause: Clause, verb: str) -> bool:
@@ -102,6 +110,10 @@ def _merge_verbs(clause: Clause, verb: str) -> bool:
     first = clause.verbs[-1]
     if first in ("run", "create", "use") and not clause.has_object:
         clause.verbs[-1] = verb
+        return True
+    # "All commits must follow …".
+    if first == "commit" and verb in ("follow", "use") and not clause.has_object:
+        clause.verbs.append(verb)
         return True
     return first in ("push", "amend", "force-push", "rebase") and verb == "commit"
 

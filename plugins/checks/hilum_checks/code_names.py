@@ -17,7 +17,7 @@ _CODE = re.compile(
     r"|(?:[a-z]\w*\.)*[a-z]+[A-Z]\w*|[a-z]\w*(?:\.[a-z]\w*)*\.[A-Z]\w+"
     r"|(?:console|process|os|sys|time|datetime|random|typing|logging|window|document|math"
     r"|it|test|describe|fmt|log|unittest)(?:\.\w+)+"
-    r"|@ts-[a-z-]+|eslint-disable[\w-]*|# ?(?:type: ?ignore|noqa|nosec).*|\w+!|!important|except:"
+    r"|@ts-[a-z-]+|@apply|SELECT \*|eslint-disable[\w-]*|# ?(?:type: ?ignore|noqa|nosec).*|\w+!|!important|except:"
 )
 _SCRIPTS = ("*.ts", "*.tsx", "*.mts", "*.cts", "*.js", "*.jsx", "*.mjs", "*.cjs", "*.vue", "*.svelte")
 # Words of programming languages: how they are found, and in which files.
@@ -29,7 +29,9 @@ _KEYWORDS = {
     "fit": r"^\s*fit\s*\(",
     "fdescribe": r"^\s*fdescribe\s*\(",
     "assert": r"^\s*assert\s",
+    "unsafe": r"\bunsafe\s*(?:\{|fn\b|impl\b)",
 }
+_FILES = {"assert": ("*.py",), "unsafe": ("*.rs",)}
 _NO_CODE = ("camelCase", "PascalCase")
 
 
@@ -38,7 +40,7 @@ def keyword_files(names: Iterable[str]) -> tuple[str, ...]:
     known = [name for name in names if name in _KEYWORDS]
     if not known:
         return ()
-    return ("*.py",) if "assert" in known else _SCRIPTS
+    return _FILES.get(known[0], _SCRIPTS)
 
 
 def is_code(name: str) -> bool:

@@ -136,6 +136,8 @@ def _drop_asking(tokens: Chunk) -> Chunk:
         # "Permission" in "ask for permission" says the same again.
         if token.role == "ASK" and previous == "ASK":
             continue
+        if token.text == "we" and not kept:
+            continue
         if token.text in ("you", "we") and following == "MUST":
             continue
         if token.role == "MUST" and following in ("ASK", "NEEDS", "ONLY", "MUST"):
@@ -196,9 +198,12 @@ def _deny(constraint: Constraint | None) -> Parts:
 
 def _read_subject(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     """Read ``⟦0⟧ must not be edited`` and ``use ⟦0⟧, not ⟦1⟧``."""
-    if any(token.role == "verb" for token in chunks[0]):
+    has_verb, has_other = (any(token.role == "verb" for token in chunk) for chunk in chunks)
+    are_named = all(any(token.role == "name" for token in chunk) for chunk in chunks)
+    # "⟦0⟧, not ⟦1⟧" forbids only the second one.
+    if has_verb or (are_named and not has_other):
         return _read_instead(chunks, scope)
-    return _act("deny", 1, 0)(chunks, scope) or _read_instead(chunks, scope)
+    return _act("deny", 1, 0)(chunks, scope)
 
 
 def _read_instead(chunks: Sequence[Chunk], scope: Scope) -> Parts:
@@ -211,12 +216,16 @@ def _read_instead(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     if not verbs <= {"use", "run"} or not wanted or wanted[0].role not in ("verb", "name"):
         return ()
     # "Use ⟦0⟧ in services, not ⟦1⟧" says nothing about other places.
-    if any(token.role == "place" and token.word in ("in", "outside") for token in wanted):
+    limits = ("in", "outside", "for")
+    if any(token.word in limits and token.role in ("place", "asking") for token in wanted):
         return ()
     code = read_unwanted_code(_without_verbs(unwanted), scope)
     if code:
         return _deny(code)
-    constraint = read_commands(_without_verbs(unwanted), scope, used=True)
+    # What replaces a program of JavaScript is a program too: "use `bun test` instead of `jest`".
+    program = next((token.word.split()[0] for token in wanted if token.role == "name"), "")
+    is_sure = program in ("bun", "bunx", "deno")
+    constraint = read_commands(_without_verbs(unwanted), scope, used=not is_sure)
     preferred = read_commands(_without_verbs(wanted), scope, used=False)
     if constraint is None or preferred is None or _overlap(preferred, constraint):
         return ()
@@ -309,6 +318,10 @@ FORMS: dict[str, Reader] = {
     "NOT * UNLESS ASK *": _read_unless,
     "* NOT WITHOUT ASK": _act("ask", 0),
     "* NOT UNLESS ASK": _act("ask", 0),
+    # Never commit without running `a`.
+    "NOT * WITHOUT *": lambda chunks, scope: _read_preceded(
+        [tuple(token for token in chunks[1] if token.text != "first"), chunks[0]], scope
+    ),
     "NOT * UNASKED": _act("ask", 0),
     "NOT UNASKED *": _act("ask", 0),
     "* NOT * WITHOUT ASK": _act("ask", 1, 0),

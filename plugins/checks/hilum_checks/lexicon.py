@@ -57,7 +57,7 @@ MARKERS = {
     "|requested|tell|tells|told|instruct|instructs|instructed|instruction|instructions|permission"
     "|approval|confirmation|consent|authorization|go-ahead|sign-off|confirm|confirms|confirming"
     "|confirmed|approve|approves|approved|authorize|authorized|authorised"
-    "|says so|say so"
+    "|says so|say so|discussion|discussing"
     "|询问|请示|问|同意|允许|许可|确认|授权|批准|要求|指示|审批|请求",
     "BEFORE": "before|prior to|before you|前|之前|以前",
     "WITHOUT": "without|未经|没有|未|在未|在没有",
@@ -67,7 +67,7 @@ MARKERS = {
     "INSTEAD": "instead of|rather than|而不是|而非",
     "UNASKED": "automatically|on own|on own initiative|proactively|unprompted|autonomously"
     "|擅自|私自|自行|主动|自动",
-    "CLOSED": "read-only|read only|off-limits|off limits|immutable|frozen|untouchable"
+    "CLOSED": "read-only|as read-only|read only|off-limits|off limits|immutable|frozen|untouchable"
     "|只读|只读文件|只读目录",
 }
 VERBS = {
@@ -92,7 +92,7 @@ VERBS = {
     "use": "use|uses|block with|block on|使用|采用|用",
     "follow": "follow|遵循",
     "merge": "merge|合并",
-    "tag": "tag|create tag|create git tag|push tag|push tags|打标签",
+    "tag": "tag|create git tags|create tags|create tag|create git tag|push tag|push tags|打标签",
     "release": "release|cut release|create release|create github release|create releases",
     "call": "call|调用",
     "commit": "commit|git commit|commits|git commits|finalize|提交|コミット",
@@ -165,16 +165,17 @@ NOUNS = {
     "source": "production code|shipping code|application code|library code|new code|source code"
     "|app code",
     "tests": "test|tests|test code|test files|unit tests",
+    "ci": "ci|ci workflow|ci workflows|ci configuration|ci config|ci files|workflow files",
     "standard": "specification|spec|standard|convention|规范|标准",
     "dev server": "dev server|development server|开发服务器",
     "english": "english|英文|英语",
     "chinese": "chinese|中文|简体中文|汉语",
     "prefix": "prefix|prefixes|commit prefix|commit prefixes|commit types|commit type|commit format|前缀|类型前缀|提交格式|提交类型",
-    "conventional": "conventional commits|conventional-commits|conventional commit|conventional commit format"
+    "conventional": "conventional commits|semantic commits|semantic commit messages|conventional-commits|conventional commit|conventional commit format"
     "|conventional commits format|conventional commit messages|conventional commit message"
     "|conventional-commit messages|conventional commits required|conventional commits format for"
     "|conventional commits for",
-    "message": "commit message|commit messages|git commit messages|commit subject|commit subjects|commit title|commit titles|to commits|in commits|to commit messages|提交信息|提交说明|提交消息|提交内容",
+    "message": "commit message|commit message format|commit format|commit messages|git commit messages|commit subject|commit subjects|commit title|commit titles|to commits|in commits|to commit messages|提交信息|提交说明|提交消息|提交内容",
     "trailer": "trailer|trailers|line|lines|footer|footers",
     "attribution": "attribution|attributions|signature|signatures|watermark|watermarks",
     "co-author": "co-authored-by|as co-author|co-author|co-authors|co-author line|co-author lines|co-author trailer"
@@ -215,7 +216,8 @@ OTHERS = {
     "join": "or|and|nor|and/or|、|和|或|或者|及|与|以及",
     "by hand": "directly|manually|by hand|manual|direct|straight|直接|手动|手工",
     "except": "except|except for|excluding|other than|apart from",
-    "filler": "locally|for package management|for dependency management|as package manager"
+    "filler": "locally|for package management|for dependency management|for package operations|for logging|for debugging|in typescript"
+    "|in python|in javascript|in rust|treat|as package manager"
     "|package manager|包管理器|包管理|for reason|under circumstances|under circumstance|no matter what"
     "|in this repo|in this repository|in this project|in this codebase|in repo|in repository"
     "|in project|in codebase|across repo|across codebase|make sure|make sure to|make sure that|ensure|ensure that|to bypass git hooks|to bypass hooks|to skip hooks"
@@ -223,7 +225,7 @@ OTHERS = {
 }
 _BRANCHES = "upstream|main|master|develop|dev|trunk|production|staging|release"
 # Verbs whose last letter is doubled, as in "committing".
-_DOUBLED = frozenset("commit run put skip".split())
+_DOUBLED = frozenset("commit run put skip submit tag".split())
 _IRREGULAR = {
     "write": "written",
     "overwrite": "overwritten",

@@ -76,6 +76,7 @@ def split_rule(rule: str) -> list[Sentence] | str:
 
     # Cursor writes file references as links such as `[name](mdc:path)`.
     text = re.sub(r"\[([^\]]*)\]\(mdc:([^)]*)\)", r"`\2`", text)
+    text = re.sub(r"\[([^\]`]+)\]\(https?:[^)]*\)", r"\1", text)
     text = _quote_pattern().sub(set_apart, text)
     if "`" in text:
         return "its quotes are not balanced"
@@ -94,7 +95,8 @@ _ENDS = re.compile(r"[.!?](?:\s+|$)|[。！？；;]\s*")
 def _read(text: str, names: list[str]) -> Sentence:
     asides: list[str] = []
     edited = _EDIT_ASIDE.search(text)
-    if edited and not _doubt_pattern().search(text[: edited.start()]):
+    is_generated = edited and "generated" in text[: edited.end()]
+    if edited and is_generated and not _doubt_pattern().search(text[: edited.start()]):
         return Sentence(tuple(_tokenize(f"do not hand-edit {edited[1]}", names)), text)
 
     def take_aside(found: re.Match[str]) -> str:
@@ -106,10 +108,13 @@ def _read(text: str, names: list[str]) -> Sentence:
             return f" {inner} "  # "generated files (`src/gen/`)" names the files
         if re.match(rf"(?:not|never|no|不是|不要用?)\s*{OPEN}", inner):
             return f", {inner} "  # "use `uv` (not `pip`)"
+        if _not_programs().fullmatch(inner):
+            return f", {inner} "  # "use pnpm (not npm/yarn)"
         asides.append(inner)
         return " " if found.start() else ""
 
     head = re.sub(r"\s*[(（]([^()（）]*)[)）]", take_aside, text).strip()
+    head = re.sub(r"\s+and fix (?:any|all|the)? ?(?:reported |lint )?(?:issues|errors|warnings|problems|failures)", "", head)
     head = _SOURCE.sub(r"\1", head)
     head = re.sub(r"\bis an? read-only [\w-]+(?: [\w-]+)?$", "is read-only", head)
     # "Before pushing, run `x` to catch errors".
@@ -324,6 +329,12 @@ def _token(text: str, entry: lexicon.Entry | None) -> Token:
 
 
 @cache
+def _not_programs() -> re.Pattern[str]:
+    program = "|".join(lexicon.PROGRAMS)
+    return re.compile(rf"(?:not|never|no) (?:{program})(?:(?:/|, | or | and |, or )(?:{program}))*")
+
+
+@cache
 def _marker_pattern() -> re.Pattern[str]:
     return re.compile(r"^(?:(?:[-*+•>]|\d+[.)]|\[[ xX]\]|[^\w\s`\"'“「*_.⟦/~(\[]+|#{1,6})\s+)+")
 
@@ -439,6 +450,9 @@ def is_other_harmless(text: str, *, earlier: bool) -> bool:
         earlier: Whether it stands before the sentence that is enforced, so that its conditions
             are its own.
     """
+    # "Use ⟦0⟧ for slow tests. Do not use ⟦1⟧" is about tests.
+    if earlier and re.search(r"\b(?:for|in) (?:[\w-]+ ){0,2}(?:tests?|production)\b", text):
+        return False
     if is_harmless(text):
         return True
     if re.search(_LIMITING_CHINESE, text):

@@ -63,7 +63,7 @@ OUTPUTS = frozenset("dist build out target coverage logs log htmlcov .cache .cov
 
 PROGRAMS = frozenset(
     """
-    act alembic ansible ansible-playbook apt apt-get aws az awk bash black brew bun bundle
+    jest vitest ts-node webpack esbuild act alembic ansible ansible-playbook apt apt-get aws az awk bash black brew bun bundle
     bunx cargo chmod chown composer conda corepack crontab curl dd deno django-admin docker
     docker-compose doas dotnet dropdb emacs eslint fd firebase fly flyctl gcloud gem gh git
     glab go gradle gradlew grep gsutil helm heroku hg jest jj just kill killall kubectl lerna
