@@ -172,7 +172,9 @@ def _commands(
                 # ``-n`` means ``--no-verify`` for ``git commit`` but a dry run for ``git push``.
                 found.append(("git", "commit", "-n"))
             continue
-        words = quoted_names.command_words(name, used=used and not (are_programs and name in v.PROGRAMS))
+        words = quoted_names.command_words(
+            name, used=used and not (are_programs and name in v.PROGRAMS)
+        )
         is_alone = len(words) < 2 and name not in v.MANAGERS
         if not words or (many and is_alone):
             return None
@@ -244,7 +246,9 @@ def read_code(verb: str, clause: Clause, scope: Scope) -> Content | None:
     if "outside" in clause.places or "source" in nouns:
         # "In production code" leaves out tests.
         is_sure = "source" not in nouns or clause.places == {"in"}
-        return Content(expression, _code_files(clause, scope), (*_TEXTS, *places)) if is_sure else None
+        return (
+            Content(expression, _code_files(clause, scope), (*_TEXTS, *places)) if is_sure else None
+        )
     if "tests" in nouns and scope.folder != WORKSPACE:
         return None
     return Content(expression, places or _code_files(clause, scope), _TEXTS)
@@ -259,7 +263,9 @@ def _read_symbols(verb: str, clause: Clause, scope: Scope) -> Content | None:
     # "Never use emojis" may be about answers.
     if clause.nouns == {"emoji"}:
         return None
-    expression = "|".join(sorted(r"\p{Emoji_Presentation}" if each == "emoji" else "—" for each in found))
+    expression = "|".join(
+        sorted(r"\p{Emoji_Presentation}" if each == "emoji" else "—" for each in found)
+    )
     unless = () if found == {"em dash"} or "documentation" in clause.nouns else _TEXTS
     return Content(expression, _code_files(clause, scope), unless)
 
@@ -286,7 +292,9 @@ def _with_options(options: list[str], commands: list[str]) -> Commands | None:
     if not all(words) or not all(map(_LONG_OPTION.match, options)):
         return None
     found = [(*each, option.split()[0]) for each in words for option in options]
-    return Commands(tuple(spelling for each in found for spelling in quoted_names.command_spellings(each)))
+    return Commands(
+        tuple(spelling for each in found for spelling in quoted_names.command_spellings(each))
+    )
 
 
 _LONG_OPTION = re.compile(r"--[a-z][\w-]*(?:[ =][\w.-]+)?$")
@@ -299,7 +307,11 @@ def read_wanted_option(tokens: Sequence[Token], scope: Scope) -> Commands | None
         return None
     clause = clauses[0]
     is_plain = clause.has_only("names", "scopes", nouns="commands|option", places="with|to")
-    if not is_plain or not clause.scopes or not {"pass", "use", "run", "add"}.issuperset(clause.verbs):
+    if (
+        not is_plain
+        or not clause.scopes
+        or not {"pass", "use", "run", "add"}.issuperset(clause.verbs)
+    ):
         return None
     names = [clause.names, clause.scopes]
     options, commands = names if clause.names[0].startswith("-") else names[::-1]
@@ -539,7 +551,9 @@ def read_wanted_message(tokens: Sequence[Token]) -> Messages | None:
     if "conventional" not in clause.nouns:
         return None
     # The names are examples of types: `feat:`, or of the form: `<type>: <description>`.
-    are_types = all(re.search(r":$|^<?\w+>?(?:\(<?\w+>?\))?!?:\s|^[a-z]+$", name) for name in clause.names)
+    are_types = all(
+        re.search(r":$|^<?\w+>?(?:\(<?\w+>?\))?!?:\s|^[a-z]+$", name) for name in clause.names
+    )
     is_plain = clause.nouns <= {"conventional", "message", "git", "standard"} and not clause.places
     is_use = set(clause.verbs) <= {"use", "follow", "commit"} and not clause.exceptions
     return Messages(_CONVENTIONAL, wanted=True) if are_types and is_plain and is_use else None
@@ -547,10 +561,20 @@ def read_wanted_message(tokens: Sequence[Token]) -> Messages | None:
 
 def _read_language(clause: Clause) -> Messages | None:
     """Read the language of commit messages."""
-    if "message" not in clause.nouns or not {"use", "create", "save", "commit", "follow"}.issuperset(clause.verbs):
+    if "message" not in clause.nouns or not {
+        "use",
+        "create",
+        "save",
+        "commit",
+        "follow",
+    }.issuperset(clause.verbs):
         return None
     if "english" in clause.nouns:
-        return Messages(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Cyrillic}]") if "chinese" not in clause.nouns else None
+        return (
+            Messages(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Cyrillic}]")
+            if "chinese" not in clause.nouns
+            else None
+        )
     return Messages(r"\p{Han}", wanted=True) if "chinese" in clause.nouns else None
 
 
@@ -582,7 +606,11 @@ def _read_attribution(verb: str, clause: Clause) -> Messages | None:
         return Messages(r"(?i)co-authored-by:")
     if verb == "contain" and clause.nouns == {"ai", "message"}:
         return Messages(rf"{_ATTRIBUTION}|\b(?:claude|copilot|codex|anthropic)\b")
-    is_about_commits = {"ai", "attribution"} <= clause.nouns or {"ai", "trailer", "message"} <= clause.nouns
+    is_about_commits = {"ai", "attribution"} <= clause.nouns or {
+        "ai",
+        "trailer",
+        "message",
+    } <= clause.nouns
     return Messages(_ATTRIBUTION) if is_about_commits and verb in _WRITING else None
 
 
@@ -609,7 +637,10 @@ def read_preceded(
     if len(clauses) != 1 or clauses[0].verbs not in (["run"], ["pass"]) or clauses[0].scopes:
         return ()
     # "Run ⟦0⟧ in the root of the repository".
-    if not (clauses[0].nouns <= {"workspace", "tests", "commands"} and clauses[0].places <= {"in", "from"}):
+    if not (
+        clauses[0].nouns <= {"workspace", "tests", "commands"}
+        and clauses[0].places <= {"in", "from"}
+    ):
         return ()
     names = [part.strip() for name in clauses[0].names for part in name.split("&&")]
     commands = [_commands([name], scope) for name in names]
@@ -618,7 +649,9 @@ def read_preceded(
         return ()
     waiting = found[0]
     # An order is binding; "`x` is run before committing" may describe a hook.
-    is_order = needed[0].role == "verb" or clauses[0].verbs == ["pass"] or scope.hard or scope.binding
+    is_order = (
+        needed[0].role == "verb" or clauses[0].verbs == ["pass"] or scope.hard or scope.binding
+    )
     if not isinstance(waiting, Commands) or waiting.branches or not is_order:
         return ()
     known = {*v.GIT_COMMIT, *v.GIT_PUSH, *v.PULL_REQUEST, *v.MERGE, *v.PUBLISH, *v.TAG}

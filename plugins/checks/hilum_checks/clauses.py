@@ -99,7 +99,11 @@ def read_clauses(tokens: Sequence[Token]) -> list[Clause]:
 
 def _split_pull_request(clause: Clause) -> list[Clause]:
     """Return "commit, push, open a pull request" as two clauses: nobody pushes pull requests."""
-    if clause.nouns != {"pull request"} or clause.verbs[-1:] not in (["open"], ["submit"], ["create"]):
+    if clause.nouns != {"pull request"} or clause.verbs[-1:] not in (
+        ["open"],
+        ["submit"],
+        ["create"],
+    ):
         return [clause]
     others = Clause(clause.verbs[:-1])
     return [*([others] if others.verbs else []), attrs.evolve(clause, verbs=clause.verbs[-1:])]

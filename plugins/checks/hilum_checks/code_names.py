@@ -19,7 +19,18 @@ _CODE = re.compile(
     r"|it|test|describe|fmt|log|unittest)(?:\.\w+)+"
     r"|@ts-[a-z-]+|@apply|SELECT \*|eslint-disable[\w-]*|# ?(?:type: ?ignore|noqa|nosec).*|\w+!|!important|except:"
 )
-_SCRIPTS = ("*.ts", "*.tsx", "*.mts", "*.cts", "*.js", "*.jsx", "*.mjs", "*.cjs", "*.vue", "*.svelte")
+_SCRIPTS = (
+    "*.ts",
+    "*.tsx",
+    "*.mts",
+    "*.cts",
+    "*.js",
+    "*.jsx",
+    "*.mjs",
+    "*.cjs",
+    "*.vue",
+    "*.svelte",
+)
 # Words of programming languages: how they are found, and in which files.
 _KEYWORDS = {
     "any": r"(?:[:<,|&]\s*|\bas\s+)any(?=\s*(?:[;,)=>|&\[\]{}]|$))",

@@ -56,7 +56,9 @@ def split_rule(rule: str) -> list[Sentence] | str:
     text = _marker_pattern().sub("", rule.strip())
     mark = rule.strip()[: -len(text)] if text else ""
     # "❌ `git push`" says "never". Other sentences below such a mark say so themselves.
-    if re.search("[❌✗✘]", mark) and not re.match(r"(?i)[*_]*(?:never|no|do|don|must|only|always|ask)\b", text):
+    if re.search("[❌✗✘]", mark) and not re.match(
+        r"(?i)[*_]*(?:never|no|do|don|must|only|always|ask)\b", text
+    ):
         text = f"never {text}"
     if len(text) > MAX_SENTENCE:
         return "it is too long for one constraint"
@@ -114,12 +116,18 @@ def _read(text: str, names: list[str]) -> Sentence:
         return " " if found.start() else ""
 
     head = re.sub(r"\s*[(（]([^()（）]*)[)）]", take_aside, text).strip()
-    head = re.sub(r"\s+and fix (?:any|all|the)? ?(?:reported |lint )?(?:issues|errors|warnings|problems|failures)", "", head)
+    head = re.sub(
+        r"\s+and fix (?:any|all|the)? ?(?:reported |lint )?(?:issues|errors|warnings|problems|failures)",
+        "",
+        head,
+    )
     head = _SOURCE.sub(r"\1", head)
     head = re.sub(r"\bis an? read-only [\w-]+(?: [\w-]+)?$", "is read-only", head)
     # "Before pushing, run `x` to catch errors".
     if head.startswith("before "):
-        head = re.sub(r"\s+to (?:format|lint|check|verify|validate|ensure|catch|confirm)\b[^,;⟦]*$", "", head)
+        head = re.sub(
+            r"\s+to (?:format|lint|check|verify|validate|ensure|catch|confirm)\b[^,;⟦]*$", "", head
+        )
     # "Run `x` to check the types before pushing".
     purpose = r"\bto (?:validate|verify|check|ensure|confirm) [a-z ]+? (?=(?:locally )?before\b)"
     head = re.sub(purpose, "", head)
@@ -457,7 +465,9 @@ def is_other_harmless(text: str, *, earlier: bool) -> bool:
         return True
     if re.search(_LIMITING_CHINESE, text):
         return False
-    text = re.sub(r"\bwith no exceptions?\b|\binstead\b|\ballowed (?:types|scopes|prefixes)\b", "", text).strip()
+    text = re.sub(
+        r"\bwith no exceptions?\b|\binstead\b|\ballowed (?:types|scopes|prefixes)\b", "", text
+    ).strip()
     return re.search(_SITUATION if earlier else _OTHERS, text) is None
 
 

@@ -97,7 +97,10 @@ def pairs(text: str) -> dict[str, str]:
     return dict(pair.split() for pair in text.split("|"))
 
 
-PACKAGE_MANAGERS = (frozenset("npm pnpm yarn bun".split()), frozenset("pip pip3 pipenv poetry uv conda".split()))
+PACKAGE_MANAGERS = (
+    frozenset("npm pnpm yarn bun".split()),
+    frozenset("pip pip3 pipenv poetry uv conda".split()),
+)
 """Programs of which a project uses one."""
 MANAGERS = frozenset.union(*PACKAGE_MANAGERS) - {"bun", "uv"}
 

@@ -13,9 +13,18 @@ from functools import cache
 _FENCE = re.compile(r"\n(?:```|~~~)(?:bash|sh|shell|zsh|console)?\n(.*?)\n(?:```|~~~)", re.DOTALL)
 MAX_COMMANDS = 8
 """Maximum number of commands in a code block that completes a sentence."""
-_BEFORE = re.compile(r"(?:run )?(?:before|prior to) (?:(?:each|every|you|a|an|any|the|your) )*(?:commit|push|open|creat|submit|pull request|pr\b).*", re.IGNORECASE)
-_CHECKLIST = re.compile(r"pre-?(commit|push|pr|pull request)(?: (?:checklist|checks?|requirements|steps))?", re.IGNORECASE)
-_ITEM = re.compile(r"((?:(?:before|prior to)\b[^:`]*:\s*)?(?:run )?`[^`]+`)(?:\s*[-–—(#:](?!.*\b(?:if|when|only|optional\w*|unless|for)\b).*)?", re.IGNORECASE)
+_BEFORE = re.compile(
+    r"(?:run )?(?:before|prior to) (?:(?:each|every|you|a|an|any|the|your) )*(?:commit|push|open|creat|submit|pull request|pr\b).*",
+    re.IGNORECASE,
+)
+_CHECKLIST = re.compile(
+    r"pre-?(commit|push|pr|pull request)(?: (?:checklist|checks?|requirements|steps))?",
+    re.IGNORECASE,
+)
+_ITEM = re.compile(
+    r"((?:(?:before|prior to)\b[^:`]*:\s*)?(?:run )?`[^`]+`)(?:\s*[-–—(#:](?!.*\b(?:if|when|only|optional\w*|unless|for)\b).*)?",
+    re.IGNORECASE,
+)
 
 
 @cache
@@ -30,7 +39,11 @@ def _verb_headings() -> re.Pattern[str]:
 def _list_commands(content: str) -> str:
     """Return the commands of the first code block, as names; empty if there are none or too many."""
     found = _FENCE.search(f"\n{content}")
-    lines = [re.sub(r"(?:^|\s+)#.*", "", line).strip() for line in found[1].splitlines()] if found else []
+    lines = (
+        [re.sub(r"(?:^|\s+)#.*", "", line).strip() for line in found[1].splitlines()]
+        if found
+        else []
+    )
     commands = [part.strip() for line in lines if line for part in line.split("&&")]
     return ", ".join(f"`{each}`" for each in commands) if len(commands) <= MAX_COMMANDS else ""
 
