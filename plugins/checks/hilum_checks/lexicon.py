@@ -22,7 +22,8 @@ FILLERS = frozenset(
     """
     a an the any all every each some our your please always ever also just simply strictly explicitly anywhere
     absolutely expressly completely is are be been being yourself following
-    描述 简单 简洁 清晰 编写 撰写 的 了 都 请 你 您 任何 所有 一切 一律 绝对 永远 千万 严格 先 一下 に 在 被 把 将 对 才 这个 这些 位于
+    描述 简单 简洁 清晰 编写 撰写 的 了 都 请 你 您 任何 所有 一切 一律 绝对 永远 千万 严格 先 一下 に 在 被
+    把 将 对 才 这个 这些 位于
     """.split()
 )
 # Words about who asks whom. They are removed only next to the marker ASK.
@@ -42,10 +43,12 @@ AGENTS = frozenset(
 )
 
 MARKERS = {
-    "NOT": "never|kein|keine|niemals|nunca|never ever|not|do not|don't|dont|must not|must never|may not|should not|should"
+    "NOT": "never|kein|keine|niemals|nunca|never ever|not|do not|don't|dont|must not|must never"
+    "|may not|should not|should"
     " never|shall not|shall never|cannot|can not|can't|mustn't|shouldn't|not allowed|not allowed to"
     "|never allowed to|not permitted|not permitted to|forbidden|forbidden to|forbidden from"
-    "|prohibited|prohibited from|disallowed|banned|avoid at all costs|it forbidden to|it not allowed to|it prohibited to|no|not to"
+    "|prohibited|prohibited from|disallowed|banned|avoid at all costs|it forbidden to"
+    "|it not allowed to|it prohibited to|no|not to"
     "|under no circumstances|under no circumstances should|under no circumstances may"
     "|do not ever|not ever|never attempt to|do not attempt to|don't attempt to|never try to"
     "|do not try to|don't try to"
@@ -53,7 +56,8 @@ MARKERS = {
     "|绝不允许|绝对不要|绝对不能|切勿|永不|从不|请勿|勿|别|不",
     "ONLY": "only|exclusively|只|仅|仅限|只用|只能|仅能|只可以|只有|只允许|仅允许",
     "MUST": "must|should|shall|必须|务必|应|应当|一定要|要",
-    "ASK": "ask|stop and ask|stop and confirm|pause and ask|asks|asked|asking|ask for|asking for|check with|checking with|request|requests"
+    "ASK": "ask|stop and ask|stop and confirm|pause and ask|asks|asked|asking|ask for|asking for"
+    "|check with|checking with|request|requests"
     "|requested|tell|tells|told|instruct|instructs|instructed|instruction|instructions|permission"
     "|approval|confirmation|consent|authorization|go-ahead|sign-off|confirm|confirms|confirming"
     "|confirmed|approve|approves|approved|authorize|authorized|authorised"
@@ -139,18 +143,22 @@ NOUNS = {
     "workspace": "workspace|project|repository|repo|working directory|working tree|project root"
     "|workspace root|repo root|repository root|root of repository|root of repo"
     "|codebase|工作区|项目|仓库|工作目录|项目目录|当前目录",
-    "documentation": "documentation|docs|readme|readmes|documentation files|docs files|markdown files|readme files|文档",
-    "packages": "package|packages|dependency|dependencies|application's dependencies|project dependencies|library|libraries|software"
+    "documentation": "documentation|docs|readme|readmes|documentation files|docs files"
+    "|markdown files|readme files|文档",
+    "packages": "package|packages|dependency|dependencies|application's dependencies"
+    "|project dependencies|library|libraries|software"
     "|依赖|包|软件包|依赖包|第三方库|库|软件",
     "modules": "module|modules",
     "other": "additional|third-party|extra|external|unapproved|额外的|第三方",
-    "pull request": "marking pr ready|marking pr as ready|pull request|pull requests|pr|prs|merge request|merge requests|合并请求",
+    "pull request": "marking pr ready|marking pr as ready|pull request|pull requests|pr|prs"
+    "|merge request|merge requests|合并请求",
     "hooks": "hook|hooks|git hooks|pre-commit hooks|pre-commit hook|commit hooks|pre-push hooks",
     "sudo": "sudo",
     "destructive": "destructive|破坏性|毁灭性",
     "git": "git",
     "artifacts": "artifact|artifacts|releases",
-    "commands": "shell command|shell commands|command|commands|operation|operations|action|actions|命令|操作|指令",
+    "commands": "shell command|shell commands|command|commands|operation|operations|action"
+    "|actions|命令|操作|指令",
     "network": "network|internet|web|network access|network requests|network calls|http requests"
     "|external requests|网络|互联网|外网|外部网络",
     "shell": "shell|terminal|command line|终端|命令行",
@@ -170,15 +178,20 @@ NOUNS = {
     "dev server": "dev server|development server|开发服务器",
     "english": "english|英文|英语",
     "chinese": "chinese|中文|简体中文|汉语",
-    "prefix": "prefix|prefixes|commit prefix|commit prefixes|commit types|commit type|commit format|前缀|类型前缀|提交格式|提交类型",
-    "conventional": "conventional commits|semantic commits|semantic commit messages|conventional-commits|conventional commit|conventional commit format"
+    "prefix": "prefix|prefixes|commit prefix|commit prefixes|commit types|commit type"
+    "|commit format|前缀|类型前缀|提交格式|提交类型",
+    "conventional": "conventional commits|semantic commits|semantic commit messages"
+    "|conventional-commits|conventional commit|conventional commit format"
     "|conventional commits format|conventional commit messages|conventional commit message"
     "|conventional-commit messages|conventional commits required|conventional commits format for"
     "|conventional commits for",
-    "message": "commit message|commit message format|commit format|commit messages|git commit messages|commit subject|commit subjects|commit title|commit titles|to commits|in commits|to commit messages|提交信息|提交说明|提交消息|提交内容",
+    "message": "commit message|commit message format|commit format|commit messages"
+    "|git commit messages|commit subject|commit subjects|commit title|commit titles|to commits"
+    "|in commits|to commit messages|提交信息|提交说明|提交消息|提交内容",
     "trailer": "trailer|trailers|line|lines|footer|footers",
     "attribution": "attribution|attributions|signature|signatures|watermark|watermarks",
-    "co-author": "co-authored-by|as co-author|co-author|co-authors|co-author line|co-author lines|co-author trailer"
+    "co-author": "co-authored-by|as co-author|co-author|co-authors|co-author line"
+    "|co-author lines|co-author trailer"
     "|co-author trailers|co-authorship",
     "ai": "ai|agent|ai-generated|claude|copilot|codex",
     "emoji": "emoji|emojis|表情符号|表情",
@@ -216,11 +229,13 @@ OTHERS = {
     "join": "or|and|nor|and/or|、|和|或|或者|及|与|以及",
     "by hand": "directly|manually|by hand|manual|direct|straight|直接|手动|手工",
     "except": "except|except for|excluding|other than|apart from",
-    "filler": "locally|for package management|for dependency management|for package operations|for logging|for debugging|in typescript"
+    "filler": "locally|for package management|for dependency management|for package operations"
+    "|for logging|for debugging|in typescript"
     "|in python|in javascript|in rust|treat|as package manager"
     "|package manager|包管理器|包管理|for reason|under circumstances|under circumstance|no matter what"
     "|in this repo|in this repository|in this project|in this codebase|in repo|in repository"
-    "|in project|in codebase|across repo|across codebase|make sure|make sure to|make sure that|ensure|ensure that|to bypass git hooks|to bypass hooks|to skip hooks"
+    "|in project|in codebase|across repo|across codebase|make sure|make sure to|make sure that"
+    "|ensure|ensure that|to bypass git hooks|to bypass hooks|to skip hooks"
     "|under condition|to bypass pre-commit hooks|无论如何|任何情况下|在任何情况下|情况下",
 }
 _BRANCHES = "upstream|main|master|develop|dev|trunk|production|staging|release"

@@ -14,7 +14,8 @@ _FENCE = re.compile(r"\n(?:```|~~~)(?:bash|sh|shell|zsh|console)?\n(.*?)\n(?:```
 MAX_COMMANDS = 8
 """Maximum number of commands in a code block that completes a sentence."""
 _BEFORE = re.compile(
-    r"(?:run )?(?:before|prior to) (?:(?:each|every|you|a|an|any|the|your) )*(?:commit|push|open|creat|submit|pull request|pr\b).*",
+    r"(?:run )?(?:before|prior to) (?:(?:each|every|you|a|an|any|the|your) )*"
+    r"(?:commit|push|open|creat|submit|pull request|pr\b).*",
     re.IGNORECASE,
 )
 _CHECKLIST = re.compile(
@@ -22,7 +23,8 @@ _CHECKLIST = re.compile(
     re.IGNORECASE,
 )
 _ITEM = re.compile(
-    r"((?:(?:before|prior to)\b[^:`]*:\s*)?(?:run )?`[^`]+`)(?:\s*[-–—(#:](?!.*\b(?:if|when|only|optional\w*|unless|for)\b).*)?",
+    r"((?:(?:before|prior to)\b[^:`]*:\s*)?(?:run )?`[^`]+`)"
+    r"(?:\s*[-–—(#:](?!.*\b(?:if|when|only|optional\w*|unless|for)\b).*)?",
     re.IGNORECASE,
 )
 
@@ -30,7 +32,8 @@ _ITEM = re.compile(
 @cache
 def _verb_headings() -> re.Pattern[str]:
     return re.compile(
-        r"(?:always )?ask (?:me |the user )?first|ask before|never(?: do)?|donts|don'ts|do not|don't|must not|must never|forbidden"
+        r"(?:always )?ask (?:me |the user )?first|ask before|never(?: do)?"
+        r"|donts|don'ts|do not|don't|must not|must never|forbidden"
         r"|禁止|严禁|不要|绝不|不得",
         re.IGNORECASE,
     )

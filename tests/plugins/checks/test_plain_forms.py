@@ -97,7 +97,7 @@ ENFORCED = {
     "Do not use em dashes.": "refuses writing text that matches /—/",
     # options of commands
     "Never use `--no-build` with `dotnet test`": "refuses the command `dotnet test --no-build`",
-    "Always pass `--verbosity quiet` to `dotnet build` / `dotnet test`.": "refuses the command `dotnet build` or `dotnet test`, except `dotnet build --verbosity`",
+    "Always pass `--verbosity quiet` to `dotnet build` / `dotnet test`.": "refuses the command `dotnet build` or `dotnet test`",
     # package managers and programs
     "Use `bun`, never `npm`/`node`.": "refuses the command `npm` or `node`",
     "**Only pnpm is supported** (yarn/npm will fail).": "refuses the command `npm` or `yarn`",
@@ -128,7 +128,7 @@ ENFORCED = {
     "提交信息使用中文": r"refuses a commit message that does not match /\p{Han}/",
     "类型前缀：`feat:` / `fix:`": "refuses a commit message that does not match",
     "Commit messages use prefixes: `render:`, `docs:`": "refuses a commit message that does not match",
-    "Follow the [Conventional Commits](https://www.conventionalcommits.org/) specification.": "refuses a commit message that does not match",
+    "Follow the [Conventional Commits](https://www.conventionalcommits.org/) specification.": "refuses a commit",
     "No AI attribution anywhere, including commits.": "refuses a commit message that matches",
     "Do not mention Claude in commit messages": "refuses a commit message that matches",
     "Do not add Co-Authored-By trailers": "refuses a commit message that matches",
@@ -141,7 +141,7 @@ ENFORCED = {
     "You must only create documentation files if explicitly requested by the user.": "asks before creating *.md",
     "Never modify CI workflows without approval": "asks before writing .github/workflows/**",
     # other sentences that limit nothing
-    "Prefer Eloquent over raw queries. Use `Model::query()` instead of `DB::`. Use eager loading.": "refuses writing text that matches",
+    "Prefer Eloquent over raw queries. Use `Model::query()` instead of `DB::`. Use eager loading.": "refuses writing text",
     "Use `// Act` comments when helpful. Never add `// Arrange`.": "refuses writing text that matches",
     "Never use `npm`. Prefer `pnpm`.": "refuses the command `npm`",
 }  # fmt: skip
