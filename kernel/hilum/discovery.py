@@ -35,6 +35,7 @@ STANDARD = frozenset(
         "hooks-claude",
         "image",
         "lint",
+        "lsp",
         "mcp",
         "memory",
         "models",
