@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 MAX_FILES = 1_000
 # Maximum number of characters of the diff that is shown with the call.
-MAX_PREVIEW = 20_000
+MAX_PREVIEW = 100_000
 # Maximum number of renames that wait for their approval.
 MAX_PLANS = 50
 _NAME = re.compile(r"[^\W\d][\w$]*")

@@ -79,6 +79,7 @@ class ServerProcess:
     _unanswered: int = 0
     last_use: float = 0.0
     _not_before: float = 0.0
+    _last_failure: str = ""
     _changed: trio.Event = attrs.Factory(trio.Event)
     _ended: trio.Event = attrs.Factory(trio.Event)
     _lock: trio.Lock = attrs.Factory(trio.Lock)
@@ -123,10 +124,10 @@ class ServerProcess:
                     raise ServerFailed(self.given_up)
                 if self.client is not None and self.is_ready:
                     return self.client
-                if self._is_started:
-                    await changed.wait()
-                else:
-                    await trio.sleep_until(self._not_before)
+                if not self._is_started:
+                    # It may be started again later, but this call does not wait for that.
+                    raise ServerFailed(self._last_failure)
+                await changed.wait()
 
     def _note_change(self) -> None:
         self._changed.set()
@@ -154,12 +155,13 @@ class ServerProcess:
 
     def _note_failure(self, reason: str, ran: float) -> None:
         """Decide when the server may start again, and report once if it may not."""
+        self._last_failure = to_one_line(reason, 200)
         self._failures = 1 if ran > SETTLED_SECONDS else self._failures + 1
         if self._failures <= MAX_RESTARTS:
             pause = BACKOFF_SECONDS * 2 ** (self._failures - 1)
             self._not_before = trio.current_time() + pause
             return
-        self.given_up = to_one_line(reason, 200)
+        self.given_up = self._last_failure
         say = (
             f"The language server {self.server.name} failed {self._failures} times and is no longer"
             f" started in this session: {self.given_up}"
@@ -199,6 +201,8 @@ class ServerProcess:
             self.client = None
             if not reason:
                 await client.shut_down()
+            # Requests that wait for an answer end, too.
+            client.fail(reason or "It was ended.")
             nursery.cancel_scope.cancel()
         return reason
 
