@@ -45,10 +45,14 @@ class SyntaxWorker:
     Args:
         session: The session.
         nursery: The nursery for the task that owns the process.
+
+    Attributes:
+        changed: Set, and replaced by a new event, when the process has started or ended.
     """
 
     session: Session
     nursery: trio.Nursery
+    changed: trio.Event = attrs.Factory(trio.Event)
     _process: Process | None = None
     _is_started: bool = False
     _failures: int = 0
@@ -85,12 +89,18 @@ class SyntaxWorker:
             ) as process:
                 self._checks = 0
                 self._process = process
+                self._note_change()
                 await self._wait_until_idle()
         except (HilumError, OSError):
             self._failures += 1
         finally:
             self._process = None
             self._is_started = False
+            self._note_change()
+
+    def _note_change(self) -> None:
+        self.changed.set()
+        self.changed = trio.Event()
 
     async def _wait_until_idle(self) -> None:
         while not self._ended.is_set():

@@ -90,12 +90,13 @@ class WarmRunner:
 
 def _make_diagnostic(use: CheckerUse, path: str, found: WarmFinding) -> Diagnostic:
     name = use.checker.name
+    message = found.message
     code = to_one_line(found.code, 60)
     severity = found.severity if found.severity in SEVERITIES else "error"
     if name == "ruff":
         # The same as when ruff runs for one check: its server knows only warnings.
         code = code or "invalid-syntax"
         severity = python_severity(code)
-    return Diagnostic(
-        path, found.line, found.column, severity, code, to_one_line(found.message), name
-    )
+        # The server adds the title of the fix in a line of its own.
+        message = message.partition("\nhelp: ")[0]
+    return Diagnostic(path, found.line, found.column, severity, code, to_one_line(message), name)

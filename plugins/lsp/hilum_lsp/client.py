@@ -53,6 +53,8 @@ MAX_PUSHED = 100
 INITIALIZE_TIMEOUT = 30.0
 SHUTDOWN_TIMEOUT = 1.0
 MAX_STDERR_LINE = 500
+# Seconds to wait for the rest of standard error after the server has closed its standard output.
+STDERR_TIMEOUT = 0.3
 # Codes of errors: the method does not exist; the server wants the request again.
 _NO_METHOD = -32601
 _SERVER_CANCELLED = -32802
@@ -97,6 +99,7 @@ class LanguageClient:
     _pending: dict[int, _Pending] = attrs.Factory(dict)
     _push_arrived: trio.Event = attrs.Factory(trio.Event)
     _unasked: int = 0
+    _stderr_ended: trio.Event = attrs.Factory(trio.Event)
     _stderr: deque[str] = attrs.Factory(lambda: deque(maxlen=5))
     _send: Any = None
     _receive: Any = None
@@ -140,6 +143,9 @@ class LanguageClient:
                 raise FrameError(f"It sent more than {MAX_UNASKED // 1_000_000} MB unasked.")
             for body in reader.feed(bytes(chunk)):
                 self._handle(body)
+        # The last output of a server that has just ended explains why.
+        with trio.move_on_after(STDERR_TIMEOUT):
+            await self._stderr_ended.wait()
         self.fail("It ended.")
 
     async def _write(self) -> None:
@@ -161,6 +167,7 @@ class LanguageClient:
                     text = to_one_line(line[:MAX_STDERR_LINE], 200)
                     if text:
                         self._stderr.append(text)
+        self._stderr_ended.set()
 
     def _post(self, message: dict[str, Any]) -> None:
         """Queue a message for the server.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Awaitable, Callable, Sequence
+import re
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from hilum_lsp.settings import LspSettings
 
 T = TypeVar("T")
+Stamp = tuple[int, int, int]
 
 # How often a server that failed is started again, and the seconds before the first of these starts;
 # each further pause is twice as long.
@@ -38,6 +41,11 @@ SETTLED_SECONDS = 600.0
 MAX_UNANSWERED = 3
 # Seconds between two looks at a server's memory and at the time of its last use.
 LOOK_SECONDS = 5.0
+# Maximum number of configuration files, and of characters to read of each.
+MAX_SETTINGS = 40
+MAX_SETTINGS_CHARACTERS = 200_000
+# How ruff, pyright and TypeScript name a configuration file that another one extends.
+_EXTENDED = re.compile(r"""\bextends?["']?\s*[:=]\s*["']([^"'\n]+)["']""")
 # Seconds between SIGTERM and SIGKILL.
 TERM_TIMEOUT = 1.0
 # A shell script that starts a server with a memory limit, as for checkers. The limit only catches
@@ -63,6 +71,7 @@ class ServerProcess:
         documents: The files that the running server has open.
         given_up: Why the server is no longer started; empty if it is.
         last_use: When it was last used, on trio's clock.
+        changed: Set, and replaced by a new event, when the server is ready or has ended.
     """
 
     session: Session
@@ -78,9 +87,9 @@ class ServerProcess:
     _failures: int = 0
     _unanswered: int = 0
     last_use: float = 0.0
+    changed: trio.Event = attrs.Factory(trio.Event)
     _not_before: float = 0.0
     _last_failure: str = ""
-    _changed: trio.Event = attrs.Factory(trio.Event)
     _ended: trio.Event = attrs.Factory(trio.Event)
     _lock: trio.Lock = attrs.Factory(trio.Lock)
     _stamps: tuple[object, ...] = ()
@@ -118,7 +127,7 @@ class ServerProcess:
         """
         with trio.fail_after(seconds):
             while True:
-                changed = self._changed
+                changed = self.changed
                 self.start()
                 if self.given_up:
                     raise ServerFailed(self.given_up)
@@ -130,8 +139,8 @@ class ServerProcess:
                 await changed.wait()
 
     def _note_change(self) -> None:
-        self._changed.set()
-        self._changed = trio.Event()
+        self.changed.set()
+        self.changed = trio.Event()
 
     async def _run(self) -> None:
         """Run the server until it is idle, is ended or fails."""
@@ -303,15 +312,27 @@ class ServerProcess:
             return
         stamps = await trio.to_thread.run_sync(self._read_stamps)
         if stamps != self._stamps:
-            ended = self._changed
+            ended = self.changed
             self.end()
             await ended.wait()
 
     def _read_stamps(self) -> tuple[object, ...]:
         """Return what identifies the content of the configuration files. Blocks."""
-        return tuple(_read_stamp(path) for path in self._find_settings())
+        paths = self._find_settings()
+        seen = set(paths)
+        stamps = []
+        for path in paths:
+            stamp = _read_stamp(path)
+            stamps.append(stamp)
+            if stamp is None or len(paths) > MAX_SETTINGS:
+                continue
+            for extended in _find_extended(path, stamp):
+                if extended not in seen:
+                    seen.add(extended)
+                    paths.append(extended)
+        return tuple(stamps)
 
-    def _find_settings(self) -> Sequence[str]:
+    def _find_settings(self) -> list[str]:
         found = []
         for folder in (self.folder, *self.folder.parents):
             found += [os.path.join(folder, name) for name in self.server.settings]
@@ -320,11 +341,27 @@ class ServerProcess:
         return found
 
 
-def _read_stamp(path: str) -> object:
+def _read_stamp(path: str) -> Stamp | None:
     with suppress(OSError):
         status = os.stat(path)
-        return (path, status.st_mtime_ns, status.st_size, status.st_ino)
+        return (status.st_mtime_ns, status.st_size, status.st_ino)
     return None
+
+
+@functools.lru_cache(maxsize=200)
+def _find_extended(path: str, stamp: Stamp) -> tuple[str, ...]:
+    """Return the files that a configuration file extends. Blocks.
+
+    Args:
+        path: The configuration file.
+        stamp: What identifies its content.
+    """
+    with suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
+        text = file.read(MAX_SETTINGS_CHARACTERS)
+        folder = os.path.dirname(path)
+        found = [os.path.expanduser(name) for name in _EXTENDED.findall(text)]
+        return tuple(os.path.normpath(os.path.join(folder, name)) for name in found)
+    return ()
 
 
 async def _cancel_after(event: trio.Event, scope: trio.CancelScope) -> None:

@@ -63,7 +63,7 @@ async def test_a_server_that_hangs_is_cancelled_and_ended(misbehave, put, opened
         (server,) = pool._processes.values()
         with bench.guard():
             while server._is_started:
-                await server._changed.wait()
+                await server.changed.wait()
         assert bench.session.processes.alive == 0
 
 
@@ -88,7 +88,8 @@ async def test_a_server_that_needs_too_much_memory_is_ended(misbehave, put, open
         result = await ask(bench)
         assert result.code in ("E_FAILED", "E_NOT_INSTALLED")
         assert "more than 100 MB of memory" in result.text
-        assert "more than 100 MB of memory" in given_up(bench)[0]
+        event = await bench.wait_for(PluginEvent, lambda each: each.name == "lsp.given_up")
+        assert "more than 100 MB of memory" in event.data["say"]
 
 
 async def test_requests_of_a_server_are_all_answered(misbehave, put, opened):

@@ -201,7 +201,7 @@ async def test_an_idle_server_ends_and_starts_again(project, opened, monkeypatch
         (server,) = pool.running()
         server.last_use -= 10_000
         while bench.session.processes.alive:
-            await server._changed.wait()
+            await server.changed.wait()
         result = await bench.call("find_definition", name="helper", path="core.py")
         assert not result.code
 
