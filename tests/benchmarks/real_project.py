@@ -200,14 +200,24 @@ def project() -> Iterator[tuple[Path, Path]]:
         yield work, home
 
 
-def play(side: str, script: Sequence[Calls]) -> dict[str, Any]:
+def play(
+    side: str, script: Sequence[Calls], *, config: str = "", options: Sequence[str] = ()
+) -> dict[str, Any]:
     """Run one side in a new project.
+
+    Args:
+        side: The side.
+        script: The calls of the model.
+        config: Text to add to the project's ``pyproject.toml``.
+        options: Further options of ``hilum run``.
 
     Returns:
         ``start`` (milliseconds until the first request), ``turns`` and ``memory``.
     """
     model = Model(script)
     with project() as (work, home):
+        with (work / "pyproject.toml").open("a") as file:
+            file.write(config)
         mark = home.parent.name
         env = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
         env |= {"HOME": str(home), "OPENAI_BASE_URL": model.url, "OPENAI_API_KEY": "none"}
@@ -217,7 +227,7 @@ def play(side: str, script: Sequence[Calls]) -> dict[str, Any]:
         argv = [sys.executable, "-c", BARE]
         if side == "hilum":
             argv = [sys.executable, "-m", "hilum", "run", "--approve", "auto"]
-            argv += ["--set", f"turns={len(script) + 5}", "Work."]
+            argv += ["--set", f"turns={len(script) + 5}", *options, "Work."]
         began = time.perf_counter()
         done = subprocess.run(argv, cwd=work, env=env, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
