@@ -136,7 +136,7 @@ async def measure_servers() -> None:
     """Print the figures of all servers that are installed."""
     print(f"load {os.getloadavg()[0]:.1f}; milliseconds{'':29} {'median':>8} {'largest':>8}")
     with tempfile.TemporaryDirectory(prefix="lsp-", dir=Path.home()) as folder:
-        root = Path(os.path.realpath(folder))
+        root = await trio.to_thread.run_sync(Path(folder).resolve)
         real_project.make_project(root)
         settings = {"lint.trusted": [str(root)], "lsp.timeout": 60.0}
         async with open_bench(
