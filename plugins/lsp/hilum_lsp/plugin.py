@@ -84,7 +84,7 @@ class LanguageServers:
         if "pool" not in vars(self):
             return False
         server = self.pool.find_checker(checker, program, folder)
-        return server is not None and server.is_ready
+        return server is not None and server.is_quick
 
     async def warm_up(self, checker: str, program: str, folder: Path) -> None:
         """Start the server that has the diagnostics of a checker, without waiting for it."""

@@ -86,6 +86,7 @@ class ServerProcess:
     _is_started: bool = False
     _failures: int = 0
     _unanswered: int = 0
+    _late: int = 0
     last_use: float = 0.0
     changed: trio.Event = attrs.Factory(trio.Event)
     _not_before: float = 0.0
@@ -97,6 +98,11 @@ class ServerProcess:
 
     def __attrs_post_init__(self) -> None:
         self._watch = FileWatch(self.folder, tuple(self.server.languages))
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether the server runs and has its diagnostics in time."""
+        return self.is_ready and self._late < MAX_UNANSWERED
 
     @property
     def is_ready(self) -> bool:
@@ -248,19 +254,25 @@ class ServerProcess:
             seconds: Time limit.
         """
         self.start()
-        if not self.is_ready:
+        if not self.is_ready or self.documents is None:
             return None
+        known = self.documents.find(path)
+        if known is not None and known.text == text and known.findings is not None:
+            return known.findings
 
         async def ask(client: LanguageClient, documents: Documents) -> tuple[WarmFinding, ...]:
-            known = documents.find(path)
-            if known is not None and known.text == text and known.findings is not None:
-                return known.findings
             return await documents.diagnose(path, text, seconds)
 
         try:
-            return await self.use(ask, seconds, files=not self.server.checks_alone)
-        except (ServerFailed, ServerRefused, trio.TooSlowError):
+            found = await self.use(ask, seconds, files=not self.server.checks_alone, waits=False)
+        except trio.TooSlowError:
+            # A server that is slow in a large project still finds definitions.
+            self._late += 1
             return None
+        except (ServerFailed, ServerRefused):
+            return None
+        self._late = 0
+        return found
 
     async def use(
         self,
@@ -268,6 +280,7 @@ class ServerProcess:
         seconds: float,
         *,
         files: bool = True,
+        waits: bool = True,
     ) -> T:
         """Call a function with the running server while nothing else changes its files.
 
@@ -275,6 +288,7 @@ class ServerProcess:
             function: Called with the client and the open files.
             seconds: Time limit for all of it.
             files: Whether the server first learns which files have changed on the disk.
+            waits: Whether the time limit is so long that a server without an answer hangs.
 
         Raises:
             ServerFailed: The server cannot be used.
@@ -292,7 +306,7 @@ class ServerProcess:
                         await self.send_changed_files(client)
                     found = await function(client, documents)
         except trio.TooSlowError:
-            self._unanswered += 1
+            self._unanswered += waits
             if self._unanswered >= MAX_UNANSWERED and self.client is not None:
                 self.client.fail("It does not answer.")
             raise
