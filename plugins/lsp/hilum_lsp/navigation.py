@@ -47,6 +47,8 @@ MAX_LINE = 160
 # Maximum number of occurrences of a name that the server is asked about; the first ones may be in
 # comments.
 MAX_TRIED = 12
+# Maximum number of hidden files to name.
+MAX_NAMED = 3
 # Maximum number of line numbers in an error.
 MAX_LISTED = 20
 _PART = re.compile(r"\.|::|#")
@@ -118,7 +120,8 @@ class Navigator:
             )
         files = len({place.uri for place in places})
         head = f"{len(places)} uses of {name} in {files} files, with its definition:"
-        return await self._report_places(places, head)
+        hidden = await trio.to_thread.run_sync(self.describe_hidden, target.path)
+        return await self._report_places(places, f"{head} {hidden}".rstrip())
 
     async def list_symbols(self, path: str, query: str) -> Output:
         """Return the symbols of a file or of the project. See ``LanguageServers.list_symbols``."""
@@ -140,10 +143,11 @@ class Navigator:
         found: list[SymbolInformation] = []
         for server in running:
             found += await self.use(server, lambda client, _: self._find_symbols(client, query))
+        hidden = await trio.to_thread.run_sync(self._find_withheld, found)
         rows = []
         for each in found:
             shown = self._show_file(each.location.uri)
-            if not shown:
+            if not shown or each.location.uri in hidden:
                 continue
             where = each.location.range
             place = f"{shown}:{where.start.line + 1}" if where else shown
@@ -181,10 +185,14 @@ class Navigator:
         """Return a name in a file, as the user's editor or the disk has the file.
 
         Raises:
-            ToolError: The file cannot be read, or is not text.
+            ToolError: The file cannot be read, is not text, or needs approval to be read.
         """
         workspace = self.session.workspace
         real = workspace.resolve(path, must_exist=True)
+        if await trio.to_thread.run_sync(self.is_withheld, real):
+            raise ToolError(
+                f"{path} needs approval to be read.", code=errors.E_DENIED, hint="Use read_file."
+            )
         unsaved = await find_unsaved(self.session, [real])
         data = unsaved.get(real)
         if data is None:
@@ -335,10 +343,46 @@ class Navigator:
     async def _report_places(self, places: Sequence[Location], head: str) -> Output:
         return await trio.to_thread.run_sync(self._format_places, places, head)
 
+    def is_withheld(self, path: Path) -> bool:
+        """Return whether a file needs approval to be read. Blocks."""
+        policy = self.session.plugin(ReadingPolicy)
+        if policy is None:
+            return False
+        is_withheld = policy.withheld(".")
+        workspace = self.session.workspace
+        try:
+            real = workspace.resolve(path)
+        except ToolError:
+            return False
+        return is_withheld(workspace.relative(real)) or is_withheld(workspace.relative(path))
+
+    def describe_hidden(self, path: Path) -> str:
+        """Return a sentence about files like one that servers cannot see; empty if none. Blocks."""
+        policy = self.session.plugin(ReadingPolicy)
+        if policy is None:
+            return ""
+        names = []
+        for each in policy.denied_to_commands():
+            # A folder may contain such files.
+            if each.endswith(path.suffix) or not Path(each).suffix:
+                names.append(to_one_line(self.session.workspace.relative(each), 200))
+        if not names:
+            return ""
+        listed = ", ".join(names[:MAX_NAMED])
+        more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+        return f"(Rules hide {listed}{more} from the language server.)"
+
+    def _find_withheld(self, symbols: Iterable[SymbolInformation]) -> set[str]:
+        """Return the URIs of files that need approval to be read. Blocks."""
+        found = set()
+        for uri in {each.location.uri for each in symbols}:
+            path = read_uri(uri)
+            if path is not None and self.is_withheld(path):
+                found.add(uri)
+        return found
+
     def _format_places(self, places: Sequence[Location], head: str) -> Output:
         """Return places with their lines. Blocks."""
-        policy = self.session.plugin(ReadingPolicy)
-        is_withheld = policy.withheld(".") if policy is not None else lambda path: False
         texts: dict[str, TextLines | None] = {}
         rows: dict[str, None] = {}
         for place in sorted(places, key=lambda each: (each.uri, each.range.start.line)):
@@ -346,7 +390,7 @@ class Navigator:
             if not shown:
                 continue
             if place.uri not in texts:
-                texts[place.uri] = self._read_lines(place.uri, is_withheld)
+                texts[place.uri] = self._read_lines(place.uri)
             lines = texts[place.uri]
             number = place.range.start.line
             row = f"{shown}:{number + 1}"
@@ -355,16 +399,14 @@ class Navigator:
             rows[row] = None
         return _report_rows(list(rows), head, "Search in a part of the project for more.")
 
-    def _read_lines(self, uri: str, is_withheld: Callable[[str], bool]) -> TextLines | None:
+    def _read_lines(self, uri: str) -> TextLines | None:
         """Return the lines of a file of the workspace that may be shown. Blocks."""
         path = read_uri(uri)
         workspace = self.session.workspace
-        if path is None:
+        if path is None or self.is_withheld(path):
             return None
         try:
             real = workspace.resolve(path)
-            if is_withheld(workspace.relative(real)) or is_withheld(workspace.relative(path)):
-                return None
             with workspace.at(real) as place, place.open() as file:
                 return TextLines(file.read(MAX_FILE_BYTES).decode(errors="replace"))
         except (ToolError, OSError):

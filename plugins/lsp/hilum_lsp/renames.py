@@ -152,6 +152,9 @@ class Renames:
         places = "1 place" if count == 1 else f"{count} places"
         files = "1 file" if len(rows) == 1 else f"{len(rows)} files"
         head = f"Renamed {old} to {new} in {places} in {files}:"
+        first = self.session.workspace.resolve(plan.key[2])
+        hidden = await trio.to_thread.run_sync(self.navigator.describe_hidden, first)
+        head = f"{head} {hidden}".rstrip()
         return Output("\n".join([head, *rows]), data={"files": plan.files, "edits": diffs})
 
     # --- the plan ---------------------------------------------------------------------------------
@@ -181,6 +184,7 @@ class Renames:
 
         edit, versions, encoding = await self.navigator.use(server, ask)
         edits = self._list_edits(edit, versions)
+        await trio.to_thread.run_sync(self._check_readable, list(edits))
         reader = _ChangeReader(self.session, target.word, encoding)
         return await trio.to_thread.run_sync(reader.read_all, edits)
 
@@ -264,6 +268,18 @@ class Renames:
                 code=errors.E_STALE,
                 hint="Try again.",
             )
+
+    def _check_readable(self, paths: Iterable[Path]) -> None:
+        """Raise ``ToolError`` if a file needs approval to be read. Blocks."""
+        for path in paths:
+            if self.navigator.is_withheld(path):
+                shown = self.session.workspace.relative(path)
+                raise ToolError(
+                    f"The rename would change {shown}, which needs approval to be read."
+                    f" {_UNCHANGED}",
+                    code=errors.E_DENIED,
+                    hint="Tell the user.",
+                )
 
     def _resolve(self, uri: str) -> Path:
         """Return the file of a URI.

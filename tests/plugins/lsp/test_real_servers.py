@@ -218,3 +218,40 @@ async def test_a_server_cannot_write_to_the_workspace(put, opened, root):
     assert result.code in ("E_FAILED", "E_NOT_INSTALLED", "E_TIMEOUT")
     assert "ead-only file system" in result.text
     assert not (root / "written").exists()
+
+
+def hide(bench, path: str) -> None:
+    """Write a rule of the user that holds from the next call on."""
+    rules = bench.folder / "config" / "permissions.toml"
+    rules.parent.mkdir(exist_ok=True)
+    rules.write_text(f'deny = ["read_file({path})"]\n')
+
+
+async def test_files_that_were_hidden_since_are_neither_quoted_nor_renamed(project, opened, root):
+    """The running server has read them before the user made the rule."""
+    async with opened("guard") as bench:
+        await bench.call("find_references", name="helper", path="core.py")
+        hide(bench, "part05.py")
+        uses = await bench.call("find_references", name="helper", path="core.py")
+        assert "part04.py:1: from core import helper" in uses.text
+        assert "part05.py:1\n" in uses.text
+        assert "part05.py:1:" not in uses.text
+        found = await bench.call("list_symbols", query="use")
+        assert "part04.py:4" in found.text
+        assert "part05.py" not in found.text
+        assert (await bench.call("list_symbols", path="part05.py")).code == "E_DENIED"
+        renamed = await bench.call("rename_symbol", **RENAME)
+        assert renamed.code == "E_DENIED"
+        assert "part05.py" in renamed.text
+    assert (root / "core.py").read_text() == project["core.py"]
+
+
+async def test_a_server_does_not_see_hidden_files_and_the_model_reads_so(project, opened, root):
+    async with opened("guard") as bench:
+        hide(bench, "part05.py")
+        uses = await bench.call("find_references", name="helper", path="core.py")
+        assert "(Rules hide part05.py from the language server.)" in uses.text
+        renamed = await bench.call("rename_symbol", **RENAME)
+        assert "(Rules hide part05.py from the language server.)" in renamed.text
+    assert "assist" in (root / "part04.py").read_text()
+    assert (root / "part05.py").read_text() == project["part05.py"]
