@@ -39,7 +39,7 @@ class FileWatch:
             The files, each with the protocol's number of the kind of change.
         """
         found: dict[str, Stamp] = {}
-        for path, stamp in self._find_files():
+        for path, stamp in find_files(self._folder, self._suffixes):
             found[path] = stamp
             if len(found) >= MAX_FILES:
                 break
@@ -54,23 +54,24 @@ class FileWatch:
         changes += [(Path(path), _DELETED) for path in before.keys() - found.keys()]
         return changes
 
-    def _find_files(self) -> Iterator[tuple[str, Stamp]]:
-        left = [str(self._folder)]
-        while left:
-            folder = left.pop()
-            with suppress(OSError), os.scandir(folder) as entries:
-                for entry in entries:
-                    name = entry.name
-                    if name.endswith(self._suffixes):
-                        stamp = _read_stamp(entry)
-                        if stamp is not None:
-                            yield entry.path, stamp
-                    elif (
-                        not name.startswith(".")
-                        and name not in _SKIPPED
-                        and entry.is_dir(follow_symlinks=False)
-                    ):
-                        left.append(entry.path)
+
+def find_files(folder: Path, suffixes: tuple[str, ...]) -> Iterator[tuple[str, Stamp]]:
+    """Yield the source files below a folder, each with what identifies its content. Blocks."""
+    left = [str(folder)]
+    while left:
+        with suppress(OSError), os.scandir(left.pop()) as entries:
+            for entry in entries:
+                name = entry.name
+                if name.endswith(suffixes):
+                    stamp = _read_stamp(entry)
+                    if stamp is not None:
+                        yield entry.path, stamp
+                elif (
+                    not name.startswith(".")
+                    and name not in _SKIPPED
+                    and entry.is_dir(follow_symlinks=False)
+                ):
+                    left.append(entry.path)
 
 
 def _read_stamp(entry: os.DirEntry[str]) -> Stamp | None:

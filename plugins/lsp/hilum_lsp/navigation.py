@@ -76,7 +76,7 @@ class Target:
     @property
     def word(self) -> str:
         """The name alone."""
-        return _PART.split(self.name)[-1]
+        return split_name(self.name)[-1]
 
 
 @attrs.define(eq=False)
@@ -245,7 +245,7 @@ class Navigator:
         if "documentSymbolProvider" not in client.capabilities:
             return []
         lines = TextLines(target.text, client.encoding)
-        wanted = tuple(_PART.split(target.name))
+        wanted = tuple(split_name(target.name))
         found: list[int] = []
         for parents, symbol in _with_parents(await self._find_document_symbols(client, document)):
             full_name = (*parents, symbol.name)
@@ -411,6 +411,11 @@ class Navigator:
                 return TextLines(file.read(MAX_FILE_BYTES).decode(errors="replace"))
         except (ToolError, OSError):
             return None
+
+
+def split_name(name: str) -> list[str]:
+    """Return the parts of a name such as ``Class.method``."""
+    return _PART.split(name)
 
 
 def find_word(text: str, word: str) -> list[int]:

@@ -10,15 +10,19 @@ from __future__ import annotations
 
 import difflib
 import re
+import time
 from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import trio
 from hilum import Call, Output, Tool, ToolCall, ToolError, Verdict, allow, errors, find_file_saver
+from hilum_lint.diagnostics import to_one_line
 
-from hilum_lsp.navigation import MAX_FILE_BYTES, find_word, make_position
+from hilum_lsp.file_watch import find_files
+from hilum_lsp.navigation import MAX_FILE_BYTES, find_word, make_position, split_name
 from hilum_lsp.positions import TextLines
 from hilum_lsp.protocol import DocumentChange, TextEdit, WorkspaceEdit
 from hilum_lsp.uris import read_uri
@@ -40,6 +44,11 @@ _BOM = b"\xef\xbb\xbf"
 # Folders of installed packages, whose files belong to somebody else.
 _INSTALLED = {"site-packages", "node_modules", ".venv", "venv"}
 _UNCHANGED = "Nothing was changed."
+# Maximum number of files, and of seconds, to search for files that still contain the old name, and
+# maximum number of them to name.
+MAX_SEARCHED = 5_000
+MAX_SEARCH_SECONDS = 2.0
+MAX_NAMED = 10
 
 Key = tuple[str, str, str, int]
 
@@ -155,7 +164,45 @@ class Renames:
         first = self.session.workspace.resolve(plan.key[2])
         hidden = await trio.to_thread.run_sync(self.navigator.describe_hidden, first)
         head = f"{head} {hidden}".rstrip()
+        left = await trio.to_thread.run_sync(self._describe_left, plan, first)
+        if left:
+            rows.append(left)
         return Output("\n".join([head, *rows]), data={"files": plan.files, "edits": diffs})
+
+    def _describe_left(self, plan: Plan, renamed: Path) -> str:
+        """Return which files contain the old name as a word and were not changed. Blocks.
+
+        They may contain other names that are spelled the same, or the name in a text. They may also
+        show that a server does not know the whole project.
+        """
+        word = split_name(plan.key[0])[-1]
+        workspace = self.session.workspace
+        until = time.monotonic() + MAX_SEARCH_SECONDS
+        changed = {workspace.resolve(path) for path in plan.files}
+        found: list[str] = []
+        files = find_files(workspace.root, (renamed.suffix,))
+        for name, (_, size, _) in islice(files, MAX_SEARCHED):
+            if time.monotonic() > until:
+                break
+            path = Path(name)
+            if size <= MAX_FILE_BYTES and path not in changed and self._contains(path, word):
+                found.append(workspace.relative(path))
+        if not found:
+            return ""
+        listed = ", ".join(to_one_line(name, 200) for name in sorted(found)[:MAX_NAMED])
+        more = f" and {len(found) - MAX_NAMED} more" if len(found) > MAX_NAMED else ""
+        return f"Not changed, although the word {word} occurs there: {listed}{more}."
+
+    def _contains(self, path: Path, word: str) -> bool:
+        """Return whether a file that may be read contains a word. Blocks."""
+        try:
+            with self.session.workspace.at(path) as place, place.open() as file:
+                data = file.read(MAX_FILE_BYTES)
+        except (ToolError, OSError):
+            return False
+        if word.encode() not in data or self.navigator.is_withheld(path):
+            return False
+        return bool(find_word(data.decode(errors="replace"), word))
 
     # --- the plan ---------------------------------------------------------------------------------
 

@@ -149,8 +149,12 @@ SERVERS = (
         comes="node",
         # It loads the project's own TypeScript, and its plugins.
         settings=_SCRIPT_CONFIGS,
-        # By default, it would download types of packages.
-        options={"disableAutomaticTypingAcquisition": True},
+        # By default, it would download types of packages, and a second server, which knows only the
+        # open files, would answer while the first one reads the project.
+        options={
+            "disableAutomaticTypingAcquisition": True,
+            "tsserver": {"useSyntaxServer": "never"},
+        },
     ),
     LanguageServer(
         "gopls",

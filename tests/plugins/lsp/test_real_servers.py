@@ -22,6 +22,7 @@ def project(put, install):
             f"def use{number}():\n    helper = 1  # helper\n    return helper\n\n\n"
             f'print(helper({number}), "helper", helper)\n'
         )
+    files["other.py"] = 'def helper():\n    return "helper"\n'
     put(files)
     install("ty")
     return files
@@ -69,9 +70,10 @@ async def test_a_rename_over_many_files_is_one_call_and_one_step_of_undo(project
         asked, result = await approve_rename(bench)
         assert not result.code, result.text
         assert f"in {1 + 3 * MANY} places in {1 + MANY} files" in result.text
+        assert "although the word helper occurs there: other.py." in result.text
         assert asked.call.arguments.count("+print(assist(") == MANY
         for name, text in project.items():
-            if name.endswith(".py"):
+            if name.startswith(("core", "part")):
                 wanted = re.sub(r"(import |print\(|def |, )helper\b", r"\1assist", text)
                 assert (root / name).read_text() == wanted
         await history(bench).undo("call")
