@@ -109,6 +109,10 @@ class Documents:
         """Return the open files."""
         return list(self._open)
 
+    def text_of(self, path: Path) -> str:
+        """Return the text of an open file, as the server has it."""
+        return self._open[path].text
+
     def find(self, path: Path) -> Document | None:
         """Return an open file; ``None`` if the server does not have it open."""
         return self._open.get(path)

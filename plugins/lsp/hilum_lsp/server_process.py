@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import re
+import stat
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -51,6 +52,7 @@ TERM_TIMEOUT = 1.0
 # A shell script that starts a server with a memory limit, as for checkers. The limit only catches
 # what grows within LOOK_SECONDS; it is twice as large, because it counts reserved memory as well.
 _LIMITED = 'ulimit -d "$0" 2>/dev/null; exec "$@"'
+_BOM = b"\xef\xbb\xbf"
 _PLAIN = {"NO_COLOR": "1", "TERM": "dumb", "PYTHONIOENCODING": "utf-8"}
 
 
@@ -264,7 +266,8 @@ class ServerProcess:
             return await documents.diagnose(path, text, seconds)
 
         try:
-            found = await self.use(ask, seconds, files=not self.server.checks_alone, waits=False)
+            files = not self.server.checks_alone
+            found = await self.use(ask, seconds, files=files, waits=False, path=path)
         except trio.TooSlowError:
             # A server that is slow in a large project still finds definitions.
             self._late += 1
@@ -281,6 +284,7 @@ class ServerProcess:
         *,
         files: bool = True,
         waits: bool = True,
+        path: Path | None = None,
     ) -> T:
         """Call a function with the running server while nothing else changes its files.
 
@@ -288,6 +292,7 @@ class ServerProcess:
             function: Called with the client and the open files.
             seconds: Time limit for all of it.
             files: Whether the server first learns which files have changed on the disk.
+            path: A file whose text the function sends itself.
             waits: Whether the time limit is so long that a server without an answer hangs.
 
         Raises:
@@ -303,7 +308,7 @@ class ServerProcess:
                     documents = self.documents
                     assert documents is not None
                     if files:
-                        await self.send_changed_files(client)
+                        await self._send_changed_files(client, documents, path)
                     found = await function(client, documents)
         except trio.TooSlowError:
             self._unanswered += waits
@@ -313,9 +318,22 @@ class ServerProcess:
         self._unanswered = 0
         return found
 
-    async def send_changed_files(self, client: LanguageClient) -> None:
-        """Tell the server which files have changed on the disk since it was last told."""
-        changes = await trio.to_thread.run_sync(self._watch.scan)
+    async def _send_changed_files(
+        self, client: LanguageClient, documents: Documents, but: Path | None
+    ) -> None:
+        """Tell the server which files have changed on the disk since it was last told.
+
+        Files that it has open with another text than the disk has are closed, except one.
+        """
+        texts = {path: documents.text_of(path) for path in documents.list_paths() if path != but}
+
+        def look() -> tuple[list[tuple[Path, int]], list[Path]]:
+            outdated = [path for path, text in texts.items() if not _has_text(path, text)]
+            return self._watch.scan(), outdated
+
+        changes, outdated = await trio.to_thread.run_sync(look)
+        for path in outdated:
+            documents.close(path)
         if changes:
             params = [{"uri": make_uri(path), "type": kind} for path, kind in changes]
             client.notify("workspace/didChangeWatchedFiles", {"changes": params})
@@ -355,9 +373,25 @@ class ServerProcess:
         return found
 
 
+def _has_text(path: Path, text: str) -> bool:
+    """Return whether a file has a text, without its byte order mark. Blocks."""
+    data = text.encode(errors="surrogatepass")
+    with suppress(OSError), open(path, "rb", opener=_open) as file:
+        # A file that somebody replaced may have any size.
+        return file.read(len(data) + len(_BOM) + 1).removeprefix(_BOM) == data
+    return False
+
+
+def _open(path: str, flags: int) -> int:
+    """Open a file; a pipe in its place must not keep the thread waiting."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
 def _read_stamp(path: str) -> Stamp | None:
     with suppress(OSError):
         status = os.stat(path)
+        if not stat.S_ISREG(status.st_mode):
+            return None
         return (status.st_mtime_ns, status.st_size, status.st_ino)
     return None
 
@@ -370,7 +404,7 @@ def _find_extended(path: str, stamp: Stamp) -> tuple[str, ...]:
         path: The configuration file.
         stamp: What identifies its content.
     """
-    with suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
+    with suppress(OSError), open(path, encoding="utf-8", errors="replace", opener=_open) as file:
         text = file.read(MAX_SETTINGS_CHARACTERS)
         folder = os.path.dirname(path)
         found = [os.path.expanduser(name) for name in _EXTENDED.findall(text)]

@@ -1,6 +1,7 @@
 """A language server is a program that may do anything: no call hangs, nothing is believed."""
 
 import json
+import os
 
 import pytest
 from hilum.events import PluginEvent
@@ -169,3 +170,18 @@ async def test_a_definition_outside_the_project_is_named_but_not_quoted(misbehav
     async with opened() as bench:
         result = await ask(bench)
     assert result.text.splitlines()[1:] == ["/etc/hostname:1"]
+
+
+async def test_pipes_in_place_of_files_do_not_keep_hilum_waiting(put, install, opened, root):
+    """Neither one that a configuration extends nor one that replaces an open file."""
+    put(
+        {"pyproject.toml": '[tool.ty]\nextend = "pipe"\n', "a.py": "value = 1\n", "b.py": "x = 1\n"}
+    )
+    os.mkfifo(root / "pipe")
+    install("ty")
+    async with opened() as bench:
+        await bench.call("find_definition", name="x", path="b.py")
+        (root / "b.py").unlink()
+        os.mkfifo(root / "b.py")
+        result = await ask(bench)
+        assert "a.py:1" in result.text or result.code == "E_FAILED"

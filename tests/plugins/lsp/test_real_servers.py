@@ -120,6 +120,8 @@ async def test_changes_by_commands_are_known_before_the_next_answer(project, ope
     """In files that are open, and in others."""
     async with opened() as bench:
         await bench.call("find_references", name="helper", path="core.py")
+        await bench.call("find_definition", name="helper", path="part01.py")
+        (root / "part01.py").write_text("\n\nfrom core import helper\n")
         (root / "new.py").write_text("from core import helper\n")
         (root / "part00.py").unlink()
         (root / "core.py").write_text("\n\n" + project["core.py"])
@@ -127,6 +129,8 @@ async def test_changes_by_commands_are_known_before_the_next_answer(project, ope
     assert "new.py:1: from core import helper" in uses.text
     assert "core.py:3: def helper(value):" in uses.text
     assert "part00.py" not in uses.text
+    assert "part01.py:3: from core import helper" in uses.text
+    assert "part01.py:9" not in uses.text
 
 
 async def test_a_file_that_changes_before_the_approval_is_not_written(project, opened, root):
