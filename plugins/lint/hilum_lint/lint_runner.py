@@ -214,7 +214,7 @@ class LintRunner:
         Checkers that are already running count as quick.
         """
         every = await self._plan([edit.path])
-        uses = [use for use in every if (use.checker.name, use.folder) not in self._ended]
+        uses = [use for use in every if self._runs_after_edits(use)]
         compared: list[Comparison] = []
         plan: dict[CheckerUse, list[Path]] = {}
         text = await self._read_text(edit.path)
@@ -237,6 +237,12 @@ class LintRunner:
             sum(each.old for each in compared),
             tuple(dict.fromkeys(chain.from_iterable(each.as_saved for each in compared))),
         )
+
+    def _runs_after_edits(self, use: CheckerUse) -> bool:
+        """Return whether a checker may run after edits, quick or in the background."""
+        if (use.checker.name, use.folder) in self._ended:
+            return False
+        return use.checker.quick or self.settings.background
 
     async def _read_text(self, path: Path) -> str | None:
         """Return the text of a file, as the editor or the disk has it; ``None`` if it has none."""

@@ -38,7 +38,9 @@ MAX_FILES = 1_000
 # Maximum number of characters of the diff that is shown with the call.
 MAX_PREVIEW = 100_000
 # Maximum number of renames that wait for their approval.
-MAX_PLANS = 50
+MAX_PLANS = 10
+# Maximum size of all files of a rename together, in bytes.
+MAX_TOTAL_BYTES = 50_000_000
 _NAME = re.compile(r"[^\W\d][\w$]*")
 _BOM = b"\xef\xbb\xbf"
 # Folders of installed packages, whose files belong to somebody else.
@@ -375,8 +377,16 @@ class _ChangeReader:
     def read_all(self, edits: dict[Path, list[TextEdit]]) -> tuple[FileRename, ...]:
         """Return the changed contents of all files, in the order of their paths."""
         found = []
+        total = 0
         for path in sorted(edits):
             change = self._read(path, edits[path])
+            total += len(change.before)
+            if total > MAX_TOTAL_BYTES:
+                raise ToolError(
+                    f"The rename would change files of more than {MAX_TOTAL_BYTES // 1_000_000} MB."
+                    f" {_UNCHANGED}",
+                    code=errors.E_TOO_LARGE,
+                )
             if change.after != change.before:
                 found.append(change)
         if not found:

@@ -19,6 +19,7 @@ def given_up(bench) -> list[str]:
     return [each.data["say"] for each in bench.of(PluginEvent) if each.name == "lsp.given_up"]
 
 
+@pytest.mark.slow(cases=4)
 @pytest.mark.parametrize(
     ("way", "problem"),
     [
@@ -130,6 +131,7 @@ async def test_pushed_diagnostics_of_an_old_version_are_skipped(misbehave, put, 
 # --- renames --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow(cases=6)
 @pytest.mark.parametrize(
     ("way", "code"),
     [

@@ -113,6 +113,7 @@ def edit(old: str, new: str):
     return use("edit_file", path="a.py", old_string=old, new_string=new)
 
 
+@pytest.mark.slow(cases=2)
 @pytest.mark.parametrize("way", ["hang", "die", "flood", "slow"])
 async def test_without_a_server_that_answers_the_checkers_run_as_before(
     put, install, opened, root, way
