@@ -100,10 +100,6 @@ async def measure_server(bench: Bench, root: Path, name: str, program: str) -> N
         show(f"{name}: rename, until the user sees it", await measure(plan, TIMES))
     used = [read_shares(each.pid) for each in bench.session.processes.live]
     print(f"{name + ': memory of its processes, PSS, MB':52} {max(used):8.1f}")
-    process.end()
-    while bench.session.processes.alive:
-        await process.changed.wait()
-        await trio.sleep(0.05)
 
 
 async def measure_syntax(bench: Bench, root: Path) -> None:
@@ -138,15 +134,19 @@ async def measure_servers() -> None:
     with tempfile.TemporaryDirectory(prefix="lsp-", dir=Path.home()) as folder:
         root = await trio.to_thread.run_sync(Path(folder).resolve)
         real_project.make_project(root)
-        settings = {"lint.trusted": [str(root)], "lsp.timeout": 60.0}
-        async with open_bench(
-            "guard", "files", "lint", "lsp", settings=settings, workspace=root, faults=True
-        ) as bench:
+        settings: dict[str, object] = {"lint.trusted": [str(root)], "lsp.timeout": 60.0}
+        plugins = ("guard", "files", "lint", "lsp")
+        async with open_bench(*plugins, settings=settings, workspace=root) as bench:
             await measure_syntax(bench, root)
-            for server in SERVERS:
-                program = shutil.which(server.program)
-                if ".py" in server.languages and program:
-                    await measure_server(bench, root, server.name, program)
+        names = {server.name for server in SERVERS}
+        for server in SERVERS:
+            program = shutil.which(server.program)
+            if ".py" not in server.languages or not program:
+                continue
+            # Otherwise, the tools would use the server that comes first.
+            settings["lsp.off"] = sorted(names - {server.name})
+            async with open_bench(*plugins, settings=settings, workspace=root) as bench:
+                await measure_server(bench, root, server.name, program)
 
 
 def measure_turns(rounds: int) -> None:
