@@ -73,6 +73,8 @@ case $said in
 esac
 exit "$code"
 """
+ENDED_EARLY = "hilum: the sandbox ended before the command did"
+"""What SCRIPT reports if bubblewrap fails."""
 _START = (
     "import sys; sys.path.append(sys.argv[1]); import sandbox_init;"
     " sandbox_init.main(*sys.argv[2:])"
