@@ -86,7 +86,7 @@ async def open_standard_session(
     prepare: Callable[[Kernel], object] | None = None,
     share: bool = False,
     project_settings: bool = True,
-    prepare_commands: bool = False,
+    prompt_follows: bool = False,
 ) -> AsyncIterator[Session]:
     """Open a kernel and a session as ``hilum run`` does; leaving the block closes both.
 
@@ -123,8 +123,8 @@ async def open_standard_session(
             session that another process has open and shares. The session is then a
             ``hilum.sharing.JoinedSession``.
         project_settings: Whether the settings of the folder's project are read.
-        prepare_commands: Whether a prompt is expected soon, so that what runs its commands is
-            started while the plugins open.
+        prompt_follows: Whether a prompt follows at once, so that what it needs is prepared while
+            the session opens (see ``Kernel.expects_prompt``).
 
     Raises:
         SettingsError: The settings have mistakes.
@@ -166,7 +166,8 @@ async def open_standard_session(
         required=required,
         project_settings=project_settings,
     ) as kernel:
-        if prepare_commands:
+        if prompt_follows:
+            kernel.expects_prompt = True
             # The first command reports why no command can run.
             with suppress(CommandError):
                 await kernel.warden.start()

@@ -103,11 +103,6 @@ class Warden:
     async def __aenter__(self) -> Self:
         return self
 
-    @property
-    def has_started(self) -> bool:
-        """Whether the process has been started, so that a command need not wait for it."""
-        return self._process is not None
-
     async def start(self) -> None:
         """Start the process ahead of the first command.
 

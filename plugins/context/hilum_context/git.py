@@ -127,6 +127,10 @@ def find_repository(session: Session, policy: ContentPolicy) -> str:
     return "" if policy.explain_unsafe_repository(root) else folder
 
 
+MAX_AGE = 1.0
+"""Seconds after which a status that was read ahead of a prompt may no longer be true."""
+
+
 class GitStatusReader:
     """A reader of the Git status, which is read once for all sources of a prompt.
 
@@ -141,6 +145,11 @@ class GitStatusReader:
         self._lock = trio.Lock()
         self._asked = False
         self._status: GitStatus | None = None
+        self._began = trio.current_time()
+
+    def is_fresh(self) -> bool:
+        """Return whether the status, which may still be being read, is new enough for a prompt."""
+        return trio.current_time() - self._began < MAX_AGE
 
     async def status(self) -> GitStatus | None:
         """Return the Git status, or ``None`` if there is no readable repository."""

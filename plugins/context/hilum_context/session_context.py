@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,8 @@ from hilum_context.settings import ContextSettings
 if TYPE_CHECKING:
     from hilum import Session
 
+    from hilum_context.git import GitStatusReader
+
 GATHERED_EVENT = "context.gathered"
 # Minimum number of available tokens for which gathering context is worthwhile.
 MIN_BUDGET = 100
@@ -47,6 +50,21 @@ class SessionContext:
         self.session = session
         self.settings = settings
         self._reported_policy = False
+        self._early: GitStatusReader | None = None
+
+    async def read_status_early(self) -> None:
+        """Read the Git status, for a prompt that follows at once, while the session opens."""
+        policy = find_content_policy(self.session)
+        if policy is None or not self.settings.environment:
+            return
+        from hilum_context.git import GitStatusReader
+
+        self._early = GitStatusReader(self.session, policy)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_load_gathering)
+            # The prompt reports the error, because it then reads the status itself.
+            with suppress(HilumError, OSError):
+                await self._early.status()
 
     @hookimpl
     def provide_tools(self) -> Sequence[Tool]:
@@ -68,10 +86,9 @@ class SessionContext:
         policy = self._find_policy(agent)
         if policy is None:
             return ()
-        # The import of all sources would block the event loop at the first prompt.
-        if "hilum_context.gathering" not in sys.modules:
-            await trio.to_thread.run_sync(import_module, "hilum_context.gathering")
+        await _load_gathering()
         from hilum_context.gathering import gather
+        from hilum_context.git import GitStatusReader
         from hilum_context.state import WorkspaceState, to_state
 
         # An invalid state counts as an empty one: hilum's own sources still work.
@@ -80,7 +97,10 @@ class SessionContext:
             state = await trio.to_thread.run_sync(to_state, request.state)  # texts may be long
         except UsageError as error:  # a mistake in the face must not make the run fail
             self._report_error(agent, error)
-        gathered = await gather(agent, request, state, self.settings, policy)
+        early, self._early = self._early, None
+        if early is None or not early.is_fresh():
+            early = GitStatusReader(self.session, policy)
+        gathered = await gather(agent, request, state, self.settings, policy, early)
         changes = self.session.plugin(FileChanges)
         if gathered.whole and changes is not None:
             # The model will have seen these files, so it may edit them without reading them first.
@@ -111,3 +131,9 @@ class SessionContext:
     def _report_error(self, agent: Agent, error: HilumError) -> None:
         event = ErrorRaised(code=error.code, message=error.message, hint=error.hint)
         self.session.emit(event, agent, agent.starting)
+
+
+async def _load_gathering() -> None:
+    """Import all sources, in a thread, because that would block the event loop."""
+    if "hilum_context.gathering" not in sys.modules:
+        await trio.to_thread.run_sync(import_module, "hilum_context.gathering")

@@ -628,9 +628,6 @@ async def open_guard(session: Session) -> AsyncIterator[Guard]:
             # session left are not mistaken for the user's files.
             await guard.workspace_guard.recover()
             nursery.start_soon(sweep_in_thread)
-            if session.kernel.warden.has_started:
-                # The face expects that commands run soon.
-                nursery.start_soon(box.prepare)
             yield guard
             guard.workspace_guard.stop()
             nursery.cancel_scope.cancel()

@@ -316,11 +316,12 @@ def _find_python_folders() -> list[str]:
 
 @functools.cache
 def _find_installation() -> frozenset[str]:
-    import sysconfig  # loaded with the first command
-
-    base = sysconfig.get_paths()
-    prefixes = {sys.base_prefix, sys.prefix, base["stdlib"], base["platstdlib"]}
-    return frozenset({_FOLDER, find_interpreter(), *prefixes})
+    # `sysconfig` knows these folders, too, but loading it takes 10 ms.
+    libraries = os.path.join(sys.platlibdir, f"python{sys.version_info[0]}.{sys.version_info[1]}")
+    folders = {sys.base_prefix, sys.prefix, os.path.dirname(os.__file__)}
+    for prefix in (sys.base_exec_prefix, sys.exec_prefix):
+        folders.add(os.path.join(prefix, libraries))
+    return frozenset({_FOLDER, find_interpreter(), *folders})
 
 
 def _find_between(path: str, roots: tuple[str, ...]) -> Iterator[str]:

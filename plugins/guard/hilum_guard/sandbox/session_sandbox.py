@@ -163,22 +163,6 @@ class Sandbox:
                 self._note(self._enforced)
         return self._enforced
 
-    async def prepare(self) -> None:
-        """Try the sandbox and create the loopback ahead of the first command.
-
-        A failure is not reported: the first command tries again.
-        """
-        if self._enforced is None and self.settings.sandbox != "off":
-            with suppress(ToolError, OSError):
-                await trio.to_thread.run_sync(self._prepare)
-
-    def _prepare(self) -> None:
-        enforced = sandbox_probe.probe()
-        if enforced.by == "bubblewrap":
-            self._write_filter()
-        if self.settings.network != "full":
-            self._join_loopback(enforced)
-
     def distrust(self) -> None:
         """Try the sandboxes again before the next command, because this one failed. Blocks."""
         sandbox_probe.forget()
