@@ -35,7 +35,7 @@ class Facts(NamedTuple):
         bare: The milliseconds of the bare loop.
         status: Milliseconds of ``git status``; 0 without a repository.
         has_untracked_cache: Whether Git caches untracked files in the user's repository.
-        load: The number of running processes, on average, before the measurement.
+        load: The load average before the measurement.
     """
 
     project: ProjectCopy
@@ -52,14 +52,19 @@ def find_advice(facts: Facts) -> list[str]:
     return [*_about_machine(facts), *_about_sandbox(facts), *_about_project(facts)]
 
 
+def is_busy(facts: Facts) -> bool:
+    """Return whether other programs made the times longer, so that they say little."""
+    return facts.load > (os.cpu_count() or 1)
+
+
 def _about_machine(facts: Facts) -> Iterator[str]:
-    processors = os.cpu_count() or 1
-    if facts.load > processors:
+    if is_busy(facts):
         yield (
-            f"The machine is busy ({facts.load:.1f} running processes, {processors} processors), so"
-            " all figures are too high. Run hilum bench again at a quiet moment."
+            f"The machine is busy (load {facts.load:.1f} on {os.cpu_count()} processors), so all"
+            " figures are too high, and other advice may be missing. Run hilum bench again at a"
+            " quiet moment."
         )
-    if "start" in facts.times and facts.times["start"] > SLOW_START * facts.bare["start"]:
+    elif facts.times["start"] > SLOW_START * facts.bare["start"]:
         yield (
             "hilum takes long to start. `hilum plugins` shows how long each plugin takes to load;"
             " the setting plugins.block leaves out those that you do not use."
@@ -74,13 +79,13 @@ def _about_sandbox(facts: Facts) -> Iterator[str]:
             "bubblewrap (bwrap) is not installed, so commands run in a weaker sandbox or in none."
             " Install it with the system's package manager; `hilum doctor` shows what is enforced."
         )
-    elif "unguarded" in facts.times:
+    elif "unguarded" in facts.times and not is_busy(facts):
         share = facts.times["command"] - facts.times["unguarded"]
         if share > SLOW_SANDBOX:
             yield (
-                f"The sandbox takes {share:.0f} ms of each command. Many mounts make it slow: hide"
-                " and protect whole folders instead of many files in the settings guard.hidden and"
-                " guard.protected."
+                f"The sandbox takes {share:.0f} ms of each command. Each secret file in the project"
+                " is covered separately, so keep such files together in one folder, or outside of"
+                " the project. `hilum doctor` shows what the sandbox enforces."
             )
     with_children = 2 * facts.project.folders
     watches = _read_number(_WATCHES)
@@ -99,7 +104,7 @@ def _about_project(facts: Facts) -> Iterator[str]:
         yield (
             "The project is not in a Git repository, so the model does not learn what has changed."
         )
-    elif facts.status > SLOW_STATUS and not facts.has_untracked_cache:
+    elif facts.status > SLOW_STATUS and not (facts.has_untracked_cache or is_busy(facts)):
         yield (
             f"git status takes {facts.status:.0f} ms, which each prompt waits for. Let Git remember"
             " untracked files: git config core.untrackedCache true"
@@ -110,7 +115,7 @@ def _about_project(facts: Facts) -> Iterator[str]:
                 "The project configures Ruff, but Ruff is not installed, so edits are checked only"
                 " for syntax. Install it in the project's environment: pip install ruff"
             )
-    elif "edit" in facts.times and facts.times["edit"] - facts.times["read"] > SLOW_EDIT:
+    elif facts.times["edit"] - facts.times["read"] > SLOW_EDIT and not is_busy(facts):
         yield (
             "Edits are checked by a new Python process each time. A project that configures Ruff is"
             " checked faster and for more mistakes."

@@ -39,6 +39,8 @@ of its files. It has default settings, the sandbox and a new home folder. The mo
 this machine: no key or network is needed, and nothing is sent. The bare loop is a small script \
 with the same tools and no protection.
 """
+# Seconds for which the model thinks before each answer; no model answers faster.
+_THINK = {"command": 0.04, "unguarded": 0.04, "edit": 0.04, "eight": 0.3}
 _LABELS = {
     "start": "start to first request",
     "command": "turn with a command",
@@ -49,6 +51,7 @@ _LABELS = {
     "memory": f"memory after {READS} reads",
 }
 _SIDES = ("bare", "hilum")
+_NAMES = {"bare": "bare loop", "hilum": "hilum"}
 
 
 def main(argv: list[str]) -> int:
@@ -101,7 +104,7 @@ async def _measure_all(source: Path, folder: Path, options: Namespace) -> dict[s
 
     progress = Out(2)
     deadline = time.monotonic() + options.seconds
-    load = os.getloadavg()[0]
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
     scripts = measuring.make_scripts(TURNS, TURNS, READS)
     runs: dict[tuple[str, str], list[Measurement]] = {}
     async with Warden() as warden:
@@ -112,28 +115,36 @@ async def _measure_all(source: Path, folder: Path, options: Namespace) -> dict[s
         rounds = 0
         while rounds < MAX_ROUNDS and (not rounds or time.monotonic() < deadline):
             rounds += 1
-            for kind in ("start", "command", "unguarded", "edit", "read", "eight"):
+            for kind, side in _list_runs(rounds):
                 if rounds > 1 and time.monotonic() > deadline:
                     break
-                progress.say(f"Round {rounds}: {_LABELS[kind].strip()} …")
-                # The order alternates, so that neither side always finds warm caches.
-                for side in _SIDES if rounds % 2 else reversed(_SIDES):
-                    if kind == "unguarded" and side == "bare":
-                        continue
-                    script = scripts["command" if kind == "unguarded" else kind]
-                    argv = measuring.make_bare_command()
-                    if side == "hilum":
-                        settings = ["guard.sandbox=off"] if kind == "unguarded" else []
-                        argv = measuring.make_hilum_command(len(script), settings)
-                    sample = project.folder / measuring.SAMPLE
-                    sample.write_text(measuring.make_sample(READS))
-                    found = await measuring.measure(warden, argv, script, project.folder, home)
-                    runs.setdefault((kind, side), []).append(found)
+                progress.say(f"Round {rounds}: {_LABELS[kind].strip()}, {_NAMES[side]} …")
+                script = scripts["command" if kind == "unguarded" else kind]
+                argv = measuring.make_bare_command()
+                if side == "hilum":
+                    settings = ["guard.sandbox=off"] if kind == "unguarded" else []
+                    argv = measuring.make_hilum_command(len(script), settings)
+                sample = project.folder / measuring.SAMPLE
+                sample.write_text(measuring.make_sample(READS))
+                think = _THINK.get(kind, 0.0)
+                found = await measuring.measure(warden, argv, script, project.folder, home, think)
+                runs.setdefault((kind, side), []).append(found)
         status = await _time_status(warden, project)
         has_cache = await _has_untracked_cache(warden, source)
     times = {side: _summarize(runs, side) for side in _SIDES}
     facts = advice.Facts(project, source, times["hilum"], times["bare"], status, has_cache, load)
     return _make_report(facts, runs, rounds)
+
+
+def _list_runs(number: int) -> list[tuple[str, str]]:
+    """Return the measurements of a round, each with its side.
+
+    The order alternates, so that neither side always finds warm caches.
+    """
+    sides = _SIDES if number % 2 else _SIDES[::-1]
+    kinds = ("start", "command", "unguarded", "edit", "read", "eight")
+    runs = [(kind, side) for kind in kinds for side in sides]
+    return [run for run in runs if run != ("unguarded", "bare")]
 
 
 def _summarize(runs: dict[tuple[str, str], list[Measurement]], side: str) -> dict[str, float]:

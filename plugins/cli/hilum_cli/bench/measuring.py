@@ -73,7 +73,12 @@ def make_environment(home: Path, url: str, mark: str) -> dict[str, str]:
 
 
 async def measure(
-    warden: Warden, argv: Sequence[str], script: Sequence[Calls], work: Path, home: Path
+    warden: Warden,
+    argv: Sequence[str],
+    script: Sequence[Calls],
+    work: Path,
+    home: Path,
+    think: float = 0.0,
 ) -> Measurement:
     """Run a program against a scripted model.
 
@@ -83,11 +88,12 @@ async def measure(
         script: The calls of each answer.
         work: The folder to work in.
         home: The home folder of the run.
+        think: Seconds for which the model thinks before each answer.
 
     Raises:
         HilumError: The program failed, or did not carry out the script.
     """
-    model = Model(script)
+    model = Model(script, think)
     mark = f"{MARK}-{os.getpid()}-{id(model)}"
     memory: list[ProcessMemory] = []
     if sys.platform == "linux":

@@ -92,8 +92,8 @@ def _describe(process: Path) -> str:
     command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     if _SUPERVISOR in command:
         return "supervision of commands"
-    if "hilum" in command.partition(" run ")[0] and "hilum-sandbox" not in command:
-        return "hilum"
     if "bare_loop" in command:
         return "bare loop"
+    if "hilum" in command.partition(" run ")[0] and "hilum-sandbox" not in command:
+        return "hilum"
     return "other programs"

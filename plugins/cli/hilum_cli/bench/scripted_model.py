@@ -50,6 +50,7 @@ class Model:
 
     Args:
         script: The calls of each answer. After the last one it gives the final answer.
+        think: Seconds before each answer, in which hilum prepares the next command.
 
     Attributes:
         url: The base URL of its API.
@@ -58,7 +59,8 @@ class Model:
         before_last: Called before the final answer, while the processes of the run still exist.
     """
 
-    def __init__(self, script: Sequence[Calls]) -> None:
+    def __init__(self, script: Sequence[Calls], think: float = 0.0) -> None:
+        self.think = think
         self.script = [*script, ()]
         self.answers = [encode_answer(number, calls) for number, calls in enumerate(self.script)]
         self.arrived: list[float] = []
@@ -106,5 +108,6 @@ class Model:
         number = min(len(self.arrived), len(self.answers)) - 1
         if number == len(self.answers) - 1:
             self.before_last()
+        time.sleep(self.think)
         connection.sendall(self.answers[number])
         self.sent.append(time.perf_counter())
