@@ -71,4 +71,3 @@ async def test_a_status_that_fails_early_is_read_again(reads, monkeypatch):
         await b.run("hello")
         assert len(reads) == 1
         assert b"early" in b.requests[-1].body
-

@@ -13,9 +13,7 @@ from hilum_guard import Guard
 from hilum_guard.sandbox import bubblewrap, probe_cache, sandbox_probe
 from hilum_guard.sandbox.enforcement import Enforcement
 
-WHOLE = Enforcement(
-    "bubblewrap", True, True, "namespace", True, False, ("Why not.",), shared=True
-)
+WHOLE = Enforcement("bubblewrap", True, True, "namespace", True, False, ("Why not.",), shared=True)
 
 
 @pytest.fixture

@@ -4,14 +4,17 @@ The script runs as a program of its own: ``python bare_loop.py``, with ``OPENAI_
 environment. It imports nothing but trio and httpx.
 """
 
+from __future__ import annotations
+
 import json
 import os
+from typing import Any
 
 import httpx
 import trio
 
 
-async def call_tool(name, arguments):
+async def call_tool(name: str, arguments: dict[str, str]) -> str:
     """Run a tool and return its result."""
     if name == "run_terminal_cmd":
         done = await trio.run_process(["bash", "-c", arguments["command"]], capture_stdout=True)
@@ -25,11 +28,11 @@ async def call_tool(name, arguments):
     return "edited"
 
 
-async def ask_model(client, messages):
+async def ask_model(client: httpx.AsyncClient, messages: list[Any]) -> list[Any]:
     """Return the tool calls in the model's answer."""
     url = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
     body = {"model": "m", "stream": True, "messages": messages}
-    calls = []
+    calls: list[Any] = []
     async with client.stream("POST", url, json=body) as response:
         async for line in response.aiter_lines():
             if line.startswith("data: {"):
@@ -38,15 +41,17 @@ async def ask_model(client, messages):
     return calls
 
 
-async def main():
+async def main() -> None:
     """Work until the model makes no more calls."""
-    messages = [{"role": "user", "content": "Work."}]
+    messages: list[Any] = [{"role": "user", "content": "Work."}]
     async with httpx.AsyncClient() as client:
         while calls := await ask_model(client, messages):
             messages.append({"role": "assistant", "content": "", "tool_calls": calls})
-            results = [None] * len(calls)
+            results = [""] * len(calls)
 
-            async def run(number, function, results=results):
+            async def run(
+                number: int, function: dict[str, str], results: list[str] = results
+            ) -> None:
                 arguments = json.loads(function["arguments"])
                 results[number] = await call_tool(function["name"], arguments)
 
