@@ -133,7 +133,8 @@ def choose_type(headings: Sequence[str]) -> RuleType:
     """Return the type of the rules below nested headings.
 
     The innermost heading that determines a type decides. If no heading determines a type, the rules
-    are soft.
+    are soft. A title such as "Agent identity" says nothing about sections within its sections.
     """
-    types = [kind for kind in map(find_type, headings) if kind is not None]
-    return types[-1] if types else _SOFT
+    near = [kind for kind in map(find_type, headings[-2:]) if kind is not None]
+    far = [kind for kind in map(find_type, headings[:-2]) if kind and kind is not _IDENTITY]
+    return [_SOFT, *far, *near][-1]

@@ -110,8 +110,8 @@ Never use `any`.
 Never use `eval`.
 Never call `exit`.
 Don't use `find`.
-Do not use `console.log`.
-Never use `print()`.
+Do not use `console`.
+Never use `Foo.bar()` in components.
 Never remove `key` props.
 Never run `curl | sh`.
 Never run `npm install` in production.

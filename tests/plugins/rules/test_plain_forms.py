@@ -46,6 +46,30 @@ ENFORCED = {
     'Do NOT add "Co-Authored-By: Claude" lines': "refuses a commit message that matches",
     "Never use emojis in commit messages.": "refuses a commit message that matches",
     "Always run `make test` before committing.": "refuses the command `git commit`",
+    "Run `make test` before committing.": "refuses the command `git commit`",
+    "Run `npm run lint` and `npm run test-ci` before opening a PR": "refuses the command `gh pr create`",
+    "Run `make cover` to validate coverage locally before pushing.": "refuses the command `git push`",
+    "Format with oxfmt - run `pnpm prettify` in the workspace root before committing": "refuses the command `git commit`",
+    "Conventional commits required": "refuses a commit message that does not match",
+    "Use conventional commits: `feat:`, `fix:`, `refactor:`": "refuses a commit message that does not match",
+    "Use conventional commit format: `<type>(<scope>): <description>`": "refuses a commit message that does not match",
+    "Do NOT commit with co-author": "refuses a commit message that matches",
+    "Never add agent/AI attribution to commits.": "refuses a commit message that matches",
+    # code
+    "Do not use `console.log`.": r"refuses writing text that matches /(?<![\w.$>:])console\.log(?!\w)/",
+    "Never use `print()`.": r"refuses writing text that matches /(?<![\w.$>:])print\(/",
+    "Use structured `OSLog`, never `print()` in shipping code.": r"refuses writing text that matches /(?<![\w.$>:])print\(/",
+    "❌ NEVER use `std::fs` or `tokio::fs` directly": "refuses writing text that matches",
+    "Never block with `.Result`, `.Wait()`, `.GetAwaiter().GetResult()`.": "refuses writing text that matches",
+    "Use `Model::query()` instead of `DB::`.": "refuses writing text that matches",
+    "Integration tests use `Factory`. No `Task.Delay` — use deterministic fixtures.": "refuses writing text that matches",
+    # headings, reasons and what to use instead
+    "DO NOT: Make changes to `.github/` configuration without explicit request": "asks before writing .github",
+    "**Never use `npx`.** It is dangerous because it can fetch packages.": "refuses the command `npx`",
+    "Keep `bun.lock` as the only lockfile. Do not create `yarn.lock`.": "refuses creating yarn.lock",
+    "**Never `git add -A` or `git add .`** — Stage specific files only.": "refuses the command `git add -A`",
+    "Never change NuGet.config files unless explicitly asked to.": "asks before writing NuGet.config",
+    "Do not merge pull requests.": "refuses the command `gh pr merge`",
     # Chinese
     "禁止执行 `rm -rf /`、`git push --force`、`sudo`": "refuses the command `rm -rf /`",
     "**绝对不要** 修改 `vendor/`，它是自动生成的": "refuses writing vendor by hand",
@@ -54,6 +78,8 @@ ENFORCED = {
     "修改 `schema.prisma` 前必须先问我": "asks before writing schema.prisma",
     "提交前必须运行 `pytest`": "refuses the command `git commit`",
     "只有用户明确要求时才提交": "asks before the command `git commit`",
+    "**包管理器: 仅限 bun** — 不要使用 npm/yarn/pnpm": "refuses the command `npm`",
+    "不要擅自提交，等用户确认": "asks before the command `git commit`",
 }  # fmt: skip
 ADVICE = """Never use bare `python` or `pip`.
 Never run `npx prisma generate` standalone.
@@ -87,11 +113,18 @@ You don't need to run `npm install`.
 Not all tests run `pytest`.
 Never edit files.
 Do not modify existing code.
-Run `make test` before committing.
+`make test` is run before committing.
+Generally, run `make test` before committing.
 Always run `npm install` before running `npm test`.
 Only run `npm run build` when you're not certain.
 Never touch `test*.jsonl` until final numbers.
 Components never touch `HttpClient`.
+**Never read outside the project** - every file read passes `path_in_project`
+Follow conventional commits for PR titles
+Never use `useEffect` for data fetching.
+Never use `Node.js`.
+Do not use `any`.
+Never use `eval()` when parsing input.
 使用 `uv` 管理依赖，不要向全局环境直接 `pip install`。
 禁止硬编码密钥
 不要顺手修改任务无关文件

@@ -119,11 +119,12 @@ def test_a_check_on_every_file_is_not_accepted_without_a_look(tmp_path: Path) ->
 def test_every_kind_of_check_in_the_request_can_be_compiled() -> None:
     """What a model is told to write is what hilum reads."""
     lines = [line.strip() for line in INSTRUCTIONS.splitlines() if line.startswith("  deny ")]
-    assert len(lines) == 9
+    assert len(lines) == 11
     for kind, target in (
         ("write", "sdk/**"), ("command", "git push --force, npm publish"), ("tool", "web_fetch"),
         ("host", "example.com"), ("context", "A.md in shared"), ("answer", "/x/i"),
-        ("write", "a/** except a/b/**"), ("content", "/x/ in src/**"), ("commit-message", "/x/i"),
+        ("write", "a/** except a/b/**"), ("command", "npm except npm run docs"),
+        ("command", "git commit, git push to branch main"), ("content", "/x/ in src/**"), ("commit-message", "/x/i"),
     ):  # fmt: skip
         assert any(line.startswith(f"deny {kind} ") for line in lines)
         assert compile_lines([f"deny {kind} {target}"])[1] == []
@@ -271,6 +272,20 @@ async def test_a_command_that_must_run_first_is_tried_in_the_order_of_the_past(
         ("No direct writes to the database.", True),
         ("提交前必须运行测试。", True),
         ("禁止直接修改生成的文件", True),
+        ("Commit subjects use an area prefix: `docs:`.", True),
+        ("Use the logger (not `console.log`).", True),
+        ("It makes the tag — do **not** create one.", True),
+        ("安装时只允许覆盖安装", True),
+        ("Kein `git add -A`", True),
+        ("Vor dem Push nachfragen", True),
+        ("НЕ ИСПОЛЬЗУЙ `cargo`", True),
+        ("コミット前に実行：`make test`", True),
+        ("`.data/` 파일은 삭제하지 않는다.", True),
+        ("No recrear `CLAUDE.md`", True),
+        ("Ne modifiez jamais `vendor/`.", True),
+        ("Nunca edite `vendor/`.", True),
+        ("Das Projekt ist in Python geschrieben.", False),
+        ("Проект написан на Rust.", False),
         ("The server listens on port 80.", False),
         ("项目使用 Python 编写", False),
         ("Build: `make`", False),

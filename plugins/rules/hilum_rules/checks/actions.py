@@ -11,6 +11,7 @@ import attrs
 
 from hilum_rules.checks import quoted_names
 from hilum_rules.checks import vocabulary as v
+from hilum_rules.checks.code_names import code_expression, is_code
 from hilum_rules.checks.model import (
     READS,
     WRITES,
@@ -18,6 +19,7 @@ from hilum_rules.checks.model import (
     Answers,
     Commands,
     Constraint,
+    Content,
     Contexts,
     Effect,
     Form,
@@ -191,10 +193,15 @@ def _read_action(verb: str, clause: Clause, effect: Effect, scope: Scope) -> Con
         return _read_unwanted_answer(verb, clause)
     if "session" in clause.nouns:
         return _read_unwanted_context(verb, clause)
+    if clause.nouns & {"co-author", "ai"}:
+        return _read_attribution(verb, clause)
     if "message" in clause.nouns or any(map(_TRAILER.fullmatch, clause.names)):
         return _read_unwanted_message(verb, clause)
     if not clause.names:
         return _read_plain(verb, clause, effect, scope)
+    code = read_code(verb, clause, scope)
+    if code:
+        return code
     if verb in _BRANCH_VERBS and clause.places == {"to"}:
         return _read_branches(verb, clause)
     if verb in _RUNS:
@@ -291,6 +298,38 @@ def read_hosts(clause: Clause) -> Hosts | None:
     hosts = [v.read_host(name) for name in clause.names]
     is_plain = clause.nouns <= {"host", "data", "file"} and not clause.exceptions
     return Hosts(tuple(hosts)) if is_plain and all(hosts) else None
+
+
+# --- code -----------------------------------------------------------------------------------------
+
+_WRITING_CODE = ("use", "call", "add", "introduce", "create", "contain", "")
+# Texts about code may name what code must not contain.
+_TEXTS = ("*.md", "*.mdx", "*.mdc", "*.txt", "*.rst", "*.adoc", ".cursorrules")
+_TESTS = ("*test*", "*spec*")
+
+
+def read_code(verb: str, clause: Clause, scope: Scope) -> Content | None:
+    """Read "never use `eval()`": text that must not be added to files of code."""
+    is_plain = clause.nouns <= {"source", "tests", "it"} and clause.places <= {"in"}
+    if verb not in _WRITING_CODE or not is_plain or bool(clause.nouns) != bool(clause.places):
+        return None
+    if clause.branches or clause.kinds or clause.exceptions or clause.length:
+        return None
+    if not clause.names or not all(is_code(name) for name in clause.names):
+        return None
+    expression = "|".join(map(code_expression, clause.names))
+    files = ("**",) if scope.folder == WORKSPACE else (f"/{scope.folder}/**",)
+    if "tests" in clause.nouns:
+        return Content(expression, _TESTS, _TEXTS) if scope.folder == WORKSPACE else None
+    # "In production code" leaves out tests.
+    unless = (*_TEXTS, *_TESTS) if "source" in clause.nouns else _TEXTS
+    return Content(expression, files, unless)
+
+
+def read_unwanted_code(tokens: Sequence[Token], scope: Scope) -> Content | None:
+    """Read the code that another sentence part replaces: "use ⟦0⟧, not ⟦1⟧"."""
+    clauses = read_clauses(tokens)
+    return read_code("use", clauses[0], scope) if len(clauses) == 1 else None
 
 
 # --- files ----------------------------------------------------------------------------------------
@@ -431,7 +470,10 @@ PLAIN_ACTIONS = (
     Plain("open|submit|create|commit", "pull request", "new", Commands(v.PULL_REQUEST)),
     Plain("install", "packages|modules", "new|other", Commands(v.INSTALL, new=True)),
     Plain("add|introduce", "packages", "new|other", Commands(v.INSTALL, new=True)),
-    Plain("publish", "", "packages|registry", Commands(v.PUBLISH)),
+    Plain("publish", "", "packages|registry|artifacts", Commands(v.PUBLISH)),
+    Plain("release", "", "packages|artifacts", Commands(v.PUBLISH)),
+    Plain("tag", "", f"{_CODE}|artifacts", Commands(v.TAG)),
+    Plain("merge", "pull request", "", Commands(v.MERGE)),
     Plain("skip", "hooks", "git", Commands(v.SKIP_HOOKS)),
     Plain("use|run|", "sudo", "commands", Commands(v.AS_ROOT)),
     Plain("run|use|", "destructive", "commands", Commands(v.DESTRUCTIVE)),
@@ -471,6 +513,39 @@ _TRAILER = re.compile(r"(?i)(?:co-authored-by|generated (?:with|by))\b.*")
 _WRITING = ("create", "add", "contain", "use", "save", "introduce", "")
 
 
+_CONVENTIONAL = r"^\w+(?:\([^)]*\))?!?: \S"
+
+
+def read_wanted_message(tokens: Sequence[Token]) -> Messages | None:
+    """Read "use conventional commits"."""
+    clauses = read_clauses(tokens)
+    if len(clauses) != 1 or "conventional" not in clauses[0].nouns:
+        return None
+    clause = clauses[0]
+    # The names are examples of types: `feat:`, or of the form: `<type>: <description>`.
+    are_types = all(re.search(r":$|:\s*<|^[a-z]+$", name) for name in clause.names)
+    is_plain = clause.nouns <= {"conventional", "message", "git"} and not clause.places
+    is_use = set(clause.verbs) <= {"use", "follow", "commit"} and not clause.exceptions
+    return Messages(_CONVENTIONAL, wanted=True) if are_types and is_plain and is_use else None
+
+
+_ATTRIBUTION = (
+    r"(?i)co-authored-by:.*(?:claude|copilot|codex|cursor|gemini|gpt|anthropic|openai|\bai\b|agent)"
+    r"|generated (?:with|by) .*(?:claude|copilot|codex|cursor|gemini|gpt|\bai\b)"
+)
+
+
+def _read_attribution(verb: str, clause: Clause) -> Messages | None:
+    """Read "never add AI attribution to commits" and "do not commit with a co-author"."""
+    is_known = clause.nouns <= {"co-author", "ai", "trailer", "message", "text"}
+    if clause.names or clause.branches or clause.kinds or not is_known:
+        return None
+    if "co-author" in clause.nouns and verb in (*_WRITING, "commit"):
+        return Messages(r"(?i)co-authored-by:")
+    is_about_commits = {"ai", "trailer", "message"} <= clause.nouns
+    return Messages(_ATTRIBUTION) if is_about_commits and verb in _WRITING else None
+
+
 def _read_unwanted_message(verb: str, clause: Clause) -> Messages | None:
     """Read "never add ⟦0⟧ to commit messages"."""
     nouns = clause.nouns - {"message", "text", "trailer"}
@@ -488,22 +563,27 @@ def _read_unwanted_message(verb: str, clause: Clause) -> Messages | None:
 
 def read_preceded(
     needed: Sequence[Token], before: Sequence[Token], scope: Scope
-) -> Preceded | None:
-    """Read "always run ⟦0⟧ before committing"."""
+) -> tuple[Preceded, ...]:
+    """Read "always run ⟦0⟧ before committing": a check for each command that must run."""
     clauses = read_clauses(needed)
-    if len(clauses) != 1 or clauses[0].verbs != ["run"] or clauses[0].nouns or clauses[0].places:
-        return None
-    commands = _commands(clauses[0].names, scope)
+    if len(clauses) != 1 or clauses[0].verbs != ["run"]:
+        return ()
+    # "Run ⟦0⟧ in the root of the repository".
+    if not (clauses[0].nouns <= {"workspace"} and clauses[0].places <= {"in", "from"}):
+        return ()
+    commands = [_commands([name], scope) for name in clauses[0].names]
     found = read_actions(before, "deny", scope)
-    # One check requires one command; of several, each must have run.
-    if commands is None or len(clauses[0].names) != 1 or len(found) != 1:
-        return None
+    if not all(commands) or len(found) != 1:
+        return ()
     waiting = found[0]
-    # Elsewhere, "run ⟦0⟧ before committing" may be a suggestion.
-    if not isinstance(waiting, Commands) or waiting.branches or not (scope.hard or scope.binding):
-        return None
+    # An order is binding; "`x` is run before committing" may describe a hook.
+    is_order = needed[0].role == "verb" or scope.hard or scope.binding
+    if not isinstance(waiting, Commands) or waiting.branches or not is_order:
+        return ()
     known = {*v.GIT_COMMIT, *v.GIT_PUSH, *v.PULL_REQUEST}
-    return Preceded(commands, waiting) if known.issuperset(waiting.patterns) else None
+    if not known.issuperset(waiting.patterns):
+        return ()
+    return tuple(Preceded(each, waiting) for each in commands if each)
 
 
 # --- answers and sessions -------------------------------------------------------------------------

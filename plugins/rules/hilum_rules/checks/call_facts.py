@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator
 from functools import cached_property
@@ -149,11 +150,35 @@ class CallFacts:
     def accesses(self) -> list[FileAccess]:
         """The accesses to files that the call names."""
         named = [access for access, findings in self._command_accesses if findings is None]
+        named += self._accesses_by_links(named)
         # The command of one of hilum's own tools shows what is accessed; another tool may also use
         # paths in its other arguments.
         if not self._verdicts or not self._is_own:
             named += self._argument_accesses()
         return named
+
+    def _accesses_by_links(self, named: list[FileAccess]) -> Iterator[FileAccess]:
+        """Yield the accesses through links that an earlier command of the call makes."""
+        links: dict[str, str] = {}
+        for command in self.commands:
+            if command.effects.program in ("ln", "gln") and len(command.words) > 2:
+                target, name = command.words[-2:]
+                path = os.path.normpath(os.path.join(command.cwd or "/", name))
+                # A link in a folder has the name of its target.
+                if os.path.isdir(path) and not os.path.islink(path):
+                    path = os.path.join(path, os.path.basename(target))
+                base = os.path.dirname(path) if "s" in _letters(command.words) else command.cwd
+                links[path] = os.path.join(base or "/", target)
+        for access in named if links else ():
+            for cwd in access.cwds:
+                path = os.path.normpath(os.path.join(cwd or "/", access.path))
+                for link, target in links.items():
+                    # The command that makes the link writes it, too.
+                    is_link = path == link and access.kind != "link" and access.existing
+                    if is_link or path.startswith(f"{link}/"):
+                        yield attrs.evolve(
+                            access, path=os.path.normpath(target + path[len(link) :])
+                        )
 
     @cached_property
     def found_files(self) -> list[tuple[FileAccess, Findings]]:
@@ -262,6 +287,11 @@ def _local_path(text: str) -> str:
 
 def _snake_case(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().replace("-", "_")
+
+
+def _letters(words: tuple[str, ...]) -> str:
+    """Return the letters of the short options in a command."""
+    return "".join(word for word in words if re.fullmatch(r"-[a-zA-Z]+", word))
 
 
 def _find_strings(value: Any, key: str, depth: int) -> Iterator[tuple[str, str]]:

@@ -116,6 +116,33 @@ def may_delete(text: str) -> bool:
 _PATH = re.compile(r"""[\w.~/@*?-]+""")
 
 
+# Functions that turn encoded text into a path; ordinary programs rarely use them for that.
+_DECODES = re.compile(
+    r"\bchr\(|decode\(|fromhex|bytes\(\[|\[::-1\]|CharCode|\bpack\s*\(|\breverse\b|__import__"
+    r"|getattr\((?:os|__builtins__)|\batob\b|Buffer\.from"
+)
+# What assembles text at run time.
+_ASSEMBLES = re.compile(
+    r"['\"]\s*[+.%]|[+.]\s*['\"]|\bjoin\b|replace\(|format|\b[fF]['\"]|\$\{|glob|argv|environ|\bENV\b"
+)
+
+
+def hides_paths(text: str, *, is_new: bool) -> bool:
+    """Return whether code uses paths that its text does not show.
+
+    Args:
+        text: The code.
+        is_new: Whether the call contains the code; other code belongs to the project.
+    """
+    return _DECODES.search(text) is not None or (is_new and _ASSEMBLES.search(text) is not None)
+
+
+def join_literals(text: str) -> str:
+    """Return code with concatenated literals joined, and with escaped characters resolved."""
+    joined = re.sub(r"""['"]\s*[+.]?\s*['"]""", "", text)
+    return re.sub(r"\\x([0-9a-fA-F]{2})", lambda match: chr(int(match[1], 16)), joined)
+
+
 def find_paths(text: str) -> list[str]:
     """Return the words in a text that may be paths, even if code joins them from parts."""
     # Join concatenated strings, so that ``open(".e" + "nv")`` does not get past a rule about
@@ -125,5 +152,6 @@ def find_paths(text: str) -> list[str]:
     joined = re.sub(r"""['"]\s*[,/]\s*['"]""", "/", text)
     words = [word.strip("'\"") for word in _PATH.findall(text)]
     words += _PATH.findall(added)
+    words += _PATH.findall(join_literals(text))
     words += _PATH.findall(joined)
     return [word for word in dict.fromkeys(words) if 1 < len(word) < MAX_PATH]

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import attrs
 from hilum_guard import UNKNOWN, fit_words, git_words
 
 from hilum_rules.checks import code_texts
@@ -28,6 +29,8 @@ _OWN_PACKAGE = re.compile(
     r"|--locked|-g?"
 )
 _OWN_FILE_OPTIONS = ("-r", "--requirement", "--requirements", "-c", "-e", "--editable")
+# Programs whose operands are independent goals, not a sub-command with its arguments.
+_RUNS_GOALS = frozenset("make gmake just ninja rake invoke task".split())
 # Programs with unambiguous names: code that contains such a name is assumed to run the program.
 _RARE_NAMES = frozenset(
     "sudo doas npm pnpm npx pip pip3 kubectl terraform scp rsync apt-get".split()
@@ -36,6 +39,16 @@ _RARE_NAMES = frozenset(
 
 def match_command(constraint: Commands, command: CommandFacts) -> Fit:
     """Return whether a constraint covers a simple command."""
+    fit = _match_any(constraint, command)
+    if fit and constraint.unless:
+        exceptions = attrs.evolve(constraint, patterns=constraint.unless, unless=())
+        # What may be an exception is none, so that the rule fails closed.
+        if _match_any(exceptions, command) == "yes":
+            return ""
+    return fit
+
+
+def _match_any(constraint: Commands, command: CommandFacts) -> Fit:
     if not command.words:
         return ""
     words = _plain_words(command)
@@ -68,10 +81,17 @@ def _match_words(
 def _plain_words(command: CommandFacts) -> Words:
     """Return a command whose program is named as in rules."""
     if command.effects.program == "git":
-        return git_words(command.words)
+        return _join_force(git_words(command.words))
     # ``pip3.12`` is pip, so a rule against ``pip install`` also applies to it.
     versioned = re.fullmatch(r"(pip3?)[\d.]+", command.effects.program)
     return (versioned[1], *command.words[1:]) if versioned else command.words
+
+
+def _join_force(words: Words) -> Words:
+    """Return ``git branch -d -f`` as ``git branch -D``, which means the same."""
+    if words[1:2] == ("branch",) and _has_letters("d", words) and _has_letters("f", words):
+        return (*words[:2], "-D", *words[2:])
+    return words
 
 
 def _words_by_path(command: CommandFacts, words: Words) -> Iterator[Words]:
@@ -96,16 +116,46 @@ def _match_pattern(constraint: Commands, pattern: Words, words: Words, *, is_pat
     elif is_path:
         return ""
     options = [word for word in pattern if _is_option(word)]
-    if not all(_has_option(option, words) for option in options):
+    missing = [option for option in options if not _has_option(option, words)]
+    if missing and not _may_be_hidden(pattern, words):
         return ""
+    words = _put_goal_first(pattern, words)
     if options and pattern[0] == "*":
         fit: Fit = "yes"
     else:
         plain = [word for word in pattern if not _is_option(word)]
-        fit = fit_words(plain, words, strict=False)
+        fit = fit_words(plain, words, strict=False) or _fit_after_unknown(plain, words)
+    if fit == "yes" and missing:
+        fit = "maybe"
     if fit == "yes" and constraint.new and _installs_own(words[len(pattern) :]):
         return ""
     return fit
+
+
+def _may_be_hidden(pattern: Words, words: Words) -> bool:
+    """Return whether a word that is known only at run time may be a missing option."""
+    # Otherwise, a rule about an option of any program would concern each `echo "$X"`.
+    if pattern[0] == "*" and words[0] != "git":
+        return False
+    return any(word.startswith((UNKNOWN, f"-{UNKNOWN}")) for word in words[1:])
+
+
+def _fit_after_unknown(plain: list[str], words: Words) -> Fit:
+    """Return whether words fit if one that is known only at run time is an option with a value."""
+    if words[0] != plain[0] or UNKNOWN not in words:
+        return ""
+    rest = iter(words[1:])
+    return "maybe" if all(word in rest for word in plain[1:]) else ""
+
+
+def _put_goal_first(pattern: Words, words: Words) -> Words:
+    """Return ``make test ship`` as ``make ship test`` for a rule about ``make ship``.
+
+    Such a program runs all goals that its operands name.
+    """
+    if pattern[0] not in _RUNS_GOALS or len(pattern) != 2 or pattern[1] not in words:
+        return words
+    return (words[0], pattern[1], *(word for word in words[1:] if word != pattern[1]))
 
 
 def _is_in_code(constraint: Commands, command: CommandFacts) -> bool:

@@ -35,7 +35,7 @@ SESSION_KINDS = ("main", "shared", "headless")
 MAX_EXPRESSION = 500
 """Maximum length of a regular expression."""
 _USAGE = (
-    "write enforce: deny|ask write|read|create|delete|access PATHS, command WORDS, tool NAMES, host"
+    "write enforce: deny|ask write|change|read|create|delete|access PATHS, command WORDS, tool NAMES, host"
     " NAMES, context NAMES in KINDS, answer /REGEX/, content /REGEX/ in PATHS, commit-message"
     " /REGEX/; or require commit-message /REGEX/, command WORDS before WORDS"
 )
@@ -169,12 +169,20 @@ def _require(constraint: Constraint | None) -> Constraint:
 
 
 def _commands(text: str, folder: PurePosixPath) -> Constraint:
-    parts = [part.strip().strip("`'\"") for part in text.split(",")]
-    commands = [tuple(part.split()) for part in parts if part]
+    text, *rest = re.split(r"\s+except(?:\s+|$)", text, maxsplit=1)
+    text, *branches = re.split(r"\s+(?:to|on)\s+branch\s+", text, maxsplit=1)
+    commands = _split_commands(text)
+    exceptions = _split_commands(" ".join(rest))
     if not commands:
         raise MalformedLineError("it does not name a command")
     odd = next(
-        (word for words in commands for word in words if re.search(r"[|&;<>$()`]", word)), ""
+        (
+            word
+            for words in (*commands, *exceptions)
+            for word in words
+            if re.search(r"[|&;<>$()`]", word)
+        ),
+        "",
     )
     if odd:
         # Fail closed: the whole program is denied, because the exact command is unclear.
@@ -183,10 +191,28 @@ def _commands(text: str, folder: PurePosixPath) -> Constraint:
             f"{odd!r} is shell syntax, not a word; write the command's words, such as git push",
             Commands(programs, str(folder)) if programs else None,
         )
-    patterns: list[tuple[str, ...]] = []
-    for words in commands:
-        patterns += quoted_names.command_spellings(words)
-    return Commands(tuple(dict.fromkeys(patterns)), str(folder))
+    constraint = Commands(
+        _spell(commands),
+        str(folder),
+        branches=tuple(_split(" ".join(branches))),
+        unless=_spell(exceptions),
+    )
+    if rest and not exceptions:
+        raise MalformedLineError("it does not name the exception", constraint)
+    return constraint
+
+
+def _split_commands(text: str) -> list[tuple[str, ...]]:
+    parts = [part.strip().strip("`'\"") for part in text.split(",")]
+    return [tuple(part.split()) for part in parts if part]
+
+
+def _spell(commands: Iterable[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
+    """Return commands with the other spellings of each."""
+    patterns = [
+        spelling for words in commands for spelling in quoted_names.command_spellings(words)
+    ]
+    return tuple(dict.fromkeys(patterns))
 
 
 def _tools(text: str, folder: PurePosixPath) -> Constraint:
@@ -339,6 +365,7 @@ def _preceded(text: str, folder: PurePosixPath) -> Constraint:
 
 _READERS: dict[str, Callable[[str, PurePosixPath], Constraint]] = {
     "write": partial(_paths, WRITES),
+    "change": partial(_paths, WRITES - v.CREATES),
     "read": partial(_paths, READS),
     "delete": partial(_paths, v.DELETES),
     "create": partial(_paths, v.CREATES),

@@ -20,7 +20,9 @@ from hilum_rules.checks.actions import (
     read_main_context,
     read_other_paths,
     read_preceded,
+    read_unwanted_code,
     read_wanted_answer,
+    read_wanted_message,
 )
 from hilum_rules.checks.model import (
     NOT_A_CONSTRAINT,
@@ -195,6 +197,9 @@ def _read_instead(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     verbs = {token.word for token in (*wanted, *unwanted) if token.role == "verb"}
     if not verbs <= {"use", "run"} or wanted[0].role != "verb":
         return ()
+    code = read_unwanted_code(_without_verbs(unwanted), scope)
+    if code:
+        return _deny(code)
     constraint = read_commands(_without_verbs(unwanted), scope, used=True)
     preferred = read_commands(_without_verbs(wanted), scope, used=False)
     if constraint is None or preferred is None or _overlap(preferred, constraint):
@@ -226,18 +231,19 @@ def _read_closed(chunks: Sequence[Chunk], scope: Scope) -> Parts:
 
 
 def _read_wanted(chunks: Sequence[Chunk], scope: Scope) -> Parts:
-    """Read ``answers must end with ⟦0⟧``."""
-    return _deny(read_wanted_answer(tuple(token for chunk in chunks for token in chunk)))
+    """Read ``answers must end with ⟦0⟧`` and ``use conventional commits``."""
+    tokens = tuple(token for chunk in chunks for token in chunk)
+    return _deny(read_wanted_answer(tokens) or read_wanted_message(tokens))
 
 
 def _read_preceded(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     """Read ``always run ⟦0⟧ before committing``."""
-    return _deny(read_preceded(chunks[0], chunks[1], scope))
+    return tuple(("deny", each) for each in read_preceded(chunks[0], chunks[1], scope))
 
 
 def _read_unless(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     """Read ``never commit unless the user asks for a commit``."""
-    same = {token.word for token in chunks[0]}
+    same = {token.word for token in chunks[0]} | {"it", "commands", "other"}
     if any(token.word not in same for token in chunks[1]):
         return ()
     return _act("ask", 0)(chunks, scope)

@@ -33,7 +33,8 @@ def match_branches(branches: Sequence[str], command: CommandFacts) -> Fit:
     # Options such as `--all` push every branch, including protected ones.
     if is_push and not _ALL_BRANCHES.isdisjoint(words):
         return "yes"
-    refspecs = operands(words[2:], "mFCcotu")[1:] if is_push else []
+    # Of the short options of ``git push``, only ``-o`` takes a value; ``-u`` takes none.
+    refspecs = operands(words[2:], "o")[1:] if is_push else []
     # Without a refspec, ``git push`` pushes the current branch by default.
     targets = [_target(refspec) for refspec in refspecs] or ["HEAD"]
     current = _find_current(command) if {"HEAD", "@"} & set(targets) else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import socket
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
@@ -32,6 +33,11 @@ _TEXTUAL = frozenset(
     """.split()
 )
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]{0,30}://[^\s'\"<>`|;)]+", re.IGNORECASE)
+# Spellings of an address such as ``127.1`` and ``0x7f000001``.
+_NUMBERS = re.compile(
+    r"(?<![\w.-])(?:0x[0-9a-f]{8}|\d{8,10}|(?:0x[0-9a-f]+|\d+)(?:\.(?:0x[0-9a-f]+|\d+)){1,3})(?![\w.])",
+    re.IGNORECASE,
+)
 _LOCAL_HOSTS = ("localhost", "localhost.localdomain", "ip6-localhost", "host.docker.internal")
 # Plumbing commands used by `git push` and `git fetch`.
 _TRANSFERS = ("send-pack", "fetch-pack")
@@ -53,6 +59,9 @@ def parse_host(text: str) -> str:
     address = text.replace("\\", "/")
     if "://" not in address:
         address = f"//{address}"
+    # No encoding must change a host that is known only at run time.
+    if UNKNOWN in re.sub(r":[^:/@]*(?:/.*)?$", "", address.partition("//")[2].partition("/")[0]):
+        return UNKNOWN
     try:
         parts = urlsplit(address)
         host = "" if parts.scheme in ("file", "data") else parts.hostname
@@ -70,11 +79,13 @@ def normalize_host(host: str) -> str:
     try:
         # Both spellings of an internationalized name must be equal (RFC 3490).
         host = host.encode("idna").decode() if not host.isascii() else host
-        # ``http://2130706433/`` is 127.0.0.1 to clients that call ``inet_aton``; without the
+        # ``http://2130706433/`` and ``http://127.1/`` are 127.0.0.1 to clients that call ``inet_aton``; without the
         # conversion, this spelling would get past a rule.
-        if re.fullmatch(r"0x[0-9a-f]+|\d{6,10}", host):
-            return str(ipaddress.ip_address(int(host, 0)))
-    except ValueError:  # the host cannot be encoded, or is not an IP address
+        if re.fullmatch(r"(?:0x[0-9a-f]+|\d+)(?:\.(?:0x[0-9a-f]+|\d+)){0,3}", host):
+            address = socket.inet_ntoa(socket.inet_aton(host))
+            # A connection to the unspecified address reaches this machine.
+            return "127.0.0.1" if address == "0.0.0.0" else address
+    except (ValueError, OSError):  # the host cannot be encoded, or is not an IP address
         pass
     return host
 
@@ -99,6 +110,10 @@ def _is_local(host: str) -> bool:
 def mentions(constraint: Hosts, text: str) -> bool:
     """Return whether a text contains a forbidden host, within a URL or alone."""
     if any(is_meant(constraint, host) for host in find_hosts(text)):
+        return True
+    if "*" not in constraint.names and any(
+        is_meant(constraint, normalize_host(number)) for number in _NUMBERS.findall(text)
+    ):
         return True
     low = text.casefold()
     for name in constraint.names:
@@ -147,7 +162,11 @@ def _runs_code(constraint: Hosts, command: CommandFacts) -> bool:
 def _names_host(constraint: Hosts, command: CommandFacts, *, is_client: bool) -> bool:
     if any(is_meant(constraint, normalize_host(host)) for host in command.effects.hosts):
         return True
-    return is_client and mentions(constraint, " ".join(command.words))
+    if not is_client:
+        return False
+    # A client may read addresses from its input (``wget -i -``, ``curl -K -``).
+    texts = [" ".join(command.words), command.command.stdin or ""]
+    return any(mentions(constraint, text) for text in texts)
 
 
 def _match_client(constraint: Hosts, command: CommandFacts) -> Fit:
@@ -185,13 +204,20 @@ def _match_git(constraint: Hosts, command: CommandFacts) -> Fit:
     if not command.effects.network and verb not in _TRANSFERS:
         # `git remote add` contacts no host, but a later command does.
         is_added = verb == "remote" and "*" not in constraint.names
+        if is_added and any(map(_has_unknown_host, command.words)):
+            return "maybe"
         return "yes" if is_added and mentions(constraint, " ".join(command.words)) else ""
     if _names_host(constraint, command, is_client=True):
         return "yes"
     if "*" not in constraint.names:
-        return ""
+        return "maybe" if any(map(_has_unknown_host, command.words)) else ""
     # Git treats a remote such as `./repository` as a path:
     # https://git-scm.com/docs/git-clone#_git_urls
     remotes = operands(git_words(command.words)[2:])
     is_local = bool(remotes) and remotes[0].startswith(("/", "./", "../", "file:"))
     return "" if is_local else "yes"
+
+
+def _has_unknown_host(word: str) -> bool:
+    """Return whether the host of an address in a word is known only at run time."""
+    return "://" in word and parse_host(word.partition("=")[2] or word) == UNKNOWN

@@ -51,7 +51,7 @@ MARKERS = {
     "|do not try to|don't try to"
     "|禁止|严禁|不得|不要|不准|不可|不可以|不能|不许|不允许|不应|不应该|绝不|绝不能|绝不要|绝不可"
     "|绝不允许|绝对不要|绝对不能|切勿|请勿|勿|别|不",
-    "ONLY": "only|只|仅|只能|仅能|只可以|只有|只允许|仅允许",
+    "ONLY": "only|只|仅|仅限|只用|只能|仅能|只可以|只有|只允许|仅允许",
     "MUST": "must|should|shall|必须|务必|应|应当|一定要|要",
     "ASK": "ask|asks|asked|asking|ask for|asking for|check with|checking with|request|requests"
     "|requested|tell|tells|told|instruct|instructs|instructed|instruction|instructions|permission"
@@ -71,7 +71,8 @@ MARKERS = {
     "|只读|只读文件|只读目录",
 }
 VERBS = {
-    "write": "edit|modify|change|alter|touch|update|overwrite|rewrite|write to|write into"
+    "write": "edit|auto-edit|modify|change|alter|touch|update|overwrite|rewrite|write to"
+    "|write into"
     "|make changes to|make edits to|make modifications to|changes to|edits to|modifications to"
     "|修改|编辑|改动|更改|变更|触碰|改|动|碰|写入|覆盖|改写",
     "hand-edit": "hand-edit|direct edits to|manual edits to|direct changes to|manual changes to"
@@ -87,7 +88,11 @@ VERBS = {
     "access": "access|访问|读写",
     "run": "run|execute|issue|invoke|launch|perform|运行|执行",
     "start": "start|begin|开头|开始",
-    "use": "use|使用|用",
+    "use": "use|block with|block on|使用|用",
+    "follow": "follow|遵循",
+    "merge": "merge|合并",
+    "tag": "tag|create tag|打标签",
+    "release": "release|cut release",
     "call": "call|调用",
     "commit": "commit|git commit|commits|git commits|提交",
     "push": "push|git push|pushes|推送",
@@ -111,7 +116,7 @@ VERBS = {
     "limit": "keep|limit|at most|no longer than|no more than|控制在|限制在",
 }
 NOUNS = {
-    "file": "file|files|code|anything|everything|content|contents|文件|内容|代码|东西",
+    "file": "file|files|code|anything|everything|content|contents|output|outputs|文件|内容|代码|东西",
     "folder": "folder|folders|directory|directories|dir|tree|目录|文件夹",
     "file kind": "lockfile|lockfiles|lock file|lock files|lock|migration|migrations|config"
     "|configuration|environment|vendored|snapshot|snapshots|schema|配置文件|迁移文件|迁移",
@@ -123,6 +128,7 @@ NOUNS = {
     "remote": "remote|remotes|origin|upstream|github|gitlab|远程|远端|远程仓库",
     "branch": "branch|branches|分支",
     "workspace": "workspace|project|repository|repo|working directory|working tree|project root"
+    "|workspace root|repo root|repository root|root of repository|root of repo"
     "|codebase|工作区|项目|仓库|工作目录|项目目录|当前目录",
     "packages": "package|packages|dependency|dependencies|library|libraries|software"
     "|依赖|包|软件包|依赖包|第三方库|库|软件",
@@ -133,7 +139,8 @@ NOUNS = {
     "sudo": "sudo",
     "destructive": "destructive|破坏性|毁灭性",
     "git": "git",
-    "commands": "command|commands|operation|operations|action|actions|命令|操作|指令",
+    "artifacts": "artifact|artifacts|releases",
+    "commands": "shell command|shell commands|command|commands|operation|operations|action|actions|命令|操作|指令",
     "network": "network|internet|web|network access|network requests|network calls|http requests"
     "|external requests|网络|互联网|外网|外部网络",
     "shell": "shell|terminal|command line|终端|命令行",
@@ -145,8 +152,18 @@ NOUNS = {
     "registry": "pypi|registry",
     "answer": "answer|answers|response|responses|reply|replies|final answer|final answers|回答|回复"
     "|答复|答案|每次回复|每次回答|最终回答",
+    "source": "production code|shipping code|application code|library code|new code|source code"
+    "|app code",
+    "tests": "test|tests|test code|test files|unit tests",
+    "conventional": "conventional commits|conventional commit|conventional commit format"
+    "|conventional commits format|conventional commit messages|conventional commit message"
+    "|conventional-commit messages|conventional commits required|conventional commits format for"
+    "|conventional commits for",
     "message": "commit message|commit messages|to commits|in commits|to commit messages|提交信息|提交说明",
     "trailer": "trailer|trailers|line|lines|footer|footers|attribution",
+    "co-author": "co-author|co-authors|co-author line|co-author lines|co-author trailer"
+    "|co-author trailers|co-authorship",
+    "ai": "ai|agent|ai-generated|claude|copilot|codex",
     "emoji": "emoji|emojis|表情符号|表情",
     "question": "question|questions|问题|问句|提问",
     "text": "word|words|phrase|phrases|text|sentence|string|词语|短语",
@@ -154,7 +171,9 @@ NOUNS = {
     "session": "session|sessions|context|contexts|chat|chats|conversation|conversations|会话|上下文"
     "|聊天|对话",
 }
-PROGRAMS = frozenset("npm npx pnpm yarn pip pip3 pipenv poetry kubectl terraform wget curl".split())
+PROGRAMS = frozenset(
+    "npm npx pnpm yarn bun pip pip3 pipenv poetry kubectl terraform wget curl".split()
+)
 """Words without quotes that can only be the names of programs."""
 KINDS = {
     "main": "主",
@@ -179,7 +198,7 @@ OTHERS = {
     "join": "or|and|nor|and/or|、|和|或|或者|及|与|以及",
     "by hand": "directly|manually|by hand|manual|direct|straight|直接|手动|手工",
     "except": "except|except for|excluding|other than|apart from",
-    "filler": "for reason|under circumstances|under circumstance|no matter what"
+    "filler": "locally|for reason|under circumstances|under circumstance|no matter what"
     "|in this repo|in this repository|in this project|in this codebase|in repo|in repository"
     "|in project|in codebase|to bypass git hooks|to bypass hooks|to skip hooks"
     "|under condition|to bypass pre-commit hooks|无论如何|任何情况下|在任何情况下|情况下",

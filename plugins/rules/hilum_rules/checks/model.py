@@ -83,12 +83,14 @@ class Commands:
         new: Whether the constraint covers only commands that name a package to install, not those
             that install the project's packages.
         branches: The branches to which commits and pushes are forbidden; empty for all.
+        unless: The words of the exceptions, as in ``patterns``.
     """
 
     patterns: tuple[tuple[str, ...], ...]
     folder: str = "."
     new: bool = False
     branches: tuple[str, ...] = ()
+    unless: tuple[tuple[str, ...], ...] = ()
 
     def __str__(self) -> str:
         commands = [" ".join(words) for words in self.patterns[:MAX_LISTED]]
@@ -100,6 +102,9 @@ class Commands:
             text += f" in {self.folder}"
         if self.branches:
             text += f" to the branch {' or '.join(self.branches)}"
+        if self.unless:
+            exceptions = [" ".join(words) for words in self.unless]
+            text += f", except `{'` or `'.join(exceptions)}`"
         return text
 
 

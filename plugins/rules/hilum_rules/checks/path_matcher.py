@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 Fit = Literal["", "maybe", "yes"]
 _FITS: tuple[Fit, ...] = ("", "maybe", "yes")
 _ABSOLUTE = ("/", "~")
+_PROC_CWD = re.compile(r"^(?:/+proc/(?:self|thread-self|\d+)/(?:task/\d+/)?cwd|~\+)(?=/|$)")
 # These sets are created only once, because every rule needs the actions of every access.
 _DELETES: frozenset[Action] = frozenset({"delete"})
 _CHANGES: frozenset[Action] = frozenset({"change"})
@@ -50,6 +51,17 @@ class PathMatcher:
     def real_root(self) -> str:
         """The resolved root."""
         return self._view.real_root
+
+    def is_kept_by_sandbox(self, constraint: Paths) -> bool:
+        """Return whether the sandbox can keep a constraint without knowing the names of files."""
+        if constraint.unless or not constraint.actions >= {"create", "change", "delete"}:
+            return not constraint.actions - READS
+        bare = [pattern.removesuffix("/**").strip("/") for pattern in constraint.patterns]
+        return all(
+            not any(char in path for char in "*?[")
+            and os.path.lexists(os.path.join(self.real_root, path))
+            for path in bare
+        )
 
     def match(self, constraint: Paths, access: FileAccess) -> Fit:
         """Return whether a constraint covers an access."""
@@ -116,7 +128,8 @@ class _Match:
         return best
 
     def _match_from(self, cwd: str | None) -> Fit:
-        written = self.access.path
+        # Linux and shells have other names for the working directory.
+        written = _PROC_CWD.sub(f"{cwd or UNKNOWN}", self.access.path)
         # After ``cd $DIR``, a relative path may be in any folder.
         if UNKNOWN in written or (cwd is None and not written.startswith(_ABSOLUTE)):
             return self._match_unknown(cwd)
@@ -283,8 +296,10 @@ class _Match:
 
     def _match_unknown_name(self, folder: str, last: str, cwd: str | None) -> Fit:
         """Match a partly known name of a file in a known folder against the constraint."""
-        if folder.strip("/"):
-            parent = attrs.evolve(self.access, path=folder, cwds=(cwd,), deep="", source="")
+        # A name that is known only at run time may be anything below the folder.
+        is_anything = not folder and last == UNKNOWN
+        if folder.strip("/") or is_anything:
+            parent = attrs.evolve(self.access, path=folder or ".", cwds=(cwd,), deep="", source="")
             fit = self._match_other(parent)
             if fit:
                 return fit

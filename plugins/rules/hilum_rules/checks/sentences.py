@@ -100,6 +100,9 @@ def _read(text: str, names: list[str]) -> Sentence:
         return " " if found.start() else ""
 
     head = re.sub(r"\s*[(（]([^()（）]*)[)）]", take_aside, text).strip()
+    # "Run `x` to check the types before pushing".
+    purpose = r"\bto (?:validate|verify|check|ensure|confirm) [a-z ]+? (?=(?:locally )?before\b)"
+    head = re.sub(purpose, "", head)
     found = _reason_pattern().search(head)
     if found:
         asides.append(head[found.end() :])
@@ -114,15 +117,16 @@ def _read(text: str, names: list[str]) -> Sentence:
     labels = following.labels
     if not _has_marker(left):
         # "`dist/` is generated - do not edit" names the files first; "Package manager:" is a label.
-        if any(token.role == "name" for token in left):
+        if any(token.role == "name" or token.word == "conventional" for token in left):
             tokens = (*left, *tokens)
         else:
             labels = (head[: found.start()].strip(), *labels)
     elif ":" in found[0] or "：" in found[0]:
-        if _has_marker(tokens):
+        is_verb_heading = all(token.role == "NOT" for token in left)
+        if _has_marker(tokens) and not is_verb_heading:
             return Sentence(tuple(left), text, (*asides, rest))
-        tokens = _insert(left, tokens)
-    else:
+        tokens = (*left, *tokens) if is_verb_heading else _insert(left, tokens)
+    elif not (_is_choice(left) and _has_marker(tokens)):
         return Sentence(tuple(left), text, (*asides, rest))
     return Sentence(tokens, text, (*asides, *following.asides), labels)
 
@@ -132,6 +136,11 @@ _BREAK = re.compile(r"\s+[-–—]{1,2}\s+|—+|:(?:\s+|$)|：")
 
 def _has_marker(tokens: Sequence[Token]) -> bool:
     return any(token.role in lexicon.MARKERS and token.role != "MUST" for token in tokens)
+
+
+def _is_choice(tokens: Sequence[Token]) -> bool:
+    """Return whether a part says only what to use: "bun only", before "never use npm"."""
+    return {token.role for token in tokens} == {"ONLY", "name"}
 
 
 def _insert(left: list[Token], right: tuple[Token, ...]) -> tuple[Token, ...]:
@@ -155,9 +164,9 @@ def _reason_pattern() -> re.Pattern[str]:
     return re.compile(
         r",\s*(?=(?:because|since|as (?:it|they|this|these)|it(?:'s| is)|they(?:'re| are)|these"
         r"|this|use|run|instead|which (?:is|are)|so)\b)"
-        r"|\s+(?=because\b|since (?:it|they|this|these)\b|as (?:it|they|these) (?:is|are)\b"
+        r"|\s+(?=to (?:prevent|avoid)\b)|\s+(?=because\b|since (?:it|they|this|these)\b|as (?:it|they|these) (?:is|are)\b"
         r"|so that\b)"
-        r"|[，,]\s*(?=因为|它|这|由于|请?(?:改用|使用)|应(?:使用|改用)|而是)"
+        r"|[，,]\s*(?=等待?(?:用户|我)(?:确认|同意|批准))|[，,]\s*(?=因为|它|这|由于|请?(?:改用|使用)|应(?:使用|改用)|而是)"
     )
 
 
@@ -272,7 +281,7 @@ def _bare_name_pattern() -> re.Pattern[str]:
     """Return a pattern for paths and options that cannot be mistaken for words."""
     extension = (
         "json5?|jsonc|ya?ml|toml|lockb?|sql|env|md|mdc|txt|pem|key|sh|cfg|ini|xml|csv|proto|tf"
-        "|tfvars|tfstate|snap|plist"
+        "|tfvars|tfstate|snap|plist|config|csproj"
     )
     dotted = (
         r"\.(?:env|git|github|vscode|idea|ssh|aws|husky|circleci|gitignore|gitlab-ci|npmrc|venv"
@@ -310,7 +319,7 @@ def _limit_pattern() -> re.Pattern[str]:
 def _doubt_pattern() -> re.Pattern[str]:
     """Return a pattern for words that may limit the sentence, for a text that is not a hint."""
     return re.compile(
-        rf"\b(?:{_LIMITING}|aside from|otherwise|usually|generally|normally|typically|prefer\w*"
+        rf"\b(?:{_LIMITING}|every|each|aside from|otherwise|usually|generally|normally|typically|prefer\w*"
         r"|try|avoid|ideally|consider|possible|necessary|needed|appropriate|unlikely|e\.g"
         r"|for example|such as|including|etc|like|whether|or|either|in case|for now|temporar\w*"
         r"|during|before|after|first|always|must)\b"
@@ -329,6 +338,11 @@ def _hint_pattern() -> re.Pattern[str]:
 def is_harmless(text: str) -> bool:
     """Return whether a text only explains a rule, or says what to do instead."""
     text = re.sub(r"\b(?:rather than|instead|ever|at all)\b", "", text)
+    text = re.sub(r"等待?(?:用户|我)(?:确认|同意|批准)", "", text)
+    # A reason limits nothing.
+    text = re.sub(r"\bbecause [^,;]*|\bto (?:prevent|avoid) [^,;]*", "", text)
+    text = re.sub(r"\bas the only (?:⟦\d+⟧|\w+)$", "", text.strip())
+    text = re.sub(r"^(?:stage|add) [\w ]+ only$", "", text)
     text = re.sub(
         r"\b(?:is|are) (?:not |never )?(?:meant|intended|supposed) to be edited", "", text
     )

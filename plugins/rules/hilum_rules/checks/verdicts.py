@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import attrs
 from hilum import Agent, Tool, ToolCall, Verdict, ask, deny
-from hilum_guard import FileAccess, server_tools
+from hilum_guard import UNKNOWN, FileAccess, is_new_file, server_tools
 
 from hilum_rules.checks import code_texts, command_matcher, host_matcher
 from hilum_rules.checks.call_facts import CallFacts
@@ -200,7 +200,7 @@ def _match_paths(constraint: Paths, facts: CallFacts) -> tuple[Fit, str]:
         if action:
             return "yes", action
     if not doubt and facts.tool.risk == "execute":
-        doubt = facts.unknown_command
+        doubt = facts.unknown_command or _find_hidden_paths(constraint, facts)
     return ("maybe", doubt) if doubt else ("", "")
 
 
@@ -244,7 +244,9 @@ def _find_in_code(constraint: Paths, facts: CallFacts) -> str:
                 continue
             # Code may resolve a relative path against the working directory or the workspace.
             access = attrs.evolve(access, cwds=(command.cwd, str(facts.matcher.root)))
-            for path in code_texts.find_paths(text):
+            # Code may use the arguments of its command as paths.
+            words = [word.rpartition("=")[2] for word in command.words[1:]]
+            for path in (*code_texts.find_paths(text), *words):
                 named = attrs.evolve(access, path=path)
                 # Possible matches are ignored, because nearly every word in a program could be a
                 # path.
@@ -253,9 +255,44 @@ def _find_in_code(constraint: Paths, facts: CallFacts) -> str:
     return ""
 
 
+def _find_hidden_paths(constraint: Paths, facts: CallFacts) -> str:
+    """Return what a command does if its code assembles a path that the sandbox would not protect.
+
+    The sandbox protects files that exist, and folders in which nothing may change.
+    """
+    if constraint.outside or facts.matcher.is_kept_by_sandbox(constraint):
+        return ""
+    for access in facts.accesses:
+        if access.certain and access.kind in ("write", "delete") and not access.path.strip(UNKNOWN):
+            return "a path that it writes is known only at run time"
+    line = "\n".join(facts.command_texts)
+    written = {access.path for access in facts.accesses if access.kind == "write"}
+    for command in facts.commands:
+        texts = list(command.texts)
+        script = command.effects.script
+        if script is not None and not script.shell and script.path in written:
+            texts.append(line)
+        for text in texts:
+            # Quotes may make the code differ from its spelling on the line.
+            is_written = text in line or text in command.effects.code
+            is_new = is_written or _runs_new_script(command, facts)
+            if _access_of_code(constraint, text) and code_texts.hides_paths(text, is_new=is_new):
+                return f"the path that `{command.source[:80]}` uses is known only at run time"
+    return ""
+
+
+def _runs_new_script(command: CommandFacts, facts: CallFacts) -> bool:
+    script = command.effects.script
+    if script is None or UNKNOWN in script.path:
+        return False
+    path = os.path.join(command.cwd or "/", os.path.expanduser(script.path))
+    return is_new_file(path, facts.matcher.real_root)
+
+
 def _access_of_code(constraint: Paths, text: str) -> FileAccess | None:
     """Return the forbidden action that code may perform on a path that it names."""
     actions = constraint.actions
+    text = code_texts.join_literals(text)
     if "delete" in actions and code_texts.may_delete(text):
         return FileAccess("delete", "")
     if {"create", "change"} & actions and code_texts.may_write(text):
@@ -326,7 +363,7 @@ def _match_tools(constraint: Tools, facts: CallFacts) -> tuple[Fit, str]:
     if constraint.risk and facts.tool.risk == constraint.risk:
         return "yes", f"{name} can {constraint.risk}"
     # Tools of MCP servers also match without the server's name.
-    names = {name.lower(), name.rpartition("__")[2].lower()}
+    names = {name.lower(), name.lower().removeprefix("mcp__"), name.rpartition("__")[2].lower()}
     for written in constraint.names:
         for pattern in (written.lower(), server_tools(written).lower()):
             if any(fnmatchcase(each, pattern) for each in names):

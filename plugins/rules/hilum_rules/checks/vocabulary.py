@@ -14,7 +14,7 @@ Phrases = tuple[Words, ...]
 """Commands, each split into words."""
 
 EXTENSIONS = """
-    astro avif bash bat bazel bzl c cc cert cfg cjs clj cmake conf cpp crt cs css csv cts cue
+    astro avif bash bat bazel bzl c cc cert cfg cjs clj cmake conf config cpp csproj crt cs css csv cts cue
     dart dockerfile ejs exs gitignore gitattributes go gql gradle graphql h hbs hcl hpp html
     ico ini ipynb jar java jpg jpeg js json json5 jsonc jsonl jsx kt kts less lock lockb lua
     md mdc mdx mjs ml mts nix parquet pdf pem php pkl plist png prisma properties proto ps1
@@ -69,7 +69,7 @@ PROGRAMS = frozenset(
     glab go gradle gradlew grep gsutil helm heroku hg jest jj just kill killall kubectl lerna
     ln make manage.py mix mkfs mongo mongosh mv mvn mypy mysql nano nc netlify next ng nix
     node npm npx nvm nx open-ssl openssl pacman php pip pip3 pipenv pipx pkill pnpm pnpx
-    podman poetry powershell prettier prisma psql pulumi py.test pytest python python2 python3
+    podman poetry powershell prettier gofmt prisma psql pulumi py.test pytest python python2 python3
     rails rake redis-cli rm rmdir rsync ruff ruby rustup scp sed serverless sh shred sls
     sqlite3 ssh su sudo supabase svn swift systemctl tar tee terraform terragrunt tofu
     truncate tsc tsx turbo twine uv uvx vagrant vercel vi vim vite vitest wget wrangler xargs
@@ -155,6 +155,8 @@ STAGE = phrases("git add|git stage|git update-index")
 REBASE = phrases("git rebase|git pull --rebase|git pull -r")
 AS_ROOT = phrases("sudo|doas|su|pkexec")
 PULL_REQUEST = phrases("gh pr create|glab mr create|hub pull-request")
+MERGE = phrases("gh pr merge|glab mr merge")
+TAG = phrases("git tag -a|git tag -s|git tag -m|git tag v*")
 INSTALL = phrases(
     "pip install|pip3 install|python -m pip install|python3 -m pip install|uv pip install|uv add"
     "|uv tool install|pipx install|poetry add|pdm add|pipenv install|conda install|mamba install"

@@ -12,13 +12,15 @@ import attrs
 from hilum_guard import UNKNOWN, FileAccess, git_words
 
 from hilum_rules.checks.call_facts import CallFacts
-from hilum_rules.checks.code_texts import read_text
+from hilum_rules.checks.code_texts import find_paths, may_write, read_text
 from hilum_rules.checks.command_facts import CommandFacts
 from hilum_rules.checks.expressions import count_matches
 from hilum_rules.checks.model import WRITES, Content, Messages, Paths
 from hilum_rules.checks.path_matcher import Fit
 
-_HERE_DOCUMENT = re.compile(r"<<-?\s*(['\"]?)(\w+)\1[^\n]*\n(.*?)\n[ \t]*\2\b", re.DOTALL)
+_HERE_DOCUMENT = re.compile(
+    r"\$\(\s*cat\s+<<-?\s*(['\"]?)(\w+)\1[^\n]*\n(.*?)\n[ \t]*\2\b", re.DOTALL
+)
 # Messages that Git writes, which no convention of a project covers.
 _OF_GIT = re.compile(r"(?:Merge|Revert|fixup!|squash!|amend!) ")
 _WITHOUT_MESSAGE = re.compile(r"--no-edit|--fixup.*|--squash.*|-C|--reuse-message.*|--dry-run")
@@ -30,11 +32,52 @@ _WITHOUT_MESSAGE = re.compile(r"--no-edit|--fixup.*|--squash.*|-C|--reuse-messag
 def match_content(constraint: Content, facts: CallFacts) -> tuple[Fit, str]:
     """Return whether a call adds forbidden text to a file, and what it does."""
     paths = Paths(constraint.patterns, WRITES, constraint.unless)
-    for access in facts.accesses:
-        is_written = access.kind in ("write", "link") and facts.matcher.match(paths, access)
-        if is_written and _adds_text(constraint.expression, facts, access):
+    doubt = ""
+    for access in (*facts.accesses, *_accesses_of_code(facts)):
+        fit = access.kind in ("write", "link") and facts.matcher.match(paths, access)
+        if fit and _adds_text(constraint.expression, facts, access):
             return "yes", f"it adds such text to {access.path[:200]}"
-    return "", ""
+        if fit == "yes" and _writes_unknown(facts):
+            doubt = doubt or f"what it writes to {access.path[:200]} is known only at run time"
+    doubt = doubt or facts.unknown_command
+    return ("maybe", doubt) if doubt else ("", "")
+
+
+_EDITORS = frozenset("vim vi nvim ex ed red emacs nano".split())
+
+
+def _accesses_of_code(facts: CallFacts) -> Iterator[FileAccess]:
+    """Yield the accesses of code to the files that it, or its arguments, may name."""
+    for command in facts.commands:
+        if command.effects.program in _EDITORS:
+            for path in command.words[1:]:
+                yield FileAccess("write", path, cwds=(command.cwd,))
+        for text in command.texts:
+            if may_write(text):
+                for path in (*find_paths(text), *command.words[1:]):
+                    yield FileAccess("write", path, cwds=(command.cwd,))
+
+
+# Programs, and functions of languages, that decode or assemble text.
+_DECODERS = frozenset("base32 base64 gunzip iconv openssl rev tr uudecode xxd zcat".split())
+_ASSEMBLES = re.compile(
+    r"\bchr\b|decode|fromhex|CharCode|\[::-|reverse|join|pack\b|environ|\bENV\b"
+)
+
+
+def _writes_unknown(facts: CallFacts) -> bool:
+    """Return whether a command line may write text that its words do not show."""
+    if facts.unknown_command:
+        return True
+    for command in facts.commands:
+        # An editor's commands contain the text in another form.
+        if command.effects.program in _DECODERS | _EDITORS:
+            return True
+        if any(UNKNOWN in word for word in command.words[1:]):
+            return True
+        if any(_ASSEMBLES.search(text) for text in command.effects.code):
+            return True
+    return False
 
 
 def _adds_text(expression: str, facts: CallFacts, access: FileAccess) -> bool:
@@ -51,7 +94,7 @@ def _replacements(facts: CallFacts, access: FileAccess) -> Iterator[tuple[str, s
     """Yield the texts that a call removes, each with the text that it writes instead."""
     if facts.command_texts:
         # The whole line is searched, because any of its words may be written to the file.
-        yield "", "\n".join(facts.command_texts)
+        yield "", "\n".join(_list_texts(facts, access))
         return
     arguments = facts.arguments
     if isinstance(arguments.get("change"), str):
@@ -71,6 +114,20 @@ def _replacements(facts: CallFacts, access: FileAccess) -> Iterator[tuple[str, s
         path = os.path.join(access.cwds[0] or "/" if access.cwds else "/", access.path)
         others = [text for _, text in facts.strings if text != access.path]
         yield read_text(path), "\n".join(others)
+
+
+def _list_texts(facts: CallFacts, access: FileAccess) -> Iterator[str]:
+    """Yield the texts that a command line may write: as written, and as the shell reads them."""
+    yield from facts.command_texts
+    for command in facts.commands:
+        yield from command.words
+        yield command.command.stdin or ""
+        # Concatenated literal text in code.
+        for code in command.effects.code:
+            yield re.sub(r"""['"]\s*[+.]?\s*['"]""", "", code)
+    if access.source and UNKNOWN not in access.source:
+        for cwd in access.cwds:
+            yield read_text(os.path.join(cwd or "/", access.source))
 
 
 def _text(change: dict[str, Any], name: str) -> str:
@@ -105,11 +162,19 @@ def match_messages(constraint: Messages, facts: CallFacts) -> tuple[Fit, str]:
     return ("maybe", doubt) if doubt else ("", "")
 
 
+# Sub-commands that commit with a message of their own.
+_COMMITS = ("commit", "commit-tree", "merge")
+
+
 def _find_messages(facts: CallFacts) -> Iterator[_Message]:
     for command in facts.commands:
         words = git_words(command.words)
-        if command.effects.program == "git" and words[1:2] == ("commit",):
-            yield from _read_message(command, words[2:], facts)
+        # ``git commit --help`` only displays a page.
+        is_help = words[-1:] in (("--help",), ("-h",))
+        if command.effects.program == "git" and words[1:2] and words[1] in _COMMITS and not is_help:
+            yield from _read_message(command, words[1:], facts)
+    if facts.unknown_command:
+        yield _Message(None, facts.unknown_command)
     name = facts.tool.name.lower()
     message = facts.arguments.get("message")
     if facts.tool.schema is not None and "commit" in name and isinstance(message, str):
@@ -119,22 +184,15 @@ def _find_messages(facts: CallFacts) -> Iterator[_Message]:
 def _read_message(
     command: CommandFacts, words: tuple[str, ...], facts: CallFacts
 ) -> Iterator[_Message]:
-    """Yield the message of a ``git commit``, if the command gives one."""
-    if any(_WITHOUT_MESSAGE.fullmatch(word) for word in words):
-        return
-    paragraphs: list[str] = []
-    text: str | None
-    for word, value in pairwise((*words, "")):
-        if re.fullmatch(r"-[a-zA-Z]*m|--message", word):
-            paragraphs.append(value)
-        elif word.startswith("--message="):
-            paragraphs.append(word.removeprefix("--message="))
-        elif re.fullmatch(r"-m.+", word):
-            paragraphs.append(word[2:])
-        elif word in ("-F", "--file"):
-            paragraphs.append(_read_file(command, value))
-    text = "\n\n".join(paragraphs)
-    if UNKNOWN in text:
+    """Yield the message of a command that commits, if the command gives one."""
+    paragraphs = list(_find_paragraphs(command, words[1:], facts))
+    if not paragraphs:
+        if words[0] == "commit-tree":
+            paragraphs = [command.command.stdin or UNKNOWN]
+        elif words[0] == "merge" or any(_WITHOUT_MESSAGE.fullmatch(word) for word in words):
+            return
+    text: str | None = "\n\n".join(paragraphs)
+    if text is not None and UNKNOWN in text:
         # `git commit -m "$(cat <<'EOF' …)"` is the usual way to write a long message.
         found = _HERE_DOCUMENT.search("\n".join(facts.command_texts))
         text = found[3] if found else None
@@ -143,7 +201,42 @@ def _read_message(
     yield _Message(text, command.source)
 
 
-def _read_file(command: CommandFacts, path: str) -> str:
+_MESSAGE_OPTION = re.compile(
+    r"-[a-zA-Z]*?m(.*)|--m(?:e|es|ess|essa|essag|essage)?(?:=(.*))?", re.DOTALL
+)
+_FILE_OPTION = re.compile(
+    r"-[a-zA-Z]*?[Ft](.*)|--(?:fi|fil|file|te|tem|temp|templ|templa|templat|template)(?:=(.*))?",
+    re.DOTALL,
+)
+
+
+def _find_paragraphs(
+    command: CommandFacts, words: tuple[str, ...], facts: CallFacts
+) -> Iterator[str]:
+    """Yield the parts of a message; a part that is known only at run time is ``UNKNOWN``."""
+    # A word that is known only at run time may be an option with a message.
+    if any(word.startswith(UNKNOWN) for word in words):
+        yield UNKNOWN
+    is_value = False
+    for word, value in pairwise((*words, UNKNOWN)):
+        if is_value:
+            is_value = False
+            continue
+        message = _MESSAGE_OPTION.fullmatch(word)
+        file = None if message else _FILE_OPTION.fullmatch(word)
+        option = message or file
+        if option is None:
+            continue
+        attached = option[1] or option[2]
+        is_value = not attached
+        given = attached or value
+        yield given if message else _read_file(command, given, facts)
+
+
+def _read_file(command: CommandFacts, path: str, facts: CallFacts) -> str:
     if path == "-":
         return command.command.stdin or UNKNOWN
+    # An earlier command on the line may write the file.
+    if len(facts.commands) > 1 and any(access.kind == "write" for access in facts.accesses):
+        return UNKNOWN
     return read_text(os.path.join(command.cwd or "/", path)) or UNKNOWN

@@ -47,11 +47,16 @@ style, judgement, quality or a condition that the notation cannot express ("pref
 deploying", "if tests fail"), or if it names nothing that a check could name.
 
 The notation, one check per string:
-  deny write PATHS          also: create, delete, read, access (to read and to write); PATHS as in
-                            .gitignore, separated by commas: deny write vendor/**, *.lock
+  deny write PATHS          also: create, delete, read, access (to read and to write), change (files
+                            that exist; new ones are allowed); PATHS as in .gitignore, separated by
+                            commas: deny write vendor/**, *.lock
   deny write PATHS except PATHS
   deny command WORDS        program, sub-command and options; more words may follow: deny command
                             git push --force, npm publish
+  deny command WORDS except WORDS   deny command npm except npm run docs; "always pass --x to y" is
+                            deny command y except y --x
+  deny command WORDS to branch NAMES    commits and pushes: deny command git commit, git push to
+                            branch main
   deny tool NAMES           tools of the agent, such as web_fetch; * is a wildcard
   deny host NAMES           example.com (with its subdomains); * is the whole network
   deny context FILE in KINDS    files not to load; kinds: main, shared, headless
