@@ -38,10 +38,11 @@ def _import_http_client() -> ModuleType:
         # it takes 40 ms (tests/benchmarks/first_request.py), although hilum never uses it. A None
         # here makes the import fail as if click were missing, which httpx handles.
         sys.modules["httpx._main"] = None  # type: ignore[assignment]
-        import httpcore  # noqa: F401  # which httpx imports in the event loop, with the first client
         import httpx  # noqa: F401
 
         del sys.modules["httpx._main"]
+        # httpx would import this package in the event loop, with its first client.
+        import_module("httpcore")
     return import_module(_CLIENT_MODULE)
 
 
