@@ -57,9 +57,9 @@ def __getattr__(name: str) -> Any:
 @hookimpl
 async def open_session(session: Session) -> AsyncIterator[SessionContext]:
     """Open the session plugin; if a prompt follows at once, begin to gather its context."""
-    context = SessionContext(session, session.settings(ContextSettings))
     async with trio.open_nursery() as nursery:
+        context = SessionContext(session, session.settings(ContextSettings), nursery)
         if session.kernel.expects_prompt:
-            nursery.start_soon(context.read_status_early)
+            context.read_status_early()
         yield context
         nursery.cancel_scope.cancel()
