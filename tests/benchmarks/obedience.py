@@ -34,8 +34,8 @@ from hilum.testing import Bench, open_bench, say, use
 from hilum_acp import guests
 from hilum_agents import runs
 from hilum_agents.runs import Runs
+from hilum_checks import judge
 from hilum_replay.server import serve
-from hilum_rules.checks import judge
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 

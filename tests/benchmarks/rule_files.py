@@ -31,6 +31,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import hilum_checks as checks
 import hilum_files
 import hilum_guard
 import hilum_rules
@@ -38,13 +39,13 @@ import hilum_search
 import hilum_shell
 import trio
 from hilum.testing import ScriptedModel, open_bench
-from hilum_rules import checks
+from hilum_checks.call_history import CallHistory
 from hilum_rules.binding import needs_decision
-from hilum_rules.checks.call_history import CallHistory
-from hilum_rules.proposals.asking import ask_for_proposals
-from hilum_rules.proposals.call_history import History
-from hilum_rules.proposals.compile_command import Item, sign, verify_items
 from hilum_rules.rule import Rule
+from hilum_rules_compile.asking import ask_for_proposals
+from hilum_rules_compile.compile_command import verify_items
+from hilum_rules_compile.decisions import Decision, Item, sign
+from hilum_rules_compile.past_calls import History
 
 CALLS = 500
 """Minimum number of harmless calls for each repository."""
@@ -376,9 +377,9 @@ async def in_session(
             verify_items, items, answers.proposals, answers.rejected, History(), root
         )
         decisions = [
-            (item, item.verified.proposal.enforce, "")
+            Decision(item, item.verified.proposal.enforce)
             for item in items
-            if item.verified and item.verified.can_be_signed
+            if item.verified.can_be_signed
         ]
         if decisions:
             await trio.to_thread.run_sync(sign, store, decisions)
@@ -405,7 +406,7 @@ def measure(
     if save:
         save.mkdir(parents=True, exist_ok=True)
         (save / f"{source.name}.txt").write_text("\n".join(found.requests), encoding="utf-8")
-    verified = [(item.rule, item.verified) for item in found.items if item.verified]
+    verified = [(item.rule, item.verified) for item in found.items]
     rejected = [
         f"{rule.sentence[:100]}: {each.rejected}" for rule, each in verified if each.rejected
     ]

@@ -18,7 +18,7 @@ import pytest
 from hilum import Tool, Verdict
 from hilum.events import Compacted
 from hilum.testing import Bench, ScriptedModel, open_bench
-from hilum_rules.checks import (
+from hilum_checks import (
     check_context,
     compile_lines,
     compile_rule,
@@ -467,7 +467,7 @@ def test_what_programs_write_and_copies_elsewhere_are_let_be(
 
 
 def test_a_pattern_over_links_that_lead_to_each_other_ends(tmp_path: Path) -> None:
-    from hilum_rules.checks.glob_expansion import MAX_FOUND, expand_glob
+    from hilum_checks.glob_expansion import MAX_FOUND, expand_glob
 
     for name in ("one", "two"):
         (tmp_path / name).mkdir()

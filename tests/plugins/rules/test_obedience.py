@@ -9,8 +9,8 @@ import pytest
 import trio
 from hilum import Tool
 from hilum.messages import ToolResult
-from hilum_rules.checks import compile_lines, judge
-from hilum_rules.checks.call_history import CallHistory
+from hilum_checks import compile_lines, judge
+from hilum_checks.call_history import CallHistory
 
 from tests.support.obedience.harmless import compose_harmless
 from tests.support.obedience.judging import judge_way, make_tool

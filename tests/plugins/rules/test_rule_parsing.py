@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 import pytest
+from hilum_checks.braces import expand_braces
 from hilum_rules import RuleType, load_rules
-from hilum_rules.braces import expand_braces
 from hilum_rules.front_matter import gitignore_patterns, read_front_matter
 from hilum_rules.hidden_characters import reveal
 from hilum_rules.parsing import Draft, find_imports, parse_drafts

@@ -15,8 +15,8 @@ import pytest
 from hilum import Tool
 from hilum.events import CallDone
 from hilum.testing import Bench, open_bench, use
+from hilum_checks import compile_lines, judge
 from hilum_rules import load_rules
-from hilum_rules.checks import compile_lines, judge
 from hilum_rules.rule_store import RuleStore
 
 RISKS = {"write_file": "write", "edit_file": "write", "multi_edit": "write", "guest_edit": "write"}

@@ -7,8 +7,8 @@ from typing import Any
 
 from hilum import Tool
 from hilum.messages import ToolResult
-from hilum_rules.checks import judge, judge_answer
-from hilum_rules.checks.call_history import CallHistory
+from hilum_checks import judge, judge_answer
+from hilum_checks.call_history import CallHistory
 
 from tests.support.obedience.rules import Rule
 from tests.support.obedience.running import Field
