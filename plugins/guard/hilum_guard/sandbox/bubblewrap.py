@@ -320,7 +320,9 @@ def _find_installation() -> frozenset[str]:
     libraries = os.path.join(sys.platlibdir, f"python{sys.version_info[0]}.{sys.version_info[1]}")
     folders = {sys.base_prefix, sys.prefix, os.path.dirname(os.__file__)}
     for prefix in (sys.base_exec_prefix, sys.exec_prefix):
-        folders.add(os.path.join(prefix, libraries))
+        folder = os.path.join(prefix, libraries)
+        if os.path.isdir(folder):  # bubblewrap fails if the source of a mount is missing
+            folders.add(folder)
     return frozenset({_FOLDER, find_interpreter(), *folders})
 
 
