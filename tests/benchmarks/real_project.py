@@ -9,149 +9,27 @@ A turn is measured at the model: from the end of its answer to the next request.
 """
 
 import argparse
-import json
 import os
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from hilum_cli.bench.measuring import make_bare_command
+from hilum_cli.bench.memory import measure_memory
+from hilum_cli.bench.scripted_model import Calls, Model
+
 FILES = 40
 TURNS = 30
 READS = 300
 SIDES = ("bare", "hilum")
-HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: %d\r\n\r\n"
 # Every process of a side has this variable in its environment, so that its memory can be found.
 MARK = "REAL_PROJECT_MARK"
-
-BARE = """
-import json, os, sys, httpx, trio
-
-async def call(name, arguments):
-    if name == "run_terminal_cmd":
-        done = await trio.run_process(["bash", "-c", arguments["command"]], capture_stdout=True)
-        return done.stdout.decode()
-    with open(arguments["path"]) as file:
-        text = file.read()
-    if name == "read_file":
-        return text
-    with open(arguments["path"], "w") as file:
-        file.write(text.replace(arguments["old_string"], arguments["new_string"], 1))
-    return "edited"
-
-async def main():
-    messages = [{"role": "user", "content": "Work."}]
-    url = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
-    async with httpx.AsyncClient() as client:
-        while True:
-            calls = []
-            body = {"model": "m", "stream": True, "messages": messages}
-            async with client.stream("POST", url, json=body) as response:
-                async for line in response.aiter_lines():
-                    if line.startswith("data: {"):
-                        for choice in json.loads(line[6:])["choices"]:
-                            calls += choice["delta"].get("tool_calls", [])
-            if not calls:
-                return
-            messages.append({"role": "assistant", "content": "", "tool_calls": calls})
-            results = [None] * len(calls)
-
-            async def run(number, function):
-                results[number] = await call(function["name"], json.loads(function["arguments"]))
-
-            async with trio.open_nursery() as nursery:
-                for number, asked in enumerate(calls):
-                    nursery.start_soon(run, number, asked["function"])
-            for asked, result in zip(calls, results):
-                messages.append({"role": "tool", "tool_call_id": asked["id"], "content": result})
-
-trio.run(main)
-"""
-
-Calls = Sequence[tuple[str, dict[str, Any]]]
-
-
-def encode_answer(number: int, calls: Calls) -> bytes:
-    """Return the whole response with some tool calls, or with the final answer."""
-
-    def chunk(delta: dict[str, Any], finish: str | None = None) -> bytes:
-        choice = {"index": 0, "delta": delta, "finish_reason": finish}
-        data = {"id": "x", "object": "chat.completion.chunk", "choices": [choice]}
-        return b"data: " + json.dumps(data).encode() + b"\n\n"
-
-    asked = []
-    for index, (name, arguments) in enumerate(calls):
-        function = {"name": name, "arguments": json.dumps(arguments)}
-        identity = f"call_{number}_{index}"
-        asked.append({"index": index, "id": identity, "type": "function", "function": function})
-    if asked:
-        body = chunk({"role": "assistant", "tool_calls": asked}) + chunk({}, "tool_calls")
-    else:
-        body = chunk({"role": "assistant", "content": "Done."}) + chunk({}, "stop")
-    body += b"data: [DONE]\n\n"
-    return HEAD % len(body) + body
-
-
-class Model:
-    """A scripted model, in a thread; it notes when requests arrive and answers are sent.
-
-    Args:
-        script: The calls of each answer. After the last one it gives the final answer.
-    """
-
-    def __init__(self, script: Sequence[Calls]) -> None:
-        self.script = [*script, ()]
-        self.answers = [encode_answer(number, calls) for number, calls in enumerate(self.script)]
-        self.arrived: list[float] = []
-        self.sent: list[float] = []
-        # Called before the final answer, while the processes of the run are still there.
-        self.before_last = lambda: None
-        self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
-        self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}/v1"
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                connection, _ = self.listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
-
-    def _serve(self, connection: socket.socket) -> None:
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        with connection, connection.makefile("rb") as file:
-            while True:
-                first = file.readline()
-                if not first:
-                    return
-                length = 0
-                for line in iter(file.readline, b"\r\n"):
-                    name, _, value = line.lower().partition(b":")
-                    if name == b"content-length":
-                        length = int(value)
-                file.read(length)
-                if not first.startswith(b"POST"):
-                    connection.sendall(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")
-                    continue
-                self.arrived.append(time.perf_counter())
-                number = min(len(self.arrived), len(self.answers)) - 1
-                if number == len(self.answers) - 1:
-                    self.before_last()
-                connection.sendall(self.answers[number])
-                self.sent.append(time.perf_counter())
-
-    def turns(self) -> list[float]:
-        """Return the milliseconds of each turn."""
-        pairs = zip(self.sent, self.arrived[1:], strict=False)
-        return [(arrived - sent) * 1000 for sent, arrived in pairs]
 
 
 def make_project(folder: Path) -> None:
@@ -212,7 +90,8 @@ def play(
         options: Further options of ``hilum run``.
 
     Returns:
-        ``start`` (milliseconds until the first request), ``turns`` and ``memory``.
+        ``start`` (milliseconds until the first request), ``turns``, ``memory`` and ``parts`` (the
+        memory by part, which does not depend on other programs).
     """
     model = Model(script)
     with project() as (work, home):
@@ -223,18 +102,24 @@ def play(
         env |= {"HOME": str(home), "OPENAI_BASE_URL": model.url, "OPENAI_API_KEY": "none"}
         env |= {"HILUM_MODEL": "openai/m", MARK: mark}
         memory: list[tuple[float, float]] = []
-        model.before_last = lambda: memory.append(memory_of(mark))
-        argv = [sys.executable, "-c", BARE]
+        parts = []
+
+        def look() -> None:
+            memory.append(memory_of(mark))
+            parts.extend(measure_memory(f"{MARK}={mark}"))
+
+        model.before_last = look
+        argv = make_bare_command()
         if side == "hilum":
             argv = [sys.executable, "-m", "hilum", "run", "--approve", "auto"]
             argv += ["--set", f"turns={len(script) + 5}", *options, "Work."]
         began = time.perf_counter()
         done = subprocess.run(argv, cwd=work, env=env, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
-    model.listener.close()
+    model.close()
     assert len(model.arrived) == len(script) + 1, done.stderr
     start = (model.arrived[0] - began) * 1000
-    return {"start": start, "turns": model.turns(), "memory": memory[0]}
+    return {"start": start, "turns": model.turns(), "memory": memory[0], "parts": parts}
 
 
 def path_of(number: int) -> str:
@@ -305,6 +190,9 @@ def main() -> None:
     print(f"{'':48} {'bare':>8} {'hilum':>8} {'ratio':>7}")
     for label, bare, ours in rows:
         print(f"{label:48} {bare:8.1f} {ours:8.1f} {ours / bare:6.2f}x")
+    for side in SIDES:
+        for part in found["read", side][-1]["parts"]:
+            print(f"memory of {side}, {part.part}: {part.megabytes:.1f} MB ({part.processes})")
 
 
 if __name__ == "__main__":

@@ -103,6 +103,16 @@ class Warden:
     async def __aenter__(self) -> Self:
         return self
 
+    async def start(self) -> None:
+        """Start the process ahead of the first command.
+
+        Raises:
+            CommandError: This system cannot run commands.
+        """
+        async with self._lock:
+            if self._process is None:
+                await self._start()
+
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 

@@ -73,6 +73,8 @@ case $said in
 esac
 exit "$code"
 """
+ENDED_EARLY = "hilum: the sandbox ended before the command did"
+"""What SCRIPT reports if bubblewrap fails."""
 _START = (
     "import sys; sys.path.append(sys.argv[1]); import sandbox_init;"
     " sandbox_init.main(*sys.argv[2:])"
@@ -314,11 +316,14 @@ def _find_python_folders() -> list[str]:
 
 @functools.cache
 def _find_installation() -> frozenset[str]:
-    import sysconfig  # loaded with the first command
-
-    base = sysconfig.get_paths()
-    prefixes = {sys.base_prefix, sys.prefix, base["stdlib"], base["platstdlib"]}
-    return frozenset({_FOLDER, find_interpreter(), *prefixes})
+    # `sysconfig` knows these folders, too, but loading it takes 10 ms.
+    libraries = os.path.join(sys.platlibdir, f"python{sys.version_info[0]}.{sys.version_info[1]}")
+    folders = {sys.base_prefix, sys.prefix, os.path.dirname(os.__file__)}
+    for prefix in (sys.base_exec_prefix, sys.exec_prefix):
+        folder = os.path.join(prefix, libraries)
+        if os.path.isdir(folder):  # bubblewrap fails if the source of a mount is missing
+            folders.add(folder)
+    return frozenset({_FOLDER, find_interpreter(), *folders})
 
 
 def _find_between(path: str, roots: tuple[str, ...]) -> Iterator[str]:

@@ -163,6 +163,11 @@ class Sandbox:
                 self._note(self._enforced)
         return self._enforced
 
+    def distrust(self) -> None:
+        """Try the sandboxes again before the next command, because this one failed. Blocks."""
+        sandbox_probe.forget()
+        self._enforced = None
+
     def build_prompt_layer(self) -> Layer:
         """Return the part of the system prompt that describes where commands run.
 
@@ -334,6 +339,7 @@ class Sandbox:
         try:
             return self._loopback.paths(make_loopback_command(enforced.by))
         except OSError as error:
+            self.distrust()
             message = f"The sandbox's network could not be created: {error}."
             raise ToolError(message, code="E_CMD_FAIL", hint="Run the command again.") from error
 
