@@ -1,11 +1,14 @@
 """What a user feels in a real project: hilum beside a bare script, in one run.
 
 ``python tests/benchmarks/real_project.py`` prints a table. The project is a Git repository of 40
-small Python files, the home folder is fresh, and hilum runs as the program that users start, with
+small Python files (``--files N`` for more), the home folder is fresh, and hilum runs as the program that users start, with
 all installed plugins, the sandbox and the journal. The bare script has a loop, trio and httpx, and
 three tools without any protection. Both talk to the same scripted model over HTTP, in turn.
 
 A turn is measured at the model: from the end of its answer to the next request.
+
+``--journal`` prints only what the journal of file changes adds to a turn with a command: with looks
+at what inotify names, with walks of the whole project, and without the journal.
 """
 
 import argparse
@@ -27,6 +30,13 @@ FILES = 40
 TURNS = 30
 READS = 300
 SIDES = ("bare", "hilum")
+FILES_IN_FOLDER = 20
+# Options of hilum for each way to find the changes of a command.
+JOURNALS = {
+    "hilum": [],
+    "walks": ["--set", "files.deferred_looks=false"],
+    "no journal": ["--set", "files.snapshots=false"],
+}
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: %d\r\n\r\n"
 # Every process of a side has this variable in its environment, so that its memory can be found.
 MARK = "REAL_PROJECT_MARK"
@@ -154,19 +164,25 @@ class Model:
         return [(arrived - sent) * 1000 for sent, arrived in pairs]
 
 
-def make_project(folder: Path) -> None:
+def make_project(folder: Path, count: int) -> None:
     """Create the repository."""
-    for number in range(FILES):
-        file = folder / "src" / f"part{number % 4}" / f"module{number:02}.py"
+    for number in range(count):
+        file = folder / path_of(number)
         file.parent.mkdir(parents=True, exist_ok=True)
         lines = [f'"""Module {number}."""', "", "VALUE = 0", ""]
         for index in range(8):
             lines += ["", f"def add_{index}(value: int) -> int:", f"    return value + {index}", ""]
         file.write_text("\n".join(lines))
     (folder / "pyproject.toml").write_text('[project]\nname = "sample"\nversion = "1.0"\n')
+    run_git(folder, "init", "-q")
+    run_git(folder, "add", ".")
+    run_git(folder, "commit", "-qm", "Begin")
+
+
+def run_git(folder: Path, *words: str) -> None:
+    """Run git in the project."""
     git = ["git", "-C", folder, "-c", "user.name=x", "-c", "user.email=x@example.org"]
-    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "Begin"]):
-        subprocess.run([*git, *words], check=True)
+    subprocess.run([*git, *words], check=True)
 
 
 def memory_of(mark: str) -> tuple[float, float]:
@@ -189,48 +205,48 @@ def memory_of(mark: str) -> tuple[float, float]:
 
 
 @contextmanager
-def project() -> Iterator[tuple[Path, Path]]:
-    """Create a project and a home folder."""
+def project(count: int) -> Iterator[Path]:
+    """Create a project."""
     with tempfile.TemporaryDirectory(prefix="real-project-") as folder:
         work = Path(folder) / "work"
-        home = Path(folder) / "home"
         work.mkdir()
-        home.mkdir()
-        make_project(work)
-        yield work, home
+        make_project(work, count)
+        yield work
 
 
-def play(side: str, script: Sequence[Calls]) -> dict[str, Any]:
-    """Run one side in a new project.
+def play(side: str, script: Sequence[Calls], work: Path) -> dict[str, Any]:
+    """Run one side in a project, with a new home folder, and restore the project.
 
     Returns:
         ``start`` (milliseconds until the first request), ``turns`` and ``memory``.
     """
     model = Model(script)
-    with project() as (work, home):
-        mark = home.parent.name
+    with tempfile.TemporaryDirectory(prefix="real-home-") as home:
+        mark = Path(home).name
         env = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
-        env |= {"HOME": str(home), "OPENAI_BASE_URL": model.url, "OPENAI_API_KEY": "none"}
+        env |= {"HOME": home, "OPENAI_BASE_URL": model.url, "OPENAI_API_KEY": "none"}
         env |= {"HILUM_MODEL": "openai/m", MARK: mark}
         memory: list[tuple[float, float]] = []
         model.before_last = lambda: memory.append(memory_of(mark))
         argv = [sys.executable, "-c", BARE]
-        if side == "hilum":
-            argv = [sys.executable, "-m", "hilum", "run", "--approve", "auto"]
+        if side != "bare":
+            argv = [sys.executable, "-m", "hilum", "run", "--approve", "auto", *JOURNALS[side]]
             argv += ["--set", f"turns={len(script) + 5}", "Work."]
         began = time.perf_counter()
         done = subprocess.run(argv, cwd=work, env=env, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
     model.listener.close()
     assert len(model.arrived) == len(script) + 1, done.stderr
+    run_git(work, "checkout", "-q", ".")
     start = (model.arrived[0] - began) * 1000
     return {"start": start, "turns": model.turns(), "memory": memory[0]}
 
 
 def path_of(number: int) -> str:
     """Return the path of a file of the project."""
-    number %= FILES
-    return f"src/part{number % 4}/module{number:02}.py"
+    if number < FILES:
+        return f"src/part{number % 4}/module{number:02}.py"
+    return f"src/part{number // 1000}/group{number // FILES_IN_FOLDER}/module{number:02}.py"
 
 
 def make_scripts() -> dict[str, list[Calls]]:
@@ -241,7 +257,9 @@ def make_scripts() -> dict[str, list[Calls]]:
         edits.append([("edit_file", {"path": path_of(0), **change})])
     reads: list[Calls] = []
     for number in range(READS):
-        reads.append([("read_file", {"path": path_of(number), "start_line": number // FILES + 1})])
+        reads.append(
+            [("read_file", {"path": path_of(number % FILES), "start_line": number // FILES + 1})]
+        )
     return {
         "start": [],
         "command": [[("run_terminal_cmd", {"command": f"echo {n}"})] for n in range(TURNS)],
@@ -252,10 +270,42 @@ def make_scripts() -> dict[str, list[Calls]]:
 
 
 def main() -> None:
-    """Print the table."""
+    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
-    rounds = parser.parse_args().rounds
+    parser.add_argument("--files", type=int, default=FILES, help="number of files in the project")
+    parser.add_argument("--journal", action="store_true", help="measure only the journal's share")
+    options = parser.parse_args()
+    with project(options.files) as work:
+        if options.journal:
+            print_journal(work, options.rounds)
+        else:
+            print_table(work, options.rounds)
+    print(f"{options.files:,} files, load average {os.getloadavg()[0]:.1f}")
+
+
+def print_journal(work: Path, rounds: int) -> None:
+    """Print what the journal adds to a turn with a command that prints or that writes a file."""
+    scripts = {
+        "that prints": [[("run_terminal_cmd", {"command": f"echo {n}"})] for n in range(TURNS)],
+        "that writes": [
+            [("run_terminal_cmd", {"command": f"echo {n} > {path_of(0)}"})] for n in range(TURNS)
+        ],
+    }
+    for kind, script in scripts.items():
+        found: dict[str, list[float]] = {}
+        for number in range(rounds):
+            for side in list(JOURNALS)[:: 1 if number % 2 == 0 else -1]:
+                turns = play(side, script, work)["turns"]
+                found.setdefault(side, []).append(statistics.median(turns[3:]))
+        for side, medians in found.items():
+            turn = statistics.median(medians)
+            added = turn - statistics.median(found["no journal"])
+            print(f"turn with a command {kind}, {side:12} {turn:8.1f} ms, journal {added:+7.1f} ms")
+
+
+def print_table(work: Path, rounds: int) -> None:
+    """Print the table."""
     scripts = make_scripts()
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for number in range(rounds):
@@ -264,7 +314,7 @@ def main() -> None:
             if kind == "read" and number >= 2:
                 continue
             for side in SIDES if number % 2 == 0 else SIDES[::-1]:
-                found.setdefault((kind, side), []).append(play(side, script))
+                found.setdefault((kind, side), []).append(play(side, script, work))
 
     def median(kind: str, side: str, part: slice) -> float:
         runs = [statistics.median(run["turns"][part]) for run in found[kind, side]]

@@ -1,7 +1,10 @@
 """The session plugin that requires files to be read before a change and makes all changes undoable.
 
 The plugin takes a snapshot of the workspace before the first of several concurrent commands, and
-after each command. Changes that others make between two snapshots cannot be distinguished from the
+after each command. Usually, inotify names what has changed since the previous snapshot; what it
+misses is found by a walk of the workspace at the end of each run.
+
+Changes that others make between two snapshots cannot be distinguished from the
 commands' own changes, and the plugin reports this.
 """
 
@@ -98,7 +101,15 @@ class Changes:
         )
         settings = session.settings(FilesSettings)
         limits = SnapshotLimits(settings.snapshot_file_limit, settings.snapshot_limit)
-        self._snapshots = Snapshots(self._journal, session.id, limits)
+        self._snapshots = Snapshots(
+            self._journal,
+            session.id,
+            limits,
+            deferred=settings.deferred_looks and session.processes.contained,
+            may_miss=lambda: session.processes.count("service") > 0,
+        )
+        # The commands since the last walk of the whole workspace.
+        self._unconfirmed: list[Record] = []
         self._editor_log = EditorLog(store)
         self._running: dict[tuple[str, str], RunningCommand] = {}
         self._snapshot_taken = 0.0
@@ -159,6 +170,7 @@ class Changes:
         """
         from hilum_files.journal.file_diffs import diff_records  # imported at the first diff
 
+        await self.confirm()
         records = self.records(scope, name)
         return await trio.to_thread.run_sync(diff_records, self._journal, records)
 
@@ -186,6 +198,7 @@ class Changes:
         self, scope: Scope = "run", name: str = "", *, shared: bool = False, merge: bool = True
     ) -> Plan:
         """Return what an undo would do. The arguments and errors are those of ``undo``."""
+        await self.confirm()
         journal = self._update()
         return await trio.to_thread.run_sync(
             lambda: journal.plan(scope, name, shared=shared, merge=merge)
@@ -197,6 +210,7 @@ class Changes:
         """Return what ``undo`` would do with these arguments and ``keep_going``, as diffs."""
         from hilum_files.journal.undo_preview import preview_undo  # imported at the first use
 
+        await self.confirm()
         journal = self._update()
         return await trio.to_thread.run_sync(lambda: preview_undo(journal, scope, name, merge))
 
@@ -237,6 +251,7 @@ class Changes:
                     code=errors.E_BUSY,
                     hint="Stop the run, or wait for it to finish.",
                 )
+            await self._confirm()
             journal = self._update()
             return await trio.to_thread.run_sync(
                 lambda: journal.undo(scope, name, keep_going=keep_going, shared=shared, merge=merge)
@@ -408,6 +423,9 @@ class Changes:
         self._has_process = False
         if self._lasting_problem:
             return
+        if self._snapshots.is_unchanged():
+            self._snapshot_taken = time.monotonic()
+            return
         try:
             await trio.to_thread.run_sync(
                 lambda: self._snapshots.take(trio.from_thread.check_cancelled, save=True)
@@ -426,7 +444,7 @@ class Changes:
             return
         changes: list[Change] = []
         problem = running.record.unprotected
-        if running.started and not problem:
+        if running.started and not problem and not self._snapshots.is_unchanged():
             try:
                 changes = await trio.to_thread.run_sync(self._snapshots.find_changes, running.began)
             except SNAPSHOT_ERRORS as error:
@@ -437,7 +455,45 @@ class Changes:
             running.record, changes=tuple(changes), others=others, unprotected=problem
         )
         self._session.emit(record.to_event(CHANGED))
-        await trio.to_thread.run_sync(self._journal.share, record, running.began)
+        if running.started and not problem:
+            self._unconfirmed.append(record)
+        if record.changes:
+            await trio.to_thread.run_sync(self._journal.share, record, running.began)
+
+    async def confirm(self) -> None:
+        """Walk the workspace if commands have run since the last walk, and none is running.
+
+        What inotify did not name is attributed to these commands.
+        """
+        async with self._lock:
+            await self._confirm()
+
+    async def _confirm(self) -> None:
+        """Confirm the looks at what commands changed. The caller holds the lock."""
+        if self._running or not self._unconfirmed:
+            return
+        records = self._unconfirmed
+        self._unconfirmed = []
+        if not self._snapshots.needs_walk:
+            return
+        try:
+            changes = await trio.to_thread.run_sync(self._snapshots.find_missed_changes)
+        except SNAPSHOT_ERRORS:
+            return  # as without a walk, only what inotify named is known
+        if not changes:
+            return
+        last = records[-1]
+        others = tuple(dict.fromkeys(each.call for each in records if each.call != last.call))
+        record = msgspec.structs.replace(
+            last,
+            id=make_id("command"),
+            changes=tuple(changes),
+            others=others,
+            # Another program may have made changes that inotify does not report.
+            cut_off=True,
+        )
+        self._session.emit(record.to_event(CHANGED))
+        await trio.to_thread.run_sync(self._journal.share, record, records[0].at)
 
     async def follow_events(self) -> None:
         """Record the changes made by cancelled commands, whose results are never checked."""
@@ -451,12 +507,19 @@ class Changes:
                 if running is not None:
                     async with self._lock:
                         await self._record_changes(running)
+            elif isinstance(event, events.RunEnded):
+                await self.confirm()
 
     async def close(self) -> None:
         """Record the changes made by commands that are still running."""
         async with self._lock:
             for running in list(self._running.values()):
                 await self._record_changes(running)
+            await self._confirm()
+
+    def close_watch(self) -> None:
+        """Stop watching the workspace."""
+        self._snapshots.close()
 
     def recover(self) -> None:
         """Record the outcome of changes and commands that were interrupted when hilum ended.
@@ -668,6 +731,7 @@ async def open_changes(session: Session) -> AsyncIterator[Changes]:
         with trio.CancelScope(shield=True, deadline=trio.current_time() + CLOSE_TIMEOUT):
             await changes.close()
     finally:
+        changes.close_watch()
         store.close()
 
 
