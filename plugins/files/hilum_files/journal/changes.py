@@ -473,13 +473,12 @@ class Changes:
         if self._running or not self._unconfirmed:
             return
         records = self._unconfirmed
+        changes: list[Change] = []
+        if self._snapshots.needs_walk:
+            # If the walk fails, only what inotify named is known.
+            with suppress(*SNAPSHOT_ERRORS):
+                changes = await trio.to_thread.run_sync(self._snapshots.find_missed_changes)
         self._unconfirmed = []
-        if not self._snapshots.needs_walk:
-            return
-        try:
-            changes = await trio.to_thread.run_sync(self._snapshots.find_missed_changes)
-        except SNAPSHOT_ERRORS:
-            return  # as without a walk, only what inotify named is known
         if not changes:
             return
         last = records[-1]
@@ -507,8 +506,12 @@ class Changes:
                 if running is not None:
                     async with self._lock:
                         await self._record_changes(running)
-            elif isinstance(event, events.RunEnded):
+            elif isinstance(event, events.RunEnded) and not self._is_run_of_sub_agent(event.run):
+                # The run that started a sub-agent ends later.
                 await self.confirm()
+
+    def _is_run_of_sub_agent(self, run: str) -> bool:
+        return run in self._update().ledger.origins.started
 
     async def close(self) -> None:
         """Record the changes made by commands that are still running."""

@@ -58,6 +58,7 @@ class FolderWatch:
         reliable: Whether ``named`` will contain every entry that has changed since the last walk.
         named: The paths of the entries that events have named, each with whether a folder is new
             under this name.
+        outdated: The paths that were named before the last walk, which has seen these changes.
     """
 
     def __init__(self, root: str) -> None:
@@ -71,18 +72,18 @@ class FolderWatch:
         self._dropped: set[int] = set()
         self.reliable = False
         self.named: dict[str, bool] = {}
+        self.outdated: set[str] = set()
 
     def begin_walk(self) -> None:
         """Prepare for a walk of the whole tree, which watches each folder before reading it."""
+        self.collect()
+        self.outdated = set(self.named)
+        self.named.clear()
         self.reliable = False
         if self._inotify is None and self._is_possible:
             self._open()
         self.drop([""])
         if self._inotify is not None:
-            # The walk will see what these events report.
-            for _ in self._inotify.read():
-                pass
-            self.named.clear()
             self._root_status = _identity(self._root)
             self.reliable = True
 

@@ -273,13 +273,15 @@ class Snapshots:
     def find_missed_changes(self) -> list[Change]:
         """Walk the whole tree, and return the differences that inotify did not name."""
         self.take()
+        if not self._is_unconfirmed:
+            return []
         differences = self.take(whole=True)
         others: set[str] = set()
         watch = self._watch
         if watch is not None:
             with self._journal.tree_lock:
                 watch.collect()
-                others.update(watch.named)
+                others = watch.outdated.union(watch.named)
         missed: list[Change] = []
         for path, before, after in differences:
             # A program of the user changed what was named while this method was running.
@@ -355,11 +357,14 @@ class Snapshots:
 
     def _save(self) -> None:
         """Write the snapshot to disk, so that a command's changes are found even after a crash."""
-        if self._tree is None:
+        if self._tree is None or (self._is_saved and not self._unsaved):
             return
+        # If hilum were killed now, the changes that this snapshot contains would be found nowhere
+        # else.
+        self._journal.flush()
         if not self._is_saved:
             self._saved.write(self._tree)
-        elif self._unsaved:
+        else:
             self._saved.update(self._unsaved, self._tree)
         self._is_saved = True
         self._unsaved.clear()
