@@ -39,8 +39,8 @@ class FilesSettings:
         default=True,
         project=False,
         help=(
-            "Where Linux reports changes reliably, look only at what it has named before and after"
-            " a command, and defer the walk of the whole workspace to the end of the run."
+            "Where Linux reports changes reliably, look only at what it has reported before and"
+            " after a command, and defer the walk of the whole workspace until no command runs."
         ),
     )
     snapshot_file_limit: int = setting(

@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 import hilum_files
@@ -12,12 +13,12 @@ import pytest
 import trio
 from hilum.events import PluginEvent
 from hilum.testing import open_bench, say, use
-from hilum_files.journal import folder_watch
+from hilum_files.journal import changes, folder_watch
 from hilum_files.journal.folder_watch import FolderWatch, find_file_system
 from hilum_files.journal.records import CHANGED
 from hilum_files.journal.saved_trees import SavedTree, read_tree
 from hilum_files.journal.snapshots import Snapshots
-from hilum_files.journal.tree import Node, Tree, TreeEntry
+from hilum_files.journal.tree import Node, Tree, TreeEntry, TreeWalk
 
 pytestmark = pytest.mark.skipif(
     find_file_system("/tmp") not in folder_watch.LOCAL_FILE_SYSTEMS,
@@ -41,22 +42,15 @@ def ask(command: str, **arguments: object) -> object:
 
 @pytest.fixture
 def walks(monkeypatch: pytest.MonkeyPatch) -> list[Snapshots]:
-    """The walks of a whole workspace, without the one after each run."""
+    """The walks of a whole workspace that a command or its result waits for."""
     walked: list[Snapshots] = []
     real = Snapshots._walk
-    real_closing = Snapshots.find_missed_changes
 
     def walk(self, *arguments):
         walked.append(self)
         return real(self, *arguments)
 
-    def find_missed_changes(self):
-        missed = real_closing(self)
-        walked.pop()
-        return missed
-
     monkeypatch.setattr(Snapshots, "_walk", walk)
-    monkeypatch.setattr(Snapshots, "find_missed_changes", find_missed_changes)
     return walked
 
 
@@ -165,7 +159,7 @@ async def test_a_second_name_of_a_file_is_noticed(walks: list[Snapshots]) -> Non
         assert changed(bench) == [{"second"}, {"a.txt", "second"}]
 
 
-async def test_a_write_through_a_name_in_a_folder_that_is_left_out_is_found_at_the_end() -> None:
+async def test_a_write_through_a_name_in_a_folder_that_is_left_out_is_found_later() -> None:
     """No event names it; it belongs to the calls since the last walk."""
     async with open_bench(hilum_files, hilum_shell, files=FILES) as bench:
         bench.model.next(
@@ -181,35 +175,33 @@ async def test_a_write_through_a_name_in_a_folder_that_is_left_out_is_found_at_t
             {"a.txt"},
         ]
         missed = records[-1]
-        assert missed.cut_off
+        assert missed.found_late
         assert missed.others == (records[0].call,)
         await changes_of(bench).undo("run")
         assert (bench.workspace / "a.txt").read_text() == "one\n"
         assert not (bench.workspace / "new").exists()
 
 
-async def test_what_the_user_changes_during_the_closing_walk_is_the_users(
+async def test_what_the_user_changes_during_a_late_walk_is_the_users(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Changes before, during and after the walk are attributed to nobody."""
     async with open_bench(hilum_files, hilum_shell, files=FILES) as bench:
-        begin, end = FolderWatch.begin_walk, FolderWatch.end_walk
+        real = TreeWalk.run
 
-        def begin_walk(watch: FolderWatch) -> None:
+        def run(walk: TreeWalk) -> Tree:
             (bench.workspace / "src/b.txt").write_text("by the user\n")
-            (bench.workspace / "mine").mkdir(exist_ok=True)
-            (bench.workspace / "mine/x").write_text("by the user\n")
-            begin(watch)
+            (bench.workspace / "mine/deep").mkdir(parents=True)
+            (bench.workspace / "mine/deep/x").write_text("by the user\n")
+            tree = real(walk)
             (bench.workspace / "a.txt").write_text("by the user\n")
-
-        def end_walk(watch: FolderWatch) -> None:
-            end(watch)
             (bench.workspace / "late").write_text("by the user\n")
+            return tree
 
         await bench.call("run_terminal_cmd", command="echo 1 > new")
-        monkeypatch.setattr(FolderWatch, "begin_walk", begin_walk)
-        monkeypatch.setattr(FolderWatch, "end_walk", end_walk)
-        await changes_of(bench).confirm()
+        with monkeypatch.context() as patch:
+            patch.setattr(TreeWalk, "run", run)
+            await changes_of(bench).confirm()
         assert (bench.workspace / "late").exists()
         await bench.call("run_terminal_cmd", command="echo 2 > new")
         assert changed(bench) == [{"new"}, {"new"}]
@@ -228,6 +220,72 @@ async def test_what_the_user_changes_while_the_model_thinks_is_the_users() -> No
         assert changed(bench) == [{"new"}, {"a.txt"}]
         await changes_of(bench).undo("run")
         assert (bench.workspace / "a.txt").read_text() == "by the user\n"
+
+
+async def test_the_workspace_is_walked_while_the_model_thinks() -> None:
+    """What no event named then belongs to the one command before."""
+    async with open_bench(hilum_files, hilum_shell, files=FILES) as bench:
+
+        async def think(request: object) -> object:
+            await bench.wait_for(PluginEvent, lambda event: event.data.get("found_late"))
+            return ask("echo 2 > new")
+
+        hidden = "mkdir .venv; ln a.txt .venv/a; echo more >> .venv/a; echo 1 > new"
+        bench.model.next(ask(hidden), think, say("Done."))
+        await bench.run("Work.")
+        first, late, second = changes_of(bench).records("session")
+        assert {each.path for each in late.changes} == {"a.txt"}
+        assert late.call == first.call != second.call
+        assert late.others == ()
+
+
+async def test_a_walk_before_a_command_does_not_hide_what_no_event_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Processes appear before the late walk: what the user changed is told from what was missed."""
+    monkeypatch.setattr(changes, "CONFIRM_DELAY", 1_000)
+    async with open_bench(hilum_files, hilum_shell, files=FILES) as bench:
+
+        def think(request: object) -> object:
+            (bench.workspace / "src/b.txt").write_text("by the user\n")
+            monkeypatch.setattr(changes_of(bench)._snapshots, "_may_miss", lambda: True)
+            return ask("echo 2 > new")
+
+        hidden = "mkdir .venv; ln a.txt .venv/a; echo more >> .venv/a; echo 1 > new"
+        bench.model.next(ask(hidden), think, say("Done."))
+        await bench.run("Work.")
+        first, late, second = changes_of(bench).records("session")
+        assert {each.path for each in late.changes} == {"a.txt"}
+        assert late.found_late
+        assert late.call == first.call != second.call
+        assert {each.path for each in second.changes} == {"new"}
+
+
+async def test_a_command_does_not_wait_for_a_late_walk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The walk ends, and the next one comes after the command."""
+    async with open_bench(hilum_files, hilum_shell, files=FILES) as bench:
+        walking, ended = trio.Event(), trio.Event()
+        real = TreeWalk.run
+
+        def run(walk: TreeWalk) -> Tree:
+            if not walking.is_set():
+                trio.from_thread.run_sync(walking.set)
+                try:
+                    while True:
+                        walk._check_cancelled()
+                        time.sleep(0.001)
+                finally:
+                    trio.from_thread.run_sync(ended.set)
+            return real(walk)
+
+        await bench.call("run_terminal_cmd", command="echo 1 > new")
+        with monkeypatch.context() as patch:
+            patch.setattr(TreeWalk, "run", run)
+            with trio.fail_after(20):
+                await walking.wait()
+                await bench.call("run_terminal_cmd", command="echo 2 > new; echo x > src/b.txt")
+                await ended.wait()
+        assert changed(bench) == [{"new"}, {"new", "src/b.txt"}]
 
 
 # --- watches --------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence, Set
 from pathlib import Path
 
 import msgspec
@@ -36,6 +36,10 @@ SNAPSHOT_ERRORS = (TreeTooLarge, HilumError, OSError)
 _MAX_NAMED = 1_000
 # Named paths that are compared without a thread.
 _MAX_QUICK = 50
+
+
+def _continue() -> None:
+    """Do not cancel."""
 
 
 class Snapshots:
@@ -75,6 +79,7 @@ class Snapshots:
         self._saved = SavedTree(self._folder, session)
         self._is_saved = False
         self._is_unconfirmed = False
+        self._missed: list[Change] = []
         # What has changed since the snapshot was saved.
         self._unsaved: set[str] = set()
         # Number of the last change that any session made before the last snapshot.
@@ -82,10 +87,9 @@ class Snapshots:
 
     def take(
         self,
-        check_cancelled: Callable[[], object] = lambda: None,
+        check_cancelled: Callable[[], object] = _continue,
         *,
         save: bool = False,
-        whole: bool = False,
     ) -> list[Difference]:
         """Take a snapshot, and return its differences from the previous one.
 
@@ -93,7 +97,6 @@ class Snapshots:
             check_cancelled: A function that is called regularly and may raise an exception to end
                 the walk.
             save: Whether to write the snapshot to disk.
-            whole: Whether to walk the whole tree, even if inotify has named what has changed.
 
         Raises:
             TreeTooLarge: The snapshot takes too long.
@@ -101,19 +104,29 @@ class Snapshots:
         """
         # While the lock is held, no session is in the middle of a change.
         with self._journal.tree_lock, lock_workspace(self._root):
-            own = find_hilum_paths(str(self._root))
-            differences = None
-            if not whole and self._can_look_again():
-                differences = self._look_again(check_cancelled, own)
-            if differences is None:
-                differences = self._walk(check_cancelled, own)
-            self._placeholders = own.placeholders
+            differences = self._take(check_cancelled)
             if save:
                 self._save()
-            # The number is read under the lock, so that no change can happen between the snapshot
-            # and its number.
-            self._last_number = self._journal.shared.last_number()
             return differences
+
+    def _take(self, check_cancelled: Callable[[], object]) -> list[Difference]:
+        """Take a snapshot. The caller holds the locks."""
+        own = find_hilum_paths(str(self._root))
+        differences = None
+        named = self._collect_names()
+        if named is not None and not self._may_miss():
+            differences = self._look_again(check_cancelled, own)
+        if differences is None:
+            was_unconfirmed = self._is_unconfirmed
+            differences = self._walk(check_cancelled, own)
+            if was_unconfirmed and named is not None and self._watch is not None:
+                named |= self._watch.outdated
+                self._missed += self._select_unnamed(differences, named)
+        self._placeholders = own.placeholders
+        # The number is read under the lock, so that no change can happen between the snapshot and
+        # its number.
+        self._last_number = self._journal.shared.last_number()
+        return differences
 
     def _walk(self, check_cancelled: Callable[[], object], own: HilumPaths) -> list[Difference]:
         """Walk the whole tree, and return the differences."""
@@ -144,13 +157,34 @@ class Snapshots:
 
     # --- with inotify -----------------------------------------------------------------------------
 
-    def _can_look_again(self) -> bool:
-        """Return whether events name everything that has changed since the last snapshot."""
+    def _collect_names(self) -> set[str] | None:
+        """Return the paths that events have named since the last snapshot.
+
+        The result is ``None`` if something else may have changed, too.
+        """
         watch = self._watch
-        if watch is None or self._tree is None or not watch.reliable or self._may_miss():
-            return False
+        if watch is None or self._tree is None or not watch.reliable:
+            return None
         watch.collect()
-        return watch.reliable
+        return set(watch.named) if watch.reliable else None
+
+    def _select_unnamed(self, differences: list[Difference], named: Set[str]) -> list[Change]:
+        """Return the differences that no event named, before or during the walk that found them."""
+        watch = self._watch
+        if watch is None:
+            return []
+        watch.collect()
+        unnamed: list[Change] = []
+        for path, before, after in differences:
+            if not _is_named(path, named) and not _is_named(path, watch.named):
+                unnamed.append(Change(spell_path(path), before, after))
+        return unnamed
+
+    def pop_missed(self) -> list[Change]:
+        """Return the changes that no event reported before a snapshot that had to be a walk."""
+        missed = self._missed
+        self._missed = []
+        return missed
 
     def _look_again(
         self, check_cancelled: Callable[[], object], own: HilumPaths
@@ -207,7 +241,9 @@ class Snapshots:
             return False
         try:
             with try_workspace_lock(self._root) as is_locked:
-                return is_locked and self._can_look_again() and self._forget_unchanged()
+                if not is_locked or self._may_miss() or self._collect_names() is None:
+                    return False
+                return self._forget_unchanged()
         finally:
             self._journal.tree_lock.release()
 
@@ -255,7 +291,10 @@ class Snapshots:
         # Read this number before `take`, which replaces it.
         since = self._last_number
         changes: list[Change] = []
-        for path, before, after in self.take():
+        differences = self.take()
+        # They are among the differences, and earlier commands cannot be told from this one.
+        self.pop_missed()
+        for path, before, after in differences:
             found = Change(spell_path(path), before, after)
             others = self._journal.shared.since(since, found.path)
             # If two commands overlap, either may have made the change, so both sessions record it.
@@ -266,28 +305,52 @@ class Snapshots:
         return changes
 
     @property
-    def needs_walk(self) -> bool:
+    def is_unconfirmed(self) -> bool:
         """Whether changes may have been missed since the whole tree was walked."""
         return self._is_unconfirmed
 
-    def find_missed_changes(self) -> list[Change]:
-        """Walk the whole tree, and return the differences that inotify did not name."""
-        self.take()
-        if not self._is_unconfirmed:
-            return []
-        differences = self.take(whole=True)
-        others: set[str] = set()
-        watch = self._watch
-        if watch is not None:
-            with self._journal.tree_lock:
-                watch.collect()
-                others = watch.outdated.union(watch.named)
-        missed: list[Change] = []
-        for path, before, after in differences:
-            # A program of the user changed what was named while this method was running.
-            if path not in others and not any(path.startswith(f"{name}/") for name in others):
-                missed.append(Change(spell_path(path), before, after))
-        return missed
+    def find_missed_changes(self, check_cancelled: Callable[[], object]) -> list[Change]:
+        """Walk the whole tree, and return the differences that inotify did not name.
+
+        The walk does not hold the locks, so that it keeps nobody from changing files.
+
+        Args:
+            check_cancelled: A function that is called regularly, and must raise an exception if a
+                command has begun.
+        """
+        with self._journal.tree_lock, lock_workspace(self._root):
+            # A command that begins after this line takes its own snapshot after this one.
+            check_cancelled()
+            self._take(_continue)
+            tree = self._tree
+            watch = self._watch
+            if tree is None or watch is None or not self._is_unconfirmed:
+                return self.pop_missed()  # the snapshot was a walk
+            base = dict(tree)
+        own = find_hilum_paths(str(self._root))
+        walk = TreeWalk(
+            str(self._root), base, self._journal.store, self._limits, check_cancelled, own
+        )
+        found = walk.run()
+        with self._journal.tree_lock, lock_workspace(self._root):
+            check_cancelled()
+            if self._collect_names() is None:
+                return []  # others have changed so much that nothing can be told apart
+            # What events name was changed by the user or a tool during the walk.
+            missed = self._select_unnamed(find_differences(base, found), set())
+            for change in missed:
+                path = unspell_path(change.path)
+                if path in found:
+                    tree[path] = found[path]
+                else:
+                    tree.pop(path, None)
+                self._unsaved.add(path)
+                if any(node.kind == "folder" for node in change.nodes()):
+                    watch.reliable = False  # the folders that are watched are not those there are
+            if walk.hard_linked - self._hard_linked:
+                watch.reliable = False
+            self._is_unconfirmed = False
+            return self.pop_missed() + missed
 
     def apply(self, changes: Sequence[Change]) -> None:
         """Add recorded changes to the last snapshot, so that no command appears to make them."""
@@ -368,6 +431,15 @@ class Snapshots:
             self._saved.update(self._unsaved, self._tree)
         self._is_saved = True
         self._unsaved.clear()
+
+
+def _is_named(path: str, named: Collection[str]) -> bool:
+    """Return whether a path, or a folder above it, is among some paths."""
+    while path:
+        if path in named:
+            return True
+        path = path.rpartition("/")[0]
+    return False
 
 
 def _modification_time(path: Path) -> int:
