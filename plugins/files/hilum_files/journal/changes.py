@@ -505,7 +505,7 @@ class Changes:
                     changes = await trio.to_thread.run_sync(
                         self._snapshots.find_missed_changes, check_cancelled
                     )
-            del self._unconfirmed[: len(commands)]
+            self._unconfirmed = [each for each in self._unconfirmed if each not in commands]
             if changes:
                 await self._record_missed_changes(commands, changes)
 
