@@ -161,10 +161,11 @@ def measure_turns(rounds: int) -> None:
         "no linter: syntax check running": ("hilum", "", ()),
     }
     found: dict[str, list[float]] = {name: [] for name in sides}
-    for _ in range(rounds):
-        for name, (side, config, options) in sides.items():
-            played = real_project.play(side, script, config=config, options=options)
-            found[name].append(statistics.median(played["turns"][5:]))
+    with real_project.project(real_project.FILES) as work:
+        for _ in range(rounds):
+            for name, (side, config, options) in sides.items():
+                played = real_project.play(side, script, work, config=config, options=options)
+                found[name].append(statistics.median(played["turns"][5:]))
     print(f"load {os.getloadavg()[0]:.1f}; edit turns, milliseconds")
     for name, values in found.items():
         print(f"{name:52} {statistics.median(values):8.1f}")

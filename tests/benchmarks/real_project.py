@@ -1,11 +1,17 @@
 """What a user feels in a real project: hilum beside a bare script, in one run.
 
 ``python tests/benchmarks/real_project.py`` prints a table. The project is a Git repository of 40
-small Python files, the home folder is fresh, and hilum runs as the program that users start, with
-all installed plugins, the sandbox and the journal. The bare script has a loop, trio and httpx, and
-three tools without any protection. Both talk to the same scripted model over HTTP, in turn.
+small Python files (``--files N`` for more), the home folder is fresh, and hilum runs as the program
+that users start, with all installed plugins, the sandbox and the journal. The bare script has a loop,
+trio and httpx, and three tools without any protection. Both talk to the same scripted model over HTTP,
+in turn.
 
-A turn is measured at the model: from the end of its answer to the next request.
+A turn is measured at the model: from the end of its answer to the next request. Before each answer
+to a command or an edit, the model thinks for a moment (``THINK``), in which hilum builds spare
+sandboxes. A third side is hilum without spares.
+
+``--journal`` prints only what the journal of file changes adds to a turn with a command: with looks
+at what inotify names, with walks of the whole project, and without the journal.
 """
 
 import argparse
@@ -28,23 +34,41 @@ FILES = 40
 TURNS = 30
 READS = 300
 SIDES = ("bare", "hilum")
+FILES_IN_FOLDER = 20
+WITHOUT_SPARES = "no spares"
+# Options of hilum for each side on which it runs.
+OPTIONS: dict[str, list[str]] = {
+    "hilum": [],
+    WITHOUT_SPARES: ["--set", "guard.spare_sandboxes=0"],
+    "walks": ["--set", "files.deferred_looks=false"],
+    "no journal": ["--set", "files.snapshots=false"],
+}
+JOURNALS = ("hilum", "walks", "no journal")
+# The seconds for which the model thinks before each answer. No model answers faster.
+THINK = {"command": 0.04, "edit": 0.04, "eight": 0.3}
 # Every process of a side has this variable in its environment, so that its memory can be found.
 MARK = "REAL_PROJECT_MARK"
 
 
-def make_project(folder: Path) -> None:
+def make_project(folder: Path, count: int) -> None:
     """Create the repository."""
-    for number in range(FILES):
-        file = folder / "src" / f"part{number % 4}" / f"module{number:02}.py"
+    for number in range(count):
+        file = folder / path_of(number)
         file.parent.mkdir(parents=True, exist_ok=True)
         lines = [f'"""Module {number}."""', "", "VALUE = 0", ""]
         for index in range(8):
             lines += ["", f"def add_{index}(value: int) -> int:", f"    return value + {index}", ""]
         file.write_text("\n".join(lines))
     (folder / "pyproject.toml").write_text('[project]\nname = "sample"\nversion = "1.0"\n')
+    run_git(folder, "init", "-q")
+    run_git(folder, "add", ".")
+    run_git(folder, "commit", "-qm", "Begin")
+
+
+def run_git(folder: Path, *words: str) -> None:
+    """Run git in the project."""
     git = ["git", "-C", folder, "-c", "user.name=x", "-c", "user.email=x@example.org"]
-    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "Begin"]):
-        subprocess.run([*git, *words], check=True)
+    subprocess.run([*git, *words], check=True)
 
 
 def memory_of(mark: str) -> tuple[float, float]:
@@ -67,25 +91,31 @@ def memory_of(mark: str) -> tuple[float, float]:
 
 
 @contextmanager
-def project() -> Iterator[tuple[Path, Path]]:
-    """Create a project and a home folder."""
+def project(count: int) -> Iterator[Path]:
+    """Create a project."""
     with tempfile.TemporaryDirectory(prefix="real-project-") as folder:
         work = Path(folder) / "work"
-        home = Path(folder) / "home"
         work.mkdir()
-        home.mkdir()
-        make_project(work)
-        yield work, home
+        make_project(work, count)
+        yield work
 
 
 def play(
-    side: str, script: Sequence[Calls], *, config: str = "", options: Sequence[str] = ()
+    side: str,
+    script: Sequence[Calls],
+    work: Path,
+    *,
+    think: float = 0.0,
+    config: str = "",
+    options: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Run one side in a new project.
+    """Run one side in a project, with a new home folder, and restore the project.
 
     Args:
-        side: The side.
+        side: The side: ``bare``, or a key of ``OPTIONS``.
         script: The calls of the model.
+        work: The project.
+        think: Seconds before each answer of the model.
         config: Text to add to the project's ``pyproject.toml``.
         options: Further options of ``hilum run``.
 
@@ -93,13 +123,13 @@ def play(
         ``start`` (milliseconds until the first request), ``turns``, ``memory`` and ``parts`` (the
         memory by part, which does not depend on other programs).
     """
-    model = Model(script)
-    with project() as (work, home):
+    model = Model(script, think=think)
+    with tempfile.TemporaryDirectory(prefix="real-home-") as home:
         with (work / "pyproject.toml").open("a") as file:
             file.write(config)
-        mark = home.parent.name
+        mark = Path(home).name
         env = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
-        env |= {"HOME": str(home), "OPENAI_BASE_URL": model.url, "OPENAI_API_KEY": "none"}
+        env |= {"HOME": home, "OPENAI_BASE_URL": model.url, "OPENAI_API_KEY": "none"}
         env |= {"HILUM_MODEL": "openai/m", MARK: mark}
         memory: list[tuple[float, float]] = []
         parts = []
@@ -110,22 +140,24 @@ def play(
 
         model.before_last = look
         argv = make_bare_command()
-        if side == "hilum":
-            argv = [sys.executable, "-m", "hilum", "run", "--approve", "auto"]
+        if side != "bare":
+            argv = [sys.executable, "-m", "hilum", "run", "--approve", "auto", *OPTIONS[side]]
             argv += ["--set", f"turns={len(script) + 5}", *options, "Work."]
         began = time.perf_counter()
         done = subprocess.run(argv, cwd=work, env=env, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
     model.close()
     assert len(model.arrived) == len(script) + 1, done.stderr
+    run_git(work, "checkout", "-q", ".")
     start = (model.arrived[0] - began) * 1000
     return {"start": start, "turns": model.turns(), "memory": memory[0], "parts": parts}
 
 
 def path_of(number: int) -> str:
     """Return the path of a file of the project."""
-    number %= FILES
-    return f"src/part{number % 4}/module{number:02}.py"
+    if number < FILES:
+        return f"src/part{number % 4}/module{number:02}.py"
+    return f"src/part{number // 1000}/group{number // FILES_IN_FOLDER}/module{number:02}.py"
 
 
 def make_scripts() -> dict[str, list[Calls]]:
@@ -136,21 +168,55 @@ def make_scripts() -> dict[str, list[Calls]]:
         edits.append([("edit_file", {"path": path_of(0), **change})])
     reads: list[Calls] = []
     for number in range(READS):
-        reads.append([("read_file", {"path": path_of(number), "start_line": number // FILES + 1})])
+        reads.append(
+            [("read_file", {"path": path_of(number % FILES), "start_line": number // FILES + 1})]
+        )
     return {
         "start": [],
         "command": [[("run_terminal_cmd", {"command": f"echo {n}"})] for n in range(TURNS)],
         "edit": edits,
-        "eight": [[("run_terminal_cmd", {"command": f"sleep 0.5; echo {n}"}) for n in range(8)]],
+        "eight": [[("run_terminal_cmd", {"command": f"sleep 0.5; echo {n}"}) for n in range(8)]] * 7,
         "read": reads,
     }
 
 
 def main() -> None:
-    """Print the table."""
+    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
-    rounds = parser.parse_args().rounds
+    parser.add_argument("--files", type=int, default=FILES, help="number of files in the project")
+    parser.add_argument("--journal", action="store_true", help="measure only the journal's share")
+    options = parser.parse_args()
+    with project(options.files) as work:
+        if options.journal:
+            print_journal(work, options.rounds)
+        else:
+            print_table(work, options.rounds)
+    print(f"{options.files:,} files, load average {os.getloadavg()[0]:.1f}")
+
+
+def print_journal(work: Path, rounds: int) -> None:
+    """Print what the journal adds to a turn with a command that prints or that writes a file."""
+    scripts = {
+        "that prints": [[("run_terminal_cmd", {"command": f"echo {n}"})] for n in range(TURNS)],
+        "that writes": [
+            [("run_terminal_cmd", {"command": f"echo {n} > {path_of(0)}"})] for n in range(TURNS)
+        ],
+    }
+    for kind, script in scripts.items():
+        found: dict[str, list[float]] = {}
+        for number in range(rounds):
+            for side in JOURNALS[:: 1 if number % 2 == 0 else -1]:
+                turns = play(side, script, work)["turns"]
+                found.setdefault(side, []).append(statistics.median(turns[3:]))
+        for side, medians in found.items():
+            turn = statistics.median(medians)
+            added = turn - statistics.median(found["no journal"])
+            print(f"turn with a command {kind}, {side:12} {turn:8.1f} ms, journal {added:+7.1f} ms")
+
+
+def print_table(work: Path, rounds: int) -> None:
+    """Print the table."""
     scripts = make_scripts()
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for number in range(rounds):
@@ -158,8 +224,10 @@ def main() -> None:
             # Three hundred reads take long and vary little.
             if kind == "read" and number >= 2:
                 continue
-            for side in SIDES if number % 2 == 0 else SIDES[::-1]:
-                found.setdefault((kind, side), []).append(play(side, script))
+            sides = [*SIDES, WITHOUT_SPARES] if kind in ("command", "eight") else [*SIDES]
+            for side in sides if number % 2 == 0 else sides[::-1]:
+                played = play(side, script, work, think=THINK.get(kind, 0.0))
+                found.setdefault((kind, side), []).append(played)
 
     def median(kind: str, side: str, part: slice) -> float:
         runs = [statistics.median(run["turns"][part]) for run in found[kind, side]]
@@ -182,7 +250,7 @@ def main() -> None:
         ),
         (
             "eight commands of 0.5 s at once, ms",
-            *(median("eight", side, slice(None)) for side in SIDES),
+            *(median("eight", side, slice(1, None)) for side in SIDES),
         ),
         ("memory after 300 reads, all processes, PSS, MB", *(memory(side, 0) for side in SIDES)),
         ("the same, RSS, MB", *(memory(side, 1) for side in SIDES)),
@@ -190,9 +258,15 @@ def main() -> None:
     print(f"{'':48} {'bare':>8} {'hilum':>8} {'ratio':>7}")
     for label, bare, ours in rows:
         print(f"{label:48} {bare:8.1f} {ours:8.1f} {ours / bare:6.2f}x")
+    for kind, label, part in (
+        ("command", "turn with a command, without spare sandboxes, ms", slice(3, None)),
+        ("eight", "eight commands at once, without spares, ms", slice(1, None)),
+    ):
+        bare, ours = (median(kind, side, part) for side in ("bare", WITHOUT_SPARES))
+        print(f"{label:48} {bare:8.1f} {ours:8.1f} {ours / bare:6.2f}x")
     for side in SIDES:
-        for part in found["read", side][-1]["parts"]:
-            print(f"memory of {side}, {part.part}: {part.megabytes:.1f} MB ({part.processes})")
+        for each in found["read", side][-1]["parts"]:
+            print(f"memory of {side}, {each.part}: {each.megabytes:.1f} MB ({each.processes})")
 
 
 if __name__ == "__main__":
