@@ -2,8 +2,12 @@
 
 This program starts the command, reaps the command's processes, and reports how the command ended.
 bubblewrap alone would report the death of a command by a signal as an exit code, as shells do.
-Therefore this process writes the outcome to a descriptor: ``s`` and the signal number, or ``e`` for
-an exit.
+Therefore this process writes to a descriptor: ``b`` when it starts the command, and then the
+outcome: ``s`` and the signal number, or ``e`` for an exit.
+
+Without a command in its arguments, this process is that of a spare sandbox (see ``spares``). It
+waits until it reads a command from a socket, or until the socket is closed. It then writes ``u``
+(unused) and ends.
 
 ``landlock.main`` uses the same limits, signals and messages. The module runs outside the package
 and imports only built-in modules, because its startup time is most of a sandboxed command's
@@ -27,6 +31,11 @@ NOTICE = 9
 """Descriptor that announces that the command has exited and left processes running.
 
 The descriptor is open only if these processes may continue.
+"""
+CONTROL = 8
+"""The socket from which a spare sandbox reads its command (see ``hilum.processes``).
+
+It answers ``r`` when it waits, and ``b`` before it starts the command.
 """
 LINGER = 0.1
 """Grace period for remaining processes after the command exits, in seconds; the warden uses the
@@ -86,6 +95,7 @@ def run_command(argv: tuple[str, ...], env: dict[bytes, bytes]) -> tuple[bytes, 
     # how it ended.
     closed = [STATUS, NOTICE] if may_continue else [STATUS]
     actions = [(posix.POSIX_SPAWN_CLOSE, number) for number in closed]
+    posix.write(STATUS, b"b")
     try:
         pid = posix.posix_spawnp(argv[0], argv, env, file_actions=actions, setsigdef=default)
     except OSError as error:
@@ -144,6 +154,53 @@ def _reap_all() -> None:
             return
 
 
+def read_command() -> tuple[str, ...]:
+    """Wait for the command of a spare sandbox, and return it; empty if there is none.
+
+    The socket is closed before the command starts.
+    """
+    import marshal
+
+    # A mount disappears from a running sandbox when its mount point is renamed or removed outside,
+    # and mounts that are made outside appear. The command must not run in a sandbox that changed.
+    mounts = _read_mounts()
+    posix.write(CONTROL, b"r")
+    try:
+        size = int.from_bytes(_read(8), "little")
+        argv: tuple[str, ...]
+        argv, expected = marshal.loads(_read(size))
+        points = {line.split(b" ", 5)[4] for line in mounts.splitlines()}
+        if _read_mounts() != mounts or not points.issuperset(expected):
+            return ()
+        posix.write(CONTROL, b"b")
+    except (OSError, EOFError):
+        return ()
+    finally:
+        posix.close(CONTROL)
+    return argv
+
+
+def _read(size: int) -> bytes:
+    """Read from the control socket.
+
+    Raises:
+        EOFError: The socket was closed.
+    """
+    data = b""
+    while len(data) < size:
+        more = posix.read(CONTROL, size - len(data))
+        if not more:
+            raise EOFError
+        data += more
+    return data
+
+
+def _read_mounts() -> bytes:
+    """Return the mounts of this sandbox."""
+    with open("/proc/self/mountinfo", "rb", 0) as file:
+        return file.read()
+
+
 def main(processes: str, file_size: str, added: str, *argv: str) -> None:
     """Set the limits, run the command, and exit with its exit code.
 
@@ -151,11 +208,15 @@ def main(processes: str, file_size: str, added: str, *argv: str) -> None:
         processes: Maximum number of processes and threads.
         file_size: Maximum size of a file, in megabytes.
         added: Additional environment variables: ``NAME=value`` separated by NUL, in hexadecimal.
-        argv: The command.
+        argv: The command; without one, it is read from the control socket.
     """
     set_limits(int(processes), int(file_size))
     lines = bytes.fromhex(added).split(b"\0")
     variables = dict(line.split(b"=", 1) for line in lines if line)
-    report, code = run_command(argv, {**posix.environ, **variables})
+    command = argv or read_command()
+    if not command:
+        posix.write(STATUS, b"u")
+        posix._exit(0)
+    report, code = run_command(command, {**posix.environ, **variables})
     posix.write(STATUS, report)
     posix._exit(code)
