@@ -141,9 +141,7 @@ class SparePool:
         used: The number of commands that ran in a spare.
     """
 
-    def __init__(
-        self, start: Callable[[Command, Streams], Awaitable[Spare]], limit: int
-    ) -> None:
+    def __init__(self, start: Callable[[Command, Streams], Awaitable[Spare]], limit: int) -> None:
         self.used = 0
         self._start = start
         self._limit = limit
@@ -250,8 +248,8 @@ class SparePool:
             with trio.CancelScope(shield=True):
                 await self._end_discarded()
 
-    async def fill(self, command: Command, streams: Streams) -> None:
-        """Build a spare for a wrapped command and wait until it is ready, unless there is one.
+    async def build_for(self, command: Command, streams: Streams) -> None:
+        """Build a spare for a wrapped command, and wait until it is ready or another takes it.
 
         Args:
             command: A command that ``offer`` returned.
@@ -259,9 +257,8 @@ class SparePool:
         """
         assert isinstance(command.take_spare, partial)
         offer = command.take_spare.args[0]
-        demand = self._note(offer, streams)
-        if not demand.idle:
-            await self._build(next(reversed(self._demands)))
+        self._note(offer, streams)
+        await self._build(next(reversed(self._demands)))
 
     async def _end_discarded(self) -> None:
         """End the spares that were discarded, have ended or were not used for too long."""
