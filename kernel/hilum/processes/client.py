@@ -530,6 +530,8 @@ class Spare:
 
     def has_ended(self) -> bool:
         """Return whether the process has ended or is about to end."""
+        if self._control.socket.fileno() < 0:
+            return True
         # A process that waits says nothing more, and its socket is open.
         poll = select.poll()
         poll.register(self._control.socket, select.POLLIN)

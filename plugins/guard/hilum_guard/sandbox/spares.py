@@ -242,11 +242,15 @@ class SparePool:
                     await self._woken.wait()
                 self._woken = trio.Event()
         finally:
-            for demand in self._demands.values():
-                self._discarded += [each.spare for each in demand.idle]
-                demand.idle.clear()
-            with trio.CancelScope(shield=True):
-                await self._end_discarded()
+            await self.aclose()
+
+    async def aclose(self) -> None:
+        """End all spares, also after a cancellation."""
+        for demand in self._demands.values():
+            self._discarded += [each.spare for each in demand.idle]
+            demand.idle.clear()
+        with trio.CancelScope(shield=True):
+            await self._end_discarded()
 
     async def build_for(self, command: Command, streams: Streams) -> None:
         """Build a spare for a wrapped command, and wait until it is ready or another takes it.
