@@ -43,6 +43,8 @@ EXPECTED: Mapping[str, tuple[str, ...]] = {
 WINDOWS: Mapping[str, int] = {"broken_compaction": 16_000}
 # What a regression makes worse must happen often enough.
 PROFILES: Mapping[str, str] = {"no_read_before_edit": str(REGRESSIONS / "hasty.toml")}
+# With the files that a prompt names in its context, even a hasty model sees the text that it changes.
+SETTINGS: Mapping[str, Mapping[str, object]] = {"no_read_before_edit": {"context.search": False}}
 FLIPS = 20_000
 LIMIT = 0.05
 
@@ -165,7 +167,7 @@ def main() -> None:
 
 def _make_arms(name: str, profile: str) -> tuple[Arm, Arm]:
     """Return the arms of the unchanged and of the damaged hilum."""
-    settings: dict[str, object] = {}
+    settings = dict(SETTINGS.get(name, {}))
     before = "hilum"
     if name in PROFILES:
         profile = PROFILES[name]
@@ -173,7 +175,7 @@ def _make_arms(name: str, profile: str) -> tuple[Arm, Arm]:
     if name in WINDOWS:
         before = f"hilum with a window of {WINDOWS[name]}"
         model = {"price": PRICE, "window": WINDOWS[name]}
-        settings = {"models.models": {f"{PROVIDER}/{profile}": model}}
+        settings["models.models"] = {f"{PROVIDER}/{profile}": model}
     plugins = (str(REGRESSIONS / f"{name}.py"),)
     return (
         Arm(name=before, profile=profile, settings=settings),

@@ -474,7 +474,11 @@ def judge_calls(found: Trial, cut_off: set[str]) -> None:
         assert count == 1 or effects[call] != "once", f"{call} ran {count} times"
     told = {call for call, code in codes.items() if code == E_INTERRUPTED}
     assert told == cut_off, f"cut off {cut_off}, told {told}"
-    wrong = {call: code for call, code in codes.items() if code and call not in tainted(cut_off)}
+    wrong = [
+        (result.call_id, result.text)
+        for result in results
+        if result.code and result.call_id not in tainted(cut_off)
+    ]
     assert not wrong, f"calls failed: {wrong}"
 
 

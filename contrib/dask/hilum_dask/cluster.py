@@ -11,6 +11,7 @@ import contextlib
 import importlib
 import importlib.metadata
 import secrets
+import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -345,7 +346,8 @@ async def open_cluster(
     cluster = None
     target: Any = scheduler
     if launcher:
-        target = cluster = await trio.to_thread.run_sync(_launch, launcher)
+        start = _import_launcher(launcher)
+        target = cluster = await trio.to_thread.run_sync(start)
     connect = partial(distributed.Client, target, timeout=CONNECT_SECONDS, set_as_default=False)
     executor = ClusterExecutor(folder, info, connect, progress)
     try:
@@ -360,22 +362,30 @@ async def open_cluster(
                 await trio.to_thread.run_sync(cluster.close)
 
 
-def _launch(name: str) -> Any:
-    """Return the cluster of a launcher.
+def _import_launcher(name: str) -> Callable[[], Any]:
+    """Return a launcher: a function that returns a cluster.
+
+    Its module is imported in this thread, and the handlers of signals are restored afterwards:
+    dask-jobqueue sets handlers when it is imported, which works in the main thread only.
 
     Raises:
         UsageError: The launcher cannot be imported.
     """
     module, _, function = name.partition(":")
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        launcher = getattr(importlib.import_module(module), function)
+        launcher: Callable[[], Any] = getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError, ValueError) as error:
         raise UsageError(
             f"The launcher {name!r} cannot be imported: {error}.",
             code=E_UNKNOWN,
             hint="Name a function that returns a Dask cluster, as `module:function`.",
         ) from None
-    return launcher()
+    finally:
+        for number, handler in handlers.items():
+            if handler is not None:
+                signal.signal(number, handler)
+    return launcher
 
 
 def _list_workers(client: Any) -> dict[str, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from hilum_eval.agents.command_template import HILUM
 from hilum_eval.attempt import Attempt
 from hilum_eval.call_counts import count_calls
 from hilum_eval.case import Case
+from hilum_eval.case_reader import list_case_folders
 from hilum_eval.converter import structure, unstructure
 from hilum_eval.jobs import Job
 from hilum_eval.regular_files import read_regular_file, write_regular_file
@@ -51,6 +52,7 @@ class AttemptRunner:
         sandboxed: Whether verifiers run in a sandbox.
         keep: Whether the folders of attempts are kept.
         reserve: Seconds after the time limit of a case after which its worker is killed.
+        hidden: More folders that agents must not see, such as that of the results.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class AttemptRunner:
         sandboxed: bool,
         keep: bool = False,
         reserve: float = WORKER_RESERVE,
+        hidden: Sequence[Path] = (),
     ) -> None:
         self._warden = warden
         self._processes = processes
@@ -72,6 +75,7 @@ class AttemptRunner:
         self._models = models
         self._keep = keep
         self._reserve = reserve
+        self._hidden = hidden
         self._can_judge: dict[tuple[str, str], bool] = {}
         self._locks: dict[tuple[str, str], trio.Lock] = {}
 
@@ -164,6 +168,8 @@ class AttemptRunner:
     async def _run_worker(self, place: Place, job: Job, environ: Mapping[str, str]) -> Transcript:
         """Let the agent work in a process of its own, and return what it did."""
         described = place.record / "job.json"
+        cases = await trio.to_thread.run_sync(list_case_folders, job.case.folder)
+        hidden = [*cases, place.folder.parent, *self._hidden]
         output = place.record / "transcript.json"
         data = {
             "case": unstructure(job.case),
@@ -174,7 +180,7 @@ class AttemptRunner:
             "scratch": str(place.scratch),
             "prompts": str(place.prompts),
             "record": str(place.record),
-            "hidden": [str(job.case.folder), str(place.folder.parent)],
+            "hidden": [str(folder) for folder in hidden],
             "environ": dict(environ),
             "models": dict(self._models) if job.arm.model else {},
             "output": str(output),

@@ -62,6 +62,17 @@ def read_suite(folder: Path | None = None) -> list[Case]:
     return sorted(cases, key=lambda case: case.id)
 
 
+def list_case_folders(folder: Path) -> list[Path]:
+    """Return folders that contain a case and all other cases of its suite, and nothing else.
+
+    Args:
+        folder: The folder of the case.
+    """
+    neighbours = list(folder.parent.iterdir())
+    cases = [path for path in neighbours if (path / CASE_FILE).is_file()]
+    return [folder.parent] if len(cases) == len(neighbours) else cases
+
+
 def read_case(folder: Path) -> Case:
     """Return the case in a folder.
 

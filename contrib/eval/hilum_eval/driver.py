@@ -67,6 +67,7 @@ def measure(
     at_once: int,
     progress: Progress,
     keep: Path | None = None,
+    hidden: Sequence[Path] = (),
 ) -> Outcome:
     """Make all attempts whose results are missing.
 
@@ -79,6 +80,7 @@ def measure(
         at_once: Number of attempts to make at the same time.
         progress: Receives each attempt.
         keep: The folder in which the workspaces are kept; by default, they are removed.
+        hidden: Folders that agents must not see, beside those of the cases and of the results.
     """
     found = {job: results.find(job) for job in jobs}
     missing = [job for job, attempt in found.items() if attempt is None]
@@ -98,6 +100,7 @@ def measure(
                         at_once=at_once,
                         progress=progress,
                         keep=keep is not None,
+                        hidden=(results.path.parent, *hidden),
                     )
                 )
     finally:
@@ -135,6 +138,7 @@ async def _run_jobs(
     at_once: int,
     progress: Progress,
     keep: bool,
+    hidden: Sequence[Path],
 ) -> None:
     waiting = iter(jobs)
 
@@ -159,6 +163,7 @@ async def _run_jobs(
             models=_read_models(),
             sandboxed=outcome.sandboxed,
             keep=keep,
+            hidden=hidden,
         )
         async with trio.open_nursery() as nursery:
             for _ in range(min(at_once, len(jobs))):

@@ -210,6 +210,8 @@ def _measure(options: Namespace, cases: Sequence[Case], arms: Sequence[Arm], out
             at_once=options.jobs or os.cpu_count() or 1,
             progress=_make_progress(),
             keep=Path(options.keep).resolve() if options.keep else None,
+            # The clones contain later commits, also those that solve the instances.
+            hidden=[Path(options.repos).resolve()] if options.swebench else [],
         )
         report = make_report(
             cases,

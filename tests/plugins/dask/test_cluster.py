@@ -307,9 +307,14 @@ async def test_a_scheduler_that_is_not_there_is_named(batch, monkeypatch):
 
 
 async def test_a_launcher_makes_the_cluster(batch):
-    """Any of Dask's own, such as those for SSH, Kubernetes and Slurm."""
+    """Any of Dask's own, such as those for SSH, Kubernetes and Slurm.
+
+    dask-jobqueue sets a handler of a signal when it is imported.
+    """
     (batch.folder / "my_cluster.py").write_text(
+        "import signal, sys\n"
         "from distributed import LocalCluster\n"
+        "signal.signal(signal.SIGINT, lambda *_: sys.exit())\n"
         "def make():\n"
         "    return LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address=None)\n"
     )

@@ -185,6 +185,33 @@ def test_tests_cannot_be_replaced(tmp_path, repos, name, text):
     assert found["checks"]["restored"] == [name.partition("/")[0]]
 
 
+PYTEST_OPTIONS = "[tool.pytest.ini_options]\naddopts = '-p calc_plugin'\n"
+OTHER_OPTIONS = "[project]\nname = 'calc'\ndependencies = []\n"
+SETUP_OPTIONS = "[tool:pytest]\naddopts = -p calc_plugin\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "restored"),
+    [
+        ("pyproject.toml", PYTEST_OPTIONS, ["pyproject.toml"]),
+        ("pyproject.toml", "this is no TOML", ["pyproject.toml"]),
+        ("pyproject.toml", OTHER_OPTIONS, []),
+        ("setup.cfg", SETUP_OPTIONS, ["setup.cfg"]),
+        ("setup.cfg", "[metadata]\nname = calc\n", []),
+    ],
+)
+def test_options_of_pytest_in_other_settings_are_restored(tmp_path, repos, name, text, restored):
+    """A plugin named there could report every test as passed; other changes of these files are kept."""
+    (tmp_path / "hook.py").write_text(HOOK)
+    (tmp_path / "settings").write_text(text)
+    setup = f"cp {tmp_path / 'hook.py'} calc_plugin.py && cp {tmp_path / 'settings'} {name}"
+    found = judge(tmp_path, write_instances(tmp_path, repos), repos, "", setup)
+    assert found["completion"] == 0
+    assert found["checks"]["fail_to_pass"] == "0 of 1"
+    assert found["checks"]["pass_to_pass"] == "1 of 1"
+    assert found["checks"].get("restored", []) == restored
+
+
 @pytest.mark.parametrize(
     ("changes", "options", "problem"),
     [

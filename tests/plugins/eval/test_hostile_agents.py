@@ -4,6 +4,7 @@ import base64
 import os
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -41,7 +42,13 @@ NAMES = ["attempt.json", "transcript.json", "prompt-2.txt", "worker.log", "modul
 
 
 async def run(
-    tmp_path: Path, attack: str, *, sandbox: bool = True, two: bool = False, **more: str
+    tmp_path: Path,
+    attack: str,
+    *,
+    sandbox: bool = True,
+    two: bool = False,
+    hidden: Sequence[Path] = (),
+    **more: str,
 ) -> Attempt:
     """Return the attempt of an agent that attacks."""
     # A file in the folder for temporary files could not be read in the sandbox.
@@ -61,7 +68,9 @@ async def run(
         sandboxed = await find_sandbox(warden)
         if sandbox and not sandboxed:
             pytest.skip("needs bubblewrap (Debian: apt install bubblewrap)")
-        runner = AttemptRunner(warden, processes, base, models={}, sandboxed=sandboxed)
+        runner = AttemptRunner(
+            warden, processes, base, models={}, sandboxed=sandboxed, hidden=hidden
+        )
         with trio.fail_after(100):
             attempt = await runner.run(Job(read_case(folder), arm, 0))
     assert [path.name for path in base.iterdir()] == ["templates"]
@@ -108,10 +117,15 @@ def visible_folder():
 
 
 async def test_an_agent_cannot_read_the_solution(visible_folder):
-    suite = visible_folder / "suite" / "x01"
+    suite = visible_folder / "suite"
+    write_suite_case(suite, name="x02")
+    results = visible_folder / "results"
+    results.mkdir()
+    (results / "attempts.jsonl").write_text("{}")
     attack = f"""
 seen = []
-for root in [Path({str(suite)!r}), workspace.parent / "record", workspace.parent.parent / "templates"]:
+roots = [Path({str(suite)!r}), Path({str(results)!r})]
+for root in [*roots, workspace.parent / "record", workspace.parent.parent / "templates"]:
     for path in root.rglob("*"):
         seen.append(str(path))
 (workspace / "seen.txt").write_text("\\n".join(seen))
@@ -122,7 +136,7 @@ for root in [Path({str(suite)!r}), workspace.parent / "record", workspace.parent
         "found = {name: pathlib.Path(name + '.txt').read_text() for name in ('seen', 'prompt')}\n"
         "print(json.dumps({'checks': found}))\n"
     )
-    attempt = await run(visible_folder, attack, verifier=verifier)
+    attempt = await run(visible_folder, attack, verifier=verifier, hidden=(results,))
     assert attempt.checks == {
         "seen": "",
         "prompt": "Rename the function add to plus in calc.py.",

@@ -24,7 +24,7 @@ class Surroundings:
         scratch: A fresh folder outside the workspace, for files of the agent.
         prompts: A fresh folder for files with prompts, which the agent can read.
         record: A folder for files of the measurement. An agent in a sandbox does not see it.
-        hidden: Folders that the agent must not see: the case, and the other attempts.
+        hidden: Folders that the agent must not see: the cases, the results and the other attempts.
         environ: The whole environment of the agent: ``HOME``, ``PATH``, a few variables of the
             locale, and those of the arm.
         base_url: Base URL of the simulated model, without a path (the OpenAI API is at ``/v1``,

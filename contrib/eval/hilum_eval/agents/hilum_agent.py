@@ -30,6 +30,8 @@ PROVIDER = "simulated"
 # As if the simulated model were one of middle price, in dollars per million tokens.
 PRICE = {"input": 1.0, "output": 5.0, "cached": 0.1}
 _RULES = "rules.text"
+# How long the sources of context may take beside a simulated model, in seconds.
+CONTEXT_TIMEOUT = 30.0
 _QUESTION_ASKED = "plan.question_asked"
 # How long a stopped session may take to end its calls, in seconds.
 _STOP_TIMEOUT = 20.0
@@ -183,6 +185,9 @@ def _make_settings(case: Case, arm: Arm, surroundings: Surroundings) -> dict[str
             PROVIDER: {"base_url": f"{surroundings.base_url}/v1", "api": "chat"}
         }
         settings["models.models"] = {surroundings.model: {"price": PRICE}}
+        # What a simulated model sees must not depend on how busy the machine is.
+        settings["context.timeout"] = CONTEXT_TIMEOUT
+        settings["context.search_timeout"] = CONTEXT_TIMEOUT
     found = {**settings, **case.settings, **arm.settings}
     if arm.instructions:
         # Not a file of the project, which would look like a change that the agent made.

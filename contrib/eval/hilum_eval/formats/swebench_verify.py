@@ -3,6 +3,7 @@
 This file becomes the ``verify.py`` of each instance, so it imports only the standard library.
 """
 
+import configparser
 import json
 import os
 import re
@@ -10,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from pathlib import Path
 
 CASE = Path(__file__).parent
@@ -29,6 +31,8 @@ UNITTEST_LINE = re.compile(r"^(.+?) \.\.\. (ok|FAIL|ERROR|skipped|expected failu
 MAX_PATCH = 1_000_000
 # Files that decide which tests run, and how their results are reported.
 TEST_SETTINGS = frozenset({"conftest.py", "pytest.ini", ".pytest.ini", "tox.ini"})
+# Files of which a part has this effect, with the names of that part.
+PARTLY_TEST_SETTINGS = {"pyproject.toml": ("tool", "pytest"), "setup.cfg": ("tool:pytest",)}
 # Modules in the workspace that would take the place of those that run the tests.
 SHADOWED = frozenset({*sys.stdlib_module_names, "pytest", "_pytest", "pluggy", "iniconfig"})
 IGNORED_FOLDERS = frozenset({".git", ".venv", "venv", "node_modules", "__pycache__"})
@@ -101,9 +105,12 @@ def restore_test_settings(solution: str) -> list[str]:
             path = os.path.normpath(os.path.join(folder, name))
             if name in TEST_SETTINGS and not is_same(Path(path), FILES / path):
                 found.append(path)
+            if name in PARTLY_TEST_SETTINGS and not has_same_part(Path(path), FILES / path):
+                found.append(path)
     for original in FILES.rglob("*"):
         relative = original.relative_to(FILES)
-        if original.name in TEST_SETTINGS and not os.path.lexists(relative):
+        deciding = TEST_SETTINGS | PARTLY_TEST_SETTINGS.keys()
+        if original.name in deciding and not os.path.lexists(relative):
             found.append(str(relative))
     for name in os.listdir("."):
         if name.partition(".")[0] in SHADOWED and not os.path.lexists(FILES / name):
@@ -128,6 +135,40 @@ def is_same(path: Path, original: Path) -> bool:
     if path.is_symlink() or not path.is_file() or not original.is_file():
         return False
     return path.read_bytes() == original.read_bytes()
+
+
+def has_same_part(path: Path, original: Path) -> bool:
+    """Return whether two files have the same options of pytest."""
+    if is_same(path, original):
+        return True
+    if path.is_symlink() or not path.is_file():
+        return False
+    try:
+        return read_part(path) == read_part(original)
+    except (OSError, ValueError, configparser.Error):
+        # What pytest makes of a file that cannot be read is unknown.
+        return False
+
+
+def read_part(path: Path) -> object:
+    """Return the options of pytest in a file; ``None`` if there are none.
+
+    Raises:
+        ValueError: The file is not TOML or not text.
+        configparser.Error: The file is not in the format of ``setup.cfg``.
+    """
+    if not path.exists():
+        return None
+    text = path.read_text("utf-8")
+    if path.suffix == ".toml":
+        part: object = tomllib.loads(text)
+        for name in PARTLY_TEST_SETTINGS[path.name]:
+            part = part.get(name) if isinstance(part, dict) else None
+        return part
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.read_string(text)
+    [section] = PARTLY_TEST_SETTINGS[path.name]
+    return dict(parser[section]) if parser.has_section(section) else None
 
 
 def run_tests(command: str, tests: list[str]) -> dict[str, bool]:
