@@ -275,11 +275,12 @@ class Warden:
             CommandError: The process could not be started.
         """
         process, given = _connect(streams)
+        process.is_spare = True
         ours, theirs = socket.socketpair()
         given.append(theirs.detach())
         control = trio.SocketStream(trio.socket.from_stdlib_socket(ours))
         try:
-            await self._begin(process, given, command, streams, is_spare=True)
+            await self._begin(process, given, command, streams)
         except BaseException:
             control.socket.close()
             await process._finish(0)
@@ -287,13 +288,7 @@ class Warden:
         return Spare(process, control)
 
     async def _begin(
-        self,
-        process: Process,
-        given: Sequence[int],
-        command: Command,
-        streams: Streams,
-        *,
-        is_spare: bool = False,
+        self, process: Process, given: Sequence[int], command: Command, streams: Streams
     ) -> None:
         """Start a command; closes the descriptors ``given``, which belong to it.
 
@@ -305,7 +300,7 @@ class Warden:
         finally:
             for descriptor in given:
                 os.close(descriptor)
-        await process._begin(command, streams.hold, is_spare=is_spare)
+        await process._begin(command, streams.hold)
 
     async def _admit(self, descriptors: Sequence[int]) -> None:
         """Send the file descriptors of a command's channel and standard streams to the warden.
@@ -358,6 +353,8 @@ class Process:
             output.
         pid: The command's process id.
         left: Whether the command exited on its own and left processes running, which were ended.
+        is_spare: Whether the process was started ahead of time. It may report that everything that
+            its command started has ended before it ends itself.
     """
 
     _channel: trio.SocketStream
@@ -366,6 +363,7 @@ class Process:
     stderr: trio.lowlevel.FdStream | None
     pid: int = 0
     left: bool = False
+    is_spare: bool = False
     _heard: bytes = b""
     _end: list[str] = attrs.Factory(list)
     _lock: trio.Lock = attrs.Factory(trio.Lock)
@@ -382,7 +380,7 @@ class Process:
         """
         async with self._lock:
             while not self._end or self._end[0] in ("started", "left"):
-                self._end = await self._report()
+                await self._note_report()
         return self._code()
 
     async def wait_exit(self) -> int:
@@ -398,7 +396,7 @@ class Process:
         """
         async with self._lock:
             while not self._end or self._end[0] == "started":
-                self._end = await self._report()
+                await self._note_report()
         return self._code()
 
     @property
@@ -435,7 +433,7 @@ class Process:
             pass
         return await self.wait()
 
-    async def _begin(self, command: Command, hold: bool, *, is_spare: bool) -> None:
+    async def _begin(self, command: Command, hold: bool) -> None:
         """Send the request to the keeper, and wait until the command runs."""
         try:
             env = {os.fsencode(name): os.fsencode(value) for name, value in command.env.items()}
@@ -443,7 +441,7 @@ class Process:
             # marshal is built into Python, so the warden starts fast; both ends run the same
             # version.
             request = marshal.dumps(
-                (argv, os.fsencode(command.cwd), env, hold, command.reports, is_spare)
+                (argv, os.fsencode(command.cwd), env, hold, command.reports, self.is_spare)
             )
         # A surrogate that does not represent a byte cannot be encoded for the file system.
         except UnicodeEncodeError:
@@ -457,6 +455,13 @@ class Process:
             self._end = report
             await self.wait()
         self.pid = int(report[1])
+
+    async def _note_report(self) -> None:
+        self._end = await self._report()
+        if self.is_spare and self._end[0] == "ended":
+            # Only the sandbox itself may still exist, and ending it also ends the output.
+            with suppress(OSError):
+                await self._channel.socket.send(b"0\n")
 
     async def _report(self) -> list[str]:
         while b"\n" not in self._heard:

@@ -68,6 +68,10 @@ left processes running.
 """
 CONTROL = 8
 """The descriptor of the control socket, from which a spare process reads what to run."""
+REPORT = 7
+"""The descriptor on which a spare process may write ``ended CODE 0`` in place of the keeper, when
+every process that its command started has ended. The owner then has the spare process itself ended.
+"""
 FAREWELL = 2.0
 """Seconds that the command of ``hilum-warden`` has to exit after SIGTERM."""
 NEVER = float("inf")
@@ -231,6 +235,7 @@ def start(
     env: Mapping[bytes, bytes],
     notice: int = -1,
     control: int = -1,
+    report: int = -1,
 ) -> int:
     """Start the command in a new process session, with default signals.
 
@@ -246,7 +251,7 @@ def start(
         else:
             os.unsetenv(b"PATH")
         actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(stdio)]
-        for fd, number in ((notice, NOTICE), (control, CONTROL)):
+        for fd, number in ((notice, NOTICE), (control, CONTROL), (report, REPORT)):
             if fd >= 0:
                 actions.append((os.POSIX_SPAWN_DUP2, fd, number))
         # No process can change the actions for these two signals.
@@ -453,21 +458,23 @@ def run(
     notice = -1
     given = -1
     control = -1
+    report = -1
     if hold and reports:
         notice, given = os.pipe()
     if is_spare:
-        # Copying one of these descriptors to its number must not overwrite the other.
+        # Copying one of these descriptors to its number must not overwrite another.
         *stdio, control = map(move_up, stdio)
         given = move_up(given)
+        report = move_up(os.dup(channel))
     try:
-        main = start(stdio, argv, cwd, env, given, control)
+        main = start(stdio, argv, cwd, env, given, control, report)
     except (OSError, ValueError) as error:
         what = "folder" if getattr(error, "filename", None) == cwd else "program"
         tell(channel, f"failed {getattr(error, 'errno', errno.EINVAL)} {what}")
         print(f"hilum-warden: the command could not be started: {error}", file=sys.stderr)
         return 127
     finally:
-        for fd in (*stdio, given, control):
+        for fd in (*stdio, given, control, report):
             if fd >= 0:
                 os.close(fd)
     tell(channel, f"started {main}")

@@ -151,6 +151,42 @@ async def test_a_command_does_not_reach_the_socket_or_a_waiting_spare(pool: Pool
     assert (await pool.run("echo two"))[1]
 
 
+TRACE = """
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+PTRACE_SEIZE, PIDFD_GETFD = 0x4206, 438
+print(libc.ptrace(PTRACE_SEIZE, 1, None, None), ctypes.get_errno())
+print(libc.syscall(PIDFD_GETFD, os.pidfd_open(1), 7, 0), ctypes.get_errno())
+for name in ("mem", "environ", "fd/7", "fd/3"):
+    try:
+        print(os.open(f"/proc/1/{name}", os.O_RDWR if name == "mem" else os.O_RDONLY))
+    except OSError as error:
+        print(-1, error.errno)
+"""
+
+
+async def test_a_command_cannot_report_its_own_end(pool: Pool) -> None:
+    """Process 1 reports it; a command can neither trace it nor open its descriptors."""
+    await pool.build()
+    done, used = await pool.run(f"{PYTHON} -c '{TRACE}'; ls /proc/self/fd")
+    assert used
+    results = done.stdout.split(b"\n")
+    assert len(results) > 6
+    refused = (b"-1 1", b"-1 13")  # EPERM, EACCES
+    assert all(line in refused for line in results[:6]), results
+    assert results[6:10] == [b"0", b"1", b"2", b"3"]
+
+
+async def test_much_output_at_the_end(pool: Pool) -> None:
+    """What a command wrote last arrives, although its sandbox is ended at once."""
+    await pool.build()
+    with trio.fail_after(60):
+        done = await pool.processes.run(
+            ["sh", "-c", "head -c 60000 /dev/zero; echo end; echo error >&2"]
+        )
+    assert (len(done.stdout), done.stdout[-4:], done.stderr) == (60_004, b"end\n", b"error\n")
+
+
 async def test_input_merged_output_and_remaining_processes(pool: Pool) -> None:
     """A spare is built for the streams of its command."""
     argv = ["sh", "-c", "read line; echo $line; echo error >&2; exec sleep 60 > /dev/null &"]

@@ -218,14 +218,15 @@ def make_spare(command: Command, wrapped: Command) -> Command:
     return attrs.evolve(wrapped, argv=wrapped.argv[: -len(command.argv)])
 
 
-def encode_spare_request(argv: tuple[str, ...], spare: Command) -> bytes:
+def encode_spare_request(argv: tuple[str, ...], spare: Command, unwanted: tuple[str, ...]) -> bytes:
     """Return a command in the format that ``sandbox_init.read_command`` reads.
 
     Args:
         argv: The command.
         spare: The command line of the spare sandbox, from ``make_spare``.
+        unwanted: The files that the sandbox removes at its end.
     """
-    return marshal.dumps((argv, tuple(_find_mount_points(spare.argv))))
+    return marshal.dumps((argv, tuple(_find_mount_points(spare.argv)), unwanted))
 
 
 def _find_mount_points(argv: tuple[str, ...]) -> Iterator[bytes]:

@@ -242,7 +242,7 @@ class Sandbox:
         # Only bubblewrap reports. A sandbox with extra permissions is built for one command.
         if self.spares is None or not wrapped.reports or extra != ExtraAccess():
             return wrapped
-        return self.spares.offer(command, wrapped)
+        return self.spares.offer(command, wrapped, policy.unwanted)
 
     def _put_masks(self) -> None:
         """Create missing folders that programs would use, so that commands cannot create them."""

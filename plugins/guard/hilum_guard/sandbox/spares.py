@@ -154,12 +154,13 @@ class SparePool:
 
     # --- commands ---------------------------------------------------------------------------------
 
-    def offer(self, command: Command, wrapped: Command) -> Command:
+    def offer(self, command: Command, wrapped: Command, unwanted: tuple[str, ...] = ()) -> Command:
         """Return a wrapped command that runs in a spare sandbox if there is one for it. Blocks.
 
         Args:
             command: The command.
             wrapped: The command in its bubblewrap sandbox.
+            unwanted: The files that the sandbox removes at its end.
         """
         from hilum_guard.sandbox import bubblewrap
 
@@ -171,7 +172,7 @@ class SparePool:
         except UnicodeEncodeError:
             return wrapped
         template = bubblewrap.make_spare(command, wrapped)
-        request = bubblewrap.encode_spare_request(command.argv, template)
+        request = bubblewrap.encode_spare_request(command.argv, template, unwanted)
         if len(request) > MAX_REQUEST_BYTES:
             return wrapped
         offer = _Offer(command, template, read_state(template), request)
