@@ -157,19 +157,8 @@ def find_hidden(shown: Collection[str] = ()) -> Iterator[str]:
     for home in homes:
         paths += _SECRET_FILES.of_home(home)
     paths += [str(config_folder()), str(data_folder())]
-    for path in dict.fromkeys(resolve_all(_select_existing(paths))):
+    for path in dict.fromkeys(resolve_all(filter(os.path.exists, paths))):
         if path not in shown:
-            yield path
-
-
-def _select_existing(paths: Iterable[str]) -> Iterator[str]:
-    """Yield the paths that exist. In a folder that does not exist, no path is looked for."""
-    folders: dict[str, bool] = {}
-    for path in paths:
-        folder = os.path.dirname(path)
-        if folder not in folders:
-            folders[folder] = os.path.exists(folder)
-        if folders[folder] and os.path.exists(path):
             yield path
 
 
