@@ -5,7 +5,9 @@ small Python files, the home folder is fresh, and hilum runs as the program that
 all installed plugins, the sandbox and the journal. The bare script has a loop, trio and httpx, and
 three tools without any protection. Both talk to the same scripted model over HTTP, in turn.
 
-A turn is measured at the model: from the end of its answer to the next request.
+A turn is measured at the model: from the end of its answer to the next request. Before each answer to a
+command or an edit, the model thinks for a moment (``THINK``), in which hilum builds spare sandboxes. A
+third side is hilum without spares.
 """
 
 import argparse
@@ -27,6 +29,9 @@ FILES = 40
 TURNS = 30
 READS = 300
 SIDES = ("bare", "hilum")
+WITHOUT_SPARES = "no spares"
+# The seconds for which the model thinks before each answer. No model answers faster.
+THINK = {"command": 0.04, "edit": 0.04, "eight": 0.3}
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: %d\r\n\r\n"
 # Every process of a side has this variable in its environment, so that its memory can be found.
 MARK = "REAL_PROJECT_MARK"
@@ -104,9 +109,11 @@ class Model:
 
     Args:
         script: The calls of each answer. After the last one it gives the final answer.
+        think: Seconds before each answer.
     """
 
-    def __init__(self, script: Sequence[Calls]) -> None:
+    def __init__(self, script: Sequence[Calls], think: float = 0.0) -> None:
+        self.think = think
         self.script = [*script, ()]
         self.answers = [encode_answer(number, calls) for number, calls in enumerate(self.script)]
         self.arrived: list[float] = []
@@ -145,6 +152,7 @@ class Model:
                 number = min(len(self.arrived), len(self.answers)) - 1
                 if number == len(self.answers) - 1:
                     self.before_last()
+                time.sleep(self.think)
                 connection.sendall(self.answers[number])
                 self.sent.append(time.perf_counter())
 
@@ -200,13 +208,18 @@ def project() -> Iterator[tuple[Path, Path]]:
         yield work, home
 
 
-def play(side: str, script: Sequence[Calls]) -> dict[str, Any]:
+def play(side: str, script: Sequence[Calls], think: float) -> dict[str, Any]:
     """Run one side in a new project.
+
+    Args:
+        side: One of ``SIDES``, or ``WITHOUT_SPARES``.
+        script: The calls of each answer of the model.
+        think: Seconds before each answer.
 
     Returns:
         ``start`` (milliseconds until the first request), ``turns`` and ``memory``.
     """
-    model = Model(script)
+    model = Model(script, think)
     with project() as (work, home):
         mark = home.parent.name
         env = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
@@ -215,9 +228,12 @@ def play(side: str, script: Sequence[Calls]) -> dict[str, Any]:
         memory: list[tuple[float, float]] = []
         model.before_last = lambda: memory.append(memory_of(mark))
         argv = [sys.executable, "-c", BARE]
-        if side == "hilum":
+        if side != "bare":
             argv = [sys.executable, "-m", "hilum", "run", "--approve", "auto"]
-            argv += ["--set", f"turns={len(script) + 5}", "Work."]
+            argv += ["--set", f"turns={len(script) + 5}"]
+            if side == WITHOUT_SPARES:
+                argv += ["--set", "guard.spare_sandboxes=0"]
+            argv.append("Work.")
         began = time.perf_counter()
         done = subprocess.run(argv, cwd=work, env=env, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
@@ -246,7 +262,8 @@ def make_scripts() -> dict[str, list[Calls]]:
         "start": [],
         "command": [[("run_terminal_cmd", {"command": f"echo {n}"})] for n in range(TURNS)],
         "edit": edits,
-        "eight": [[("run_terminal_cmd", {"command": f"sleep 0.5; echo {n}"}) for n in range(8)]],
+        "eight": [[("run_terminal_cmd", {"command": f"sleep 0.5; echo {n}"}) for n in range(8)]]
+        * 7,
         "read": reads,
     }
 
@@ -263,8 +280,10 @@ def main() -> None:
             # Three hundred reads take long and vary little.
             if kind == "read" and number >= 2:
                 continue
-            for side in SIDES if number % 2 == 0 else SIDES[::-1]:
-                found.setdefault((kind, side), []).append(play(side, script))
+            sides = [*SIDES, WITHOUT_SPARES] if kind in ("command", "eight") else [*SIDES]
+            for side in sides if number % 2 == 0 else sides[::-1]:
+                think = THINK.get(kind, 0.0)
+                found.setdefault((kind, side), []).append(play(side, script, think))
 
     def median(kind: str, side: str, part: slice) -> float:
         runs = [statistics.median(run["turns"][part]) for run in found[kind, side]]
@@ -287,13 +306,20 @@ def main() -> None:
         ),
         (
             "eight commands of 0.5 s at once, ms",
-            *(median("eight", side, slice(None)) for side in SIDES),
+            *(median("eight", side, slice(1, None)) for side in SIDES),
         ),
         ("memory after 300 reads, all processes, PSS, MB", *(memory(side, 0) for side in SIDES)),
         ("the same, RSS, MB", *(memory(side, 1) for side in SIDES)),
     ]
     print(f"{'':48} {'bare':>8} {'hilum':>8} {'ratio':>7}")
     for label, bare, ours in rows:
+        print(f"{label:48} {bare:8.1f} {ours:8.1f} {ours / bare:6.2f}x")
+    for kind, label in (
+        ("command", "turn with a command, without spare sandboxes, ms"),
+        ("eight", "eight commands at once, without spares, ms"),
+    ):
+        part = slice(1, None) if kind == "eight" else slice(3, None)
+        bare, ours = (median(kind, side, part) for side in ("bare", WITHOUT_SPARES))
         print(f"{label:48} {bare:8.1f} {ours:8.1f} {ours / bare:6.2f}x")
 
 
