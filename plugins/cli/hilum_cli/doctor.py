@@ -38,6 +38,13 @@ any check fails.
 
 SUBJECT_WIDTH = 14  # in columns; a longer subject only shifts the text in its own line
 MAX_CHANGES = 8
+_COMMAND_FOLDERS = (
+    ".hilum/commands/",
+    ".claude/commands/",
+    ".gemini/commands/",
+    ".opencode/command/",
+    ".opencode/commands/",
+)
 
 
 def main(argv: list[str]) -> int:
@@ -213,11 +220,21 @@ def _describe_trust(untrusted: list[str], *, is_trusted: bool) -> Check:
         return Check("ok", "trust", "this folder is trusted")
     if not untrusted:
         return Check("ok", "trust", "not needed: this folder has no extensions for hilum")
-    listed = ", ".join(untrusted[:MAX_CHANGES])
-    if len(untrusted) > MAX_CHANGES:
-        listed += ", …"
-    found = f"this folder is not trusted, so hilum does not load {listed}"
+    # The text of a command is sent all the same, because the user types its name.
+    commands = [path for path in untrusted if path.startswith(_COMMAND_FOLDERS)]
+    others = [path for path in untrusted if path not in commands]
+    parts = []
+    if others:
+        parts.append(f"does not load {_list_first(others)}")
+    if commands:
+        parts.append(f"runs no shell inserts of {_list_first(commands)}")
+    found = f"this folder is not trusted, so hilum {' and '.join(parts)}"
     return Check("warn", "trust", found, "Review these files, then run: hilum trust")
+
+
+def _list_first(paths: list[str]) -> str:
+    more = ", …" if len(paths) > MAX_CHANGES else ""
+    return ", ".join(paths[:MAX_CHANGES]) + more
 
 
 def _programs() -> Iterator[Check]:

@@ -6,15 +6,16 @@ import argparse
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from hilum import HilumError, UsageError, home_folder
 from hilum.command import Parser, check_folder, check_text
-from hilum.config_files import UnreadableFile, load_file
 from hilum.errors import E_BAD_ARGS
 from hilum.foreign_files import ForeignFile, Offer, find_foreign_files
 
 from hilum_cli import exits
+from hilum_cli.foreign_leftovers import find_leftovers
+from hilum_cli.foreign_settings import find_other_settings
 from hilum_cli.terminal import Out, escape_terminal, is_terminal
 
 EPILOG = """\
@@ -26,57 +27,11 @@ over everything except what it marks as dangerous.
   hilum import --dry-run     only show what there is
   hilum import --project     only the files of the project
   hilum import --yes         do not ask
+  hilum import --all         show every row of long lists
 """
 MAX_SHOWN = 40
-"""Maximum number of rows that one part of a file's report may have."""
+"""Maximum number of rows that one part of a file's report has without ``--all``."""
 MAX_ROW = 300
-
-
-class _Leftover(NamedTuple):
-    """Files of another agent that only a plugin can read.
-
-    Attributes:
-        path: The path, relative to the project or the home folder.
-        agent: The agent.
-        kind: What the files contain.
-    """
-
-    path: str
-    agent: str
-    kind: str
-
-
-_LEFTOVERS = (
-    _Leftover(".claude/commands", "Claude Code", "commands"),
-    _Leftover(".gemini/commands", "Gemini CLI", "commands"),
-    _Leftover(".opencode/command", "opencode", "commands"),
-    _Leftover(".opencode/commands", "opencode", "commands"),
-    _Leftover(".github/prompts", "Copilot", "commands"),
-    _Leftover(".cursor/commands", "Cursor", "commands"),
-    _Leftover(".codex/prompts", "Codex", "commands"),
-    _Leftover(".windsurf/workflows", "Windsurf", "commands"),
-    _Leftover(".clinerules/workflows", "Cline", "commands"),
-    _Leftover(".claude/hooks", "Claude Code", "hooks"),
-    _Leftover(".cursor/hooks.json", "Cursor", "hooks"),
-    _Leftover(".github/hooks", "Copilot", "hooks"),
-    _Leftover(".clinerules/hooks", "Cline", "hooks"),
-    _Leftover(".kiro/hooks", "Kiro", "hooks"),
-    _Leftover(".claude/output-styles", "Claude Code", "output styles"),
-    _Leftover(".opencode/plugin", "opencode", "plugins"),
-    _Leftover(".opencode/plugins", "opencode", "plugins"),
-    _Leftover(".aider.conf.yml", "aider", "settings"),
-    _Leftover(".continue", "Continue", "settings"),
-    _Leftover(".junie", "Junie", "settings"),
-    _Leftover(".amazonq", "Amazon Q", "settings"),
-)
-
-
-# Settings files that may also contain hooks.
-_WITH_HOOKS = (
-    (".claude/settings.json", "Claude Code"),
-    (".claude/settings.local.json", "Claude Code"),
-    (".gemini/settings.json", "Gemini CLI"),
-)
 
 
 def main(argv: list[str]) -> int:
@@ -92,7 +47,7 @@ def main(argv: list[str]) -> int:
     is_asked = is_terminal(0) and is_terminal(1) and not options.json
     out = Out(1)
     if not options.json:
-        out.say(escape_terminal("\n".join(_describe_all(found, folder))))
+        out.say(escape_terminal("\n".join(_describe_all(found, folder, options.all))))
     results: list[dict[str, Any]] = []
     if not options.dry_run:
         results = [
@@ -115,6 +70,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     add("--yes", "-y", action="store_true", help="take over what is not dangerous, without asking")
     add("--user", action="store_true", help="only the files in your home folder")
     add("--project", action="store_true", help="only the files of the project")
+    add("--all", action="store_true", help="show every row of long lists")
     add("--json", action="store_true", help="print one JSON object")
     add("--workspace", "-C", default=".", metavar="DIR", help="the project")
     options = parser.parse_intermixed_args(argv)
@@ -139,44 +95,15 @@ def _is_wanted(file: ForeignFile, options: argparse.Namespace) -> bool:
 def _find(folder: Path) -> list[ForeignFile]:
     """Return all files, the project's first, each with its user or agent."""
     found = list(find_foreign_files(folder))
-    found += _find_leftovers(folder, found)
+    found += find_other_settings(folder, found)
+    found += find_leftovers(folder, found)
     return sorted(found, key=lambda file: (file.user, file.agent, file.kind, str(file.path)))
-
-
-def _find_leftovers(folder: Path, found: Sequence[ForeignFile]) -> Iterator[ForeignFile]:
-    """Yield the known files that no plugin has reported."""
-    reported = [(file.path, file.kind) for file in found]
-    bases = {False: folder, True: home_folder()}
-    for leftover in _LEFTOVERS:
-        for is_user, base in bases.items():
-            path = base / leftover.path
-            if is_user and os.path.realpath(base) == os.path.realpath(folder):
-                continue
-            is_reported = any(
-                kind == leftover.kind and each.is_relative_to(path) for each, kind in reported
-            )
-            if os.path.lexists(path) and not is_reported:
-                reason = f"no installed plugin reads the {leftover.kind} of {leftover.agent}"
-                yield ForeignFile(path, leftover.agent, leftover.kind, is_user, left=(reason,))
-    for name, agent in _WITH_HOOKS:
-        for is_user, base in bases.items():
-            path = base / name
-            if (path, "hooks") not in reported and _has_hooks(path):
-                reason = f"no installed plugin runs the hooks of {agent}"
-                yield ForeignFile(path, agent, "hooks", is_user, left=(reason,))
-
-
-def _has_hooks(path: Path) -> bool:
-    try:
-        return os.path.isfile(path) and bool(load_file(path).data.get("hooks"))
-    except UnreadableFile:
-        return False  # the guard reports the file
 
 
 # --- showing --------------------------------------------------------------------------------------
 
 
-def _describe_all(found: Sequence[ForeignFile], folder: Path) -> Iterator[str]:
+def _describe_all(found: Sequence[ForeignFile], folder: Path, is_whole: bool) -> Iterator[str]:
     if not found:
         yield "No files of other agents were found."
         return
@@ -187,10 +114,14 @@ def _describe_all(found: Sequence[ForeignFile], folder: Path) -> Iterator[str]:
         for file in files:
             yield ""
             yield f"  {_shorten(file, folder)}  ({file.kind} of {file.agent})"
-            yield from _describe_rows("works", file.works)
-            yield from _describe_rows("can be taken over", map(_describe_offer, file.offers))
-            yield from _describe_rows("not used", file.left)
-            yield from _describe_rows("problem", file.problems)
+            parts = {
+                "works": file.works,
+                "can be taken over": map(_describe_offer, file.offers),
+                "not used": file.left,
+                "problem": file.problems,
+            }
+            for title, rows in parts.items():
+                yield from _describe_rows(title, rows, is_whole)
         if files:
             yield ""
 
@@ -210,12 +141,19 @@ def _describe_offer(offer: Offer) -> str:
     return f"{offer.text} -> {offer.becomes}{danger}"
 
 
-def _describe_rows(title: str, rows: Iterable[str]) -> Iterator[str]:
-    shown = [" ".join(row.split())[:MAX_ROW] for row in rows]
-    for row in shown[:MAX_SHOWN]:
+def _describe_rows(title: str, rows: Iterable[str], is_whole: bool) -> Iterator[str]:
+    shown = [_shorten_row(" ".join(row.split()), is_whole) for row in rows]
+    limit = len(shown) if is_whole else MAX_SHOWN
+    for row in shown[:limit]:
         yield f"    {title}: {row}"
-    if len(shown) > MAX_SHOWN:
-        yield f"    {title}: and {len(shown) - MAX_SHOWN} more (see --json)"
+    if len(shown) > limit:
+        yield f"    {title}: and {len(shown) - limit} more; to see them, run hilum import --all"
+
+
+def _shorten_row(row: str, is_whole: bool) -> str:
+    if is_whole or len(row) <= MAX_ROW:
+        return row
+    return f"{row[: MAX_ROW - 1]}… (--all shows the rest)"
 
 
 def _encode(file: ForeignFile) -> dict[str, Any]:

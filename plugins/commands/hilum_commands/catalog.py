@@ -72,7 +72,7 @@ class CommandCatalog:
             for path in self._list_files(source):
                 stamp = _make_stamp(path)
                 known = self._parsed.get(path)
-                if known is None or known[0] != stamp:
+                if known is None or known[0] != stamp or _has_includes(known[1]):
                     known = (stamp, _load(path, source))
                 parsed[path] = known
                 commands += known[1]
@@ -101,6 +101,23 @@ class CommandCatalog:
             if entry.state == "hidden":
                 found.append(f"{entry.file.path}: {entry.reason}")
         return found
+
+    def list_other_files(self, source: CommandSource) -> list[Path]:
+        """Return the files in a folder of commands that are no commands. Blocks."""
+        known = {entry.file.path for entry in self.entries if entry.file.source == source}
+        if not source.path.is_dir() or not _is_inside(source.path, source.inside):
+            return []
+        found: list[Path] = []
+        for folder, folders, names in os.walk(source.path):
+            folders[:] = sorted(name for name in folders if name not in _SKIPPED)
+            found += [
+                path
+                for path in (Path(folder) / name for name in sorted(names))
+                if path not in known
+            ]
+            if len(found) > MAX_FILES:
+                break
+        return found[:MAX_FILES]
 
     def _list_files(self, source: CommandSource) -> Iterator[Path]:
         """Yield the command files of a source, in the order of their names."""
@@ -152,6 +169,11 @@ class CommandCatalog:
 def _is_readme(name: str) -> bool:
     """Return whether a file describes the folder, as in many repositories."""
     return name.casefold() in ("readme.md", "readme.markdown")
+
+
+def _has_includes(commands: list[CommandFile]) -> bool:
+    """Return whether other files, which may have changed, are parts of commands."""
+    return any(command.includes or command.error for command in commands)
 
 
 def _load(path: Path, source: CommandSource) -> list[CommandFile]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from hilum import UsageError, list_program_commands
+from hilum import UsageError
 from hilum.command import Parser, say, say_json
 from hilum.errors import unknown_name_error
 from hilum.settings import load
 
 from hilum_commands.catalog import CommandCatalog, CommandEntry
 from hilum_commands.expansion import describe_shell_inserts
-from hilum_commands.session_commands import TERMINAL_NAMES
+from hilum_commands.session_commands import list_fixed_names
 from hilum_commands.settings import CommandsSettings
 
 ABOUT = """\
@@ -50,7 +50,7 @@ def main(argv: Sequence[str]) -> int:
     root = Path(options.workspace).resolve()
     settings = load([CommandsSettings], workspace=root, known=None).get(CommandsSettings)
     catalog = CommandCatalog(root, others=settings.folders)
-    catalog.refresh({*TERMINAL_NAMES, *list_program_commands()})
+    catalog.refresh(list_fixed_names())
     if options.action == "show":
         return _show(catalog, options.name.removeprefix("/"), as_json=options.json)
     return _list(catalog, as_json=options.json)

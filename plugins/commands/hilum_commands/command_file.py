@@ -21,8 +21,13 @@ MAX_SUMMARY = 300
 _TOOL_KEYS = ("allowed-tools", "allowed_tools", "tools")
 _AGENT_KEYS = ("agent", "mode")
 _HINT_KEYS = ("argument-hint", "argument_hint")
+_FIELDS = frozenset(
+    (*_TOOL_KEYS, *_AGENT_KEYS, *_HINT_KEYS, "description", "model", "name", "subtask", "hooks")
+)
 # The table of commands in opencode's configuration; the second name is that of version 2.
 _TABLES = ("command", "commands")
+_INCLUDE = re.compile(r"\{file:([^}\n]+)\}")
+_VARIABLE = re.compile(r"\$\{[A-Za-z][^}\s]*\}")
 _TOML_LINE = re.compile(r"\s*\(at line (\d+), column \d+\)$")
 
 
@@ -44,6 +49,7 @@ class CommandFile:
         is_subtask: Whether an agent with a conversation of its own carries out the command.
         problems: What is wrong with the file, with lines.
         error: Why the command cannot be used; empty if it can.
+        includes: Other files whose text is part of the text.
     """
 
     name: str
@@ -59,6 +65,7 @@ class CommandFile:
     is_subtask: bool = False
     problems: tuple[Problem, ...] = ()
     error: str = ""
+    includes: tuple[Path, ...] = ()
 
     @property
     def dialect(self) -> Dialect:
@@ -86,7 +93,14 @@ def load_command_file(path: Path, source: CommandSource) -> CommandFile:
     if path.suffix.casefold() == ".toml":
         return _load_toml(empty, data)
     document = read(data, raw=frozenset(_HINT_KEYS))
-    return _load_document(empty, document, data.decode(errors="replace"))
+    written = data.decode(errors="replace")
+    kept = [line for line in written.splitlines() if line.strip() != "---"]
+    is_empty = not document.body.strip() and any(map(str.strip, kept))
+    if is_empty and not _FIELDS.intersection(document.fields):
+        # Some people write the whole text between two lines of dashes.
+        command = attrs.evolve(empty, summary=_shorten(_find_first_line("\n".join(kept))))
+        return _split_text(command, "\n".join(kept).strip("\n"), 2)
+    return _load_document(empty, document, written)
 
 
 def load_config_file(source: CommandSource) -> list[CommandFile]:
@@ -190,7 +204,21 @@ def _split_text(command: CommandFile, body: str, line: int) -> CommandFile:
         pieces = split_template(body, command.dialect, line)
     except TemplateError as error:
         return _fail(command, error.line, str(error))
-    return attrs.evolve(command, pieces=pieces)
+    command = attrs.evolve(command, pieces=pieces)
+    if command.dialect == "copilot":
+        for problem in _find_variables(pieces, body, line):
+            command = _add_problem(command, problem)
+    return command
+
+
+def _find_variables(pieces: tuple[Piece, ...], body: str, first_line: int) -> Iterator[Problem]:
+    """Yield a problem for each variable of VS Code that hilum has no value for."""
+    found = [
+        name for piece in pieces if isinstance(piece, str) for name in _VARIABLE.findall(piece)
+    ]
+    for name in dict.fromkeys(found):
+        line = first_line + body.count("\n", 0, body.index(name))
+        yield Problem(line, f"hilum has no value for {name}; it is sent as written.")
 
 
 def _add_problem(command: CommandFile, problem: Problem) -> CommandFile:
@@ -291,8 +319,15 @@ def _load_table(
     body = table.get(key)
     if not isinstance(body, str):
         return _fail(command, find_line(key), f"The command has no text: `{key}` is missing.")
-    if body.startswith("{file:"):
-        return _fail(command, find_line(key), "Texts in other files are not read.")
+    includes = _INCLUDE.findall(body)
+    if includes and command.dialect == "opencode":
+        try:
+            body = _INCLUDE.sub(lambda found: _read_included(found[1], command.source), body)
+        except OSError as error:
+            return _fail(command, find_line(key), str(error))
+        folder = command.path.parent
+        paths = tuple(folder / os.path.expanduser(name.strip()) for name in includes)
+        command = attrs.evolve(command, includes=paths)
     description = _text_of(table, "description")
     command = attrs.evolve(
         command,
@@ -302,6 +337,23 @@ def _load_table(
         is_subtask=table.get("subtask") is True,
     )
     return _split_text(command, body.strip("\n"), find_line(key) + _count_leading_lines(body, key))
+
+
+def _read_included(name: str, source: CommandSource) -> str:
+    """Return the text of a file that a configuration file of opencode includes.
+
+    Raises:
+        OSError: It cannot be read; the message is one sentence.
+    """
+    path = source.path.parent / os.path.expanduser(name.strip())
+    if source.inside is not None:
+        inside = os.path.join(os.path.realpath(source.inside), "")
+        if not os.path.realpath(path).startswith(inside):
+            raise OSError(f"{name} is outside the project, so it is not read.")
+    try:
+        return read_bytes(path).decode(errors="replace").strip()
+    except OSError as error:
+        raise OSError(f"{name} cannot be read: {error.strerror or error}.") from None
 
 
 def _count_leading_lines(body: str, key: str) -> int:

@@ -103,6 +103,8 @@ class Expansion:
         Raises:
             CommandRefused: A shell insert must not run, or an argument is unsafe.
         """
+        for path in self._command.includes:
+            await self._check_included(path)
         lines = self._fill_inserts()
         if lines:
             await self._check_shell()
@@ -313,6 +315,39 @@ class Expansion:
         """
         real = self._session.workspace.resolve(path, must_exist=True)
         return None if real.is_dir() else real
+
+    async def _check_included(self, path: Path) -> None:
+        """Check that the agent may read a file whose text is part of the command.
+
+        The user's own files need no check: their text is the user's.
+
+        Raises:
+            CommandRefused: It may not.
+        """
+        if self._command.source.scope == "user":
+            return
+        try:
+            place = await trio.to_thread.run_sync(self._resolve, str(path))
+        except ToolError as error:
+            raise CommandRefused(f"It includes {path.name}: {error}") from None
+        why = "It is a folder." if place is None else await self._explain_withheld(place)
+        if why:
+            raise CommandRefused(f"It includes {path.name}, which is withheld: {why}")
+
+    async def _explain_withheld(self, place: Path) -> str:
+        """Return why the agent may not read a file without the user's approval; empty if it may."""
+        shown = self._session.workspace.relative(place)
+        policy = find_content_policy(self._session)
+        if policy is not None:
+            why = await trio.to_thread.run_sync(policy.explain_withheld_file, place, shown)
+            if why:
+                return why
+        arguments = msgspec.json.encode({"path": shown}).decode()
+        try:
+            judged = await judge_whole_call(self._agent, READ_TOOL, arguments)
+        except HilumError as error:
+            return str(error)
+        return "" if judged.verdict.kind == "allow" else judged.verdict.reason
 
     async def _read(self, place: Path) -> str:
         """Return the content of a file, or why it is not attached.

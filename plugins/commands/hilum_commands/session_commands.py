@@ -20,7 +20,7 @@ from hilum import (
     hookimpl,
     list_program_commands,
 )
-from hilum.errors import E_BAD_ARGS, E_DENIED
+from hilum.errors import E_BAD_ARGS, E_DENIED, similar_names
 from hilum.events import PluginEvent
 from msgspec.structs import replace
 
@@ -40,6 +40,7 @@ TERMINAL_NAMES = frozenset(
 # Agents of other programs that stand for a way to work. The last two may only read.
 _WAYS_TO_WORK = frozenset({"agent", "build", "edit", "general", "ask", "plan"})
 _READING = frozenset({"ask", "plan"})
+_NAME = re.compile(r"[\w:-]+")
 _COMMAND = re.compile(r"/(\S+)(?:\s+(.*))?", re.DOTALL)
 MAX_NOTED = 8
 EXPANDED = "commands.expanded"
@@ -96,6 +97,7 @@ class Commands:
             await trio.to_thread.run_sync(self.catalog.refresh, self._find_reserved())
         entry = self.catalog.find(match[1])
         if entry is None:
+            self._point_out_misspelling(match[1])
             return None
         self._report()
         if entry.state == "broken":
@@ -126,9 +128,23 @@ class Commands:
 
     # --- inside -----------------------------------------------------------------------------------
 
+    def _point_out_misspelling(self, name: str) -> None:
+        """Tell the user that a name like that of a command is sent as plain text."""
+        others = {command.name for _, command in self._session.list_commands()}
+        if not _NAME.fullmatch(name) or name in others:
+            return
+        if name in list_fixed_names():
+            say = f"/{name} is a command of hilum's terminal; here, it was sent as plain text."
+        else:
+            near = similar_names(name, [entry.name for entry in self.catalog.usable()])
+            if not near:
+                return
+            say = f"There is no command /{name}, so it was sent as plain text. Is it /{near[0]}?"
+        self._session.note("commands.unknown", say=say)
+
     def _find_reserved(self) -> set[str]:
         """Return the names that no file can take: those of hilum and its other plugins."""
-        names = {*TERMINAL_NAMES, *_list_program_names()}
+        names = set(list_fixed_names())
         # This plugin is asked for its own commands, too.
         self._is_listing = True
         try:
@@ -193,6 +209,16 @@ class Commands:
         name = next(name for name in names if name not in self._session.agents)
         profile = self._session.agents["main"].profile
         model = read_model(entry.file.model).model or profile.model
+        if model != profile.model:
+            try:
+                self._session.kernel.router.model(model)
+            except HilumError as error:
+                model = profile.model
+                self._tell(
+                    f"model {entry.file.path}",
+                    f"/{entry.name} asks for the model {entry.file.model!r}; the session's model"
+                    f" answers. {error}",
+                )
         self._session.add_agent(replace(profile, name=name, model=model))
         return name
 
@@ -221,6 +247,9 @@ def _is_literal() -> bool:
 
 
 @functools.cache
-def _list_program_names() -> frozenset[str]:
-    """Return the names of the sub-commands of hilum, which the terminal also offers."""
-    return frozenset(list_program_commands())
+def list_fixed_names() -> frozenset[str]:
+    """Return the names that no file can take in any session.
+
+    They are the commands of the terminal and the sub-commands of hilum, which it also offers.
+    """
+    return TERMINAL_NAMES.union(list_program_commands())

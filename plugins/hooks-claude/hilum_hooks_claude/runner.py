@@ -26,6 +26,8 @@ MAX_KEPT = 1_000_000
 MAX_OUTPUT = 8_000_000
 """Maximum number of bytes that a hook may write before it is ended."""
 PROJECT_VARIABLE = "CLAUDE_PROJECT_DIR"
+# `npx prettier` is in many hooks. Without a network, it would repeat its requests for a minute.
+_OFFLINE = {"npm_config_fetch_retries": "0"}
 # Short, because a call waits for the end of its hooks.
 _GRACE = 0.5
 
@@ -119,7 +121,7 @@ class HookRunner:
             done = await self._session.processes.run(
                 argv,
                 cwd=root,
-                env={PROJECT_VARIABLE: root},
+                env={PROJECT_VARIABLE: root, **self._offline()},
                 input=given,
                 on_output=count,
                 limit=MAX_KEPT,
@@ -131,6 +133,10 @@ class HookRunner:
             return Outcome(answer, done.returncode)
         megabytes = MAX_OUTPUT // 1_000_000
         return Outcome(Answer(failure=f"It wrote more than {megabytes} MB, so it was ended."))
+
+    def _offline(self) -> dict[str, str]:
+        """Return the variables without which programs wait for a network that does not exist."""
+        return {} if self._settings.network else _OFFLINE
 
     def _widen(self, argv: Sequence[str], shown: Sequence[str]) -> AbstractContextManager[None]:
         guard = find_guard(self._session)

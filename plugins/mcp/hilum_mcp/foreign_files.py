@@ -58,8 +58,9 @@ def find_foreign_files(folder: Path) -> Iterator[ForeignFile]:
         path = folder / name
         entries = [entry for entry in catalog.entries if entry.server.file == path]
         problems = [str(each) for each in catalog.errors if each.file == path]
-        if entries or problems:
-            yield _describe_project_file(path, name, entries, problems)
+        hidden = _list_hidden(path, folder, known) if os.path.lexists(path) else []
+        if entries or problems or hidden:
+            yield _describe_project_file(path, name, entries, problems, hidden)
     home = home_folder()
     config = environment().get("XDG_CONFIG_HOME") or home / ".config"
     paths = {home / name: _AGENTS[name] for name in _HOME_FILES}
@@ -74,8 +75,25 @@ def find_foreign_files(folder: Path) -> Iterator[ForeignFile]:
                 yield file
 
 
+def _list_hidden(path: Path, folder: Path, known: Mapping[str, CatalogEntry]) -> list[str]:
+    """Return the servers of a file whose names the servers of other files have."""
+    found = []
+    for name in read_config(path).servers:
+        entry = known.get(name)
+        if entry is not None and entry.server.file != path:
+            winner = os.path.relpath(entry.server.file, folder)
+            if entry.scope == "user":
+                winner = str(entry.server.file)
+            found.append(f"the server {name}: {winner} also defines it, and takes precedence")
+    return found
+
+
 def _describe_project_file(
-    path: Path, name: str, entries: list[CatalogEntry], problems: list[str]
+    path: Path,
+    name: str,
+    entries: list[CatalogEntry],
+    problems: list[str],
+    hidden: list[str],
 ) -> ForeignFile:
     works = [f"the server {each.server.name} is on" for each in entries if each.state == "on"]
     left = []
@@ -85,6 +103,7 @@ def _describe_project_file(
             left.append(f"the server {server} waits for approval: hilum mcp approve {server}")
         elif entry.state != "on":
             left.append(f"the server {server} is {entry.state}: {entry.reason}")
+    left += hidden
     return ForeignFile(
         path,
         _AGENTS.get(name, "other agents"),

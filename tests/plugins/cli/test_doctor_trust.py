@@ -32,3 +32,14 @@ def test_files_that_wait_for_trust_are_a_warning_with_the_command(tmp_path: Path
     TrustedFolders().add(tmp_path)
     (row,) = _trust(tmp_path)
     assert (row.grade, row.found) == ("ok", "this folder is trusted")
+
+
+def test_commands_are_used_without_trust_except_their_shell_inserts(tmp_path: Path) -> None:
+    for name in (".claude/commands/fix.md", ".claude/agents/one.md"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text("Fix it.")
+    (row,) = _trust(tmp_path)
+    assert row.found == (
+        "this folder is not trusted, so hilum does not load .claude/agents/one.md and runs no shell"
+        " inserts of .claude/commands/fix.md"
+    )

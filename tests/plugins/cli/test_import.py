@@ -1,12 +1,21 @@
 """`hilum import`: what other agents left, and what is taken over."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
-from hilum import UsageError, foreign_files
+from hilum import UsageError, foreign_files, list_program_commands
 from hilum.foreign_files import ForeignFile, Offer
+from hilum_cli.foreign_keys import ReadBy, list_project_files, list_user_files
+from hilum_cli.foreign_settings import find_other_settings
 from hilum_cli.import_command import main
 
+SETTINGS_PAGE = Path(__file__).parents[3] / "docs/settings.md"
+# "hilum reads …", "hilum has …"
+_VERBS = set(
+    "has reads runs takes adds compacts sends keeps publishes is could always does".split()
+)
 SETTINGS = {
     "permissions": {
         "deny": ["Read(./.env)"],
@@ -79,7 +88,9 @@ def test_everything_is_listed_as_working_taken_over_or_named(project, report, tm
     assert [offer["text"] for offer in permissions["offers"]] == SETTINGS["permissions"]["allow"]
     assert [bool(offer["danger"]) for offer in permissions["offers"]] == [False, False, True, True]
     assert any("defaultMode" in row for row in permissions["left"])
-    assert any("env (line" in row for row in permissions["left"])
+    settings = get(project / ".claude/settings.json", "settings")
+    assert any("env (line" in row for row in settings["left"])
+    assert any(row.startswith("hooks (line") and row.endswith("empty") for row in settings["left"])
     assert "off until you trust" in get(project / ".claude/agents", "agents")["left"][0]
     assert "pdf" in get(project / ".gemini/skills", "skills")["left"][0]
     assert "waits for approval" in get(project / ".mcp.json", "MCP servers")["left"][0]
@@ -198,3 +209,191 @@ def test_nothing_is_found_in_an_empty_folder(tmp_path, monkeypatch, capfd):
     (tmp_path / "empty").mkdir()
     assert main(["-C", str(tmp_path / "empty")]) == 0
     assert capfd.readouterr().out == "No files of other agents were found.\n"
+
+
+# --- every key is named ---------------------------------------------------------------------------
+
+KEYS = {
+    ".claude/settings.json": """{
+  // Comments and trailing commas are allowed.
+  "model": "opus",
+  "env": {"A": "b"},
+  "hooks": {},
+  "permissions": {"deny": ["Read(.env)"], "newList": []},
+  "sandbox": {"enabled": true, "filesystem": {"denyRead": ["~/.ssh"], "allowWrite": ["/tmp"]}},
+  "includeCoAuthoredBy": false,
+  "someNewKey": {"a": 1},
+}""",
+    ".codex/config.toml": """approval_policy = "never"
+notify = ["say"]
+brand_new = 1
+[profiles.x]
+model = "gpt-5"
+[agents]
+max_threads = 2
+""",
+    ".gemini/settings.json": """{
+  "context": {"fileName": "GEMINI.md"},
+  "tools": {"exclude": ["web_fetch"], "sandbox": true, "unheardOf": 1},
+  "mcpServers": {"a": {"command": "a", "trust": true}}
+}""",
+    "opencode.json": """{
+  "share": "manual",
+  "small_model": "x/y",
+  "permission": {"bash": "ask"},
+  "command": {"check": {"template": "Check it."}}
+}""",
+    ".vscode/settings.json": """{
+  "editor.tabSize": 2,
+  "chat.tools.global.autoApprove": true,
+  "chat.tools.terminal.autoApprove": {"rm": false},
+  "chat.somethingNew": 1
+}""",
+    ".mcp.json": '{"mcpServers": {"a": {"command": "b"}, "c": {"command": "c", "autoApprove": ["x"]}}}',
+}
+
+
+@pytest.fixture
+def rows(project, report):
+    """All rows about a file of the project, of all kinds."""
+    for name, text in KEYS.items():
+        path = project / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    files = report("--dry-run", "--project")
+
+    def rows(name, kind=""):
+        found = []
+        for (path, of_kind), file in files.items():
+            if path == str(project / name) and kind in ("", of_kind):
+                found += file["works"] + file["left"] + file["problems"]
+        return found
+
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("name", "beginning", "reason"),
+    [
+        (".claude/settings.json", "model (line 3)", "a project cannot choose the model"),
+        (".claude/settings.json", "env (line 4)", "set the variables in your shell"),
+        (".claude/settings.json", "hooks (line 5)", "it is empty"),
+        (".claude/settings.json", "permissions.newList (line 6)", "unknown key: not used"),
+        (".claude/settings.json", "sandbox.enabled (line 7)", "hilum has its own sandbox"),
+        (".claude/settings.json", "sandbox.filesystem.allowWrite", "guard.writable"),
+        (".claude/settings.json", "includeCoAuthoredBy (line 8)", "commit messages"),
+        (".claude/settings.json", "someNewKey (line 9)", "unknown key: not used"),
+        (".codex/config.toml", "approval_policy (line 1)", "the setting approve"),
+        (".codex/config.toml", "notify (line 2)", "runs no program of another agent"),
+        (".codex/config.toml", "brand_new (line 3)", "unknown key: not used"),
+        (".codex/config.toml", "profiles (line 4)", "no profiles"),
+        (".codex/config.toml", "agents.max_threads (line 7)", "scheduler"),
+        (".gemini/settings.json", "context.fileName (line 2)", "rules.files"),
+        (".gemini/settings.json", "tools.sandbox (line 3)", "hilum has its own sandbox"),
+        (".gemini/settings.json", "tools.unheardOf (line 3)", "unknown key: not used"),
+        (".gemini/settings.json", "mcpServers.a.trust (line 4)", "approves calls"),
+        ("opencode.json", "share (line 2)", "hilum publishes no sessions"),
+        ("opencode.json", "small_model (line 3)", "roles.fast"),
+        (".vscode/settings.json", "chat.tools.global.autoApprove (line 3)", "approve"),
+        (".vscode/settings.json", "chat.somethingNew (line 5)", "the editor's own chat"),
+        (".mcp.json", "mcpServers.c.autoApprove (line 1)", "approves calls"),
+    ],
+)
+def test_each_key_that_is_not_used_is_named_with_the_reason(rows, name, beginning, reason):
+    assert any(beginning in row and reason in row for row in rows(name)), rows(name)
+
+
+def test_a_key_that_is_used_is_not_also_listed_as_unused(rows):
+    for name, key in (
+        (".claude/settings.json", "permissions (line"),
+        (".claude/settings.json", "denyRead"),
+        (".gemini/settings.json", "exclude"),
+        ("opencode.json", "permission (line"),
+        ("opencode.json", "command"),
+        (".vscode/settings.json", "chat.tools.terminal.autoApprove (line"),
+        (".vscode/settings.json", "editor.tabSize"),
+        (".mcp.json", "mcpServers (line"),
+    ):
+        assert not [row for row in rows(name, "settings") if key in row], (name, key)
+    assert "1 command can be used: /check" in rows("opencode.json")
+    # Another file has a server with the same name.
+    assert any(
+        row.startswith("the server a: .mcp.json also defines it")
+        for row in rows(".gemini/settings.json")
+    )
+
+
+def test_every_entry_of_an_agents_folder_is_named(project, report):
+    (project / ".gemini/commands").mkdir()
+    (project / ".claude/status.sh").write_text("echo\n")
+    (project / ".codex/agents").mkdir(parents=True)
+    (project / ".codex/agents/a.toml").write_text("")
+    (project / ".cursorindexingignore").write_text("dist\n")
+    files = report("--dry-run", "--project")
+    assert files[str(project / ".gemini/commands"), "commands"]["left"] == ["it is empty"]
+    assert files[str(project / ".claude/status.sh"), "other files"]["left"] == [
+        "hilum does not use it"
+    ]
+    assert (
+        "only the index of Cursor"
+        in files[str(project / ".cursorindexingignore"), "ignored files"]["left"][0]
+    )
+    assert any(str(project / ".codex/agents") in path for path, _ in files)
+
+
+def test_the_state_of_claude_code_is_named(tmp_path, report):
+    state = {
+        "numStartups": 7,
+        "mcpServers": {},
+        "projects": {"/home/me/shop": {"allowedTools": ["Bash(ls)"], "lastCost": 1}},
+    }
+    (tmp_path / "home/.claude.json").write_text(json.dumps(state, indent=1))
+    rows = report("--dry-run")[str(tmp_path / "home/.claude.json"), "settings"]["left"]
+    assert any("numStartups (line 2)" in row and "state of Claude Code" in row for row in rows)
+    assert any("projects./home/me/shop.allowedTools" in row for row in rows)
+    assert any(row == "mcpServers (line 3): it is empty" for row in rows)
+
+
+def test_long_lists_say_how_to_see_the_rest(run, project):
+    rules = [f"Bash(tool{number})" for number in range(60)]
+    long = {"permissions": {"allow": [*rules, f"Bash(echo {'x' * 400})"]}}
+    (project / ".claude/settings.json").write_text(json.dumps(long, indent=1))
+    output = run("--dry-run", "--project")[1]
+    assert "tool39" in output
+    assert "tool40" not in output
+    assert "and 21 more; to see them, run hilum import --all" in output
+    whole = run("--dry-run", "--project", "--all")[1]
+    assert "tool59" in whole
+    assert "x" * 400 in whole
+    assert "more; to see them" not in whole
+
+
+def test_a_settings_file_behind_a_link_out_of_the_project_is_not_read(project, tmp_path):
+    (tmp_path / "secret.json").write_text('{"token": 1}')
+    (project / ".cursor").mkdir()
+    (project / ".cursor/cli.json").symlink_to(tmp_path / "secret.json")
+    found = list(find_other_settings(project, []))
+    assert not [file for file in found if "cli.json" in str(file.path)]
+
+
+def test_every_setting_and_command_of_hilum_that_a_reason_names_exists():
+    reasons = {
+        reason
+        for each in [*list_project_files().values(), *list_user_files().values()]
+        for use in (*each.keys.values(), each.rest)
+        for reason in [use.otherwise if isinstance(use, ReadBy) else use]
+    }
+    text = "\n".join(reasons)
+    documented = SETTINGS_PAGE.read_text()
+    settings = set(
+        re.findall(
+            r"\b(?:guard|rules|models|scheduler|memory|longterm|otel|lint)\.[a-zA-Z_.]+", text
+        )
+    )
+    assert len(settings) > 8
+    for name in settings - {"models.models.NAME.effort", "models.models.NAME.window"}:
+        assert f"`{name.rstrip('.')}" in documented, name
+    commands = set(re.findall(r"hilum ([a-z]+)\b", text)) - _VERBS
+    assert {"plugins", "skills", "mcp"} <= commands
+    for name in commands:
+        assert name in {*list_program_commands(), "run", "plugins", "trust"}, name

@@ -9,7 +9,7 @@ from hilum_commands.command import main
 from hilum_commands.foreign_files import find_foreign_files
 from hilum_commands.session_commands import TERMINAL_NAMES
 from hilum_commands.sources import CommandSource
-from hilum_commands.template import TemplateError, split_template
+from hilum_commands.template import Argument, TemplateError, split_template
 from hilum_terminal.slash_table import BUILT_IN
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -157,7 +157,7 @@ def test_a_configuration_with_wrong_commands_keeps_the_others(project):
         (4, "`description` must be a text"),
         (5, "`template` is missing"),
         (6, "'worse' must be a mapping"),
-        (7, "Texts in other files are not read"),
+        (7, "./x.md cannot be read"),
         (9, "`commands` must be a mapping"),
     ):
         assert any(
@@ -266,10 +266,67 @@ def test_the_commands_of_other_programs_are_reported(project):
     write(project, ".gemini/commands/broken.toml", 'prompt = "!{"')
     write(project, "opencode.jsonc", '{"command": {"check": {"template": "Check it."}}} // c')
     write(project, ".hilum/commands/own.md", "Mine.")
+    write(project, ".claude/commands/clear.md", "Mine.")
+    write(project, ".claude/commands/log.md", "Explain !`git log`.")
+    write(project, ".gemini/commands/notes.md", "Not TOML.")
     claude, gemini, opencode = find_foreign_files(project)
     assert (claude.agent, claude.kind, claude.user) == ("Claude Code", "commands", False)
     assert claude.works == ("1 command can be used: /review",)
+    assert claude.left == (
+        "shell inserts are off until you trust the project: /log",
+        "/clear: It is not used, because /clear is a command of hilum.",
+    )
     assert gemini.works == ()
     assert gemini.left[0].startswith("/broken: ")
+    assert gemini.left[1] == "notes.md: it is no command, because its name does not end in .toml"
     assert "broken.toml:1: " in gemini.problems[0]
     assert opencode.works == ("1 command can be used: /check",)
+
+
+def test_variables_without_a_value_are_reported(project):
+    text = "---\ndescription: d\n---\nExplain ${input:what}.\n\n${selection} in ${file}, ${selection}\n"
+    write(project, ".github/prompts/explain.prompt.md", text)
+    (copilot,) = find_foreign_files(project)
+    assert copilot.works == ("1 command can be used: /explain",)
+    path = project / ".github/prompts/explain.prompt.md"
+    assert copilot.problems == (
+        f"{path}:6: hilum has no value for ${{selection}}; it is sent as written.",
+        f"{path}:6: hilum has no value for ${{file}}; it is sent as written.",
+    )
+
+
+def test_a_command_of_opencode_includes_files(project, tmp_path):
+    (tmp_path / "outside.md").write_text("Outside.")
+    commands = {
+        "plan": {"template": "{file:commands/plan.md}\n\nPlan $ARGUMENTS."},
+        "gone": {"template": "{file:commands/gone.md}"},
+        "out": {"template": "{file:../../outside.md}"},
+    }
+    write(project, ".opencode/opencode.json", json.dumps({"command": commands}))
+    write(project, ".opencode/commands/plan.md", "Think first about $1.")
+    catalog = CommandCatalog(project)
+
+    def read(name):
+        catalog.refresh()
+        found = [e for e in catalog.entries if e.name == name and e.file.source.is_file]
+        return found[0].file
+
+    assert read("plan").pieces[:2] == ("Think first about ", Argument("1"))
+    write(project, ".opencode/commands/plan.md", "Only think.")
+    assert read("plan").pieces[0] == "Only think.\n\nPlan "
+    assert read("gone").error == "commands/gone.md cannot be read: No such file or directory."
+    assert read("out").error == "../../outside.md is outside the project, so it is not read."
+    write(project, ".opencode/commands/gone.md", "Here.")
+    assert read("gone").pieces == ("Here.",)
+
+
+def test_a_text_between_two_lines_of_dashes_is_the_text(project):
+    write(
+        project, ".claude/commands/fix.md", "---\nPor favor arregla: $ARGUMENTS.\n\nPasos:\n---\n"
+    )
+    catalog = CommandCatalog(project)
+    catalog.refresh()
+    (entry,) = catalog.usable()
+    assert entry.file.pieces == ("Por favor arregla: ", Argument("*"), ".\n\nPasos:")
+    assert entry.file.summary == "Por favor arregla: $ARGUMENTS."
+    assert entry.file.problems == ()

@@ -444,3 +444,61 @@ async def test_a_model_cannot_give_a_command(opened, tmp_path):
         texts = [event.text for event in bench.of(PromptQueued)]
         assert "/a" in texts
         assert not (tmp_path / "workspace/ran").exists()
+
+
+async def test_an_argument_that_is_an_option_is_judged_with_the_whole_command(opened, in_git):
+    files = {".claude/commands/log.md": "!`git log $ARGUMENTS`"}
+    async with opened(files, approve="ask_first", kind="headless", answers=["ok"]) as bench:
+        _, attached = await send(bench, "/log --oneline")
+        assert "first commit" in attached
+        refused = await reply(bench, "/log --output=a.py")
+        assert "`git log --output=a.py` needs your approval" in refused
+    assert (in_git / "a.py").read_text() == "x = 2\n"
+
+
+async def test_a_name_like_that_of_a_command_is_pointed_out(opened):
+    async with opened({".claude/commands/review.md": REVIEW}, answers=["ok"] * 4) as bench:
+        for text, note in (
+            (
+                "/reveiw a.py",
+                "There is no command /reveiw, so it was sent as plain text. Is it /review?",
+            ),
+            (
+                "/compact now",
+                "/compact is a command of hilum's terminal; here, it was sent as plain text.",
+            ),
+        ):
+            assert (await send(bench, text))[0] == text
+            notes = [each for each in bench.of(PluginEvent) if each.name == "commands.unknown"]
+            assert notes[-1].data["say"] == note
+        for text in ("/etc/hosts is what?", "/zzz"):
+            await send(bench, text)
+        assert len([each for each in bench.of(PluginEvent) if each.name == "commands.unknown"]) == 2
+
+
+async def test_an_included_file_is_withheld_as_from_the_agent(opened, tmp_path):
+    config = {
+        name: {"template": f"{{file:{path}}} $1"}
+        for name, path in (("plan", "docs/plan.md"), ("leak", ".env"), ("denied", "private/a.md"))
+    }
+    files = {
+        "opencode.json": json.dumps({"command": config}),
+        "docs/plan.md": "Plan first.",
+        ".env": "KEY=abc",
+        "private/a.md": "Mine.",
+        ".claude/settings.json": '{"permissions": {"deny": ["Read(./private/**)"]}}',
+    }
+    async with opened(files, kind="headless", answers=["ok"]) as bench:
+        assert (await send(bench, "/plan it"))[0] == "Plan first. it"
+        assert "includes .env, which is withheld" in await reply(bench, "/leak")
+        refused = await reply(bench, "/denied")
+        assert "includes a.md, which is withheld: " in refused
+        assert "Read(./private/**) of Claude Code" in refused
+
+
+async def test_a_subtask_with_an_unknown_model_uses_the_model_of_the_session(opened):
+    text = "---\nmodel: nobody/some-model\nsubtask: true\n---\nCheck the code."
+    async with opened({".opencode/command/check.md": text}, answers=["ok"]) as bench:
+        assert (await send(bench, "/check"))[0] == "Check the code."
+        (note,) = [e.data["say"] for e in bench.of(PluginEvent) if e.name == "commands.ignored"]
+        assert "asks for the model 'nobody/some-model'; the session's model answers" in note

@@ -9,6 +9,7 @@ import hilum_shell
 import pytest
 from hilum.errors import E_DENIED
 from hilum.events import ApprovalAsked, CallStarted, PluginEvent
+from hilum.testing import open_bench
 from hilum_guard.commands import judge_command
 from hilum_guard.effects.resolved_effects import resolve_effects
 from hilum_guard.foreign.expressions import expand_beginnings
@@ -84,6 +85,8 @@ def test_the_patterns_of_commands_keep_their_meaning(pattern, expected):
     [
         ("./.env", ["/.env"]),
         (".env", [".env"]),
+        (" ** / *token*", ["*token*"]),
+        ("** /secrets/ ** ", ["**/secrets/**"]),
         ("src/**", ["/src/**"]),
         ("**/*.pem", ["*.pem"]),
         ("**/secrets/**", ["**/secrets/**"]),
@@ -215,6 +218,22 @@ def test_in_opencode_the_last_pattern_that_matches_decides(project):
         "ask browser_use",
     ]
     assert rules.rules[0].unless == ("git *",)
+
+
+def test_an_exception_is_explained_only_where_it_matters(project):
+    permission = {"bash": {"git push*": "deny", "npm *": "allow", "git push origin *": "allow"}}
+    rules = read_rules(project, "opencode.json", json.dumps({"permission": permission}))
+    explained = [explain(rule) for rule in rules.rules]
+    assert explained == [
+        "every call of run_terminal_cmd with the path or command 'git push*' is refused, except"
+        " git push origin *"
+    ]
+
+
+def test_two_stars_mean_every_tool(project):
+    rules = read_rules(project, CLAUDE, '{"permissions": {"deny": ["**"]}}')
+    assert shown(rules) == ["deny *"]
+    assert rules.left == []
 
 
 def test_gemini_settings_and_policies_deny(project):
@@ -691,3 +710,58 @@ def test_a_rule_about_what_programs_need_says_so(project):
     kept, protected = (explain(rule) for rule in rules.rules)
     assert "does not hold for programs" in kept
     assert "does not hold for programs" not in protected
+
+
+def test_a_policy_of_gemini_with_unknown_keys_asks(project):
+    policy = """
+[[rule]]
+toolName = ".*"
+decision = "deny"
+pathPattern = ".*/credentials/.*"
+priority = 100
+
+[[rule]]
+toolName = ".*"
+decision = "deny"
+priority = 1
+
+[[rule]]
+toolName = "read_file"
+decision = "allow"
+pathPattern = "docs"
+priority = 200
+"""
+    rules = read_rules(project, ".gemini/policies/a.toml", policy)
+    assert shown(rules) == ["deny *"]
+    assert [rule.text for rule in rules.doubts] == ["*"]
+    assert (
+        "a.toml:2: A rule has unknown keys, which may limit it: pathPattern." in rules.problems[0]
+    )
+    assert rules.left == ["rule (line 13): it has unknown keys: pathPattern"]
+
+
+def test_the_words_allowed_and_denied_mean_what_they_say(project):
+    text = 'prefix_rule(pattern=["ls"], decision="allowed")\n' + (
+        'prefix_rule(pattern=["dd"], decision="denied")\n'
+    )
+    rules = read_rules(project, ".codex/rules/default.rules", text)
+    assert shown(rules) == ["deny run_terminal_cmd(dd *)"]
+    assert rules.allowed[0].rules == ("run_terminal_cmd(ls *)",)
+    assert rules.problems == []
+
+
+@pytest.mark.parametrize(
+    ("path", "is_listed"),
+    [("archive", False), ("archive/old", False), ("src", True)],
+)
+async def test_a_rule_about_listing_holds_for_the_tools_that_list(path, is_listed):
+    files = {
+        CLAUDE: '{"permissions": {"deny": ["Glob(./archive/**)"]}}',
+        "archive/old/a.md": "a",
+        "src/b.md": "b",
+    }
+    async with open_bench("guard", "files", files=files, kind="headless") as bench:
+        result = await bench.call("list_directory", path=path)
+        assert (not result.code) is is_listed, result.text
+        if not is_listed:
+            assert "Glob(./archive/**) of Claude Code" in result.text

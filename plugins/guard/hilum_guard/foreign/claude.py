@@ -33,22 +33,8 @@ _TOOLS: Mapping[str, tuple[tuple[str, str], ...]] = {
 _RULE = re.compile(r"\s*([A-Za-z0-9_.*-]+)\s*(?:\((.*?)\)?)?\s*", re.DOTALL)
 _LEFT = {
     "defaultMode": "the setting approve is hilum's counterpart",
-    "additionalDirectories": "add folders with hilum run --add-dir or the setting extra_roots",
+    "additionalDirectories": "add the folders to the setting extra_roots in your own settings",
     "disableBypassPermissionsMode": "hilum has no mode without deny rules",
-}
-# Settings outside the permissions that people may expect to apply.
-_OTHERS = {
-    "env": "set the variables in your shell; hilum takes no variables from a project",
-    "apiKeyHelper": "hilum runs no program of another agent; see hilum models key",
-    "awsAuthRefresh": "hilum runs no program of another agent",
-    "awsCredentialExport": "hilum runs no program of another agent",
-    "otelHeadersHelper": "hilum runs no program of another agent",
-    "statusLine": "hilum has its own status line",
-    "outputStyle": "write rules instead, for example in AGENTS.md",
-    "enableAllProjectMcpServers": "each server needs your approval: hilum mcp approve",
-    "enabledMcpjsonServers": "each server needs your approval: hilum mcp approve",
-    "enabledPlugins": "hilum has its own plugins",
-    "extraKnownMarketplaces": "hilum has its own plugins",
 }
 _SANDBOX: tuple[tuple[str, str, Kind], ...] = (
     ("filesystem", "denyRead", "read"),
@@ -64,17 +50,13 @@ def read(loaded: LoadedFile, rules: RuleList) -> None:
         for effect in reversed(EFFECTS):
             _read_list(permissions.get(effect), effect, loaded, rules)
         for key in permissions.keys() - {*EFFECTS}:
-            reason = _LEFT.get(key, "hilum does not know this key")
+            reason = _LEFT.get(key, "unknown key: not used")
             line = loaded.find_line(("permissions", key))
             rules.left.append(f"permissions.{key} (line {line}): {reason}")
     elif permissions is not None:
         line = loaded.find_line(("permissions",))
         rules.doubt(f"permissions is {kind_of(permissions)}; a mapping is expected.", line)
     _read_sandbox(loaded, rules)
-    for key in loaded.data:
-        if key in _OTHERS:
-            line = loaded.find_line((key,))
-            rules.left.append(f"{key} (line {line}): {_OTHERS[key]}")
 
 
 def _read_list(listed: Any, effect: Effect, loaded: LoadedFile, rules: RuleList) -> None:
@@ -86,6 +68,8 @@ def _read_list(listed: Any, effect: Effect, loaded: LoadedFile, rules: RuleList)
         rules.problem(f"permissions.{effect} is {kind_of(listed)}; a list is expected.", line)
         listed = [listed]
     for item in listed:
+        if rules.is_full:
+            break
         if not isinstance(item, str):
             reason = f"permissions.{effect} contains {kind_of(item)}; a rule in quotes is expected."
             _report(effect, reason, line, rules)
@@ -131,7 +115,7 @@ def _add(
     if folded in _KINDS:
         rules.add(Entry(effect, _KINDS[folded], pattern, text, line))
         return
-    if name == "*":
+    if not name.strip("*"):
         rules.add(Entry(effect, "tool", None, text, line, "*"))
         return
     for tool, parameter in _TOOLS.get(folded, ((name, ""),)):

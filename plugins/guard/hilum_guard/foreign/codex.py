@@ -12,23 +12,20 @@ from hilum.config_files import LoadedFile, kind_of
 from hilum_guard.foreign.rule_list import Entry, RuleList
 from hilum_guard.rules.tool_names import Effect
 
-_DECISIONS: Mapping[str, Effect] = {"allow": "allow", "prompt": "ask", "forbidden": "deny"}
+# Also the words that people write by mistake, as long as they can mean only one thing.
+_DECISIONS: Mapping[str, Effect] = {
+    **dict.fromkeys(("allow", "allowed"), "allow"),
+    **dict.fromkeys(("prompt", "ask"), "ask"),
+    **dict.fromkeys(("forbidden", "forbid", "deny", "denied"), "deny"),
+}
 _DENIED = ("deny", "none")
 _ROOTS = (":workspace_roots", ":project_roots", ":cwd")
-_LEFT = {
-    "approval_policy": "the setting approve is hilum's counterpart",
-    "sandbox_mode": "hilum's own sandbox applies; approve = readonly denies all changes",
-}
 MAX_COMMANDS = 64
 """Maximum number of commands that the alternatives in one rule stand for."""
 
 
 def read(loaded: LoadedFile, rules: RuleList) -> None:
     """Add the rules of a configuration file of Codex."""
-    for key, reason in _LEFT.items():
-        if key in loaded.data:
-            shown = f"{key} = {loaded.data[key]!r} (line {loaded.find_line((key,))})"
-            rules.left.append(f"{shown}: {reason}")
     name = loaded.data.get("default_permissions")
     profiles = loaded.data.get("permissions")
     if not isinstance(name, str) or not isinstance(profiles, dict):

@@ -34,6 +34,14 @@ _DECISIONS: Mapping[str, Effect] = {"allow": "allow", "deny": "deny", "ask_user"
 _EXCLUDED = (("excludeTools",), ("tools", "exclude"))
 _ALLOWED = (("allowedTools",), ("tools", "allowed"))
 _CORE = (("coreTools",), ("tools", "core"))
+# The keys of a rule in a policy file. All except the first row only describe the rule, or say when it
+# applies, so a rule that denies may apply more often than in Gemini CLI.
+_POLICY_KEYS = frozenset(
+    """toolName mcpName commandPrefix commandRegex argsPattern decision priority
+    name description denyMessage deny_message modes interactive subagent toolAnnotations
+    allowRedirection allow_redirection""".split()
+)
+_ALL_TOOLS = ("*", ".*", "^.*$")
 _TOOL = re.compile(r"\s*([\w.*-]+)\s*(?:\((.*)\))?\s*", re.DOTALL)
 
 
@@ -156,10 +164,18 @@ def _read_policy(rule: Mapping[str, Any], line: int, rules: RuleList) -> Iterato
     if effect is None:
         rules.problem(f"decision {decision!r} is unknown; the rule denies.", line)
         effect = "deny"
+    unknown = ", ".join(sorted(rule.keys() - _POLICY_KEYS))
+    if unknown and effect == "allow":
+        rules.left.append(f"rule (line {line}): it has unknown keys: {unknown}")
+        return
+    if unknown:
+        reason = f"A rule has unknown keys, which may limit it: {unknown}."
+        rules.doubt(reason, line, f"{effect} {rule.get('toolName', '*')}")
+        return
     if rule.get("modes") and effect == "allow":
         rules.left.append(f"rule (line {line}): it allows only in some modes of Gemini CLI")
         return
-    names = _texts(rule.get("toolName")) or ["*"]
+    names = ["*" if each in _ALL_TOOLS else each for each in _texts(rule.get("toolName"))] or ["*"]
     prefixes = _texts(rule.get("commandPrefix"))
     expression = rule.get("commandRegex") or rule.get("argsPattern")
     server = rule.get("mcpName")

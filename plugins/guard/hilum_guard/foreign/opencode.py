@@ -35,22 +35,10 @@ _OTHERS = {
     "external_directory": "the guard asks about paths outside the workspace",
     "doom_loop": "hilum refuses repeated failing calls by itself",
 }
-_OTHER_KEYS = {
-    "agent": "the agents in this file are not read; put them into .opencode/agents",
-    "command": "the commands in this file are not read; put them into .opencode/commands",
-    "instructions": "name these files in the setting rules.files",
-    "plugin": "hilum has its own plugins",
-    "formatter": "hilum runs no program of another agent",
-    "lsp": "hilum runs no program of another agent",
-    "provider": "configure providers with hilum models",
-}
 
 
 def read(loaded: LoadedFile, rules: RuleList) -> None:
     """Add the rules of a configuration file of opencode."""
-    for key in loaded.data:
-        if key in _OTHER_KEYS:
-            rules.left.append(f"{key} (line {loaded.find_line((key,))}): {_OTHER_KEYS[key]}")
     entries: list[Entry] = []
     _read_tools(loaded, rules, entries)
     permission = loaded.data.get("permission")

@@ -110,6 +110,8 @@ def convert_path(text: str, base: Path, workspace: Path, home: Path) -> Iterator
         home: The user's home folder.
     """
     text = re.sub(r":\*$", "", text.strip()).replace("\\", "/")
+    # Some people write `** / secrets / **`, which can only mean the path without the spaces.
+    text = re.sub(r"(?<=[*/]) +(?=[*/])", "", text)
     text = re.sub(r"^\$(HOME|\{HOME\})(?=/)", "~", text)
     if text.startswith("~/"):
         yield from _relocate(f"{home}/{text[2:]}", workspace)

@@ -133,10 +133,17 @@ class RuleList:
         self._lines = text.split("\n")
         self._number = 0
 
+    @property
+    def is_full(self) -> bool:
+        """Whether the file has more entries than are read."""
+        return self._number > MAX_RULES
+
     # --- positions --------------------------------------------------------------------------------
 
     def find_line(self, written: str, after: int = 0) -> int:
         """Return the number of the first line that contains an entry; ``after`` if none does."""
+        if self.is_full:
+            return after  # the entry is not read, and a file may have very many
         first = written.partition("\n")[0]
         wanted = (json.dumps(written, ensure_ascii=False)[1:-1], json.dumps(written)[1:-1], first)
         for number, line in enumerate(self._lines[max(after - 1, 0) :], max(after, 1)):
@@ -294,6 +301,11 @@ class RuleList:
             hides = "/**" not in found and self._can_hide(pattern)
             whole = "\n".join([pattern, *excepted]) if excepted else pattern
             yield self._rule(entry, tool, whole, hides=hides)
+            if entry.kind == "list" and entry.effect != "allow":
+                # Files must not be listed either, neither in the folder nor in one below it.
+                folder = pattern.removesuffix("/**") or pattern
+                for each in _ALL_OF["list"]:
+                    yield self._rule(entry, each, "\n".join(dict.fromkeys([folder, whole])))
 
     def _select_allowed(self, text: str, patterns: list[str]) -> list[str]:
         """Return the patterns that match no more paths than an entry that allows.

@@ -243,7 +243,9 @@ def explain(rule: Rule) -> str:
     calls = _describe_calls(rule.tool)
     pattern = rule.pattern
     if rule.unless:
-        return f"{calls} {meaning}, except {', '.join(rule.unless)}"
+        whole = explain(attrs.evolve(rule, unless=()))
+        excepted = [each for each in rule.unless if _can_overlap(pattern or "*", each)]
+        return f"{whole}, except {', '.join(excepted)}" if excepted else whole
     if pattern is None or rule.about_all:
         also = "" if rule.strict else _ALSO.get(rule.tool, "")
         return f"{calls} {meaning}{also}"
@@ -262,6 +264,24 @@ def explain(rule: Rule) -> str:
     if pattern.endswith(" *"):
         return f"{calls} with a command that begins with {pattern[:-2]!r} {meaning}"
     return f"{calls} with the path or command {pattern!r} {meaning}"
+
+
+def _can_overlap(pattern: str, other: str) -> bool:
+    """Return whether two patterns may match the same command, judged by their literal beginnings."""
+    for one, two in zip(pattern_words(pattern), pattern_words(other), strict=False):
+        if one == "*" or two == "*":
+            return True
+        if not _is_literal(one) or not _is_literal(two):
+            beginnings = (re.split(r"[*?\[]", one)[0], re.split(r"[*?\[]", two)[0])
+            shorter, longer = sorted(beginnings, key=len)
+            return longer.startswith(shorter)
+        if one != two:
+            return False
+    return True
+
+
+def _is_literal(word: str) -> bool:
+    return not re.search(r"[*?\[]", word)
 
 
 def _describe_calls(tool: str) -> str:
