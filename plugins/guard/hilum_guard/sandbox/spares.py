@@ -100,7 +100,7 @@ class _Demand:
         uses: The number of commands since the last model request.
         batch: The size of recent batches: the commands between two model requests.
         total: The number of all commands of the kind.
-        last_used: When the most recent command started, or the run in which spares are needed.
+        last_used: When the most recent command started, or the run after it.
         run: The run of the most recent command.
         idle: The spares that wait for a command.
     """
@@ -224,7 +224,6 @@ class SparePool:
             if is_new and demand.run == self._run:
                 # Spares that have ended in the meantime are built again for the new run.
                 demand.last_used = trio.current_time()
-                demand.run = run
         self._run = run
         self._woken.set()
 
