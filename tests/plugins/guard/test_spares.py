@@ -445,7 +445,8 @@ async def test_the_pool_follows_the_size_of_batches(box, pool: Pool) -> None:
     async with managed(pool):
         assert await run_batch(pool, 2) == 0
         await wait_until(lambda: count_idle(pool) == 2)
-        assert await run_batch(pool, 5) == 2
+        # While these commands run, hilum already builds the next spares.
+        assert await run_batch(pool, 5) >= 2
         await wait_until(lambda: count_idle(pool) == 3)
         assert await run_batch(pool, 1) == 1
         demand = next(iter(pool.spares._demands.values()))
