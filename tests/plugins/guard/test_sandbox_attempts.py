@@ -16,8 +16,8 @@ from hilum_guard.sandbox.enforcement import Enforcement
 from hilum_guard.sandbox.session_sandbox import Sandbox
 from hilum_guard.settings import GuardSettings
 
-# A test runs with the first and the last kind of sandbox; with ``--all``, it runs with every kind.
-pytestmark = pytest.mark.slow(cases=2)
+# A test runs with three kinds of sandbox; with ``--all``, it runs with every kind.
+pytestmark = pytest.mark.slow(cases=3)
 PYTHON = sys.executable
 CONNECT = "import socket,sys; s = socket.socket(*map(int, sys.argv[1:3])); s.settimeout(5); s.connect({address}); s.send(b'x')"
 
@@ -319,7 +319,7 @@ time.sleep(60)
 """
 
 
-@pytest.mark.parametrize("backend", ["bubblewrap", "spare", "landlock"], indirect=True)
+@pytest.mark.parametrize("backend", ["spare", "bubblewrap", "landlock"], indirect=True)
 async def test_outliving_the_command(box, marked) -> None:
     """A process that left its session and parent behind is ended with the command."""
     done = await box.run(PYTHON, "-c", ESCAPE, "leave", env={"MARK_OF_TEST": f"left-{os.getpid()}"})
@@ -327,7 +327,7 @@ async def test_outliving_the_command(box, marked) -> None:
     assert not marked(f"MARK_OF_TEST=left-{os.getpid()}")
 
 
-@pytest.mark.parametrize("backend", ["bubblewrap", "spare", "landlock"], indirect=True)
+@pytest.mark.parametrize("backend", ["spare", "bubblewrap", "landlock"], indirect=True)
 async def test_outliving_a_cancelled_command(box, marked) -> None:
     """The same when the command is cancelled, and this is not slow."""
     env, up = {"MARK_OF_TEST": f"stay-{os.getpid()}"}, trio.Event()
@@ -365,7 +365,7 @@ async def test_no_secret_in_the_environment(box, monkeypatch: pytest.MonkeyPatch
     assert b"sk-abc" not in done.stdout
 
 
-@pytest.mark.parametrize("backend", ["bubblewrap", "spare", "landlock"], indirect=True)
+@pytest.mark.parametrize("backend", ["spare", "bubblewrap", "landlock"], indirect=True)
 async def test_the_size_of_a_file(box, root: Path) -> None:
     """A file cannot grow beyond the limit."""
     done = await box.run("head -c 3000000 /dev/zero > big", settings={"file_size": 1})
@@ -373,7 +373,7 @@ async def test_the_size_of_a_file(box, root: Path) -> None:
     assert (root / "big").stat().st_size == 1_000_000
 
 
-@pytest.mark.parametrize("backend", ["bubblewrap", "spare", "landlock"], indirect=True)
+@pytest.mark.parametrize("backend", ["spare", "bubblewrap", "landlock"], indirect=True)
 async def test_a_fork_bomb(box) -> None:
     """It is stopped by the limit; the command ends by itself, and the machine has not noticed."""
     if not box.enforced.limits:

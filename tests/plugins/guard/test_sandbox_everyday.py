@@ -16,7 +16,7 @@ from hilum_guard.sandbox import bubblewrap
 pytestmark = pytest.mark.slow(cases=2)
 PYTHON = sys.executable
 EVERY = pytest.mark.parametrize(
-    "backend", ["bubblewrap", "spare", "landlock", "filter"], indirect=True
+    "backend", ["spare", "bubblewrap", "landlock", "filter"], indirect=True
 )
 
 
@@ -60,7 +60,7 @@ async def test_git_init_in_a_new_folder(box, root: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("backend", ["bubblewrap", "spare", "landlock"], indirect=True)
+@pytest.mark.parametrize("backend", ["spare", "bubblewrap", "landlock"], indirect=True)
 async def test_a_linked_worktree(box, place: Path, root: Path) -> None:
     """A commit in a linked worktree writes to the repository it belongs to, whose hooks stay
     protected.
@@ -92,7 +92,7 @@ async def test_a_forged_worktree(box, place: Path, root: Path, outside: Path) ->
     assert not list((outside / "objects").iterdir())
 
 
-@pytest.mark.parametrize("backend", ["bubblewrap", "spare", "landlock"], indirect=True)
+@pytest.mark.parametrize("backend", ["spare", "bubblewrap", "landlock"], indirect=True)
 async def test_a_server_and_a_client_on_the_loopback(box) -> None:
     """Tests that start servers work: the loopback is up, with both its addresses."""
     code = "import socket as k\nwith k.create_server(('localhost', 0)) as s: k.create_connection(s.getsockname()[:2]).close()"
