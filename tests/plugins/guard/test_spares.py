@@ -1,5 +1,6 @@
 """Spare sandboxes: which commands get one, when a spare is discarded, and that none is left."""
 
+import errno
 import math
 import os
 import shutil
@@ -420,6 +421,39 @@ async def test_a_system_that_refuses_to_build_ahead(
         await pool.run("echo here")
     assert len(pool.started) == 1
     assert pool.spares._paused_until < math.inf
+
+
+async def test_too_many_open_files(pool: Pool) -> None:
+    """A spare that cannot be started for lack of descriptors ends neither hilum nor a command."""
+
+    async def start(command: Command, streams: Streams) -> Spare:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    pool.spares._start = start
+    async with managed(pool):
+        for _ in range(3):
+            assert (await pool.run("echo here"))[0].stdout == b"here\n"
+        await wait_until(lambda: bool(pool.spares._failures))
+
+
+async def test_a_spare_that_takes_too_long_to_build(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No command waits for it, and it ends."""
+
+    async def never(self: Spare) -> bool:
+        return await trio.sleep_forever()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Spare, "wait_ready", never)
+        patch.setattr(spares, "_MAX_BUILD_SECONDS", 0.0)
+        async with managed(pool):
+            for _ in range(2):
+                await pool.run("true")
+            await wait_until(lambda: bool(pool.started))
+            done, used = await pool.run("echo here")
+            assert (done.stdout, used) == (b"here\n", False)
+            await wait_until(pool.started[0].has_ended)
 
 
 # --- how many -------------------------------------------------------------------------------------

@@ -81,8 +81,8 @@ class _IdleSpare:
     Attributes:
         template: The command line and the environment with which it was built.
         state: The state before it was built.
-        spare: The process; None while it is being started.
-        wait: Cancelled when a command takes the spare before it is ready.
+        spare: The process.
+        wait: Cancelled when a command takes the spare, or it is discarded, before it is ready.
     """
 
     template: Command
@@ -175,7 +175,10 @@ class SparePool:
         request = bubblewrap.encode_spare_request(command.argv, template, unwanted)
         if len(request) > MAX_REQUEST_BYTES:
             return wrapped
-        offer = _Offer(command, template, read_state(template), request)
+        try:
+            offer = _Offer(command, template, read_state(template), request)
+        except OSError:
+            return wrapped
         return attrs.evolve(wrapped, take_spare=partial(self._take, offer))
 
     def _take(self, offer: _Offer, streams: Streams) -> Spare | None:
@@ -184,10 +187,10 @@ class SparePool:
         while demand.idle:
             found = demand.idle.pop(0)
             spare = found.spare
+            found.wait.cancel()
             is_late = not spare.is_ready and time.monotonic() > spare.started + _MAX_BUILD_SECONDS
             fits = found.template == offer.template and found.state == offer.state
             if fits and not is_late and not spare.has_ended():
-                found.wait.cancel()
                 spare.request = offer.request
                 self.used += 1
                 return spare
@@ -206,9 +209,16 @@ class SparePool:
         demand.last_used = trio.current_time()
         demand.run = self._run
         for old in list(self._demands)[:-_MAX_KINDS]:
-            self._discarded += [each.spare for each in self._demands.pop(old).idle]
+            self._discard_idle(self._demands.pop(old))
         self._woken.set()
         return demand
+
+    def _discard_idle(self, demand: _Demand) -> None:
+        """Have all spares of a kind ended."""
+        while demand.idle:
+            found = demand.idle.pop()
+            found.wait.cancel()
+            self._discarded.append(found.spare)
 
     def note_model_request(self, run: str) -> None:
         """Note that the model is about to be asked: the commands so far were a batch.
@@ -247,8 +257,7 @@ class SparePool:
     async def aclose(self) -> None:
         """End all spares, also after a cancellation."""
         for demand in self._demands.values():
-            self._discarded += [each.spare for each in demand.idle]
-            demand.idle.clear()
+            self._discard_idle(demand)
         with trio.CancelScope(shield=True):
             await self._end_discarded()
 
@@ -316,11 +325,11 @@ class SparePool:
         """Build a spare, and wait until it is ready or a command takes it."""
         demand = self._demands[kind]
         template = demand.template
-        # What changes while the spare is built must be noticed, too.
-        state = await trio.to_thread.run_sync(read_state, template)
         try:
+            # What changes while the spare is built must be noticed, too.
+            state = await trio.to_thread.run_sync(read_state, template)
             spare = await self._start(template, kind.streams)
-        except CommandError:
+        except (CommandError, OSError):  # for example, too many files are open
             self._note_failure()
             return
         with trio.CancelScope() as wait:
@@ -354,7 +363,11 @@ def find_limit(wanted: int, processes: int) -> int:
 
 
 def read_state(template: Command) -> State:
-    """Return the current state of what a sandbox depends on. Blocks."""
+    """Return the current state of what a sandbox depends on. Blocks.
+
+    Raises:
+        OSError: The mounts cannot be read.
+    """
     paths = {each for each in template.argv if each.startswith("/")}
     inodes = {path: _read_inode(path) for path in (*paths, template.cwd)}
     return State(inodes, _read_mounts(), os.uname().nodename)
