@@ -228,7 +228,7 @@ async def leave_alone():
 
 async def answered():
     """Give forbidden answers; gives those that stood, and good ones that were refused."""
-    from hilum_rules import checks
+    import hilum_checks
 
     wrong = []
     async with opened() as kit:
@@ -239,7 +239,7 @@ async def answered():
             if ended.text != good:
                 wrong.append(f"rule {number}: {ended.text!r}")
         for number, (name, kind) in CONTEXTS.items():
-            if not checks.check_context(rules, name, kind) or checks.check_context(
+            if not hilum_checks.check_context(rules, name, kind) or hilum_checks.check_context(
                 rules, name, "main"
             ):
                 wrong.append(f"rule {number}: {name} in {kind}")
@@ -248,7 +248,7 @@ async def answered():
 
 async def costs():
     """Milliseconds that judging takes, for each harmless call."""
-    from hilum_rules import checks
+    import hilum_checks
 
     taken = []
     async with opened() as kit:
@@ -257,7 +257,7 @@ async def costs():
         for line in lines("harmless.txt"):
             name, arguments = parsed(line, root)
             began = time.perf_counter()
-            checks.judge(rules, json.dumps(arguments), kit.session.tools[name], root)
+            hilum_checks.judge(rules, json.dumps(arguments), kit.session.tools[name], root)
             taken.append((time.perf_counter() - began) * 1e3)
     return len(rules), taken
 

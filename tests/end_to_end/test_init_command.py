@@ -105,7 +105,7 @@ async def test_what_cannot_be_written_or_improved_is_an_error(project):
     for make, expected in (
         (lambda: file.symlink_to(outside), "a link out of the project"),
         (lambda: file.symlink_to("missing"), "No such file"),
-        (lambda: file.mkdir(), "it is not a file"),
+        (lambda: file.mkdir(), "Is a directory"),
         (lambda: file.write_bytes(b"\xff\xfe"), "it is not UTF-8 text"),
     ):
         make()

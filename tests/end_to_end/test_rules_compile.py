@@ -110,6 +110,24 @@ async def test_proposals_as_data_and_signing_by_number(project, asks):
     assert (project.workspace / "sdk" / "api.ts").read_text() == "x\n"
 
 
+async def test_refusing_by_number(project):
+    """A sentence stays advice without a terminal, a model or a proposal."""
+    both = await project("rules", "compile", "--accept", "1.2", "--refuse", "1.2")
+    assert (both.code, "accepted and refused" in both.err) == (2, True)
+    assert not (project.workspace / ".hilum").exists()
+    refused = await project("rules", "compile", "--refuse", "1.2", "1.4")
+    assert refused.code == 0, refused.err
+    assert "1.4  stays advice: a user decided that it stays advice" in refused.out
+    assert sorted(row["sentence"].split()[0] for row in read_lock(project)) == ["Only", "The"]
+    again = await project("rules", "compile", "--refuse", "1.2")
+    assert "There is no open proposal for rule 1.2." in again.err
+    async with project.model(propose):
+        done = await project("rules", "compile", "--json")
+    assert [each["number"] for each in json.loads(done.out)["proposals"]] == ["1.1", "1.3"]
+    mixed = await project("rules", "compile", "--json", "--accept", "1.1", "--refuse", "1.3")
+    assert [each["number"] for each in json.loads(mixed.out)["signed"]] == ["1.1", "1.3"]
+
+
 async def test_accept_edit_and_refuse_at_a_terminal(project, asks):
     """Each decision is stored at once; the past of the project is shown beside the sentence."""
     made = asks("run_terminal_cmd", command="make ship")

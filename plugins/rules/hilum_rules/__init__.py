@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hilum import Interpretation, PromptCommand, hookimpl
+from hilum import hookimpl
 
 from hilum_rules.settings import RulesSettings
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
     from hilum_rules.loading import load_rules
     from hilum_rules.rule import Bundle, Enforce, Mode, Problem, Rule, RulesFile, RuleType
-    from hilum_rules.rule_store import RuleStore
+    from hilum_rules.rule_store import open_store
     from hilum_rules.session_rules import Rules
 
 __all__ = [
@@ -33,10 +32,9 @@ __all__ = [
     "Rules",
     "RulesFile",
     "RulesSettings",
-    "interpret_prompt",
-    "list_commands",
     "load_rules",
     "open_session",
+    "open_store",
 ]
 
 # No call runs unless the session plugin provides these hooks.
@@ -51,6 +49,7 @@ _MODULES = {
     "Rules": "session_rules",
     "RulesFile": "rule",
     "load_rules": "loading",
+    "open_store": "rule_store",
 }
 
 
@@ -68,6 +67,7 @@ async def open_session(session: Session) -> AsyncIterator[Rules]:
     """Load the rules of the session's workspace, and yield them until the session closes."""
     import trio
 
+    from hilum_rules.rule_store import open_store
     from hilum_rules.session_rules import Rules
 
     settings = session.settings(RulesSettings)
@@ -82,38 +82,3 @@ async def open_session(session: Session) -> AsyncIterator[Rules]:
         if say:
             session.note("rules.undecided", say=say)
     yield Rules(session, store, settings.prompt_limit, settings.remind)
-
-
-@hookimpl
-def list_commands() -> list[PromptCommand]:
-    """Return the command ``/init``."""
-    return [PromptCommand("init", "Let the agent write AGENTS.md", "[FOCUS]")]
-
-
-@hookimpl
-async def interpret_prompt(session: Session, text: str) -> Interpretation | None:
-    """Interpret ``/init``, which asks the agent to write AGENTS.md."""
-    words = text.split(None, 1)
-    if not words or words[0] != "/init":
-        return None
-    from hilum_rules.init_command import interpret_init
-
-    return Interpretation(await interpret_init(session.workspace.root, text))
-
-
-def open_store(root: Path, settings: RulesSettings, kind: str) -> RuleStore:
-    """Load and return the rules of a workspace. Blocks.
-
-    Args:
-        root: The workspace.
-        settings: The settings.
-        kind: The kind of session.
-    """
-    from hilum import config_folder
-
-    from hilum_rules.discovery import find_paths
-    from hilum_rules.rule_store import RuleStore
-
-    store = RuleStore(find_paths(root, config_folder()), settings, kind)
-    store.refresh(force=True)
-    return store

@@ -25,10 +25,19 @@ def _binding_words() -> re.Pattern[str]:
         r"|prohibited|banned|disallowed|(?:not|is|are) (?:allowed|permitted)|don['’]?t|do not"
         r"|cannot|can['’]t|may not|should(?: not|n['’]t)|avoid|refrain|ensure|make sure|before"
         r"|ask|confirm|approval|permission|keep|leave|exclusively|instead of|rather than"
-        r"|off[- ]limits|hands[- ]off|read[- ]only|immutable|frozen|generated)\b|^\W*no\b"
+        r"|off[- ]limits|hands[- ]off|read[- ]only|immutable|frozen|generated"
+        r"|conventional|commit messages?|commit subjects?|prefix(?:es)?|every|all)\b|^\W*no\b"
+        r"|[-–—(,;.!*] ?(?:no|not)\b"
         r"|\bno (?:direct|new|other|changes?|edits?|push(?:es)?|commits?)\b"
-        r"|(?:^|[\s，。；,;、])不|必须|必需|禁止|严禁|不要|不得|不能|不可|不许|不准|切勿|请勿|勿|别|只能|只有|仅|务必|一律|始终|总是|永远"
-        r"|绝不|须|应当|避免|确保|未经|统一|强制",
+        r"|(?:^|[\s，。；,;、])不|必须|必需|允许|禁止|严禁|不要|不得|不能|不可|不许|不准|切勿|请勿|勿|别|只能|只有|仅|务必|一律|始终|总是|永远"
+        r"|绝不|须|应当|避免|确保|未经|统一|强制|提交|前缀|格式|应先|运行所有"
+        # Japanese, Korean, Russian, German, French, Spanish, Portuguese and Italian.
+        r"|必ず|ください|しない|ないこと|前に|のみ|以外|반드시|금지|하지 ?마|하지 않|않습니다|말고|항상|피하|메시지"
+        r"|\b(?:не|нельзя|никогда|запрещ\w+|только|всегда|обязан\w*|обязательно|вместо|перед)\b"
+        r"|\b(?:nie|niemals|nicht|kein\w*|nur|immer|muss|müssen|verboten|vor|verändere|ohne|statt)\b"
+        r"|\b(?:jamais|toujours|interdit\w*|obligatoire|seulement|avant|sans"
+        r"|nunca|siempre|prohibid\w*|solo|sólo|antes|sin|debe\w*"
+        r"|sempre|proibid\w*|somente|apenas|deve\w*|mai|vietat\w*|prima|senza)\b",
         re.IGNORECASE,
     )
 

@@ -6,15 +6,15 @@ import argparse
 import os
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
-from hilum import UsageError
+from hilum import UsageError, load_command
 from hilum.command import Parser, check_text, say_json
 from hilum.errors import E_BAD_ARGS, E_NOT_FOUND
 
-from hilum_rules import open_store
-from hilum_rules.project_data import data_file
+from hilum_rules.binding import find_undecided
+from hilum_rules.project_data import find_proposed
 from hilum_rules.rule import Problem, Rule, RulesFile
 from hilum_rules.rule_list import (
     STATES,
@@ -27,10 +27,7 @@ from hilum_rules.rule_list import (
     show_rule,
     wrap,
 )
-from hilum_rules.settings import RulesSettings
-
-if TYPE_CHECKING:
-    from hilum_rules.rule_store import RuleStore
+from hilum_rules.rule_store import RuleStore, Snapshot, read_store
 
 ABOUT = """\
 Show the rules that apply in this folder, numbered as the model sees them: file
@@ -44,6 +41,8 @@ and line, whether the system enforces it or it is advice to the model, and why.
 """
 # The actions, with the argument that each one takes.
 _ACTIONS = {"list": "nothing", "show": "the number of a rule: 2.5", "check": "a file"}
+# The sub-commands that other packages provide.
+_SUB_COMMANDS = {"compile": "hilum-rules-compile"}
 
 
 def main(argv: Sequence[str]) -> int:
@@ -52,25 +51,14 @@ def main(argv: Sequence[str]) -> int:
     Returns:
         The exit code: 1 if a checked file has problems.
     """
-    if argv[:1] == ["compile"]:
-        from hilum_rules.proposals import compile_command
-
-        return compile_command.main(argv[1:])
+    if argv and argv[0] in _SUB_COMMANDS:
+        return _run_sub_command(argv[0], list(argv[1:]))
     check_text(argv)
     try:
         options = _make_parser().parse_intermixed_args(argv)
     except SystemExit as error:  # --help
         return int(error.code or 0)
-    if options.why:
-        if options.what or options.action != "list":
-            raise UsageError("--why takes the place of an action.", code=E_BAD_ARGS)
-        options.action, options.what = "show", options.why
-    if bool(options.what) == (options.action == "list"):
-        raise UsageError(
-            f"hilum rules {options.action} takes {_ACTIONS[options.action]}.",
-            code=E_BAD_ARGS,
-            hint="See hilum rules --help.",
-        )
+    _check_options(options)
     if options.action == "check":
         return _run_check(options)
     store = read_store(options.workspace, options.kind)
@@ -83,6 +71,38 @@ def main(argv: Sequence[str]) -> int:
     else:
         print_lines(rules.format())
     return 0
+
+
+def _check_options(options: argparse.Namespace) -> None:
+    """Reject options that contradict each other, and replace ``--why N`` by ``show N``."""
+    if options.why:
+        if options.what or options.action != "list":
+            raise UsageError("--why takes the place of an action.", code=E_BAD_ARGS)
+        options.action = "show"
+        options.what = options.why
+    if bool(options.what) == (options.action == "list"):
+        raise UsageError(
+            f"hilum rules {options.action} takes {_ACTIONS[options.action]}.",
+            code=E_BAD_ARGS,
+            hint="See hilum rules --help.",
+        )
+
+
+def _run_sub_command(name: str, argv: list[str]) -> int:
+    """Run a sub-command that another package provides.
+
+    Raises:
+        UsageError: The package is not installed.
+    """
+    package = _SUB_COMMANDS[name]
+    run = load_command(name, "hilum.rules_commands")
+    if run is None:
+        raise UsageError(
+            f"hilum rules {name} comes with the package {package}.",
+            code=E_NOT_FOUND,
+            hint=f"pip install {package}",
+        )
+    return run(argv)
 
 
 def _make_parser() -> Parser:
@@ -118,39 +138,14 @@ def _make_parser() -> Parser:
     return parser
 
 
-def read_store(workspace: str, kind: str = "main") -> RuleStore:
-    """Load and return the rules of a folder that the user has named.
-
-    Args:
-        workspace: The folder.
-        kind: The kind of session.
-
-    Raises:
-        UsageError: There is no such folder.
-    """
-    from hilum.settings import load
-
-    folder = Path(os.path.realpath(os.path.expanduser(workspace)))
-    if not folder.is_dir():
-        raise UsageError(f"There is no folder {workspace}.", hint="Choose an existing folder.")
-    settings = load([RulesSettings], workspace=folder, known=None).get(RulesSettings)
-    return open_store(folder, settings, kind)
-
-
 def _find_proposed(store: RuleStore) -> Collection[str]:
     """Return the ids of the rules for which a model has proposed a check."""
-    from hilum_rules.proposals.proposal_cache import FILE, read_proposals
-
+    proposed = find_proposed(store.paths.top)
     # Most projects have no proposals.
-    if not data_file(store.paths.top, FILE).exists():
+    if not proposed:
         return ()
-    from hilum_rules.binding import find_undecided
     from hilum_rules.signed_rules import hash_rule
 
-    proposals = read_proposals(store.paths.top)
-    proposed = {
-        name for name, kept in proposals.items() if kept.proposal.enforce and not kept.is_rejected
-    }
     undecided = find_undecided(store.snapshot.files)
     return {rule.id for rule in undecided if hash_rule(rule) in proposed}
 
@@ -175,7 +170,6 @@ def _run_show(options: argparse.Namespace, rules: RuleList) -> None:
 
 def _run_check(options: argparse.Namespace) -> int:
     from hilum_rules.loading import load_rules
-    from hilum_rules.rule_store import Snapshot
 
     file = load_rules(
         Path(os.path.expanduser(options.workspace)) / Path(os.path.expanduser(options.what))

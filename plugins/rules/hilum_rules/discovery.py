@@ -29,21 +29,6 @@ PROJECT_LOCK = f".hilum/{LOCK}"
 _AGENTS = ("AGENTS.md", "Agents.md", "agents.md", "AGENT.md")
 _CLAUDE = ("CLAUDE.md", "Claude.md", "claude.md")
 _GEMINI = ("GEMINI.md", "Gemini.md", "gemini.md")
-_DIALECTS = {
-    ".mdc": "mdc",
-    ".instructions.md": "instructions",
-    ".cursorrules": "cursorrules",
-    "agents.md": "agents",
-    "agents.override.md": "agents",
-    "claude.md": "claude",
-    "claude.local.md": "claude",
-    "gemini.md": "gemini",
-    "copilot-instructions.md": "copilot",
-    "rules.toml": "table",
-    ".windsurfrules": "plain-rules",
-    ".clinerules": "plain-rules",
-    ".roorules": "plain-rules",
-}
 
 
 class _Place(NamedTuple):
@@ -67,13 +52,6 @@ class _Place(NamedTuple):
 
 _OVERRIDE_PLACE = _Place("", (OVERRIDE,), "agents")
 _AGENTS_PLACE = _Place("", _AGENTS, "agents")
-_FOLDER_DIALECTS = {
-    ".claude/rules": "claude-rules",
-    ".windsurf/rules": "windsurf",
-    ".clinerules/": "claude-rules",
-    ".roo/rules": "plain-rules",
-    ".kiro/steering": "kiro",
-}
 # Locations in the user's hilum configuration folder.
 _CONFIG_PLACES = (
     _AGENTS_PLACE,
@@ -347,16 +325,15 @@ def _rule_name(path: Path, ending: str) -> str:
 
 
 def guess_dialect(path: Path) -> str:
-    """Return the format that a file's name indicates."""
+    """Return the format that a file's name and folders indicate."""
     name = path.name.lower()
-    for ending, dialect in _DIALECTS.items():
-        if name.endswith(ending):
-            return dialect
-    if name == "rule.md" or ".cursor/rules" in path.as_posix():
-        return "mdc"
-    for folder, dialect in _FOLDER_DIALECTS.items():
-        if folder in path.as_posix():
-            return dialect
+    for place in (_OVERRIDE_PLACE, _AGENTS_PLACE, *_PROJECT_PLACES):
+        endings = [each.lower() for each in place.names]
+        if place.is_tree and place.folder not in path.as_posix():
+            # Outside of their folders, only files with endings of their own are recognized.
+            endings = [each for each in endings if each not in (".md", ".txt")]
+        if name.endswith(tuple(endings)):
+            return place.dialect
     return "markdown"
 
 

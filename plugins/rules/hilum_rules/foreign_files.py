@@ -10,8 +10,8 @@ from hilum import config_folder
 from hilum.foreign_files import ForeignFile
 from hilum.settings import load
 
-from hilum_rules import open_store
 from hilum_rules.rule import Mode, RulesFile
+from hilum_rules.rule_store import open_store
 from hilum_rules.settings import RulesSettings
 
 _AGENTS = {

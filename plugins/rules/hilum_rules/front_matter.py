@@ -3,18 +3,40 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from hilum.errors import similar_names
-from hilum.frontmatter import Document, read
+from hilum.frontmatter import Document, flag, globs, read, text
+from hilum_checks.braces import expand_braces
 
-from hilum_rules.braces import expand_braces
 from hilum_rules.hidden_characters import reveal
 from hilum_rules.rule import Mode
 
+# The fields of each format; other formats have none.
+_FIELDS = {
+    "mdc": ("description", "globs", "alwaysApply"),
+    "claude-rules": ("paths", "globs", "description"),
+    "instructions": ("applyTo", "description", "name", "excludeAgent"),
+    "windsurf": ("trigger", "globs", "description"),
+    "kiro": ("inclusion", "fileMatchPattern", "name", "description"),
+}
+# Fields with patterns, beginning with those that take precedence; fields that are true or false;
+# and fields that name a mode. The others are texts.
+_PATTERNS = ("applyTo", "fileMatchPattern", "paths", "globs")
+_SWITCHES = ("alwaysApply",)
+_NAMING = {"windsurf": "trigger", "kiro": "inclusion"}
+# The modes that a word in the front matter names, in lower case.
+_MODES = {
+    "always": Mode.ALWAYS,
+    "always_on": Mode.ALWAYS,
+    "model_decision": Mode.AGENT,
+    "auto": Mode.AGENT,
+    "manual": Mode.MANUAL,
+}
+_EVERYWHERE = frozenset(("*", "**", "**/*", "**/**", "/**"))
 # Other agents write these values without quotes, although YAML requires quotes.
-_UNQUOTED = ("description", "globs", "alwaysApply", "paths", "applyTo", "fileMatchPattern")
+_UNQUOTED = ("description", *_SWITCHES, *_PATTERNS)
 MIN_SIMILARITY = 0.75
 """Minimum similarity, from 0 to 1, for an unknown field to count as a misspelling of a known
 one."""
@@ -59,28 +81,23 @@ def read_front_matter(data: bytes, dialect: str) -> FrontMatter:
         mode, message = _ABSENT.get(dialect, (Mode.ALWAYS, ""))
         problems += [(1, message)] if message else []
         return FrontMatter(mode, (), "", document.body, document.line, problems)
-    # Imported late, because the module imports cattrs and most files have no front matter.
-    from hilum_rules import front_matter_schema as schema
-
-    fields, mistakes = schema.structure_fields(document.fields, dialect)
-    mode, globs = schema.find_mode(fields)
-    for key, message in mistakes.wrong.items():
-        problems.append((document.lines.get(key, 1), f"{key}: {message}"))
-    for key, message in schema.find_odd_values(document.fields, dialect):
-        problems.append((document.lines.get(key, 1), f"{key}: {message}"))
-    if dialect == "instructions" and not globs:
+    names = _FIELDS.get(dialect, ())
+    mode, patterns = _find_mode(document, dialect)
+    problems += _report_odd_values(document, names)
+    if dialect == "instructions" and not patterns:
         problems.append((1, _NO_APPLY_TO))
-    problems += _report_unknown(document, schema.field_names(dialect), mistakes.unknown)
+    problems += _report_unknown(document, names)
     if _SECOND.match(document.body):
         problems.append(
             (document.line, "There is a second front matter block here; it is read as text.")
         )
     # The description is shown to the model, so it must not contain text that a person cannot see.
-    description, hidden = reveal(" ".join(getattr(fields, "description", "").split()))
+    written = text(document, "description") if "description" in names else ""
+    description, hidden = reveal(" ".join(written.split()))
     if hidden:
         line = document.lines.get("description", 1)
         problems.append((line, "Hidden characters in the description; shown as <U+…>."))
-    return FrontMatter(mode, globs, description, document.body, document.line, problems)
+    return FrontMatter(mode, patterns, description, document.body, document.line, problems)
 
 
 _NO_APPLY_TO = (
@@ -105,16 +122,58 @@ def _guess_dialect(document: Document) -> str:
     return "instructions" if "applyTo" in keys else "markdown"
 
 
-def _report_unknown(
-    document: Document, names: Iterable[str], unknown_keys: frozenset[str]
-) -> Iterator[tuple[int, str]]:
+def _find_mode(document: Document, dialect: str) -> tuple[Mode, tuple[str, ...]]:
+    """Return when rules are active, and the patterns of the files that activate them."""
+    names = _FIELDS.get(dialect, ())
+    found = [globs(document, name) for name in _PATTERNS if name in names]
+    patterns = next(filter(None, found), ())
+    if dialect in _NAMING:
+        mode = _MODES.get(text(document, _NAMING[dialect]).casefold())
+        if mode is not None:
+            return mode, ()
+    is_always = "alwaysApply" in names and flag(document, "alwaysApply")
+    if is_always or (dialect == "instructions" and _EVERYWHERE.intersection(patterns)):
+        return Mode.ALWAYS, patterns
+    if patterns:
+        return Mode.AUTO, patterns
+    if dialect not in _ABSENT:
+        return Mode.ALWAYS, ()
+    return (Mode.AGENT if text(document, "description") else Mode.MANUAL), ()
+
+
+def _report_odd_values(document: Document, names: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """Yield problems about values of an unexpected type."""
+    for name in names:
+        problem = _explain_odd_value(document, name)
+        if problem:
+            yield document.lines.get(name, 1), f"{name}: found {problem}"
+
+
+def _explain_odd_value(document: Document, name: str) -> str:
+    value = document.fields.get(name)
+    written = text(document, name)
+    shown = repr(written[:40])
+    if name in _SWITCHES:
+        is_odd = written and flag(document, name) is None
+        return f"{shown}, expected true or false; it is read as false." if is_odd else ""
+    if name not in _PATTERNS:
+        if not isinstance(value, list | dict):
+            return ""
+        kind = "list" if isinstance(value, list) else "mapping"
+        return f"the {kind} {shown}, expected a string; it is read as one."
+    if isinstance(value, dict) and any(value.values()):
+        return f"the mapping {shown}, expected a pattern or a list of them."
+    is_open = isinstance(value, str) and value.count("[") != value.count("]")
+    return f"{shown}, in which a bracket is not closed." if is_open else ""
+
+
+def _report_unknown(document: Document, names: Collection[str]) -> Iterator[tuple[int, str]]:
     """Yield problems about fields that the format does not have."""
-    known = list(names)
     unknown = []
     for key in document.fields:
-        if key not in unknown_keys:
+        if key in names:
             continue
-        similar = similar_names(key, known, 1, cutoff=MIN_SIMILARITY)
+        similar = similar_names(key, list(names), 1, cutoff=MIN_SIMILARITY)
         if similar:
             message = f"The field {key[:40]!r} is unknown; did you mean {similar[0]!r}?"
             yield document.lines.get(key, 1), message

@@ -172,22 +172,28 @@ class ImportResolver:
         suffix = Path(name).suffix.lower()
         # The resolved path is checked, because a link could lead out of the project.
         fence = self._find_fence(real, found)
-        problem = ""
-        if fence is None:
-            problem = (
-                "is not imported: it is outside the project. The setting rules.import_from"
-                " can allow its folder."
-            )
-        elif os.path.isdir(real):
-            problem = "is not imported: it is a folder."
-        elif not os.path.lexists(path):
-            problem = "is not imported: there is no such file."
+        problem = self._explain_missing(path, real, fence)
         if fence is None or problem:
             # A word after `@` may also be the name of a user or a decorator.
             is_path = suffix in _SUFFIXES or name.startswith(("./", "../", "~/", "/"))
             raise _NotImportedError(*([problem] if is_path else []))
         if suffix and suffix not in _SUFFIXES:
             raise _NotImportedError("is named but not imported: it is not a Markdown or text file.")
+        self._check_chain(real, chain)
+        return real, fence
+
+    def _explain_missing(self, path: Path, real: Path, fence: Workspace | None) -> str:
+        """Return why there is no file to import; empty if there is one."""
+        if fence is None:
+            return (
+                "is not imported: it is outside the project. The setting rules.import_from"
+                " can allow its folder."
+            )
+        if os.path.isdir(real):
+            return "is not imported: it is a folder."
+        return "" if os.path.lexists(path) else "is not imported: there is no such file."
+
+    def _check_chain(self, real: Path, chain: list[_Step]) -> None:
         # Links are followed, because two names for one file could form an endless chain.
         if real in [step.real for step in chain]:
             cycle = " imports ".join(step.shown for step in chain)
@@ -197,7 +203,6 @@ class ImportResolver:
             raise _NotImportedError(f"is not imported: the maximum import depth is {MAX_DEPTH}.")
         if self._imports >= MAX_IMPORTS:
             raise _NotImportedError("is not imported: too many imports.")
-        return real, fence
 
     def _count_name(self) -> None:
         self._names += 1

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import attrs
 import msgspec
 from hilum import Workspace, config_folder
+from hilum_checks.limiting import is_limiting
 
 from hilum_rules.discovery import FoundFile, WorkspacePaths, find_paths, guess_dialect
 from hilum_rules.heading_completion import complete_sentence
@@ -20,21 +21,17 @@ from hilum_rules.importing import ImportResolver, PlacedDraft
 from hilum_rules.parsed_file import ParsedFile, digest_text, parse_source
 from hilum_rules.parsing import Problems
 from hilum_rules.rule import Mode, Problem, Rule, RulesFile, RuleType
-from hilum_rules.sections import choose_type, find_type, is_limiting
+from hilum_rules.sections import choose_type, find_type
 from hilum_rules.source import Source, Stamp, UnreadableError, read_source, read_stamp
 
 if TYPE_CHECKING:
-    from hilum_rules.checks import Compiled
+    from hilum_checks import Compiled
 
 MAX_LEAD_WORDS = 6
 """Maximum number of words in a line before a list that determines the type of its rules."""
 MAX_PROBLEMS = 200
 """Maximum number of problems per file to report individually."""
-MAX_REMEMBERED = 1_000
-"""Maximum number of file versions whose rules are cached."""
 _NO_STAMP = Stamp(0, 0, 0, 0, 0)
-MadeRules = tuple[tuple[Rule, ...], list[Problem]]
-"""The rules in a file, and the problems found while creating them."""
 
 
 class Loader:
@@ -56,7 +53,6 @@ class Loader:
         self.allowed = [Path(os.path.expanduser(folder)) for folder in import_from]
         self._parsed: dict[tuple[Path, str], ParsedFile | str] = {}
         self._stamps: dict[Path, Stamp | None] = {}
-        self._rules: dict[tuple[object, ...], MadeRules] = {}
         self._compiled: dict[tuple[object, ...], tuple[Compiled, Problems]] = {}
 
     # --- single files -----------------------------------------------------------------------------
@@ -181,7 +177,7 @@ class Loader:
         # The hash includes all imports, so a changed import also changes it.
         hashes = [f"{path} {digest}" for path, digest in sources]
         source_hash = digest_text("\n".join([found.shown, parsed.hash, *hashes]))
-        rules, rule_problems = self._remember_rules(found, drafts, source_hash)
+        rules, rule_problems = self._make_rules(found, drafts)
         problems = [Problem(found.shown, line, message) for line, message in parsed.problems]
         problems += rule_problems
         if not rules and not problems and not import_problems:
@@ -197,20 +193,9 @@ class Loader:
             sources=(found.path, *(path for path, _ in sources)),
         )
 
-    def _remember_rules(
-        self, found: FoundFile, drafts: list[PlacedDraft], source_hash: str
-    ) -> MadeRules:
-        """Return the rules of a file, rebuilt only if the file or one of its imports changed."""
-        places = tuple((placed.draft.line, placed.path) for placed in drafts)
-        key = (source_hash, found.folder, places)
-        if key not in self._rules:
-            # A dict keeps the insertion order, so its first entry is the oldest.
-            while len(self._rules) >= MAX_REMEMBERED:
-                del self._rules[next(iter(self._rules))]
-            self._rules[key] = self._make_rules(found, drafts)
-        return self._rules[key]
-
-    def _make_rules(self, found: FoundFile, drafts: list[PlacedDraft]) -> MadeRules:
+    def _make_rules(
+        self, found: FoundFile, drafts: list[PlacedDraft]
+    ) -> tuple[tuple[Rule, ...], list[Problem]]:
         rules: list[Rule] = []
         problems: list[Problem] = []
         seen: dict[str, int] = {}
@@ -230,21 +215,21 @@ class Loader:
         limit = limiting[-1] if limiting else ""
         key = (rule.sentence, heading, limit, rule.hard, rule.folder, rule.enforce)
         if key not in self._compiled:
-            from hilum_rules import checks
+            import hilum_checks
 
             if rule.enforce:
                 texts = [line.text for line in rule.enforce]
-                self._compiled[key] = checks.compile_lines(texts, folder=rule.folder)
+                self._compiled[key] = hilum_checks.compile_lines(texts, folder=rule.folder)
             else:
                 self._compiled[key] = _compile_sentence(rule, heading, limit), []
         return self._compiled[key]
 
 
 def _compile_sentence(rule: Rule, heading: str, limit: str) -> Compiled:
-    from hilum_rules import checks
+    import hilum_checks
 
     compiled = [
-        checks.compile_rule(sentence, hard=rule.hard, folder=rule.folder)
+        hilum_checks.compile_rule(sentence, hard=rule.hard, folder=rule.folder)
         for sentence in complete_sentence(rule.sentence, heading)
     ]
     enforced = [each for each in compiled if each.check is not None]
@@ -253,7 +238,7 @@ def _compile_sentence(rule: Rule, heading: str, limit: str) -> Compiled:
     # A rule below "When deploying" would otherwise be enforced at all times.
     if limit:
         shown = escape_name(limit)[:60]
-        return checks.Compiled(None, f"advice: it is under {shown!r}, which may limit it")
+        return hilum_checks.Compiled(None, f"advice: it is under {shown!r}, which may limit it")
     return enforced[0]
 
 

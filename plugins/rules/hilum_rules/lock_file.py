@@ -1,7 +1,6 @@
 """Reads and writes ``rules.lock``: the checks that users have signed, and sentences left as advice.
 
-Each entry is a separate ``[[rule]]`` table. The entries are parsed one by one, so that a mistake in
-one of them, such as the marks of a merge conflict, does not affect the others.
+Each entry is a separate ``[[rule]]`` table.
 """
 
 from __future__ import annotations
@@ -10,10 +9,7 @@ import hashlib
 import json
 import os
 import re
-import tempfile
-import tomllib
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
 from pathlib import Path
 
 import attrs
@@ -21,18 +17,17 @@ import msgspec
 from hilum import StoreError, Workspace
 from hilum.errors import HilumError
 
+from hilum_rules.atomic_files import replace_file
 from hilum_rules.source import UnreadableError, read_source
+from hilum_rules.toml_tables import MAX_CHECKS, Table, split_tables
 
 MAX_BYTES = 2_000_000
-MAX_LINES = 20
-"""Maximum number of checks for one sentence."""
 _HEAD = """\
 # Checks for sentences of rules files, and sentences that stay advice. `hilum rules compile` writes
 # this file when somebody signs. hilum reports entries that were changed in any other way.
 """
 _TABLE = "[[rule]]"
 _CONFLICT = re.compile(r"(?:<{7}|={7}|>{7}|\|{7})(?: .*)?$")
-_STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _DIGITS = 20
 """The number of hexadecimal digits of a hash, which is not secret: it detects changes."""
 Mistakes = list[tuple[int, str]]
@@ -116,7 +111,7 @@ class _Table(msgspec.Struct, forbid_unknown_fields=True):
     sentence: str
     hash: str
     section: str = ""
-    enforce: list[str] = []
+    enforce: tuple[str, ...] = ()
     advice: str = ""
     checksum: str = ""
 
@@ -172,74 +167,37 @@ def parse_lock(text: str, path: Path, shown: str) -> LockFile:
         if _CONFLICT.match(line):
             mistakes.append((index + 1, "A merge conflict: the entries of both sides hold."))
             lines[index] = ""
-    starts = [index for index, line in enumerate(lines) if line.strip() == _TABLE]
     entries: list[Entry] = []
     broken: list[tuple[int, tuple[str, ...]]] = []
-    if _is_unknown(lines[: starts[0] if starts else None]):
-        mistakes.append((1, f"Text before the first {_TABLE} is not read."))
-        broken.append((1, _find_checks(lines[: starts[0] if starts else None])))
-    for begin, end in pairwise([*starts, len(lines)]):
-        part = lines[begin:end]
+    for table in split_tables(lines):
         try:
-            entries.append(_parse_entry(part, begin + 1))
+            entries.append(_parse_entry(table))
         except ValueError as error:
-            checks = _find_checks(part)
+            checks = table.find_checks()
             held = "what it names is denied until it is correct" if checks else "nothing holds"
-            mistakes.append((begin + 1, f"An entry cannot be read, and {held}: {error}."))
-            broken.append((begin + 1, checks))
+            mistakes.append((table.line, f"An entry cannot be read, and {held}: {error}."))
+            broken.append((table.line, checks))
     named = tuple(each for each in broken if each[1])
     return LockFile(path, shown, tuple(entries), named, mistakes)
 
 
-def _is_unknown(lines: Sequence[str]) -> bool:
-    return any(line.strip() and not line.lstrip().startswith("#") for line in lines)
-
-
-def _parse_entry(lines: Sequence[str], number: int) -> Entry:
+def _parse_entry(table: Table) -> Entry:
     """Parse one table.
 
     Raises:
         ValueError: It is malformed.
     """
+    if not table.has_header:
+        raise ValueError(f"it is not below {_TABLE}")
     try:
-        data = tomllib.loads("\n".join(lines))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ValueError(f"it is not TOML: {error}".rstrip(".")) from None
-    if set(data) != {"rule"}:
-        raise ValueError("it contains another table")
-    try:
-        table = msgspec.convert(data["rule"][0], _Table)
+        fields = msgspec.convert(table.parse(), _Table)
     except msgspec.ValidationError as error:
         raise ValueError(str(error)) from None
-    if bool(table.enforce) == bool(table.advice):
+    if bool(fields.enforce) == bool(fields.advice):
         raise ValueError("it needs either enforce or advice")
-    if len(table.enforce) > MAX_LINES:
-        raise ValueError(f"it has more than {MAX_LINES} checks")
-    return Entry(
-        table.file,
-        table.section,
-        table.sentence,
-        table.hash,
-        tuple(table.enforce),
-        table.advice,
-        table.checksum,
-        number,
-    )
-
-
-def _find_checks(lines: Iterable[str]) -> tuple[str, ...]:
-    """Return the checks that a malformed entry seems to name, because these fail closed."""
-    found: list[str] = []
-    is_inside = False
-    for line in lines:
-        key, equals, value = line.partition("=")
-        if equals and re.fullmatch(r"\w+", key.strip()):
-            is_inside = key.strip() == "enforce"
-            line = value
-        if is_inside:
-            for match in _STRING.finditer(line):
-                found.append(match[1].replace('\\"', '"').replace("\\\\", "\\"))
-    return tuple(found[:MAX_LINES])
+    if len(fields.enforce) > MAX_CHECKS:
+        raise ValueError(f"it has more than {MAX_CHECKS} checks")
+    return Entry(**msgspec.structs.asdict(fields), line=table.line)
 
 
 # --- writing --------------------------------------------------------------------------------------
@@ -282,28 +240,14 @@ def write_lock(lock: LockFile, top: Path) -> None:
     Raises:
         StoreError: The file cannot be written.
     """
-    temporary = ""
     try:
         lock.path.parent.mkdir(parents=True, exist_ok=True)
         # A link in a cloned project must not make hilum write outside the project.
         if not Workspace(top).resolve(lock.path).is_relative_to(os.path.realpath(top)):
             raise OSError("it is a link that leads out of the folder")
-        with tempfile.NamedTemporaryFile(
-            "w",
-            dir=lock.path.parent,
-            prefix=".hilum-",
-            encoding="utf-8",
-            newline="\n",
-            delete=False,
-        ) as file:
-            temporary = file.name
-            file.write(format_lock(lock.entries))
-        # Temporary files are private, but a lock is committed like other files of the project.
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, os.path.realpath(lock.path))
+        # A lock is committed like other files of the project.
+        replace_file(lock.path, format_lock(lock.entries).encode(), 0o644)
     except (OSError, HilumError) as error:
-        if temporary:
-            Path(temporary).unlink(missing_ok=True)
         reason = getattr(error, "strerror", None) or str(error)
         raise StoreError(
             f"{lock.shown} cannot be written: {reason}.",

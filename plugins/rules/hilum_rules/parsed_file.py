@@ -61,11 +61,11 @@ def parse_source(source: Source, dialect: str, digest: str) -> ParsedFile:
         data = data[: data.rfind(b"\n") + 1] or data
     if dialect == TABLE:
         # Imported here, because most projects have no such file.
-        from hilum_rules.rules_table import parse_rules_table
+        from hilum_rules.rules_toml import parse_rules_toml
 
         text = data.decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
         front_matter = FrontMatter(Mode.ALWAYS, (), "", text, 1, [])
-        drafts, problems = parse_rules_table(text)
+        drafts, problems = parse_rules_toml(text)
     else:
         front_matter = read_front_matter(data, dialect)
         drafts, problems = parse_drafts(front_matter.body, front_matter.line)

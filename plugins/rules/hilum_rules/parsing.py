@@ -284,7 +284,10 @@ class _DraftBuilder:
             self.takes_code = False
             return True
         if following.kind in ("item", "row") and _ends_with_colon(block.text):
-            self.lead = block.text
+            earlier, lead = _split_lead(block.text)
+            if earlier:
+                self.add_draft(block._replace(text=earlier))
+            self.lead = lead
             return True
         return False
 
@@ -309,6 +312,15 @@ def _is_rule(heading: Block) -> bool:
 
 def _ends_with_colon(text: str) -> bool:
     return text.rstrip("*_").endswith(_COLONS)
+
+
+def _split_lead(text: str) -> tuple[str, str]:
+    """Return the sentences before the one that introduces a list, and this sentence.
+
+    In "Never use `x`. It is slow. Use instead:", the first sentence is a rule of its own.
+    """
+    found = re.fullmatch(r"(.*[.!。！][*_]*)(?:\s+|(?<=[。！]))([^.!。！]+)", text, re.DOTALL)
+    return (found[1], found[2]) if found else ("", text)
 
 
 def _bold_title(text: str) -> str:

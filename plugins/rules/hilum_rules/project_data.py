@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 from hilum import data_folder
+from hilum.settings import lock_folder
+
+from hilum_rules.atomic_files import replace_file
 
 FOLDER = "rules"
+PROPOSALS = "proposals.json"
+"""A model's proposals for sentences about which the user has not decided."""
 
 
 def data_file(top: Path, name: str) -> Path:
@@ -28,8 +34,49 @@ def write_data(path: Path, data: bytes) -> None:
     """Write a file atomically. A failure is ignored: the data can be made again. Blocks."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            file.write(data)
-        os.replace(file.name, path)
+        replace_file(path, data)
     except OSError:
         return
+
+
+def read_data(path: Path) -> bytes:
+    """Return the contents of a file; empty if it cannot be read. Blocks."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def update_data(path: Path, update: Callable[[bytes], bytes]) -> None:
+    """Replace the contents of a file, while no other process changes it. Blocks.
+
+    Args:
+        path: The file.
+        update: A function that returns the new contents for the present ones.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with lock_folder(path.parent):
+            write_data(path, update(read_data(path)))
+    except OSError:
+        return
+
+
+class _Proposal(msgspec.Struct):
+    """The part of a kept proposal that ``hilum rules`` needs."""
+
+    is_open: bool = False
+
+
+def find_proposed(top: Path) -> set[str]:
+    """Return the hashes of the sentences for which the user can sign a proposed check. Blocks.
+
+    Args:
+        top: The root of the repository.
+    """
+    try:
+        data = read_data(data_file(top, PROPOSALS))
+        proposals = msgspec.json.decode(data or b"{}", type=dict[str, _Proposal])
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        return set()
+    return {name for name, proposal in proposals.items() if proposal.is_open}

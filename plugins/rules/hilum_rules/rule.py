@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
-    from hilum_rules.checks import Check
+    from hilum_checks import Check
 
 WORKSPACE = PurePosixPath(".")
 

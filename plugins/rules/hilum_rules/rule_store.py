@@ -13,13 +13,15 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 import msgspec
-from hilum import Workspace
+from hilum import UsageError, Workspace, config_folder
+from hilum.settings import load
 
 from hilum_rules.discovery import (
     OVERRIDE,
     FoundFile,
     RulesFinder,
     WorkspacePaths,
+    find_paths,
     folders_between,
     guess_dialect,
     is_folder,
@@ -114,19 +116,10 @@ class RuleStore:
         # The stamps are taken before the files are read, so that the next check detects changes
         # made in the meantime.
         self._stamps = {folder: read_stamp(folder) for folder in finder.watched}
-        locks = [path for path in self.paths.locks if os.path.lexists(path)]
         self._stamps |= {path: read_stamp(path) for path in self.paths.locks}
-        files: list[RulesFile] = []
-        excluded: list[Problem] = []
-        lock_problems: list[Problem] = []
-        # Without any rules, the loader and its modules are not imported.
-        if found or self.settings.text or self.snapshot.files or locks:
-            files = self._read(found)
-            if locks:
-                files, lock_problems = self._sign(files)
-            files, excluded = self._exclude(files)
+        files, problems = self._load_files(found)
+        problems = finder.problems + problems
         numbers = self.snapshot.numbers
-        problems = [*finder.problems, *lock_problems, *excluded]
         for file in files:
             problems += file.problems
             if file.rules:
@@ -139,6 +132,21 @@ class RuleStore:
         # The snapshot is replaced in one step, because another thread may use it to judge a call.
         self.snapshot = self._with_bundle(snapshot)
 
+    def _load_files(self, found: list[FoundFile]) -> tuple[list[RulesFile], list[Problem]]:
+        """Return the files with their signed checks, and the problems in none of the files."""
+        has_locks = any(os.path.lexists(path) for path in self.paths.locks)
+        # Without any rules, the loader and its modules are not imported.
+        if not (found or self.settings.text or self.snapshot.files or has_locks):
+            return [], []
+        files = self._read(found)
+        problems: list[Problem] = []
+        if has_locks:
+            from hilum_rules.signed_rules import Locks, sign_rules
+
+            files, problems = sign_rules(files, Locks.read(self.paths))
+        files, excluded = self._exclude(files)
+        return files, problems + excluded
+
     def _read(self, found: list[FoundFile]) -> list[RulesFile]:
         self.loader.begin()
         # The user's rules come first, because later files win and a project's rules are more
@@ -148,12 +156,6 @@ class RuleStore:
         files += self.loader.load(file for file in found if file.origin != "user")
         self.loader.end()
         return files
-
-    def _sign(self, files: list[RulesFile]) -> tuple[list[RulesFile], list[Problem]]:
-        """Return the files with the checks that users have signed, and the locks' problems."""
-        from hilum_rules.signed_rules import Locks, sign_rules
-
-        return sign_rules(files, Locks.read(self.paths))
 
     def _find(self, finder: RulesFinder) -> Iterator[FoundFile]:
         yield from finder.find_user_files(self.settings.homes)
@@ -202,7 +204,7 @@ class RuleStore:
         ]
         if not rules:
             return files, []
-        from hilum_rules import checks
+        import hilum_checks
 
         all_rules = [rule for _, rule in rules]
         # A repository must not be able to switch off the user's rules.
@@ -211,7 +213,7 @@ class RuleStore:
         loaded = []
         problems = []
         for file in files:
-            reason = checks.check_context(rules_against[file.origin], file.path, self.kind)
+            reason = hilum_checks.check_context(rules_against[file.origin], file.path, self.kind)
             if reason:
                 problems.append(Problem(file.path, 0, f"Not read: {reason}", fatal=True))
             else:
@@ -342,3 +344,33 @@ def _names(file: RulesFile) -> set[str]:
     """Return the names by which a user may refer to a file."""
     last_part = file.name.rpartition("/")[2]
     return {file.name, last_part, file.path, PurePosixPath(file.path).name}
+
+
+def open_store(root: Path, settings: RulesSettings, kind: str) -> RuleStore:
+    """Load and return the rules of a workspace. Blocks.
+
+    Args:
+        root: The workspace.
+        settings: The settings.
+        kind: The kind of session.
+    """
+    store = RuleStore(find_paths(root, config_folder()), settings, kind)
+    store.refresh(force=True)
+    return store
+
+
+def read_store(workspace: str, kind: str = "main") -> RuleStore:
+    """Load and return the rules of a folder that the user has named. Blocks.
+
+    Args:
+        workspace: The folder.
+        kind: The kind of session.
+
+    Raises:
+        UsageError: There is no such folder.
+    """
+    folder = Path(os.path.realpath(os.path.expanduser(workspace)))
+    if not folder.is_dir():
+        raise UsageError(f"There is no folder {workspace}.", hint="Choose an existing folder.")
+    settings = load([RulesSettings], workspace=folder, known=None).get(RulesSettings)
+    return open_store(folder, settings, kind)

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import hilum_checks
 import trio
 from hilum import (
     Agent,
@@ -24,13 +25,12 @@ from hilum import (
 )
 from hilum.errors import HilumError
 
-from hilum_rules import checks
 from hilum_rules.prompt_layers import REMINDER, build_layers
 
 if TYPE_CHECKING:
     from hilum import Session
+    from hilum_checks.call_history import CallHistory
 
-    from hilum_rules.checks.call_history import CallHistory
     from hilum_rules.rule import Bundle, Rule
     from hilum_rules.rule_store import RuleStore, Snapshot
 
@@ -90,7 +90,7 @@ class Rules:
             The reason; empty if this kind of session may load the item.
         """
         rules = self._enforced()
-        return checks.check_context(rules, name_or_path, self.session.kind) if rules else ""
+        return hilum_checks.check_context(rules, name_or_path, self.session.kind) if rules else ""
 
     def _enforced(self) -> list[Rule]:
         return [rule for rule in self.bundle.rules if rule.check is not None]
@@ -119,7 +119,7 @@ class Rules:
             root = self.session.workspace.root
             guard.protect(
                 "rules",
-                lambda: ProtectedPaths(*checks.find_protected_paths(self._enforced(), root)),
+                lambda: ProtectedPaths(*hilum_checks.find_protected_paths(self._enforced(), root)),
             )
 
     def _report(self, cause: str) -> None:
@@ -203,9 +203,11 @@ class Rules:
         rules = self._enforced()
         if not rules:
             return None
-        verdicts = [checks.judge_call(rules, agent, call, tool, self._history)]
+        verdicts = [hilum_checks.judge_call(rules, agent, call, tool, self._history)]
         if tool.risk == "read":
-            reasons = [checks.check_context(rules, path, self.session.kind) for path in inside]
+            reasons = [
+                hilum_checks.check_context(rules, path, self.session.kind) for path in inside
+            ]
             verdicts += [deny(reason) for reason in reasons if reason]
         else:
             verdicts.append(self._judge_rewrite(agent, call, tool))
@@ -218,7 +220,7 @@ class Rules:
         root = self.session.workspace.root
         sources = [path for path in self._store.enforced_sources() if path.is_relative_to(root)]
         paths = [path.relative_to(root).as_posix() for path in sources]
-        rewrite = checks.describe_rewrite(paths, agent, call, tool) if paths else ""
+        rewrite = hilum_checks.describe_rewrite(paths, agent, call, tool) if paths else ""
         if not rewrite:
             return None
         return ask(f"The agent wants to change rules that are enforced: {rewrite}.")
@@ -231,11 +233,15 @@ class Rules:
         tool = self.session.tools.get(call.name)
         if tool is None or tool.risk not in ("write", "execute"):
             return None
-        return self._remember(tool, call, result) if checks.need_history(self._enforced()) else None
+        return (
+            self._remember(tool, call, result)
+            if hilum_checks.need_history(self._enforced())
+            else None
+        )
 
     async def _remember(self, tool: Tool, call: ToolCall, result: ToolResult) -> None:
         if self._history is None:
-            from hilum_rules.checks.call_history import CallHistory
+            from hilum_checks.call_history import CallHistory
 
             self._history = CallHistory()
         root = self.session.workspace.root
@@ -250,7 +256,7 @@ class Rules:
             return None
         # A thread judges the answer, because matching a rule's regular expression may take up to
         # ``MATCH_TIMEOUT`` seconds.
-        return await trio.to_thread.run_sync(checks.judge_answer, rules, message.text)
+        return await trio.to_thread.run_sync(hilum_checks.judge_answer, rules, message.text)
 
     def _inside(self, names: Iterable[str]) -> list[str]:
         """Return the resolved paths in the workspace, relative to its root. Blocks."""

@@ -8,8 +8,8 @@ from pathlib import PurePosixPath
 
 import attrs
 import msgspec
+from hilum_checks import Check, compile_lines
 
-from hilum_rules.checks import Check, compile_lines
 from hilum_rules.discovery import WorkspacePaths
 from hilum_rules.hidden_characters import escape_name
 from hilum_rules.lock_file import Entry, LockFile, hash_sentence, read_lock
@@ -106,6 +106,20 @@ def sign_rules(files: Iterable[RulesFile], locks: Locks) -> tuple[list[RulesFile
     return signed, signer.problems
 
 
+def find_stale(files: Iterable[RulesFile], locks: Locks, lock: LockFile) -> list[Entry]:
+    """Return the entries of a lock whose sentences are not in their files any more.
+
+    Args:
+        files: The rules files.
+        locks: The locks.
+        lock: One of them.
+    """
+    signer = _Signer(locks)
+    for file in files:
+        signer.sign_file(file)
+    return [entry for entry in lock.entries if signer.is_stale(entry)]
+
+
 class _Signer:
     """Applies the entries of locks to rules, and collects the problems.
 
@@ -178,12 +192,14 @@ class _Signer:
     def _report(self, lock: LockFile, entry: Entry, message: str) -> None:
         self.problems.append(Problem(lock.shown, entry.line, message))
 
+    def is_stale(self, entry: Entry) -> bool:
+        """Return whether the sentence of an entry is not in its file any more."""
+        return entry not in self._used and entry.file in self._files
+
     def report_stale(self, lock: LockFile) -> None:
-        """Report entries whose sentence is not in its file any more."""
+        """Report entries that apply to no sentence."""
         for entry in lock.entries:
-            if entry in self._used:
-                continue
-            if entry.file in self._files:
+            if self.is_stale(entry):
                 self._report(
                     lock,
                     entry,
@@ -191,11 +207,13 @@ class _Signer:
                     " `hilum rules compile` asks about new sentences.",
                 )
             # A file that is not loaded may belong to a nested folder that is not in use.
-            elif lock is self.locks.project and not self._exists(entry.file):
+            elif entry not in self._used and not self._may_exist(lock, entry):
                 self._report(lock, entry, f"There is no file {entry.file}.")
 
-    def _exists(self, name: str) -> bool:
-        return os.path.lexists(self.locks.paths.top / name)
+    def _may_exist(self, lock: LockFile, entry: Entry) -> bool:
+        if lock is not self.locks.project:
+            return True
+        return os.path.lexists(self.locks.paths.top / entry.file)
 
     def make_broken(self, lock: LockFile, origin: str) -> RulesFile:
         """Return a rules file with the checks of entries that could not be read.

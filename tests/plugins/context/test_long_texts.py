@@ -11,6 +11,9 @@ from hilum.repetition import _DURATION
 from hilum_agents.calls import may_call
 from hilum_agents.consent import is_yes
 from hilum_agents.definitions.permissions import split_entry
+from hilum_checks.compiling import compile_rule
+from hilum_checks.enforce_lines import compile_line
+from hilum_checks.limiting import is_limiting
 from hilum_cli.terminal import escape_terminal, line, without_escapes
 from hilum_context.mentions import _PATHS, _matches, find_identifiers, find_path_names
 from hilum_guard.previews import _hosts
@@ -22,12 +25,9 @@ from hilum_memory.longterm.user_text import (
     may_last,
     remove_foreign_text,
 )
-from hilum_rules.checks.compiling import compile_rule
-from hilum_rules.checks.enforce_lines import compile_line
 from hilum_rules.heading_completion import complete_sentence
 from hilum_rules.hidden_characters import reveal
 from hilum_rules.parsing import find_imports, parse_drafts
-from hilum_rules.sections import is_limiting
 from hilum_shell.output import strip_escapes
 from hilum_shell.programs import describe_target
 

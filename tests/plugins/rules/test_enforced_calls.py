@@ -18,7 +18,7 @@ import pytest
 from hilum import Tool, Verdict
 from hilum.events import Compacted
 from hilum.testing import Bench, ScriptedModel, open_bench
-from hilum_rules.checks import (
+from hilum_checks import (
     check_context,
     compile_lines,
     compile_rule,
@@ -150,6 +150,9 @@ def shell(text: str, root: Path, *rules: Ruled) -> str:
         ("git switch -c feature && git push", ""),
         ("git checkout feature; git push origin HEAD", ""),
         ("git push origin feature", ""),
+        ("git push -u origin feature", ""),
+        ("git push -u origin main", "deny"),
+        ("git push -o ci.skip origin feature", ""),
         ("git push origin main:feature", ""),
         ("git push origin $B", "ask"),
         ("git checkout $B; git push", "ask"),
@@ -159,6 +162,63 @@ def test_a_rule_on_a_branch_means_that_branch(command: str, kind: str, tmp_path:
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
     assert shell(command, tmp_path, Ruled("Never push directly to `main`.")) == kind
+
+
+@pytest.mark.parametrize(
+    ("line", "command", "kind"),
+    [
+        ("deny command dotnet test except dotnet test --verbosity", "dotnet test", "deny"),
+        (
+            "deny command dotnet test except dotnet test --verbosity",
+            "dotnet test --verbosity q",
+            "",
+        ),
+        ("deny command dotnet test except dotnet test --verbosity", "dotnet test $OPTIONS", "deny"),
+        ("deny command adb install except adb install -r", "adb install -r a.apk", ""),
+        ("deny command adb install except adb install -r", "adb install a.apk", "deny"),
+        ("ask command git stash except git stash list", "git stash list", ""),
+        ("ask command git stash except git stash list", "git stash && git stash list", "ask"),
+        ("deny command pytest except .venv/bin/pytest", ".venv/bin/pytest -q", ""),
+        ("deny command pytest except .venv/bin/pytest", "pytest -q", "deny"),
+        ("deny command git commit, git push to branch main", "git commit -m x", "deny"),
+        ("deny command git commit, git push to branch main", "git push origin x", ""),
+    ],
+)
+def test_a_command_may_have_exceptions(line: str, command: str, kind: str, tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    assert shell(command, tmp_path, Ruled("x", line)) == kind
+
+
+def test_files_that_exist_may_be_protected_alone(tmp_path: Path) -> None:
+    (tmp_path / "migrations").mkdir()
+    (tmp_path / "migrations/1.sql").write_text("SELECT 1;\n")
+    rule = Ruled("x", "deny change migrations/**")
+    assert shell("echo > migrations/1.sql", tmp_path, rule) == "deny"
+    assert shell("rm migrations/1.sql", tmp_path, rule) == "deny"
+    assert shell("echo > migrations/2.sql", tmp_path, rule) == ""
+
+
+@pytest.mark.parametrize(
+    ("sentence", "path", "text", "kind"),
+    [
+        ("Never use `print()`.", "src/a.py", "print(1)", "deny"),
+        ("Never use `print()`.", "src/a.py", "print('a', b)", "deny"),
+        ("Never use `print()`.", "src/a.py", "pprint(1); log.print(1)", ""),
+        ("Never use `print()`.", "docs/a.md", "Call `print()`.", ""),
+        ("Never use `JSON.parse` in production code.", "src/a.ts", "JSON.parse(x)", "deny"),
+        ("Never use `JSON.parse` in production code.", "src/a.test.ts", "JSON.parse(x)", ""),
+        ("Never use `JSON.parse` in production code.", "src/a.ts", "JSON.parser(x)", ""),
+        ("Never `async void`.", "a.cs", "public async  void F()", "deny"),
+        ("Never `async void`.", "a.cs", "public async Task F()", ""),
+    ],
+)
+def test_code_that_a_sentence_names_is_not_written(
+    sentence: str, path: str, text: str, kind: str, tmp_path: Path
+) -> None:
+    arguments = json.dumps({"path": path, "content": text})
+    found = judge([Ruled(sentence)], arguments, made("write_file"), tmp_path)
+    assert (found.kind if found else "") == kind
 
 
 def test_commands_of_a_nested_file_are_meant_in_its_folder(tmp_path: Path) -> None:
@@ -407,7 +467,7 @@ def test_what_programs_write_and_copies_elsewhere_are_let_be(
 
 
 def test_a_pattern_over_links_that_lead_to_each_other_ends(tmp_path: Path) -> None:
-    from hilum_rules.checks.glob_expansion import MAX_FOUND, expand_glob
+    from hilum_checks.glob_expansion import MAX_FOUND, expand_glob
 
     for name in ("one", "two"):
         (tmp_path / name).mkdir()

@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 import pytest
+from hilum_checks.braces import expand_braces
 from hilum_rules import RuleType, load_rules
-from hilum_rules.braces import expand_braces
 from hilum_rules.front_matter import gitignore_patterns, read_front_matter
 from hilum_rules.hidden_characters import reveal
 from hilum_rules.parsing import Draft, find_imports, parse_drafts
@@ -73,6 +73,10 @@ def test_the_innermost_known_title_decides() -> None:
     assert choose_type(["Safety", "Examples"]) is HARD
     assert choose_type(["Safety", "Memory"]) is SOFT
     assert choose_type(["Unknown"]) is SOFT
+    # A title says nothing about the sections within its sections.
+    assert choose_type(["Agent identity", "Rules", "Git"]) is SOFT
+    assert choose_type(["Identity", "Tone"]) is IDENTITY
+    assert choose_type(["Safety", "Rules", "Git"]) is HARD
 
 
 def contents(text: str) -> list[str]:

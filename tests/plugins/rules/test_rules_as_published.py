@@ -48,6 +48,19 @@ def test_a_heading_with_nothing_under_it_is_a_rule_or_is_told():
     assert parse_drafts("## Input\n")[1] == [(1, "There is nothing under the heading 'Input'.")]
 
 
+def test_the_sentences_before_one_that_introduces_a_list_are_a_rule():
+    text = "**Never use `npx`.** It is slow. Instead, use:\n\n- `yarn x`\n- `bin/x`\n"
+    drafts = [(draft.line, draft.lead, draft.content) for draft in parse_drafts(text)[0]]
+    assert drafts == [
+        (1, "", "**Never use `npx`.** It is slow."),
+        (3, "Instead, use:", "`yarn x`"),
+        (4, "Instead, use:", "`bin/x`"),
+    ]
+    assert [draft.lead for draft in parse_drafts("You must never:\n- push\n")[0]] == [
+        "You must never:"
+    ]
+
+
 def test_a_heading_with_code_a_table_or_a_tag_under_it_is_no_rule():
     for inner in (
         "```\nx\n```\n",

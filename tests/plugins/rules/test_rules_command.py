@@ -198,3 +198,15 @@ def test_compiling_without_a_terminal_or_a_proposal_signs_nothing(
     assert "is not a rules file" in hilum("compile", "--accept", "1.1", "--json", "x.md", code=2)
     assert "usage: hilum rules compile" in hilum("compile", "--help")
     assert not (root / ".hilum").exists()
+
+
+def test_without_the_package_for_compiling_the_command_names_it(
+    hilum: Callable[..., str], put: Put, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was signed holds without it."""
+    monkeypatch.setattr("hilum.sub_commands.entry_points", lambda group: {})
+    put({"AGENTS.md": LONG})
+    told = hilum("compile", code=2)
+    assert "E_NOT_FOUND" in told
+    assert "pip install hilum-rules-compile" in told
+    assert "enforced" in hilum()

@@ -410,7 +410,7 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
         "hilum.frontmatter",
         "pathspec",
         "hilum_rules.blocks",
-        "hilum_rules.checks",
+        "hilum_checks",
         "hilum_guard",
     }
     code = f"import hilum_rules, sys; print(sorted({heavy!r} & set(sys.modules)))"

@@ -15,8 +15,8 @@ import pytest
 from hilum import Tool
 from hilum.events import CallDone
 from hilum.testing import Bench, open_bench, use
+from hilum_checks import compile_lines, judge
 from hilum_rules import load_rules
-from hilum_rules.checks import compile_lines, judge
 from hilum_rules.rule_store import RuleStore
 
 RISKS = {"write_file": "write", "edit_file": "write", "multi_edit": "write", "guest_edit": "write"}
@@ -78,6 +78,12 @@ def shell(line: str, command: str, root: Path) -> str:
             " command `make test` has succeeded",
         ),
         ("deny command git commit --no-verify", "refuses the command `git commit --no-verify`"),
+        (
+            "deny command dotnet test except dotnet test --verbosity",
+            "refuses the command `dotnet test`, except `dotnet test --verbosity`",
+        ),
+        ("deny command git push to branch main", "refuses the command `git push`"),
+        ("deny change migrations/**", "refuses changing and deleting migrations/**"),
     ],
 )
 def test_a_line_is_a_typed_check(line: str, says: str) -> None:
@@ -98,6 +104,8 @@ def test_a_line_is_a_typed_check(line: str, says: str) -> None:
         ),
         ("deny commit-message wip", "refuses a commit message that matches /wip/"),
         ("require commit-message (", "refuses a commit message that matches /./"),
+        ("deny command npx except", "refuses the command `npx`"),
+        ("deny command npx except (", "refuses the command `npx`"),
         ("require command pytest", ""),
         ("require command | before git tag", "refuses the command `git tag`"),
         ("require write src/**", "refuses writing src/**"),

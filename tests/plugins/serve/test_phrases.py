@@ -7,9 +7,9 @@ from importlib.resources import files
 from pathlib import Path
 
 import hilum
+import hilum_checks
 import hilum_guard
 import hilum_models
-import hilum_rules
 import hilum_serve
 import hilum_view
 import msgspec
@@ -38,7 +38,7 @@ SOURCES = {
         "sse.py",
         "transport.py",
     ],
-    hilum_rules: ["checks/verdicts.py"],
+    hilum_checks: ["verdicts.py"],
     hilum_serve: [
         "api/*.py",
         "app.py",

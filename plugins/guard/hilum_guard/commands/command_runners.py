@@ -144,13 +144,15 @@ def _split_input(reader: ShellReader, command: ParsedCommand) -> list[Word]:
     """Return the words that are piped into a command."""
     if command.stdin is None:
         return [_UNKNOWN_WORD]
+    is_separated = "\0" in command.stdin
     try:
-        parts = shlex.split(command.stdin.replace("\0", " "))
+        # The arguments for `xargs -0` may contain spaces and quotes.
+        parts = command.stdin.split("\0") if is_separated else shlex.split(command.stdin)
     except ValueError:
         return [_UNKNOWN_WORD]
     is_found = reader.state.listed is not None
     words = []
-    for part in parts[:MAX_ARGUMENTS]:
+    for part in filter(None, parts[:MAX_ARGUMENTS]):
         words.append(Word(part, glob="*" in part, plain=False, tree=is_found))
     return words
 

@@ -11,7 +11,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from hilum_guard.commands import git_aliases
+from hilum_guard.commands import git_aliases, started_commands
 from hilum_guard.commands.shell_commands import ParsedCommand
 from hilum_guard.commands.shell_words import UNKNOWN, Word
 from hilum_guard.file_names import resolve_links
@@ -128,6 +128,7 @@ def read_indirect(
             _read_git_program(reader, command, name)
             if name in ("sed", "gsed"):
                 _read_sed(reader, command)
+            started_commands.read_started(reader, command, name)
             is_linked = _read_linked(reader, command, name)
             _read_written_script(reader, command, name, reader.commands[:before], is_linked)
     note_writes(reader, command, output)

@@ -60,6 +60,9 @@ def read_command(reader: ShellReader, command: ParsedCommand) -> str | None:
         return None
     if text in reader.state.functions and reader.depth < MAX_CALL_DEPTH:
         reader.add_doubt("It calls a function that it defines.")
+        if command.redirects:
+            # The redirections of the call apply to all commands of the function.
+            reader.commands.append(attrs.evolve(command, words=()))
         return reader.call_function(text, command)
     if text in reader.state.aliases:
         # Shells do not expand an alias within its own text.
@@ -247,7 +250,7 @@ def _read_source(reader: ShellReader, command: ParsedCommand) -> str | None:
 
 def _read_eval(reader: ShellReader, command: ParsedCommand) -> str | None:
     text = " ".join(value for value in command.arguments if value != "--")
-    return reader.read_nested(text, stdin=command.stdin)
+    return reader.read_nested(text, stdin=command.stdin, keep_variables=True)
 
 
 def _read_su(reader: ShellReader, command: ParsedCommand) -> str | None:
@@ -308,8 +311,9 @@ def _read_into_variables(reader: ShellReader, command: ParsedCommand) -> str | N
     if not command.stdin or not values:
         return ""
     lines = command.stdin.rstrip("\n").split("\n")
+    fills_array = any(re.fullmatch(r"-\w*a\w*", value) for value in values)
     if get_program_name(command.words[0]) == "read":
-        lines = ["\n".join(lines)]
+        lines = lines[0].split() if fills_array else ["\n".join(lines)]
     is_found = reader.state.listed is not None
     # As with `xargs`, a `*` in the input stands for the names that `ls` prints.
     words = [Word(line, glob="*" in line, tree=is_found) for line in lines[:MAX_FIELDS]]

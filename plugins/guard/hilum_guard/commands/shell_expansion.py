@@ -30,7 +30,9 @@ _DEFAULT_IFS = " \t\n"
 MAX_CUT = 512
 # `${x%pattern}`, `${x##pattern}`, `${x:1:2}`: parts of a value.
 _PART = re.compile(r"\$\{(\w+)(?:(%%?|##?)(.*)|:(\d{1,4})(?::(\d{1,4}))?)\}", re.DOTALL)
-_EXPANSION = re.compile(r"\$\{(\w+|[@*?#$!-])(\[[@*]\]|\[0\])?(?:(:?[-=+?])(.*))?\}", re.DOTALL)
+_EXPANSION = re.compile(
+    r"\$\{(\w+|[@*?#$!-])(\[[@*]\]|\[\d{1,3}\])?(?:(:?[-=+?])(.*))?\}", re.DOTALL
+)
 
 
 class Expander(ABC):
@@ -59,7 +61,13 @@ class Expander(ABC):
 
     @abstractmethod
     def read_nested(
-        self, text: str, positional: tuple[str, ...] = (), stdin: str | None = None
+        self,
+        text: str,
+        positional: tuple[str, ...] = (),
+        stdin: str | None = None,
+        *,
+        keep_variables: bool = False,
+        is_guess: bool = False,
     ) -> str | None:
         """Read text that a command in the current text runs in another shell."""
 
@@ -164,7 +172,10 @@ class Expander(ABC):
         parameter = _EXPANSION.fullmatch(text)
         if parameter:
             name, subscript, operator, default = parameter.groups()
-            values = self._find_values(name, name in _ALL_PARAMETERS or subscript in _ALL_ELEMENTS)
+            values = self._find_values(name, name in _ALL_PARAMETERS or bool(subscript))
+            if subscript and subscript not in _ALL_ELEMENTS:
+                at = int(subscript[1:-1])
+                values = values[at : at + 1] if UNKNOWN not in values else (UNKNOWN,)
             return self._apply_default(values, operator, default, name) if operator else values
         part = _PART.fullmatch(text)
         if part:

@@ -106,9 +106,23 @@ class ShellReader(Expander):
         return self.read_node(self.source.root, None)
 
     def read_nested(
-        self, text: str, positional: tuple[str, ...] = (), stdin: str | None = None
+        self,
+        text: str,
+        positional: tuple[str, ...] = (),
+        stdin: str | None = None,
+        *,
+        keep_variables: bool = False,
+        is_guess: bool = False,
     ) -> str | None:
-        """Read text that a command in the current text runs in another shell."""
+        """Read text that a command in the current text runs in another shell.
+
+        Args:
+            text: The text.
+            positional: The positional parameters, if they are other than the current ones.
+            stdin: The standard input of the commands, if known.
+            keep_variables: Whether the current shell runs the text, as with `eval`.
+            is_guess: Whether the text need not be shell code.
+        """
         if not text.strip():
             return None
         # The second word reader (`Source.matches_shlex`) does not check nested text.
@@ -130,8 +144,13 @@ class ShellReader(Expander):
             return self.read_node(self.source.root, stdin)
         except Unreadable as error:
             self.add_doubt(str(error))
+            # What cannot be read may run anything.
+            if not is_guess:
+                self.add_unknown()
             return None
         finally:
+            if keep_variables:
+                outer[1].variables.update(self.state.variables)
             self.source, self.state, self.nested = outer
 
     def _read_unknown(self, text: str, positional: tuple[str, ...], stdin: str | None) -> None:
@@ -242,6 +261,21 @@ class ShellReader(Expander):
             listed = command_runners.find_listed(self.commands[before:], listed)
         self.state = outer
         return stdin
+
+    def _read_list(self, node: Node, stdin: str | None) -> str | None:
+        """Read `A && B` and `A || B`."""
+        if not any(child.type == "||" for child in node.children):
+            return self.read_nodes(node.named_children, stdin)
+        first, *rest = node.named_children
+        printed = [self.read_node(first, stdin)]
+        before = dict(self.state.variables)
+        printed += [self.read_nodes(rest, stdin)]
+        # Only one of two assignments in `A && W=x || W=y` is made.
+        for name, values in self.state.variables.items():
+            if name in before and before[name] != values:
+                self.state.variables[name] = (UNKNOWN,)
+        known = [text for text in printed if text is not None]
+        return "".join(known) if len(known) == len(printed) else None
 
     def _read_subshell(self, node: Node, stdin: str | None) -> str | None:
         outer = self.state
@@ -464,9 +498,13 @@ class ShellReader(Expander):
 
     def _read_declaration(self, node: Node, stdin: str | None) -> str | None:
         others = []
+        # After `declare -n W=V`, `$W` is the value of another variable, which may change later.
+        is_reference = re.search(r"\s-\w*n", self.node_text(node)) is not None
         for child in node.named_children:
             if child.type == "variable_assignment":
-                self._assign(child)
+                name = self._assign(child)
+                if is_reference:
+                    self.state.variables[name] = (UNKNOWN,)
             else:
                 others.append(child)
         self.read_words(others)

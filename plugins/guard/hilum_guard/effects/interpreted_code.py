@@ -31,7 +31,8 @@ _INPUT_ONLY = frozenset("sqlite3 vim nvim vi emacs sed gsed make gmake npm npx j
 # their arguments.
 _TEXTUAL = frozenset(
     """echo printf git gh glab hub grep egrep fgrep rg ag ack cat tee head tail wc sort diff less
-    more comm tr cut jq yq hilum""".split()
+    more comm tr cut jq yq hilum test [
+    [[ expr""".split()
 )
 
 

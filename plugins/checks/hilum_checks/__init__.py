@@ -1,0 +1,54 @@
+"""Checks of what agents do: written as lines or as sentences, and judged on what a call does.
+
+A check knows neither rules files nor prompts: it is a typed value with a notation.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hilum_checks.answers import check_context, judge_answer
+    from hilum_checks.compiling import compile_lines, compile_rule
+    from hilum_checks.model import Check, Compiled
+    from hilum_checks.sandbox_paths import find_protected_paths
+    from hilum_checks.verdicts import describe_rewrite, judge, judge_call, need_history
+
+__all__ = [
+    "Check",
+    "Compiled",
+    "check_context",
+    "compile_lines",
+    "compile_rule",
+    "describe_rewrite",
+    "find_protected_paths",
+    "judge",
+    "judge_answer",
+    "judge_call",
+    "need_history",
+]
+
+# Modules are loaded on first use, because most sessions have no enforced rules and do not need
+# them.
+_MODULES = {
+    "Check": "model",
+    "Compiled": "model",
+    "check_context": "answers",
+    "compile_lines": "compiling",
+    "compile_rule": "compiling",
+    "describe_rewrite": "verdicts",
+    "find_protected_paths": "sandbox_paths",
+    "judge": "verdicts",
+    "judge_answer": "answers",
+    "judge_call": "verdicts",
+    "need_history": "verdicts",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"hilum_checks.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value

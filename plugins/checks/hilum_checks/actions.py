@@ -1,0 +1,583 @@
+"""Reads what a sentence is about: verbs, names and nouns become constraints."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import PurePosixPath
+
+import attrs
+
+from hilum_checks import answer_forms, quoted_names
+from hilum_checks import vocabulary as v
+from hilum_checks.clauses import ANYWHERE, Clause, read_clauses
+from hilum_checks.code_names import code_expression, is_code
+from hilum_checks.model import (
+    READS,
+    WRITES,
+    Action,
+    Answers,
+    Commands,
+    Constraint,
+    Content,
+    Contexts,
+    Effect,
+    Hosts,
+    Messages,
+    Paths,
+    Preceded,
+    Tools,
+)
+from hilum_checks.sentences import Token
+
+WORKSPACE = PurePosixPath(".")
+
+
+@attrs.frozen
+class Scope:
+    """What the rest of a rule says about its sentences.
+
+    Attributes:
+        folder: The folder that the rules file governs, relative to the workspace.
+        hard: Whether the rule is in a section of hard constraints.
+        generated: Whether the rule says that a program generates its files.
+        new_files: Whether the rule calls for new files.
+        binding: Whether the rule says "always" or "must".
+    """
+
+    folder: PurePosixPath
+    hard: bool
+    generated: bool
+    new_files: bool
+    binding: bool = False
+
+
+def read_actions(tokens: Sequence[Token], effect: Effect, scope: Scope) -> tuple[Constraint, ...]:
+    """Return what a part of a sentence forbids; empty if hilum does not understand all of it."""
+    constraints: list[Constraint] = []
+    clauses = read_clauses(tokens)
+    # "Commit or push to `main`": both verbs have the same object.
+    for clause in clauses:
+        for verb in clause.verbs or [""]:
+            found = _read_action(verb, clause, effect, scope)
+            # A rule is enforced as a whole or not at all; otherwise its summary would be wrong.
+            if found is None:
+                return ()
+            constraints += _split_by_hand(found)
+    return _merge(constraints)
+
+
+# --- one verb -------------------------------------------------------------------------------------
+
+_PATHS: dict[str, frozenset[Action]] = {
+    "write": WRITES,
+    "hand-edit": WRITES,
+    "save": frozenset({"create", "change"}),
+    "delete": v.DELETES,
+    "create": v.CREATES,
+    "add": v.CREATES,
+    "read": READS,
+    "open": READS,
+    "access": READS | WRITES,
+}
+_RUNS = ("run", "start", "use", "call", "")
+_BRANCH_VERBS = {"push": v.GIT_PUSH, "force-push": v.FORCE_PUSH, "commit": v.GIT_COMMIT}
+_FILES = "file|folder|file kind|it|new|existing|generated"
+
+
+def _read_action(verb: str, clause: Clause, effect: Effect, scope: Scope) -> Constraint | None:
+    for noun, read in _SUBJECTS.items():
+        if noun in clause.nouns:
+            return read(verb, clause)
+    if any(map(_TRAILER.fullmatch, clause.names)):
+        return _read_unwanted_message(verb, clause)
+    code = read_code(verb, clause, scope)
+    if code:
+        return code
+    if verb in _BRANCH_VERBS and clause.places == {"to"} and (clause.names or clause.branches):
+        return _read_branches(verb, clause)
+    if not clause.names:
+        return _read_plain(verb, clause, effect, scope)
+    return _read_named(verb, clause, scope)
+
+
+def _read_named(verb: str, clause: Clause, scope: Scope) -> Constraint | None:
+    """Read a verb whose object has names: of commands, tools, hosts or files."""
+    if verb == "call":
+        return _read_run(verb, clause, scope) or read_hosts(clause)
+    if verb in _RUNS:
+        return _read_run(verb, clause, scope)
+    if verb == "publish" and set(clause.names) <= {"npm"} and clause.places == {"to"}:
+        return Commands(v.PUBLISH) if clause.nouns <= {"packages"} else None
+    if verb == "skip" and clause.nouns == {"hooks"}:
+        return _commands(clause.names, scope, used=True)
+    hosts = read_hosts(clause) if verb in ("contact", "access") else None
+    return hosts or _read_paths(verb, clause, scope)
+
+
+def _read_branches(verb: str, clause: Clause) -> Commands | None:
+    names = [*clause.names, *clause.branches]
+    is_sure = all(re.fullmatch(r"[\w-]+(?:[./][\w-]+)*", name, re.ASCII) for name in names)
+    known = "branch|changes|file|remote"
+    if not is_sure or not clause.has_only("names", "branches", nouns=known, places="to"):
+        return None
+    return Commands(_BRANCH_VERBS[verb], branches=tuple(names))
+
+
+def _read_run(verb: str, clause: Clause, scope: Scope) -> Constraint | None:
+    if not clause.has_only("names", nouns="tool|commands|it"):
+        return None
+    # "Never run `pytest` directly" means that something else may run it.
+    if clause.by_hand and any(len(name.split()) < 2 for name in clause.names):
+        return None
+    used = verb in ("use", "call")
+    if "tool" in clause.nouns:
+        return read_tools(clause.names)
+    # Try tools first, because "use `web_fetch`" cannot refer to a program.
+    tools = read_tools(clause.names, known=True) if used else None
+    return tools or _commands(clause.names, scope, used=used or not verb, many=not verb)
+
+
+def read_commands(tokens: Sequence[Token], scope: Scope, *, used: bool) -> Commands | None:
+    """Return the commands that a part of a sentence names."""
+    clauses = read_clauses(tokens)
+    if len(clauses) != 1 or not clauses[0].has_only("names", nouns="tool|commands"):
+        return None
+    return _commands(clauses[0].names, scope, used=used)
+
+
+def _commands(
+    names: list[str], scope: Scope, *, used: bool = False, many: bool = False
+) -> Commands | None:
+    """Read commands.
+
+    Args:
+        names: The names.
+        scope: The scope.
+        used: Whether the verb is "use", which may also refer to things other than commands.
+        many: Whether a program name alone is not enough, because no verb says that it runs.
+    """
+    found: list[tuple[str, ...]] = []
+    for name in names:
+        if name in v.OPTIONS and used:
+            found.append(("*", name))
+            if name == "--no-verify":
+                # ``-n`` means ``--no-verify`` for ``git commit`` but a dry run for ``git push``.
+                found.append(("git", "commit", "-n"))
+            continue
+        words = quoted_names.command_words(name, used=used)
+        if not words or (many and len(words) < 2):
+            return None
+        found += quoted_names.command_spellings(words)
+    return Commands(tuple(dict.fromkeys(found)), str(scope.folder)) if found else None
+
+
+def read_tools(names: list[str], *, known: bool = False) -> Tools | None:
+    """Read tool names; with ``known``, only names that are not commands."""
+    found: list[str] = []
+    for name in names:
+        tools = v.TOOLS.get(name.lower())
+        is_sure = not known or "_" in name or name in ("WebFetch", "WebSearch", "MultiEdit")
+        if tools and is_sure:
+            found += tools
+        elif known or not re.fullmatch(r"[A-Za-z][\w*-]*", name):
+            return None
+        else:
+            found.append(name)
+    return Tools(tuple(dict.fromkeys(found))) if found else None
+
+
+def read_hosts(clause: Clause) -> Hosts | None:
+    """Read hosts."""
+    hosts = [v.read_host(name) for name in clause.names]
+    is_plain = clause.has_only("names", nouns="host|data|file", places=ANYWHERE)
+    return Hosts(tuple(hosts)) if is_plain and all(hosts) else None
+
+
+# --- code -----------------------------------------------------------------------------------------
+
+_WRITING_CODE = ("use", "call", "add", "introduce", "create", "contain", "")
+# Texts about code may name what code must not contain.
+_TEXTS = ("*.md", "*.mdx", "*.mdc", "*.txt", "*.rst", "*.adoc", ".cursorrules")
+_TESTS = ("*test*", "*spec*")
+
+
+def read_code(verb: str, clause: Clause, scope: Scope) -> Content | None:
+    """Read "never use `eval()`": text that must not be added to files of code."""
+    is_plain = clause.has_only("names", nouns="source|tests|it", places="in")
+    if verb not in _WRITING_CODE or not is_plain or bool(clause.nouns) != bool(clause.places):
+        return None
+    if not clause.names or not all(is_code(name) for name in clause.names):
+        return None
+    expression = "|".join(map(code_expression, clause.names))
+    files = ("**",) if scope.folder == WORKSPACE else (f"/{scope.folder}/**",)
+    if "tests" in clause.nouns:
+        return Content(expression, _TESTS, _TEXTS) if scope.folder == WORKSPACE else None
+    # "In production code" leaves out tests.
+    unless = (*_TEXTS, *_TESTS) if "source" in clause.nouns else _TEXTS
+    return Content(expression, files, unless)
+
+
+def read_unwanted_code(tokens: Sequence[Token], scope: Scope) -> Content | None:
+    """Read the code that another sentence part replaces: "use ⟦0⟧, not ⟦1⟧"."""
+    clauses = read_clauses(tokens)
+    return read_code("use", clauses[0], scope) if len(clauses) == 1 else None
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def _read_paths(verb: str, clause: Clause, scope: Scope) -> Paths | None:
+    actions = _PATHS.get(verb, frozenset())
+    if "outside" in clause.places:
+        return read_other_folders(clause, scope) if actions >= WRITES else None
+    if not clause.has_only("names", "exceptions", nouns=_FILES, places=ANYWHERE):
+        return None
+    if _is_about_contents(verb, clause):
+        return None
+    actions = _narrow(actions, clause, scope)
+    by_hand = clause.by_hand or verb == "hand-edit"
+    # "Never access `x` directly" is about code.
+    if not actions or (by_hand and "read" in actions):
+        return None
+    is_named = bool(clause.nouns & {"file", "folder"} or "in" in clause.places)
+    names = [*clause.names, *clause.exceptions]
+    if not all(quoted_names.is_path(name, named=is_named) for name in names):
+        return None
+    is_generated = scope.generated or "generated" in clause.nouns
+    return Paths(
+        _patterns(clause.names, scope),
+        actions,
+        _patterns(clause.exceptions, scope),
+        by_hand=actions <= WRITES and (by_hand or is_generated),
+    )
+
+
+def _is_about_contents(verb: str, clause: Clause) -> bool:
+    """Return whether a sentence is about what is in a file, and not about the file."""
+    # "Add tests to `a`" is not about the file `a`.
+    if clause.places & {"to", "from", "with"} and not clause.nouns & {"file", "folder"}:
+        return True
+    if verb == "save" and not clause.places:
+        return True
+    # "Add code to `a.py`" changes the file; only a folder gets a new file.
+    are_folders = all(name.endswith("/") for name in clause.names)
+    return verb in ("create", "add") and "to" in clause.places and not are_folders
+
+
+def _narrow(actions: frozenset[Action], clause: Clause, scope: Scope) -> frozenset[Action]:
+    """Return the actions that a sentence means if it is about new or existing files only."""
+    if "new" in clause.nouns:
+        actions = actions & v.CREATES
+    if "existing" in clause.nouns or (actions > v.CREATES and scope.new_files):
+        actions = actions - v.CREATES
+    return actions
+
+
+def _patterns(names: list[str], scope: Scope) -> tuple[str, ...]:
+    found: list[str] = []
+    for name in names:
+        found += quoted_names.path_patterns(name, scope.folder)
+    return tuple(found)
+
+
+def read_other_folders(clause: Clause, scope: Scope) -> Paths | None:
+    """Read "files outside ⟦0⟧": everything in the workspace but the given folders."""
+    is_plain = clause.has_only("names", nouns="file|folder", places=ANYWHERE)
+    if not is_plain or not all(quoted_names.is_path(name, named=True) for name in clause.names):
+        return None
+    everything = "**" if scope.folder == WORKSPACE else f"/{scope.folder}/**"
+    return Paths((everything,), WRITES, _patterns(clause.names, scope), by_hand=True)
+
+
+def read_other_paths(tokens: Sequence[Token], scope: Scope) -> Paths | None:
+    """Read "only edit files in ⟦0⟧", which forbids to write everywhere else."""
+    clauses = read_clauses(tokens)
+    # Elsewhere, the sentence may be about one task: "Only edit `en.json`" in a section on languages.
+    if not scope.hard or len(clauses) != 1 or not clauses[0].names:
+        return None
+    clause = clauses[0]
+    is_writing = bool(clause.verbs) and set(clause.verbs) <= {"write", "create", "add", "save"}
+    return read_other_folders(clause, scope) if is_writing and clause.places == {"in"} else None
+
+
+def _split_by_hand(constraint: Constraint) -> list[Constraint]:
+    """Separate the paths that programs write, for which only manual editing is forbidden."""
+    if not isinstance(constraint, Paths) or constraint.by_hand:
+        return [constraint]
+    if "read" in constraint.actions or not constraint.actions & WRITES:
+        return [constraint]
+    generated = tuple(
+        pattern for pattern in constraint.patterns if quoted_names.is_generated(pattern)
+    )
+    if not generated:
+        return [constraint]
+    rest = tuple(pattern for pattern in constraint.patterns if pattern not in generated)
+    split: list[Constraint] = [attrs.evolve(constraint, patterns=rest)] if rest else []
+    return [*split, attrs.evolve(constraint, patterns=generated, by_hand=True)]
+
+
+def _merge(constraints: list[Constraint]) -> tuple[Constraint, ...]:
+    """Merge constraints that differ only in their commands, or only in their actions."""
+    merged: list[Constraint] = []
+    for constraint in constraints:
+        last = merged[-1] if merged else None
+        if isinstance(constraint, Commands) and isinstance(last, Commands):
+            patterns = (*last.patterns, *constraint.patterns)
+            both = attrs.evolve(last, patterns=tuple(dict.fromkeys(patterns)))
+            if attrs.evolve(constraint, patterns=both.patterns) == both:
+                merged[-1] = both
+                continue
+        if isinstance(constraint, Paths) and isinstance(last, Paths):
+            both_paths = attrs.evolve(last, actions=last.actions | constraint.actions)
+            if attrs.evolve(constraint, actions=both_paths.actions) == both_paths:
+                merged[-1] = both_paths
+                continue
+        merged.append(constraint)
+    return tuple(merged)
+
+
+# --- actions without a named object ---------------------------------------------------------------
+
+
+@attrs.frozen
+class Plain:
+    """An action in plain words.
+
+    Attributes:
+        verbs: The verbs, one of which the sentence must have.
+        needed: Nouns of which the sentence must have one; empty if it needs none.
+        others: Other nouns that it may have.
+        constraint: The constraint.
+        sure: Whether the words mean an action of the agent under every heading. "Do not send
+            emails" may be about the program that the agent writes.
+    """
+
+    verbs: str
+    needed: str
+    others: str
+    constraint: Constraint
+    sure: bool = True
+
+    def is_meant(self, verb: str, clause: Clause) -> bool:
+        """Return whether a sentence with this verb and object means the action."""
+        if verb not in self.verbs.split("|"):
+            return False
+        if self.needed and not clause.nouns & set(self.needed.split("|")):
+            return False
+        place = "to" if verb in ("commit", "push", "force-push", "publish") else "with"
+        return clause.has_only(nouns=f"{self.needed}|{self.others}", places=place)
+
+
+_DELETE_FILES = Paths(("**",), frozenset({"delete"}))
+_CODE = "changes|file|it|branch"
+PLAIN_ACTIONS = (
+    Plain("commit", "", f"{_CODE}|git|workspace", Commands(v.GIT_COMMIT)),
+    Plain("push", "", f"{_CODE}|remote|workspace", Commands(v.GIT_PUSH)),
+    Plain("force-push", "", f"{_CODE}|remote", Commands(v.FORCE_PUSH)),
+    Plain("amend", "", "existing", Commands(v.AMEND)),
+    Plain("stage", "", _CODE, Commands(v.STAGE)),
+    Plain("rebase", "", "branch", Commands(v.REBASE)),
+    Plain("open|submit|create|commit", "pull request", "new", Commands(v.PULL_REQUEST)),
+    Plain("install", "packages|modules", "new|other", Commands(v.INSTALL, new=True)),
+    Plain("add|introduce", "packages", "new|other", Commands(v.INSTALL, new=True)),
+    Plain("publish", "", "packages|registry|artifacts", Commands(v.PUBLISH)),
+    Plain("release", "", "packages|artifacts", Commands(v.PUBLISH)),
+    Plain("tag", "", f"{_CODE}|artifacts", Commands(v.TAG)),
+    Plain("merge", "pull request", "", Commands(v.MERGE)),
+    Plain("skip", "hooks", "git", Commands(v.SKIP_HOOKS)),
+    Plain("use|run|", "sudo", "commands", Commands(v.AS_ROOT)),
+    Plain("run|use|", "destructive", "commands", Commands(v.DESTRUCTIVE)),
+    Plain("run|use|", "destructive", "commands|git", Commands(v.DESTRUCTIVE_GIT)),
+    Plain("delete", "file|folder", "existing", _DELETE_FILES, sure=False),
+    Plain("access|use|contact|call|create|", "network", "", Hosts(("*",)), sure=False),
+    Plain("run|use", "shell", "commands", Tools(risk="execute"), sure=False),
+    Plain("send", "emails", "", Tools(v.EMAIL_TOOLS), sure=False),
+    Plain("post|publish|send|", "tweets", "", Tools(v.TWEET_TOOLS), sure=False),
+)
+_OUTSIDE: dict[str, frozenset[Action]] = {**_PATHS, "delete": v.DELETES}
+
+
+def _read_plain(verb: str, clause: Clause, effect: Effect, scope: Scope) -> Constraint | None:
+    if "outside" in clause.places:
+        return _read_outside(verb, clause)
+    for plain in PLAIN_ACTIONS:
+        if plain.is_meant(verb, clause):
+            return plain.constraint if plain.sure or scope.hard or effect == "ask" else None
+    return None
+
+
+def _read_outside(verb: str, clause: Clause) -> Paths | None:
+    """Read "files outside the workspace"."""
+    nouns = "file|folder|it|workspace|existing"
+    is_plain = clause.has_only(nouns=nouns, places="outside|in")
+    if not is_plain or "workspace" not in clause.nouns or verb not in _OUTSIDE:
+        return None
+    return Paths((), _OUTSIDE[verb], outside=True)
+
+
+# --- commit messages and commands that must run before -------------------------------------------
+
+# Lines that programs add to the end of commit messages.
+_TRAILER = re.compile(r"(?i)(?:co-authored-by|generated (?:with|by))\b.*")
+_WRITING = ("create", "add", "contain", "use", "save", "introduce", "")
+
+
+_CONVENTIONAL = r"^\w+(?:\([^)]*\))?!?: \S"
+
+
+def read_wanted_message(tokens: Sequence[Token]) -> Messages | None:
+    """Read "use conventional commits"."""
+    clauses = read_clauses(tokens)
+    if len(clauses) != 1 or "conventional" not in clauses[0].nouns:
+        return None
+    clause = clauses[0]
+    # The names are examples of types: `feat:`, or of the form: `<type>: <description>`.
+    are_types = all(re.search(r":$|:\s*<|^[a-z]+$", name) for name in clause.names)
+    is_plain = clause.nouns <= {"conventional", "message", "git"} and not clause.places
+    is_use = set(clause.verbs) <= {"use", "follow", "commit"} and not clause.exceptions
+    return Messages(_CONVENTIONAL, wanted=True) if are_types and is_plain and is_use else None
+
+
+_ATTRIBUTION = (
+    r"(?i)co-authored-by:.*(?:claude|copilot|codex|cursor|gemini|gpt|anthropic|openai|\bai\b|agent)"
+    r"|generated (?:with|by) .*(?:claude|copilot|codex|cursor|gemini|gpt|\bai\b)"
+)
+
+
+def _read_attribution(verb: str, clause: Clause) -> Messages | None:
+    """Read "never add AI attribution to commits" and "do not commit with a co-author"."""
+    is_known = clause.nouns <= {"co-author", "ai", "trailer", "message", "text"}
+    if clause.names or clause.branches or clause.kinds or not is_known:
+        return None
+    if "co-author" in clause.nouns and verb in (*_WRITING, "commit"):
+        return Messages(r"(?i)co-authored-by:")
+    is_about_commits = {"ai", "trailer", "message"} <= clause.nouns
+    return Messages(_ATTRIBUTION) if is_about_commits and verb in _WRITING else None
+
+
+def _read_unwanted_message(verb: str, clause: Clause) -> Messages | None:
+    """Read "never add ⟦0⟧ to commit messages"."""
+    words = "message|text|trailer"
+    if verb not in _WRITING:
+        return None
+    if "emoji" in clause.nouns and clause.has_only(nouns=f"{words}|emoji", places=ANYWHERE):
+        return Messages(r"\p{Emoji_Presentation}")
+    if not clause.names or not clause.has_only("names", nouns=words, places=ANYWHERE):
+        return None
+    if "message" not in clause.nouns and not all(map(_TRAILER.fullmatch, clause.names)):
+        return None
+    names = "|".join(map(re.escape, clause.names))
+    return Messages(rf"(?i)(?<!\w)(?:{names})(?!\w)")
+
+
+def read_preceded(
+    needed: Sequence[Token], before: Sequence[Token], scope: Scope
+) -> tuple[Preceded, ...]:
+    """Read "always run ⟦0⟧ before committing": a check for each command that must run."""
+    clauses = read_clauses(needed)
+    if len(clauses) != 1 or clauses[0].verbs != ["run"]:
+        return ()
+    # "Run ⟦0⟧ in the root of the repository".
+    if not (clauses[0].nouns <= {"workspace"} and clauses[0].places <= {"in", "from"}):
+        return ()
+    commands = [_commands([name], scope) for name in clauses[0].names]
+    found = read_actions(before, "deny", scope)
+    if not all(commands) or len(found) != 1:
+        return ()
+    waiting = found[0]
+    # An order is binding; "`x` is run before committing" may describe a hook.
+    is_order = needed[0].role == "verb" or scope.hard or scope.binding
+    if not isinstance(waiting, Commands) or waiting.branches or not is_order:
+        return ()
+    known = {*v.GIT_COMMIT, *v.GIT_PUSH, *v.PULL_REQUEST}
+    if not known.issuperset(waiting.patterns):
+        return ()
+    return tuple(Preceded(each, waiting) for each in commands if each)
+
+
+# --- answers and sessions -------------------------------------------------------------------------
+
+
+def read_main_context(tokens: Sequence[Token]) -> Contexts | None:
+    """Read "only load ⟦0⟧ in the main session"."""
+    clauses = read_clauses(tokens)
+    if len(clauses) != 1 or "session" not in clauses[0].nouns:
+        return None
+    clause = clauses[0]
+    if {*clause.kinds, *clause.branches} != {"main"} or clause.verbs != ["load"]:
+        return None
+    return _contexts(clause, ("shared", "headless"))
+
+
+def _read_unwanted_context(verb: str, clause: Clause) -> Contexts | None:
+    kinds = tuple(dict.fromkeys([*clause.kinds, *clause.branches]))
+    known = ("main", "shared", "headless")
+    if verb not in ("load", "read", "use", "contain") or not kinds:
+        return None
+    return _contexts(clause, kinds) if set(kinds) <= set(known) else None
+
+
+def _contexts(clause: Clause, kinds: tuple[str, ...]) -> Contexts | None:
+    names = clause.names
+    if not names and "memory" in clause.nouns:
+        names = ["memory"]
+    known = "session|memory|file"
+    is_plain = clause.has_only("names", "kinds", "branches", nouns=known, places=ANYWHERE)
+    if not names or not is_plain:
+        return None
+    if not all(name == "memory" or quoted_names.is_path(name, named=True) for name in names):
+        return None
+    return Contexts(tuple(names), kinds)
+
+
+_ANSWER_WORDS = "answer|text|it"
+
+
+def _read_unwanted_answer(verb: str, clause: Clause) -> Answers | None:
+    """Read "never use emojis in your answers"."""
+    if clause.has_only("length", nouns=_ANSWER_WORDS, places=ANYWHERE):
+        return _read_length(clause) if verb == "exceed" else None
+    nouns = clause.nouns - set(_ANSWER_WORDS.split("|"))
+    if not clause.has_only("names", nouns="|".join(clause.nouns), places=ANYWHERE):
+        return None
+    if len(clause.names) + len(nouns) != 1:
+        return None
+    if nouns == {"emoji"} and verb in ("start", "end", "contain", *_WRITING):
+        return answer_forms.WITH_EMOJI
+    if nouns == {"question"} and verb == "end":
+        return answer_forms.ENDS_WITH_QUESTION
+    return _read_phrase("contain" if verb == "use" else verb, clause)
+
+
+def read_wanted_answer(tokens: Sequence[Token]) -> Answers | None:
+    """Read "answers must end with ⟦0⟧" and "keep answers under 200 words"."""
+    clauses = read_clauses(tokens)
+    if len(clauses) != 1 or len(clauses[0].verbs) != 1 or "answer" not in clauses[0].nouns:
+        return None
+    clause = clauses[0]
+    if clause.verbs == ["limit"]:
+        is_plain = clause.has_only("length", nouns=_ANSWER_WORDS, places=ANYWHERE)
+        return _read_length(clause) if is_plain else None
+    is_plain = clause.has_only("names", nouns=_ANSWER_WORDS, places=ANYWHERE)
+    return _read_phrase(clause.verbs[0], clause, wanted=True) if is_plain else None
+
+
+def _read_length(clause: Clause) -> Answers | None:
+    return answer_forms.limit_length(*clause.length) if clause.length else None
+
+
+def _read_phrase(verb: str, clause: Clause, *, wanted: bool = False) -> Answers | None:
+    if len(clause.names) != 1 or verb not in ("start", "end", "contain"):
+        return None
+    return answer_forms.with_phrase(verb, clause.names[0], wanted=wanted)
+
+
+# Nouns that decide what a sentence is about, whatever else it names.
+_SUBJECTS: dict[str, Callable[[str, Clause], Constraint | None]] = {
+    "answer": _read_unwanted_answer,
+    "session": _read_unwanted_context,
+    "co-author": _read_attribution,
+    "ai": _read_attribution,
+    "message": _read_unwanted_message,
+}

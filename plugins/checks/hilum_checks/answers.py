@@ -1,0 +1,75 @@
+"""Judges final answers, and whether a session may load a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+
+from hilum_checks import expressions
+from hilum_checks.model import Answers, Contexts
+from hilum_checks.verdicts import EnforcedRule, parts_of, quote_rule
+
+
+def judge_answer(rules: Iterable[EnforcedRule], text: str) -> str | None:
+    """Return a message about a rule that a final answer breaks, or ``None`` if it breaks none.
+
+    Args:
+        rules: The rules.
+        text: The answer.
+    """
+    for rule, _, constraint in parts_of(rules):
+        mistake = _find_mistake(constraint, text) if isinstance(constraint, Answers) else ""
+        if mistake:
+            return (
+                f"{quote_rule(rule)} does not allow this answer: {mistake}. Give the answer again"
+                " without that."
+            )
+    return None
+
+
+def _find_mistake(constraint: Answers, text: str) -> str:
+    """Return how an answer breaks a constraint, or an empty string if it does not."""
+    text = text.strip()
+    if not text:
+        return ""
+    expression = constraint.expression
+    count = expressions.count_matches(expression, text, constraint.most + 1)
+    if count is None:
+        return (
+            f"/{expression}/ takes too long on it, so it cannot be shown not to match; the"
+            " user should fix the rule"
+        )
+    is_broken = count == 0 if constraint.wanted else count > constraint.most
+    return f"it is {constraint}" if is_broken else ""
+
+
+# --- contexts -------------------------------------------------------------------------------------
+
+
+def check_context(rules: Iterable[EnforcedRule], name_or_path: str, kind: str) -> str:
+    """Return why a kind of session must not load an item, or an empty string if it may.
+
+    Args:
+        rules: The rules.
+        name_or_path: The name of the item to load, or its path relative to the workspace.
+        kind: The kind of session.
+    """
+    wanted = name_or_path.replace("\\", "/").removeprefix("./")
+    for rule, _, constraint in parts_of(rules):
+        if not isinstance(constraint, Contexts) or kind not in constraint.kinds:
+            continue
+        if any(_is_same(name.removeprefix("./"), wanted) for name in constraint.names):
+            return f"{quote_rule(rule)} excludes it from {kind} sessions."
+    return ""
+
+
+def _is_same(name: str, wanted: str) -> bool:
+    """Return whether a rule's name matches a loaded path as a pattern, folder or file name."""
+    if name.casefold() in ("memory.md", "memory") and wanted in ("memory", "long-term memory"):
+        return True
+    # The file system may be case-insensitive.
+    low = wanted.casefold()
+    plain = name.casefold().rstrip("/")
+    if fnmatchcase(low, plain) or low.startswith(f"{plain}/") or wanted.endswith(f"/{name}"):
+        return True
+    return "/" not in name and fnmatchcase(wanted.rpartition("/")[2], name)

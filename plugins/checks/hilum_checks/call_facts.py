@@ -1,0 +1,309 @@
+"""Determines what a call does, as far as its arguments show: its paths, commands and hosts."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+import attrs
+import msgspec
+from hilum_guard import UNKNOWN, FileAccess, judge_command, read_effects, search
+
+from hilum_checks import code_texts, host_matcher
+from hilum_checks.command_facts import CommandFacts
+from hilum_checks.path_matcher import PathMatcher
+
+if TYPE_CHECKING:
+    from hilum import Tool
+    from hilum_guard import CommandEffects, CommandVerdict, Findings
+
+MAX_PATH = 4096
+"""Maximum length of an argument that is treated as a path."""
+MAX_DEPTH = 8
+"""Maximum depth at which to examine nested arguments."""
+_COMMANDS = frozenset("command cmd commands script shell_command command_line bash shell".split())
+# Arguments of hilum's own tools whose text is sent to a program and may be a command.
+_INPUTS = frozenset(("text", "input"))
+_FOLDERS = ("working_directory", "cwd", "workdir", "directory")
+_PATHS = re.compile(
+    r"(?:^|_)(?:paths?|files?|file_?names?|dir|dirs|director(?:y|ies)|folders?|src|dst|dest"
+    r"|sources?|destinations?|targets?|uris?|output|out|outfile|infile|root|cwd|glob|patterns?"
+    r"|location)(?:$|_)"
+)
+_HOSTS = re.compile(
+    r"(?:^|_)(?:urls?|uris?|hosts?|hostnames?|domains?|endpoints?|servers?|sites?|address|link"
+    r"|origin|website)(?:$|_)"
+)
+_TEXTS = frozenset(
+    "content old_string new_string edits text message body query prompt description pattern".split()
+)
+_READERS = re.compile(
+    r"^(?:.*__)?(?:read|get|list|search|find|view|show|stat|describe|fetch|cat|open|grep|glob"
+    r"|look|inspect|query)(?:_|$|[A-Z])"
+)
+_DELETERS = re.compile(r"delete|remove|unlink|trash|erase", re.IGNORECASE)
+_MOVERS = re.compile(r"move|rename", re.IGNORECASE)
+# Tools that return names but no file contents.
+_LISTERS = frozenset(("list_directory", "glob_search"))
+
+
+@attrs.define(slots=False)
+class CallFacts:
+    """The call being judged.
+
+    Attributes:
+        tool: The tool.
+        arguments: The arguments of the call, as plain data.
+        matcher: The matcher for paths in the workspace.
+    """
+
+    tool: Tool
+    arguments: dict[str, Any]
+    matcher: PathMatcher
+
+    @classmethod
+    def parse(cls, tool: Tool, text: str, root: Path) -> CallFacts:
+        """Parse the arguments of a call; a call with malformed arguments does not run."""
+        try:
+            arguments = msgspec.json.decode(text or "{}")
+        except msgspec.DecodeError:
+            arguments = None
+        is_object = isinstance(arguments, dict)
+        return cls(tool, arguments if is_object else {}, PathMatcher(root))
+
+    @property
+    def _is_own(self) -> bool:
+        """Whether the tool belongs to hilum; MCP servers describe the arguments of other tools."""
+        return self.tool.schema is None
+
+    @cached_property
+    def strings(self) -> list[tuple[str, str]]:
+        """The strings in the arguments, each with the last part of its key."""
+        return [
+            (key.rpartition(".")[2], text) for key, text in _find_strings(self.arguments, "", 0)
+        ]
+
+    # --- commands ---------------------------------------------------------------------------------
+
+    @cached_property
+    def command_texts(self) -> list[str]:
+        """The command lines of the call."""
+        if self.tool.risk != "execute":
+            return []
+        # In other tools, an argument ``text`` or ``input`` need not be a command.
+        names = _COMMANDS | _INPUTS if self._is_own else _COMMANDS
+        return [text for name, text in self.strings if name.lower() in names]
+
+    @cached_property
+    def _verdicts(self) -> list[CommandVerdict]:
+        """The command lines of the call, parsed by the guard."""
+        folder = self._find_folder()
+        return [
+            judge_command(text, workspace=self.matcher.root, folder=folder)
+            for text in self.command_texts
+        ]
+
+    def _find_folder(self) -> Path:
+        for key in _FOLDERS:
+            folder = self.arguments.get(key)
+            if isinstance(folder, str) and folder:
+                return self.matcher.root / folder
+        return self.matcher.root
+
+    @cached_property
+    def commands(self) -> list[CommandFacts]:
+        """The simple commands of the call, including those of the scripts that it runs.
+
+        Recipes of `make` and similar programs are left out, because only these programs can resolve
+        the variables in them.
+        """
+        commands: list[CommandFacts] = []
+        previous = None
+        for verdict in self._verdicts:
+            for command in verdict.all_commands:
+                if not command.recipe:
+                    previous = CommandFacts(command, read_effects(command), previous)
+                    commands.append(previous)
+        return commands
+
+    @cached_property
+    def unknown_command(self) -> str:
+        """Why some effects of the call are known only at run time; empty if none are."""
+        # A part that the guard could not parse may do anything, so rules about paths and commands
+        # require approval.
+        if not all(verdict.complete for verdict in self._verdicts):
+            return "the command cannot be parsed completely"
+        for command in self.commands:
+            is_unknown = command.words == (UNKNOWN,)
+            if is_unknown or code_texts.runs_unknown_script(command.effects, command.cwd):
+                return f"what `{command.source[:80]}` runs is known only at run time"
+        return ""
+
+    # --- paths ------------------------------------------------------------------------------------
+
+    @cached_property
+    def accesses(self) -> list[FileAccess]:
+        """The accesses to files that the call names."""
+        named = [access for access, findings in self._command_accesses if findings is None]
+        named += self._accesses_by_links(named)
+        # The command of one of hilum's own tools shows what is accessed; another tool may also use
+        # paths in its other arguments.
+        if not self._verdicts or not self._is_own:
+            named += self._argument_accesses()
+        return named
+
+    def _accesses_by_links(self, named: list[FileAccess]) -> Iterator[FileAccess]:
+        """Yield the accesses through links that an earlier command of the call makes."""
+        links: dict[str, str] = {}
+        for command in self.commands:
+            if command.effects.program in ("ln", "gln") and len(command.words) > 2:
+                target, name = command.words[-2:]
+                path = os.path.normpath(os.path.join(command.cwd or "/", name))
+                # A link in a folder has the name of its target.
+                if os.path.isdir(path) and not os.path.islink(path):
+                    path = os.path.join(path, os.path.basename(target))
+                base = os.path.dirname(path) if "s" in _letters(command.words) else command.cwd
+                links[path] = os.path.join(base or "/", target)
+        for access in named if links else ():
+            for cwd in access.cwds:
+                path = os.path.normpath(os.path.join(cwd or "/", access.path))
+                for link, target in links.items():
+                    # The command that makes the link writes it, too.
+                    is_link = path == link and access.kind != "link" and access.existing
+                    if is_link or path.startswith(f"{link}/"):
+                        yield attrs.evolve(
+                            access, path=os.path.normpath(target + path[len(link) :])
+                        )
+
+    @cached_property
+    def found_files(self) -> list[tuple[FileAccess, Findings]]:
+        """The accesses to files that a search in the call finds, each with the search's results."""
+        return [
+            (access, findings)
+            for access, findings in self._command_accesses
+            if findings is not None
+        ]
+
+    @cached_property
+    def _command_accesses(self) -> list[tuple[FileAccess, Findings | None]]:
+        accesses: list[tuple[FileAccess, Findings | None]] = []
+        answers: dict[Any, Findings | None] = {}
+        is_settled = True
+        for command in self.commands:
+            effects = command.effects
+            # A search may find what an earlier command creates.
+            is_settled = is_settled and (bool(effects.found) or _creates_nothing(effects))
+            if not effects.found:
+                accesses += [(access, None) for access in effects.files]
+            for found in effects.found:
+                # Each search runs only once, because commands often repeat a search, which reads
+                # the disk.
+                if is_settled and found.query not in answers:
+                    answers[found.query] = search(found.query)
+                findings = answers.get(found.query)
+                files = found.otherwise if findings is None else found.files
+                accesses += _accesses_of_search(effects, files, findings)
+        return accesses
+
+    def _argument_accesses(self) -> Iterator[FileAccess]:
+        for name, text in self.strings:
+            # hilum's tools declare which arguments name files to write; for other tools, only the
+            # argument names indicate paths.
+            is_path = name in self.tool.writes or _PATHS.search(_snake_case(name))
+            if is_path and name not in _TEXTS and 0 < len(text) <= MAX_PATH:
+                path = _local_path(text)
+                if path:
+                    yield from self._accesses_of(path)
+
+    def _accesses_of(self, path: str) -> Iterator[FileAccess]:
+        name = self.tool.name
+        access = FileAccess("write", path, cwds=(str(self.matcher.root),))
+        if self.tool.risk == "read" or (not self._is_own and _READERS.match(name)):
+            if name not in _LISTERS:
+                yield attrs.evolve(access, kind="read")
+        # An MCP server does not state what its tools do to files, so the tool's name decides.
+        # Without a hint in the name, the tool may write and read, which is the strictest
+        # assumption.
+        elif _DELETERS.search(name):
+            yield attrs.evolve(access, kind="delete", deep="all")
+        elif _MOVERS.search(name):
+            yield attrs.evolve(access, kind="delete", deep="all", moved=True)
+            yield access
+        else:
+            yield access
+            if not self._is_own:
+                yield attrs.evolve(access, kind="read")
+
+    # --- hosts ------------------------------------------------------------------------------------
+
+    @cached_property
+    def hosts(self) -> set[str]:
+        """The hosts in the arguments of a tool that uses the network."""
+        hosts: set[str] = set()
+        if self.tool.risk == "read" and self._is_own:
+            return hosts
+        for name, text in self.strings:
+            plain = _snake_case(name)
+            is_host = _HOSTS.search(plain) is not None
+            if plain not in _TEXTS and (is_host or self.tool.risk == "network"):
+                hosts |= host_matcher.find_hosts(text)
+            if is_host:
+                hosts.add(host_matcher.parse_host(text))
+        return hosts - {""}
+
+
+def _creates_nothing(effects: CommandEffects) -> bool:
+    """Return whether a command creates no files."""
+    if effects.unknown == "all":
+        return False
+    return all(access.kind not in ("write", "link") or access.existing for access in effects.files)
+
+
+def _accesses_of_search(
+    effects: CommandEffects, files: Iterable[FileAccess], findings: Findings | None
+) -> Iterator[tuple[FileAccess, Findings | None]]:
+    """Yield a command's accesses to the files that a search finds.
+
+    If the search could not be evaluated, the command's own words determine the accesses.
+    """
+    for access in effects.files:
+        if findings is None or access.kind in ("read", "any"):
+            yield access, None
+    for access in files:
+        yield access, findings
+
+
+def _local_path(text: str) -> str:
+    """Return the path in an argument, or an empty string if it is on another machine."""
+    if text.startswith("file:"):
+        return unquote(urlsplit(text).path)
+    return "" if re.match(r"[a-z][a-z0-9+.-]+://", text) else text
+
+
+def _snake_case(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().replace("-", "_")
+
+
+def _letters(words: tuple[str, ...]) -> str:
+    """Return the letters of the short options in a command."""
+    return "".join(word for word in words if re.fullmatch(r"-[a-zA-Z]+", word))
+
+
+def _find_strings(value: Any, key: str, depth: int) -> Iterator[tuple[str, str]]:
+    """Yield all strings in plain data, each with its key."""
+    if isinstance(value, str):
+        yield key, value
+    # Arguments come from a model; deep nesting must not exhaust the stack.
+    elif depth > MAX_DEPTH:
+        return
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _find_strings(inner, str(name), depth + 1)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _find_strings(inner, key, depth + 1)

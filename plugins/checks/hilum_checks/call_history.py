@@ -1,0 +1,124 @@
+"""Remembers which commands of a session have succeeded since the session last wrote a file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hilum_checks import command_matcher
+from hilum_checks.call_facts import CallFacts
+from hilum_checks.command_facts import CommandFacts
+from hilum_checks.model import Commands
+
+if TYPE_CHECKING:
+    from hilum import Tool, ToolResult
+
+MAX_REMEMBERED = 200
+"""Maximum number of commands to remember."""
+# Options with which a program does not do its work.
+_IDLE = re.compile(r"--help|-h|--version|-V|--collect-only|--co|--dry-run|-n")
+# Words of `make` with which it runs the recipes of the project, and reports their failure.
+_MAKE_WORKS = re.compile(
+    r"[\w./%][\w./%-]*|-[ksBwj]+\d*|-j|\d+|--(?:silent|quiet|keep-going|jobs(?:=\d+)?)"
+)
+# Commands that end the shell, or change what the name of a later command means.
+_CHANGES_SHELL = re.compile(
+    r"(?:exit|exec|return|kill|logout|trap|alias|export|declare|typeset|local|readonly|hash|enable"
+    r"|set|shopt|source|\.|eval|function|builtin|unset|test|\[|false|ln|\w+=)(?:\s|$|\S*=)"
+)
+# Programs that run a command for each of some words, perhaps for none.
+_REPEATERS = frozenset("xargs gxargs parallel find gfind fd watch".split())
+_REDIRECTION = re.compile(r"\s*(?:\d?>{1,2}|&>|<)\s*(?:&\d|[\w./-]+)")
+_RUNNER = re.compile(r"(?:time|timeout|nice|uv|poetry|pdm|hatch|pipenv|npx|rye|env)(?:\s|$)")
+
+
+class CallHistory:
+    """The commands of all agents of a session that succeeded since the last write."""
+
+    def __init__(self) -> None:
+        self._succeeded: list[CommandFacts] = []
+
+    def add(self, tool: Tool, arguments: str, root: Path, result: ToolResult) -> None:
+        """Add a call that has ended. Blocks.
+
+        Args:
+            tool: The tool.
+            arguments: The arguments of the call.
+            root: The root of the workspace.
+            result: The result of the call.
+        """
+        if tool.risk not in ("write", "execute"):
+            return
+        facts = CallFacts.parse(tool, arguments, root)
+        # A call that failed may have written a part, so it counts as well.
+        if tool.risk == "write" and result.changed:
+            self._succeeded.clear()
+        if tool.risk != "execute":
+            return
+        if _writes_files(facts):
+            self._succeeded.clear()
+        elif result.data.get("exit_code") == 0:
+            self._succeeded += _find_proven(facts)
+            del self._succeeded[:-MAX_REMEMBERED]
+
+    def has_succeeded(self, commands: Commands) -> bool:
+        """Return whether one of the commands has succeeded."""
+        return any(
+            command_matcher.match_command(commands, command) == "yes"
+            for command in self._succeeded
+            if _does_its_work(command)
+        )
+
+
+def _writes_files(facts: CallFacts) -> bool:
+    """Return whether a command certainly writes files of the workspace."""
+    root = str(facts.matcher.root)
+    for access in facts.accesses:
+        if access.kind not in ("read", "any"):
+            folder = (access.cwds[0] if access.cwds else "") or root
+            if str(Path(folder, access.path)).startswith(f"{root}/"):
+                return True
+    return False
+
+
+def _find_proven(facts: CallFacts) -> Iterator[CommandFacts]:
+    """Yield the commands that certainly ran and succeeded if the call's exit code is 0.
+
+    These are the parts of ``A && B``: not what a substitution, a shell text or code runs, and
+    nothing after a command that ends the shell or changes what a name runs.
+    """
+    for text in facts.command_texts:
+        text = _REDIRECTION.sub("", text).strip()
+        if re.search(r"[;|&\n`!{}]|\$\(|[<>]\(|\(\)", text.replace("&&", "")):
+            continue
+        parts = [part.strip() for part in text.split("&&")]
+        if any(_CHANGES_SHELL.match(part) for part in parts):
+            continue
+        for command in facts.commands:
+            if any(_is_part(command, part) for part in parts):
+                yield command
+
+
+def _is_part(command: CommandFacts, part: str) -> bool:
+    """Return whether a part of a line is a command, perhaps behind a runner such as ``timeout``."""
+    if command.command.assigned or command.command.wrapper or command.effects.code:
+        return False
+    if command.effects.program in _REPEATERS:
+        return False
+    source = _REDIRECTION.sub("", command.source).strip()
+    if not part.endswith(source):
+        return False
+    runner = part.removesuffix(source).strip()
+    return not runner or ("=" not in runner and _RUNNER.match(runner) is not None)
+
+
+def _does_its_work(command: CommandFacts) -> bool:
+    """Return whether a command has no option with which its program only pretends to work."""
+    arguments = command.words[1:]
+    if any(_IDLE.fullmatch(word) for word in arguments):
+        return False
+    if command.effects.program not in ("make", "gmake"):
+        return True
+    return all(_MAKE_WORKS.fullmatch(word) for word in arguments)

@@ -1,0 +1,121 @@
+"""Divides a part of a sentence into clauses: verbs and the object that they have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+
+from hilum_checks.sentences import Token
+
+_PARTS = ("names", "exceptions", "branches", "kinds", "length")
+ANYWHERE = "in|to|from|with|outside"
+"""All places."""
+
+
+@attrs.define
+class Clause:
+    """Verbs and their object.
+
+    Attributes:
+        verbs: The verbs.
+        names: The names in the object.
+        exceptions: The names after "except".
+        nouns: The other words in the object.
+        places: Words such as "in" and "to".
+        branches: Common names of branches without quotes.
+        kinds: Kinds of sessions.
+        length: The limit and the unit of a length.
+        by_hand: Whether the object says "directly" or similar.
+    """
+
+    verbs: list[str] = attrs.Factory(list)
+    names: list[str] = attrs.Factory(list)
+    exceptions: list[str] = attrs.Factory(list)
+    nouns: set[str] = attrs.Factory(set)
+    places: set[str] = attrs.Factory(set)
+    branches: list[str] = attrs.Factory(list)
+    kinds: list[str] = attrs.Factory(list)
+    length: tuple[int, str] | None = None
+    by_hand: bool = False
+
+    @property
+    def has_object(self) -> bool:
+        """Whether the clause says more than its verbs."""
+        return bool(self.names or self.nouns or self.branches or self.kinds)
+
+    def has_only(self, *parts: str, nouns: str = "", places: str = "") -> bool:
+        """Return whether the object consists of nothing but the given parts and words.
+
+        Args:
+            parts: The attributes that may be set, except those below.
+            nouns: The nouns that it may have, separated by ``|``.
+            places: The places that it may have, separated by ``|``.
+        """
+        others = set(_PARTS).difference(parts)
+        if any(getattr(self, part) for part in others):
+            return False
+        return self.nouns <= set(nouns.split("|")) and self.places <= set(places.split("|"))
+
+
+def read_clauses(tokens: Sequence[Token]) -> list[Clause]:
+    """Return the clauses in a part of a sentence; none if a word is not understood."""
+    clauses = [Clause()]
+    is_list = any(token.text in ("or", "nor", "and/or", "或", "或者", "、") for token in tokens)
+    previous = ""
+    is_exception = False
+    for token in tokens:
+        clause = clauses[-1]
+        if token.role == "verb":
+            if not clause.verbs or previous == "join":
+                # An object before its verb, as in Chinese, belongs to the first verb.
+                if clause.verbs and clause.has_object:
+                    # "Don't edit `a`, edit `b`" and "… and run `b`" say what to do instead.
+                    if not is_list:
+                        return []
+                    clauses.append(Clause())
+                clauses[-1].verbs.append(token.word)
+            elif not _merge_verbs(clause, token.word):
+                return []
+        elif token.role == "name":
+            # In "`a` in `b`", the second name is not one of the things that the sentence is about.
+            if previous == "place" and clause.names and not is_exception:
+                return []
+            names = clause.exceptions if is_exception else clause.names
+            names.append(token.word)
+        elif token.role == "except":
+            is_exception = True
+        elif not _add_word(clause, token):
+            return []
+        # A noun between a place and a name does not separate them: "in the folder `b`".
+        if token.role not in ("noun", "filler", "by hand") or previous != "place":
+            previous = token.role
+    return clauses
+
+
+def _merge_verbs(clause: Clause, verb: str) -> bool:
+    """Add a verb that another one governs: "make commits", "push commits", "run git push"."""
+    first = clause.verbs[-1]
+    if first in ("run", "create", "use") and not clause.has_object:
+        clause.verbs[-1] = verb
+        return True
+    return first in ("push", "amend", "force-push", "rebase") and verb == "commit"
+
+
+def _add_word(clause: Clause, token: Token) -> bool:
+    """Add a word other than a verb or a name to a clause; return whether it was understood."""
+    if token.role == "noun":
+        clause.nouns.add(token.word)
+    elif token.role == "place":
+        clause.places.add(token.word)
+    elif token.role == "branch":
+        clause.branches.append(token.word)
+    elif token.role == "kind":
+        clause.kinds.append(token.word)
+    elif token.role == "length" and clause.length is None:
+        clause.length = (int(token.text), token.word)
+    elif token.role == "by hand":
+        clause.by_hand = True
+    else:
+        return token.role in ("join", "filler")
+    return True

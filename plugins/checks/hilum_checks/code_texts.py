@@ -1,0 +1,157 @@
+"""Finds code that commands run but no command parser reads: inline code and scripts."""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import cache
+from typing import TYPE_CHECKING
+
+from hilum_guard import UNKNOWN
+
+if TYPE_CHECKING:
+    from hilum_guard import CommandEffects
+
+MAX_SCRIPT = 200_000
+"""Maximum size of a script to read, in bytes."""
+MAX_TEXT = 400_000
+MAX_PATH = 300
+# The usual activation scripts of virtual environments, and the user's shell start-up files.
+_ENVIRONMENT = re.compile(
+    r"(?:^|/)(?:activate(?:\.\w+)?|\.\w*rc|\.(?:bash_)?profile|nvm\.sh|\.env[\w.]*)$"
+)
+
+
+def read_texts(effects: CommandEffects, cwd: str | None) -> list[str]:
+    """Return the texts that a command may run, except shell code, which the guard has parsed."""
+    texts = list(effects.code)
+    script = effects.script
+    if script is not None and not script.shell and not script.path.endswith((".sh", ".bash")):
+        texts.append(_read_script(script.path, cwd))
+    return texts
+
+
+def runs_unknown_script(effects: CommandEffects, cwd: str | None) -> bool:
+    """Return whether a shell runs a file that does not exist yet, or that cannot be read."""
+    script = effects.script
+    # Asking before each ``source .venv/bin/activate`` would teach users to approve without reading.
+    if script is None or not script.shell or _ENVIRONMENT.search(script.path):
+        return False
+    return not _read_script(script.path, cwd)
+
+
+def _read_script(path: str, cwd: str | None) -> str:
+    """Return the text of a script, or an empty string if the script cannot be read."""
+    if UNKNOWN in path:
+        return ""
+    path = os.path.join(cwd or "/", os.path.expanduser(path))
+    # The words in a compiled program do not show what it does.
+    return "" if _is_binary(path) else read_text(path, MAX_SCRIPT)
+
+
+def read_text(path: str, limit: int = MAX_TEXT) -> str:
+    """Return a file's text or its beginning, or an empty string if the file cannot be read."""
+    try:
+        # Opening a pipe would block.
+        if not os.path.isfile(path):
+            return ""
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read(limit)
+    except OSError:
+        return ""
+
+
+def _is_binary(path: str) -> bool:
+    try:
+        if os.path.getsize(path) > MAX_SCRIPT:
+            return True
+        with open(path, "rb") as file:
+            return b"\0" in file.read(4096)
+    except OSError:
+        return True
+
+
+@cache
+def mention_pattern(words: tuple[str, ...]) -> re.Pattern[str]:
+    """Return a pattern for a command in code: words separated by whitespace, quotes and commas."""
+    separator = r"""[\s'"`,\[\]()+]+"""
+    named = [re.escape(word).replace(r"\*", r"\S*") for word in words if word != "*"]
+    # At most one option with a value may be between two words; more would match unrelated text.
+    between = rf"(?:{separator}-{{1,2}}[\w=./-]+(?:{separator}[\w=./-]+)?)?{separator}"
+    return re.compile(rf"(?<![\w.-]){between.join(named)}(?![\w-])", re.IGNORECASE)
+
+
+_WRITING = re.compile(
+    r"""open\s*\([^)]*,\s*(?:mode\s*=\s*)?['"][^'"]*[wax+]|write|unlink|remove|rename"""
+    r"""|replace\s*\(|rmtree|mkdir|touch|truncate|copy|move|save|dump|append|O_WRONLY|O_CREAT"""
+    r"""|O_RDWR|symlink|link\(|chmod|rm\(|rmSync|createWrite|open\s*\([^)]*['"]>|inplace"""
+    r"""|>\s*['"\w]|to_csv|put_contents|^\s*w!?\s""",
+    re.IGNORECASE | re.MULTILINE,
+)
+_READING = re.compile(
+    r"open|read|load|source|require|import|cat\b|copy|dotenv|slurp|get_contents|input|include"
+    r"|File\.",
+    re.IGNORECASE,
+)
+_DELETING = re.compile(
+    r"unlink|remove|rmtree|rmdir|rmSync|\brm\b|delete|rename|move|replace\s*\(", re.IGNORECASE
+)
+
+
+def may_write(text: str) -> bool:
+    """Return whether code might write files."""
+    return _WRITING.search(text) is not None
+
+
+def may_read(text: str) -> bool:
+    """Return whether code might read files."""
+    return _READING.search(text) is not None
+
+
+def may_delete(text: str) -> bool:
+    """Return whether code might delete or move files."""
+    return _DELETING.search(text) is not None
+
+
+_PATH = re.compile(r"""[\w.~/@*?-]+""")
+
+
+# Functions that turn encoded text into a path; ordinary programs rarely use them for that.
+_DECODES = re.compile(
+    r"\bchr\(|decode\(|fromhex|bytes\(\[|\[::-1\]|CharCode|\bpack\s*\(|\breverse\b|__import__"
+    r"|getattr\((?:os|__builtins__)|\batob\b|Buffer\.from"
+)
+# What assembles text at run time.
+_ASSEMBLES = re.compile(
+    r"['\"]\s*[+.%]|[+.]\s*['\"]|\bjoin\b|replace\(|format|\b[fF]['\"]|\$\{|glob|argv|environ|\bENV\b"
+)
+
+
+def hides_paths(text: str, *, is_new: bool) -> bool:
+    """Return whether code uses paths that its text does not show.
+
+    Args:
+        text: The code.
+        is_new: Whether the call contains the code; other code belongs to the project.
+    """
+    return _DECODES.search(text) is not None or (is_new and _ASSEMBLES.search(text) is not None)
+
+
+def join_literals(text: str) -> str:
+    """Return code with concatenated literals joined, and with escaped characters resolved."""
+    joined = re.sub(r"""['"]\s*[+.]?\s*['"]""", "", text)
+    return re.sub(r"\\x([0-9a-fA-F]{2})", lambda match: chr(int(match[1], 16)), joined)
+
+
+def find_paths(text: str) -> list[str]:
+    """Return the words in a text that may be paths, even if code joins them from parts."""
+    # Join concatenated strings, so that ``open(".e" + "nv")`` does not get past a rule about
+    # ``.env``.
+    added = re.sub(r"""['"]\s*\+\s*['"]""", "", text)
+    # Join path components, as in ``os.path.join("src", "gen")`` and ``Path("src") / "gen"``.
+    joined = re.sub(r"""['"]\s*[,/]\s*['"]""", "/", text)
+    words = [word.strip("'\"") for word in _PATH.findall(text)]
+    words += _PATH.findall(added)
+    words += _PATH.findall(join_literals(text))
+    words += _PATH.findall(joined)
+    return [word for word in dict.fromkeys(words) if 1 < len(word) < MAX_PATH]

@@ -1,0 +1,246 @@
+"""Matches simple commands against the commands that rules forbid.
+
+Sub-commands must be in order; options may have any order and spelling.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import attrs
+from hilum_guard import UNKNOWN, fit_words, git_words
+
+from hilum_checks import code_texts
+from hilum_checks.git_branches import match_branches
+from hilum_checks.model import Commands
+from hilum_checks.path_matcher import Fit, stronger_fit
+
+if TYPE_CHECKING:
+    from hilum_checks.command_facts import CommandFacts
+
+Words = tuple[str, ...]
+# Words of commands that install packages already listed in the project.
+_OWN_PACKAGE = re.compile(
+    r"-r|--requirements?(?:=.*)?|-e|--editable|\.|\.\[.*\]|-c|\./.*|--frozen-lockfile|--no-save"
+    r"|--locked|-g?"
+)
+_OWN_FILE_OPTIONS = ("-r", "--requirement", "--requirements", "-c", "-e", "--editable")
+# Programs whose operands are independent goals, not a sub-command with its arguments.
+_RUNS_GOALS = frozenset("make gmake just ninja rake invoke task".split())
+# Programs with unambiguous names: code that contains such a name is assumed to run the program.
+_RARE_NAMES = frozenset(
+    "sudo doas npm pnpm npx pip pip3 kubectl terraform scp rsync apt-get".split()
+)
+
+
+def match_command(constraint: Commands, command: CommandFacts) -> Fit:
+    """Return whether a constraint covers a simple command."""
+    fit = _match_any(constraint, command)
+    if fit and constraint.unless:
+        exceptions = attrs.evolve(constraint, patterns=constraint.unless, unless=())
+        # What may be an exception is none, so that the rule fails closed.
+        if _match_any(exceptions, command) == "yes":
+            return ""
+    return fit
+
+
+def _match_any(constraint: Commands, command: CommandFacts) -> Fit:
+    if not command.words:
+        return ""
+    words = _plain_words(command)
+    # ``git push --help`` only displays a page.
+    if words[0] == "git" and words[-1] == "--help":
+        return ""
+    best = _match_words(constraint, command, words, is_path=False)
+    for by_path in _words_by_path(command, words):
+        best = stronger_fit(
+            best, _match_words(constraint, command, by_path, is_path="/" in by_path[0])
+        )
+    # Code does not show which branch is checked out when it runs.
+    if best != "yes" and not constraint.branches and _is_in_code(constraint, command):
+        return "yes"
+    return best
+
+
+def _match_words(
+    constraint: Commands, command: CommandFacts, words: Words, *, is_path: bool
+) -> Fit:
+    best: Fit = ""
+    for pattern in constraint.patterns:
+        fit = _match_pattern(constraint, pattern, words, is_path=is_path)
+        if fit and constraint.branches:
+            fit = match_branches(constraint.branches, command)
+        best = stronger_fit(best, fit)
+    return best
+
+
+def _plain_words(command: CommandFacts) -> Words:
+    """Return a command whose program is named as in rules."""
+    if command.effects.program == "git":
+        return _join_force(git_words(command.words))
+    # ``pip3.12`` is pip, so a rule against ``pip install`` also applies to it.
+    versioned = re.fullmatch(r"(pip3?)[\d.]+", command.effects.program)
+    return (versioned[1], *command.words[1:]) if versioned else command.words
+
+
+def _join_force(words: Words) -> Words:
+    """Return ``git branch -d -f`` as ``git branch -D``, which means the same."""
+    if words[1:2] == ("branch",) and _has_letters("d", words) and _has_letters("f", words):
+        return (*words[:2], "-D", *words[2:])
+    return words
+
+
+def _words_by_path(command: CommandFacts, words: Words) -> Iterator[Words]:
+    """Yield a command with the path of its program or script, for patterns that contain a path."""
+    starts = [words]
+    script = command.effects.script
+    if script is not None and script.position < len(command.words):
+        run = command.words[script.position :]
+        starts.append(run)
+        yield (os.path.basename(run[0]), *run[1:])
+    for start in starts:
+        path = os.path.join(command.cwd or "/", start[0])
+        parts = os.path.normpath(path).split("/")
+        # A pattern such as ``scripts/deploy.sh`` names only the end of the path.
+        for number in range(2, min(5, len(parts))):
+            yield ("/".join(parts[-number:]), *start[1:])
+
+
+def _match_pattern(constraint: Commands, pattern: Words, words: Words, *, is_path: bool) -> Fit:
+    if "/" in pattern[0]:
+        pattern = (pattern[0].removeprefix("./"), *pattern[1:])
+    elif is_path:
+        return ""
+    options = [word for word in pattern if _is_option(word)]
+    missing = [option for option in options if not _has_option(option, words)]
+    if missing and not _may_be_hidden(pattern, words):
+        return ""
+    words = _put_goal_first(pattern, words)
+    if options and pattern[0] == "*":
+        fit: Fit = "yes"
+    else:
+        plain = [word for word in pattern if not _is_option(word)]
+        fit = fit_words(plain, words, strict=False) or _fit_after_unknown(plain, words)
+    if fit == "yes" and missing:
+        fit = "maybe"
+    if fit == "yes" and constraint.new and _installs_own(words[len(pattern) :]):
+        return ""
+    return fit
+
+
+def _may_be_hidden(pattern: Words, words: Words) -> bool:
+    """Return whether a word that is known only at run time may be a missing option."""
+    # Otherwise, a rule about an option of any program would concern each `echo "$X"`.
+    if pattern[0] == "*" and words[0] != "git":
+        return False
+    return any(word.startswith((UNKNOWN, f"-{UNKNOWN}")) for word in words[1:])
+
+
+def _fit_after_unknown(plain: list[str], words: Words) -> Fit:
+    """Return whether words fit if one that is known only at run time is an option with a value."""
+    if words[0] != plain[0] or UNKNOWN not in words:
+        return ""
+    rest = iter(words[1:])
+    return "maybe" if all(word in rest for word in plain[1:]) else ""
+
+
+def _put_goal_first(pattern: Words, words: Words) -> Words:
+    """Return ``make test ship`` as ``make ship test`` for a rule about ``make ship``.
+
+    Such a program runs all goals that its operands name.
+    """
+    if pattern[0] not in _RUNS_GOALS or len(pattern) != 2 or pattern[1] not in words:
+        return words
+    return (words[0], pattern[1], *(word for word in words[1:] if word != pattern[1]))
+
+
+def _is_in_code(constraint: Commands, command: CommandFacts) -> bool:
+    """Return whether code run by a command contains a forbidden command."""
+    if not command.texts:
+        return False
+    for pattern in constraint.patterns:
+        # A single word such as ``rm`` or ``make`` often means something else in code.
+        if len(pattern) == 1 and pattern[0] not in _RARE_NAMES:
+            continue
+        mention = code_texts.mention_pattern(pattern)
+        if any(mention.search(text) for text in command.texts):
+            return True
+    return False
+
+
+# --- options --------------------------------------------------------------------------------------
+
+_LONG_NAMES = {
+    "r": "--recursive",
+    "R": "--recursive",
+    "f": "--force",
+    "D": "--delete",
+    "n": "--no-verify",
+    "d": "--delete",
+    "a": "--all",
+    "y": "--yes",
+    "g": "--global",
+    "S": "--sync",
+}
+_REFSPECS = ("+*", ":*")
+
+
+def _is_option(word: str) -> bool:
+    if word in _REFSPECS:
+        return True
+    # ``-m`` and ``-S`` are kept in order like sub-commands: ``python -m pip``, ``pacman -S``.
+    return word.startswith("-") and word not in ("-", "--", "-m", "-S")
+
+
+def _has_option(option: str, words: Words) -> bool:
+    """Return whether words contain an option, in any spelling."""
+    if "--" in words:
+        # After ``--``, words are operands even if they look like options (POSIX, Utility Syntax
+        # Guideline 10).
+        words = words[: words.index("--")]
+    if option in _REFSPECS:
+        return any(fnmatch.fnmatchcase(word, option) for word in words[1:])
+    if option.startswith("--"):
+        return any(_is_long_option(word, option) for word in words[1:])
+    return _has_letters(option[1:], words)
+
+
+def _is_long_option(word: str, option: str) -> bool:
+    if word.startswith(f"{option}=") or fnmatch.fnmatchcase(word, option):
+        return True
+    # Programs accept abbreviated long options.
+    missing = len(option) - len(word)
+    # Without this check, ``git push --forc`` would get past a rule against ``--force``.
+    is_cut = word.startswith("--") and len(word) > 4 and option.startswith(word)
+    return is_cut and missing < len(option) // 2
+
+
+def _has_letters(letters: str, words: Words) -> bool:
+    """Return whether all short options are present, combined, separately or as long options."""
+    given = set()
+    for word in words[1:]:
+        if re.fullmatch(r"-[A-Za-z]+", word):
+            given |= set(word[1:])
+    # ``-R`` and ``-r`` mean the same to ``rm`` and ``cp``; to other programs, they may not.
+    if "R" in given and words[0].rpartition("/")[2] in ("rm", "cp", "ls"):
+        given.add("r")
+    long = {word.partition("=")[0] for word in words[1:] if word.startswith("--")}
+    return all(letter in given or _LONG_NAMES.get(letter) in long for letter in letters)
+
+
+def _installs_own(words: Words) -> bool:
+    """Return whether the words after an install command name only files in the project."""
+    is_value = False
+    for word in words:
+        # A variable may contain the name of a package.
+        if UNKNOWN in word:
+            return False
+        if is_value or _OWN_PACKAGE.fullmatch(word):
+            is_value = word in _OWN_FILE_OPTIONS
+        elif word and not word.startswith("-"):
+            return False
+    return True

@@ -1,0 +1,69 @@
+"""Compiles sentences into checks.
+
+A sentence that is not fully understood remains advice: denying the wrong call is worse than having
+no check.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from pathlib import PurePosixPath
+
+from hilum_checks.model import NOT_A_CONSTRAINT, Check, Compiled
+
+WORKSPACE = PurePosixPath(".")
+MAX_LENGTH = 2_000
+
+
+@cache
+def _constraint_words() -> re.Pattern[str]:
+    """Return a pattern that matches a word in every constraint but in few other sentences."""
+    return re.compile(
+        r"\b(?:not|never|don['’]t|cannot|can['’]t|mustn['’]t|no|before|ask|requires?|needs?"
+        r"|forbidden|prohibited|read[- ]only|off[- ]limits|immutable|frozen|only|keep|limit|end"
+        r"|begin|start|must|instead|rather|conventional)\b|不|禁|勿|别|前|须|需|只|仅|控制|限制|必须|未经",
+        re.IGNORECASE,
+    )
+
+
+def compile_rule(sentence: str, *, hard: bool, folder: PurePosixPath = WORKSPACE) -> Compiled:
+    """Compile a sentence into a check if hilum understands all of it.
+
+    Args:
+        sentence: The rule's original text, on one line.
+        hard: Whether the sentence is in a section of hard constraints. Elsewhere, a rule becomes a
+            check only if its own wording is strict.
+        folder: The folder that the rules file governs, relative to the workspace.
+    """
+    if len(sentence) > MAX_LENGTH or not _constraint_words().search(sentence):
+        return NOT_A_CONSTRAINT
+    # The forms are imported for the first sentence that may be a constraint, because most
+    # projects have none.
+    from hilum_checks.forms import compile_sentence
+
+    return compile_sentence(sentence, hard=hard, folder=folder)
+
+
+def compile_lines(
+    texts: Sequence[str], *, folder: PurePosixPath = WORKSPACE
+) -> tuple[Compiled, list[tuple[int, str]]]:
+    """Compile the ``enforce:`` lines of a rule into one check.
+
+    Args:
+        texts: The text after ``enforce:``, line by line.
+        folder: The folder that the rules file governs, relative to the workspace.
+
+    Returns:
+        The check, and each malformed line's index and mistake.
+    """
+    from hilum_checks.enforce_lines import compile_line
+
+    compiled = [compile_line(text, folder) for text in texts]
+    problems = [(index, each.problem) for index, each in enumerate(compiled) if each.problem]
+    reason = "; ".join(each.why for each in compiled)
+    checks = [each.check for each in compiled if each.check is not None]
+    parts = tuple(part for check in checks for part in check.parts)
+    first_problem = problems[0][1] if problems else ""
+    return Compiled(Check(parts) if parts else None, reason, first_problem), problems

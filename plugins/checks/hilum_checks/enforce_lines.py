@@ -1,0 +1,324 @@
+"""Checks that an author writes explicitly: ``enforce: deny write migrations/**``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
+from functools import partial
+from pathlib import PurePosixPath
+
+import regex  # type: ignore[import-untyped]
+
+from hilum_checks import quoted_names
+from hilum_checks import vocabulary as v
+from hilum_checks.answer_forms import with_phrase
+from hilum_checks.model import (
+    EVERYTHING,
+    READS,
+    WRITES,
+    Action,
+    Answers,
+    Check,
+    Commands,
+    Compiled,
+    Constraint,
+    Content,
+    Contexts,
+    Hosts,
+    Messages,
+    Paths,
+    Preceded,
+    Tools,
+)
+
+SESSION_KINDS = ("main", "shared", "headless")
+MAX_EXPRESSION = 500
+"""Maximum length of a regular expression."""
+_USAGE = (
+    "write enforce: deny|ask write|change|read|create|delete|access PATHS, command WORDS, tool NAMES, host"
+    " NAMES, context NAMES in KINDS, answer /REGEX/, content /REGEX/ in PATHS, commit-message"
+    " /REGEX/; or require commit-message /REGEX/, command WORDS before WORDS"
+)
+
+
+Reading = tuple[Constraint | None, str]
+"""What the words of a line mean, as far as they could be read, and the mistake in them."""
+
+
+def compile_line(text: str, folder: PurePosixPath) -> Compiled:
+    """Compile the text after ``enforce:`` into a check.
+
+    A malformed line fails closed: everything that it names is denied until the line is corrected.
+
+    Args:
+        text: The text after ``enforce:``.
+        folder: The folder that the rules file governs, relative to the workspace.
+    """
+    effect, _, rest = text.strip().strip("`").partition(" ")
+    kind, _, target = rest.strip().partition(" ")
+    effect = effect.lower().rstrip(":")
+    kind, problem = _check_words(effect, kind.lower())
+    target = target.strip()
+    if kind and not target:
+        problem = f"it names nothing; {_USAGE}"
+    if not kind or not target:
+        return _not_enforced(problem)
+    read = _READERS[kind]
+    if effect == "require":
+        read = _REQUIRED.get(kind, read)
+        if kind not in _REQUIRED:
+            problem = problem or f"{kind} cannot be required; {_USAGE}"
+    constraint, mistake = read(target, folder)
+    problem = problem or mistake
+    if effect == "ask" and isinstance(constraint, Contexts | Answers):
+        what = "a context" if kind == "context" else "an answer"
+        problem = f"{what} cannot be approved by anybody; write deny"
+    if constraint is None:
+        return _not_enforced(problem or f"it names nothing; {_USAGE}")
+    if problem:
+        # Fail closed: an author who mistypes `deny` wants to allow less, not more.
+        check = Check((("deny", constraint),))
+        return Compiled(
+            check, f"fails closed until corrected ({problem}): {check.summary}", problem
+        )
+    check = Check((("ask" if effect == "ask" else "deny", constraint),))
+    return Compiled(check, f"by hand: {check.summary}")
+
+
+def _not_enforced(problem: str) -> Compiled:
+    return Compiled(None, f"not enforced: {problem}", problem)
+
+
+def _check_words(effect: str, kind: str) -> tuple[str, str]:
+    """Return the intended kind of check, and the mistake in the first two words of the line."""
+    problem = ""
+    if effect not in ("deny", "ask", "require"):
+        problem = f"{effect!r} is neither deny, ask nor require; {_USAGE}"
+    if kind in _READERS:
+        return kind, problem
+    similar = _find_similar(kind)
+    question = f" (did you mean {similar}?)" if similar else ""
+    return similar, problem or f"{kind!r} is not a kind of check{question}; {_USAGE}"
+
+
+_SYNONYMS = v.pairs(
+    "edit write|path write|modify write|cmd command|run command|url host|network host"
+)
+
+
+def _find_similar(kind: str) -> str:
+    # The guess only decides what is denied until the author corrects the line.
+    close = get_close_matches(kind, _READERS, n=1, cutoff=0.7)
+    return _SYNONYMS.get(kind) or "".join(close)
+
+
+# --- what a line names ----------------------------------------------------------------------------
+
+
+def _split(text: str) -> list[str]:
+    """Split a text at commas and whitespace outside braces."""
+    parts = re.findall(r"(?:\{[^}]*\}|[^\s,])+", text)
+    names = [re.sub(r"\s", "", part).strip("`'\"") for part in parts]
+    return [name for name in names if name]
+
+
+def _pick(text: str, read: Callable[[str], Iterable[str]]) -> tuple[tuple[str, ...], str]:
+    """Return what the names in a text mean, and the first one that means nothing."""
+    found: dict[str, None] = {}
+    wrong = ""
+    for name in _split(text):
+        meanings = tuple(read(name))
+        found |= dict.fromkeys(meanings)
+        if not meanings:
+            wrong = wrong or name
+    return tuple(found), wrong
+
+
+def _paths(actions: frozenset[Action], text: str, folder: PurePosixPath) -> Reading:
+    def read(name: str) -> tuple[str, ...]:
+        is_pattern = not name.startswith(("!", "#")) and ".." not in name.split("/")
+        return quoted_names.path_patterns(name, folder) if is_pattern and "\\" not in name else ()
+
+    text, *rest = re.split(r"\s+(?:except|but not)\s+", text, maxsplit=1)
+    patterns, wrong = _pick(text, read)
+    exceptions, wrong_exception = _pick(" ".join(rest), read)
+    wrong = wrong or wrong_exception
+    mistake = f"{wrong!r} is not a path pattern; write it as in .gitignore, without ! and .."
+    constraint = Paths(patterns, actions, exceptions) if patterns else None
+    return constraint, mistake if wrong else ""
+
+
+def _commands(text: str, folder: PurePosixPath) -> tuple[Commands | None, str]:
+    text, *rest = re.split(r"\s+except(?:\s+|$)", text, maxsplit=1)
+    text, *branches = re.split(r"\s+(?:to|on)\s+branch\s+", text, maxsplit=1)
+    commands = _split_commands(text)
+    exceptions = _split_commands(" ".join(rest))
+    if not commands:
+        return None, "it does not name a command"
+    odd = re.search(r"\S*[|&;<>$()`]\S*", " ".join(map(" ".join, (*commands, *exceptions))))
+    if odd:
+        # Fail closed: the whole program is denied, because the exact command is unclear.
+        programs = tuple((words[0],) for words in commands if re.fullmatch(r"[\w./-]+", words[0]))
+        mistake = (
+            f"{odd[0]!r} is shell syntax, not a word; write the command's words, such as git push"
+        )
+        return (Commands(programs, str(folder)) if programs else None), mistake
+    constraint = Commands(
+        _spell(commands),
+        str(folder),
+        branches=tuple(_split(" ".join(branches))),
+        unless=_spell(exceptions),
+    )
+    return constraint, "it does not name the exception" if rest and not exceptions else ""
+
+
+def _split_commands(text: str) -> list[tuple[str, ...]]:
+    parts = [part.strip().strip("`'\"") for part in text.split(",")]
+    return [tuple(part.split()) for part in parts if part]
+
+
+def _spell(commands: Iterable[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
+    """Return commands with the other spellings of each."""
+    patterns: dict[tuple[str, ...], None] = {}
+    for words in commands:
+        patterns |= dict.fromkeys(quoted_names.command_spellings(words))
+    return tuple(patterns)
+
+
+def _tools(text: str, folder: PurePosixPath) -> Reading:
+    names, wrong = _pick(text, _read_tool)
+    return (Tools(names) if names else None), f"{wrong!r} is not a tool name" if wrong else ""
+
+
+def _read_tool(name: str) -> tuple[str, ...]:
+    # Names used by other agents are accepted, because rules files are shared between agents.
+    return v.TOOLS.get(name.lower(), (name,)) if re.fullmatch(r"[\w.*?-]+", name) else ()
+
+
+def _hosts(text: str, folder: PurePosixPath) -> Reading:
+    names, wrong = _pick(text, _read_host)
+    mistake = f"{wrong!r} is not a host; write a name such as example.com or *.example.com"
+    return (Hosts(names) if names else None), mistake if wrong else ""
+
+
+def _read_host(name: str) -> tuple[str, ...]:
+    host = v.read_host(name)
+    if not host and re.fullmatch(r"\*|(\*\.)?[\w-]+(\.[\w-]+)*", name):
+        host = name.lower()
+    return (host,) if host else ()
+
+
+def _contexts(text: str, folder: PurePosixPath) -> Reading:
+    text, *rest = re.split(r"\s+in\s+", text, maxsplit=1)
+    names = tuple(_split(text))
+    kinds, wrong = _pick(" ".join(rest).lower(), lambda kind: {kind} & set(SESSION_KINDS))
+    if kinds and not wrong:
+        return Contexts(names, kinds), ""
+    mistake = (
+        f"{wrong!r} is not a kind of session" if wrong else "it does not name a kind of session"
+    )
+    # If the line names no kind of session, it applies to the least trusted kinds.
+    return Contexts(names, kinds or ("shared", "headless")), f"{mistake}; write in shared, headless"
+
+
+def _preceded(text: str, folder: PurePosixPath) -> Reading:
+    """Read ``pytest before command git commit``."""
+    needed, *rest = re.split(r"\s+before\s+(?:command\s+)?", text, maxsplit=1)
+    if not rest:
+        return None, (
+            "it does not name the command that must wait; write require command pytest before"
+            " git commit"
+        )
+    before, mistake = _commands(rest[0], folder)
+    wanted, other_mistake = _commands(needed, folder)
+    if before is None or wanted is None or mistake or other_mistake:
+        # What must run first is unclear, so the command waits until the line is corrected.
+        return before, mistake or other_mistake
+    return Preceded(wanted, before), ""
+
+
+# --- regular expressions --------------------------------------------------------------------------
+
+
+def _read_expression(text: str, *, alone: bool = True) -> tuple[str, str, str]:
+    """Return the expression at the beginning of a text, the rest of the text, and the mistake.
+
+    Args:
+        text: The text.
+        alone: Whether nothing may follow the expression.
+    """
+    found = re.fullmatch(r"/(.*?)/([imsx]*)(?:\s+in\s+(.*))?", text)
+    if found is None:
+        return "", "", "an expression must be between slashes; write /regex/"
+    expression = f"(?{found[2]}){found[1]}" if found[2] else found[1]
+    rest = found[3] or ""
+    mistake = ""
+    if len(expression) > MAX_EXPRESSION:
+        mistake = f"the expression has more than {MAX_EXPRESSION} characters"
+    elif rest and alone:
+        mistake = f"{rest!r} has no meaning here; {_USAGE}"
+    try:
+        # The expression is compiled now, so that a mistake is reported with its line and not only
+        # when an answer is judged.
+        regex.compile(expression if not mistake else "")
+    except (regex.error, RecursionError, OverflowError, ValueError) as error:
+        mistake = f"the expression is invalid: {error}"
+    return expression, rest, mistake
+
+
+def _literal(text: str) -> str:
+    """Return an expression for the text of an invalid expression, so that a line fails closed."""
+    return re.escape(text.strip().strip("/"))
+
+
+def _answers(text: str, folder: PurePosixPath) -> Reading:
+    expression, _, mistake = _read_expression(text)
+    if mistake:
+        is_short = len(text) <= MAX_EXPRESSION
+        return (with_phrase("contain", text.strip("/")) if is_short else None), mistake
+    return Answers(expression, f"that matches /{expression}/"), ""
+
+
+def _messages(text: str, folder: PurePosixPath) -> Reading:
+    expression, _, mistake = _read_expression(text)
+    return Messages(_literal(text) if mistake else expression), mistake
+
+
+def _wanted_messages(text: str, folder: PurePosixPath) -> Reading:
+    expression, _, mistake = _read_expression(text)
+    return (Messages(".") if mistake else Messages(expression, wanted=True)), mistake
+
+
+def _content(text: str, folder: PurePosixPath) -> Reading:
+    expression, rest, mistake = _read_expression(text, alone=False)
+    if mistake:
+        return Content(_literal(text.partition(" in ")[0])), mistake
+    if not rest:
+        is_root = folder == PurePosixPath(".")
+        return Content(expression, EVERYTHING if is_root else (f"/{folder}/**",)), ""
+    paths, mistake = _paths(WRITES, rest, folder)
+    if not isinstance(paths, Paths):
+        return Content(expression), mistake or f"it names nothing; {_USAGE}"
+    return Content(expression, paths.patterns, paths.unless), mistake
+
+
+_READERS: dict[str, Callable[[str, PurePosixPath], Reading]] = {
+    "write": partial(_paths, WRITES),
+    "change": partial(_paths, WRITES - v.CREATES),
+    "read": partial(_paths, READS),
+    "delete": partial(_paths, v.DELETES),
+    "create": partial(_paths, v.CREATES),
+    "access": partial(_paths, READS | WRITES),
+    "command": _commands,
+    "tool": _tools,
+    "host": _hosts,
+    "context": _contexts,
+    "answer": _answers,
+    "content": _content,
+    "commit-message": _messages,
+}
+_REQUIRED: dict[str, Callable[[str, PurePosixPath], Reading]] = {
+    "commit-message": _wanted_messages,
+    "command": _preceded,
+}

@@ -1,0 +1,296 @@
+"""The forms of sentences that become checks, in English and Chinese.
+
+A sentence is cut at its markers (``lexicon.MARKERS``), and the sequence of markers must be one of
+``FORMS``. The parts between the markers, written ``*``, must consist of known words and names.
+A sentence with anything else remains advice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from pathlib import PurePosixPath
+
+from hilum_checks import lexicon
+from hilum_checks.actions import (
+    Scope,
+    read_actions,
+    read_commands,
+    read_main_context,
+    read_other_paths,
+    read_preceded,
+    read_unwanted_code,
+    read_wanted_answer,
+    read_wanted_message,
+)
+from hilum_checks.limiting import is_limiting
+from hilum_checks.model import (
+    NOT_A_CONSTRAINT,
+    Check,
+    Commands,
+    Compiled,
+    Constraint,
+    Effect,
+)
+from hilum_checks.sentences import (
+    Sentence,
+    Token,
+    is_about_generated,
+    is_harmless,
+    split_rule,
+    wants_new_files,
+)
+
+Chunk = tuple[Token, ...]
+Parts = tuple[tuple[Effect, Constraint], ...]
+Reader = Callable[[Sequence[Chunk], Scope], Parts]
+
+
+def compile_sentence(text: str, *, hard: bool, folder: PurePosixPath) -> Compiled:
+    """Compile a rule. See ``compiling.compile_rule``."""
+    sentences = split_rule(text)
+    if isinstance(sentences, str):
+        return _advice(sentences)
+    # Names are left out: `generate.py` does not say that files are generated.
+    low = " ".join(sentence.text for sentence in sentences)
+    is_binding = re.search(r"\b(?:always|must)\b|必须|务必", low) is not None
+    scope = Scope(folder, hard, is_about_generated(low), wants_new_files(low), is_binding)
+    parts: list[tuple[Effect, Constraint]] = []
+    doubts: list[str] = []
+    before: Chunk = ()
+    for sentence in sentences:
+        found = _read_sentence(sentence, before, scope)
+        parts += found
+        doubts += sentence.asides if found else (sentence.text,)
+        # A rule about production must not be enforced everywhere.
+        if any(is_limiting(label) for label in sentence.labels):
+            return _advice("its first words may limit it to a situation")
+        before = sentence.tokens
+    if not parts:
+        return NOT_A_CONSTRAINT
+    if not all(is_harmless(text) for text in doubts):
+        return _advice("the rest of the same rule may limit it or make exceptions")
+    if any(_forbids_hint(constraint, text) for _, constraint in parts):
+        return _advice("it recommends a command that runs the forbidden one")
+    check = Check(tuple(dict.fromkeys(parts)))
+    return Compiled(check, f"enforced: {check.summary}")
+
+
+def _forbids_hint(constraint: Constraint, text: str) -> bool:
+    """Return whether a rule forbids a part of a command that it names elsewhere.
+
+    "Never run `pytest`; use `uv run pytest`" does not forbid what `uv run` starts.
+    """
+    if not isinstance(constraint, Commands):
+        return False
+    for name in re.findall(r"`([^`]+)`", text):
+        words = name.split()
+        for pattern in constraint.patterns:
+            later = [words[at : at + len(pattern)] for at in range(1, len(words))]
+            if words[:1] != [pattern[0]] and list(pattern) in later:
+                return True
+    return False
+
+
+def _advice(reason: str) -> Compiled:
+    return Compiled(None, f"advice: {reason}")
+
+
+def _read_sentence(sentence: Sentence, before: Chunk, scope: Scope) -> Parts:
+    tokens = _drop_asking(sentence.tokens)
+    # In "`dist/` is generated. Do not edit it.", the first sentence names the files.
+    if not any(token.role == "name" for token in tokens) and _only_names_files(before):
+        tokens = tuple(token for token in tokens if (token.role, token.word) != ("noun", "it"))
+        tokens = _drop_asking((*before, *tokens))
+        if [token.role for token in tokens if token.role in lexicon.MARKERS] != ["NOT"]:
+            return ()
+    form, chunks = _cut(tokens)
+    read = FORMS.get(form)
+    return read(chunks, scope) if read else ()
+
+
+def _only_names_files(tokens: Chunk) -> bool:
+    roles = {token.role for token in tokens}
+    return "name" in roles and roles <= {"name", "noun", "join", "place"}
+
+
+def _drop_asking(tokens: Chunk) -> Chunk:
+    """Remove the words about who asks whom, next to words such as "ask" and "approval"."""
+    kept: list[Token] = []
+    for at, token in enumerate(tokens):
+        later = (each.role for each in tokens[at + 1 :] if not _is_asking(each))
+        following = next(later, "")
+        previous = kept[-1].role if kept else ""
+        is_beside = following == "ASK" or previous == "ASK"
+        if _is_asking(token) and is_beside:
+            continue
+        # "Permission" in "ask for permission" says the same again.
+        if token.role == "ASK" and previous == "ASK":
+            continue
+        if token.role == "MUST" and following in ("ASK", "NEEDS", "ONLY", "MUST"):
+            continue
+        kept.append(token)
+    return tuple(kept)
+
+
+def _is_asking(token: Token) -> bool:
+    return token.role not in lexicon.MARKERS and token.text in lexicon.ASKING
+
+
+def _cut(tokens: Chunk) -> tuple[str, list[Chunk]]:
+    """Return the form of a sentence, and the parts between its markers."""
+    form: list[str] = []
+    chunks: list[Chunk] = []
+    for is_marker, group in groupby(tokens, lambda token: token.role in lexicon.MARKERS):
+        part = tuple(group)
+        if is_marker:
+            form += [token.role for token in part if not form or token.role != form[-1]]
+            continue
+        part = _trim(part)
+        # The one who is told is no part of the form: "Agents must not …".
+        if not part or (not form and all(token.text in lexicon.AGENTS for token in part)):
+            continue
+        form.append("*")
+        chunks.append(part)
+    if form[:1] == ["MUST"]:
+        del form[0]
+    return " ".join(form), chunks
+
+
+def _trim(part: Chunk) -> Chunk:
+    while part and part[0].role in ("join", "filler"):
+        part = part[1:]
+    while part and part[-1].role in ("join", "filler"):
+        part = part[:-1]
+    return part
+
+
+# --- forms ----------------------------------------------------------------------------------------
+
+
+def _act(effect: Effect, *chunks: int) -> Reader:
+    """Return a reader for a form whose given chunks describe the action, in this order."""
+
+    def read(parts: Sequence[Chunk], scope: Scope) -> Parts:
+        tokens = tuple(token for number in chunks for token in parts[number])
+        found = read_actions(tokens, effect, scope)
+        return tuple((effect, constraint) for constraint in found)
+
+    return read
+
+
+def _deny(constraint: Constraint | None) -> Parts:
+    return (("deny", constraint),) if constraint else ()
+
+
+def _read_subject(chunks: Sequence[Chunk], scope: Scope) -> Parts:
+    """Read ``⟦0⟧ must not be edited`` and ``use ⟦0⟧, not ⟦1⟧``."""
+    if any(token.role == "verb" for token in chunks[0]):
+        return _read_instead(chunks, scope)
+    return _act("deny", 1, 0)(chunks, scope)
+
+
+def _read_instead(chunks: Sequence[Chunk], scope: Scope) -> Parts:
+    """Read ``use ⟦0⟧ instead of ⟦1⟧``, where the verb may be repeated."""
+    wanted, unwanted = chunks
+    verbs = {token.word for token in (*wanted, *unwanted) if token.role == "verb"}
+    if not verbs <= {"use", "run"} or wanted[0].role != "verb":
+        return ()
+    code = read_unwanted_code(_without_verbs(unwanted), scope)
+    if code:
+        return _deny(code)
+    constraint = read_commands(_without_verbs(unwanted), scope, used=True)
+    preferred = read_commands(_without_verbs(wanted), scope, used=False)
+    if constraint is None or preferred is None or _overlap(preferred, constraint):
+        return ()
+    return _deny(constraint)
+
+
+def _without_verbs(chunk: Chunk) -> Chunk:
+    return tuple(token for token in chunk if token.role != "verb")
+
+
+def _overlap(preferred: Commands, unwanted: Commands) -> bool:
+    """Return whether a rule against a command would also forbid the one that replaces it."""
+    words = {word for pattern in preferred.patterns for word in pattern}
+    return any(pattern[0] in words for pattern in unwanted.patterns)
+
+
+def _read_only(chunks: Sequence[Chunk], scope: Scope) -> Parts:
+    """Read ``only edit ⟦0⟧`` and ``only load ⟦0⟧ in the main session``."""
+    tokens = tuple(token for chunk in chunks for token in chunk)
+    return _deny(read_main_context(tokens) or read_other_paths(tokens, scope))
+
+
+def _read_closed(chunks: Sequence[Chunk], scope: Scope) -> Parts:
+    """Read ``⟦0⟧ is read-only``."""
+    verb = Token("verb", "write")
+    tokens = (verb, *(token for chunk in chunks for token in chunk))
+    return _act("deny", 0)([tokens], scope)
+
+
+def _read_wanted(chunks: Sequence[Chunk], scope: Scope) -> Parts:
+    """Read ``answers must end with ⟦0⟧`` and ``use conventional commits``."""
+    tokens = tuple(token for chunk in chunks for token in chunk)
+    return _deny(read_wanted_answer(tokens) or read_wanted_message(tokens))
+
+
+def _read_preceded(chunks: Sequence[Chunk], scope: Scope) -> Parts:
+    """Read ``always run ⟦0⟧ before committing``."""
+    return tuple(("deny", each) for each in read_preceded(chunks[0], chunks[1], scope))
+
+
+def _read_unless(chunks: Sequence[Chunk], scope: Scope) -> Parts:
+    """Read ``never commit unless the user asks for a commit``."""
+    same = {token.word for token in chunks[0]} | {"it", "commands", "other"}
+    if any(token.word not in same for token in chunks[1]):
+        return ()
+    return _act("ask", 0)(chunks, scope)
+
+
+FORMS: dict[str, Reader] = {
+    # Never edit `a`.  禁止修改 `a`
+    "NOT *": _act("deny", 0),
+    # Editing `a` is forbidden.
+    "* NOT": _act("deny", 0),
+    # `a` must not be edited.  `a` 不得修改   Use `a`, not `b`.
+    "* NOT *": _read_subject,
+    "* INSTEAD *": _read_instead,
+    # Only edit `a`.  `a` 仅在主会话中加载
+    "ONLY *": _read_only,
+    "* ONLY *": _read_only,
+    "* MUST ONLY *": _read_only,
+    # `a` is read-only.  These files are read-only: `a`.
+    "* CLOSED": _read_closed,
+    "* CLOSED *": _read_closed,
+    # Answers must end with `a`.  End your answers with `a`.
+    "* MUST *": _read_wanted,
+    "*": _read_wanted,
+    # Never push without asking.  Never push unless asked.  Never push on your own.
+    "NOT * WITHOUT ASK": _act("ask", 0),
+    "NOT * UNLESS ASK": _act("ask", 0),
+    "NOT * UNLESS ASK *": _read_unless,
+    "* NOT WITHOUT ASK": _act("ask", 0),
+    "* NOT UNLESS ASK": _act("ask", 0),
+    "NOT * UNASKED": _act("ask", 0),
+    "NOT UNASKED *": _act("ask", 0),
+    "* NOT * WITHOUT ASK": _act("ask", 1, 0),
+    "* NOT * UNLESS ASK": _act("ask", 1, 0),
+    "* NOT UNASKED *": _act("ask", 1, 0),
+    # 未经同意，不得推送   不要在没有询问的情况下推送
+    "WITHOUT ASK NOT *": _act("ask", 0),
+    "NOT WITHOUT ASK *": _act("ask", 0),
+    # Ask before pushing.  推送前先询问   Pushing requires approval.
+    "ASK BEFORE *": _act("ask", 0),
+    "* BEFORE ASK": _act("ask", 0),
+    "* NEEDS ASK": _act("ask", 0),
+    # Always run `a` before committing.
+    "* BEFORE *": _read_preceded,
+    "* BEFORE MUST *": lambda chunks, scope: _read_preceded(chunks[::-1], scope),
+    # Only push when asked.  Push only when asked.  只有要求时才推送
+    "ONLY * WHEN ASK": _act("ask", 0),
+    "ONLY * UNLESS ASK": _act("ask", 0),
+    "* ONLY WHEN ASK": _act("ask", 0),
+    "ONLY ASK WHEN *": _act("ask", 0),
+}

@@ -1,0 +1,273 @@
+"""The words of the forms in which rules are written, in English and Chinese.
+
+Each word has a role. *Markers*, in capitals, give a sentence its form: ``NOT``, ``ASK``,
+``BEFORE``. The other roles describe what is forbidden: verbs, nouns, places.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
+
+
+class Entry(NamedTuple):
+    """The role of a word or phrase, and the word that stands for all its synonyms."""
+
+    role: str
+    word: str
+
+
+# Words that do not change the meaning of a rule. They are removed before phrases are looked up.
+FILLERS = frozenset(
+    """
+    a an the any all every each some our your please always ever also just simply strictly
+    absolutely expressly completely is are be been being yourself following
+    的 了 都 请 你 您 任何 所有 一切 一律 绝对 永远 千万 严格 先 一下 在 被 把 将 对 才 这个 这些 位于
+    """.split()
+)
+# Words about who asks whom. They are removed only next to the marker ASK.
+ASKING = frozenset(
+    """
+    i me my we us you the a an user users user's human humans owner maintainer maintainers developer
+    team explicit explicitly specifically expressly directly first prior written clear express to do
+    so it this that by from for with of has have had been was were is are get getting obtain
+    obtaining seek you're they their yes given giving otherwise each time one your
+    用户 我 人类 主人 开发者 维护者 的 明确 事先 得到 获得 经过 经 征得 征求 取得 向 和 与 跟 由
+    了 你 先 情况下 的情况下 意见 是
+    """.split()
+)
+AGENTS = frozenset(
+    "you agent agents assistant assistants ai model claude codex copilot cursor gemini we it"
+    " agent's 助手 代理 智能体 模型 ai".split()
+)
+
+MARKERS = {
+    "NOT": "never|never ever|not|do not|don't|dont|must not|must never|may not|should not|should"
+    " never|shall not|shall never|cannot|can not|can't|mustn't|shouldn't|not allowed|not allowed to"
+    "|never allowed to|not permitted|not permitted to|forbidden|forbidden to|forbidden from"
+    "|prohibited|prohibited from|it forbidden to|it not allowed to|it prohibited to|no|not to"
+    "|under no circumstances|under no circumstances should|under no circumstances may"
+    "|do not ever|not ever|never attempt to|do not attempt to|don't attempt to|never try to"
+    "|do not try to|don't try to"
+    "|禁止|严禁|不得|不要|不准|不可|不可以|不能|不许|不允许|不应|不应该|绝不|绝不能|绝不要|绝不可"
+    "|绝不允许|绝对不要|绝对不能|切勿|请勿|勿|别|不",
+    "ONLY": "only|只|仅|仅限|只用|只能|仅能|只可以|只有|只允许|仅允许",
+    "MUST": "must|should|shall|必须|务必|应|应当|一定要|要",
+    "ASK": "ask|asks|asked|asking|ask for|asking for|check with|checking with|request|requests"
+    "|requested|tell|tells|told|instruct|instructs|instructed|instruction|instructions|permission"
+    "|approval|confirmation|consent|authorization|go-ahead|sign-off|confirm|confirms|confirming"
+    "|confirmed|approve|approves|approved|authorize|authorized|authorised"
+    "|says so|say so"
+    "|询问|请示|问|同意|允许|许可|确认|授权|批准|要求|指示|审批|请求",
+    "BEFORE": "before|prior to|before you|前|之前|以前",
+    "WITHOUT": "without|未经|没有|未|在未|在没有",
+    "UNLESS": "unless|until|除非",
+    "WHEN": "when|if|after|once|时",
+    "NEEDS": "requires|require|needs|need|需要|需|须|必须经过|需经|须经",
+    "INSTEAD": "instead of|rather than|而不是|而非",
+    "UNASKED": "automatically|on own|on own initiative|proactively|unprompted|autonomously"
+    "|擅自|私自|自行|主动|自动",
+    "CLOSED": "read-only|read only|off-limits|off limits|immutable|frozen|untouchable"
+    "|只读|只读文件|只读目录",
+}
+VERBS = {
+    "write": "edit|auto-edit|modify|change|alter|touch|update|overwrite|rewrite|write to"
+    "|write into"
+    "|make changes to|make edits to|make modifications to|changes to|edits to|modifications to"
+    "|修改|编辑|改动|更改|变更|触碰|改|动|碰|写入|覆盖|改写",
+    "hand-edit": "hand-edit|direct edits to|manual edits to|direct changes to|manual changes to"
+    "|手动修改|手动编辑|手工修改|手改",
+    "save": "write|save",
+    "delete": "delete|remove|erase|rename|move|unlink|删除|移除|移动|重命名|删掉|删",
+    "create": "create|place|put|make|创建|新建|发起",
+    "add": "add|新增|添加",
+    "introduce": "introduce",
+    "read": "read|view|inspect|look at|read from|读取|查看|阅读|读",
+    "open": "open|打开",
+    "submit": "submit|close",
+    "access": "access|访问|读写",
+    "run": "run|execute|issue|invoke|launch|perform|运行|执行",
+    "start": "start|begin|开头|开始",
+    "use": "use|block with|block on|使用|用",
+    "follow": "follow|遵循",
+    "merge": "merge|合并",
+    "tag": "tag|create tag|打标签",
+    "release": "release|cut release",
+    "call": "call|调用",
+    "commit": "commit|git commit|commits|git commits|提交",
+    "push": "push|git push|pushes|推送",
+    "force-push": "force push|force-push|force pushes|force-pushes|push with force|git push --force"
+    "|强制推送|强推",
+    "amend": "amend",
+    "stage": "stage|git add|暂存",
+    "rebase": "rebase|git rebase",
+    "install": "install|安装",
+    "publish": "publish|发布",
+    "skip": "skip|bypass|circumvent|跳过|绕过",
+    "send": "send|发送|发",
+    "post": "post|tweet",
+    "contact": "contact|visit|connect to|fetch from|download from|reach|talk to|browse to"
+    "|make requests to|make calls to|send data to|send requests to|send anything to|send code to"
+    "|send traffic to|联系|连接|连接到",
+    "load": "load|inject|加载|载入|注入",
+    "contain": "contain|include|mention|say|包含|出现|提到",
+    "end": "end|结尾|结束",
+    "exceed": "exceed|longer than|more than|of more than|超过|多于|长于",
+    "limit": "keep|limit|at most|no longer than|no more than|控制在|限制在",
+}
+NOUNS = {
+    "file": "file|files|code|anything|everything|content|contents|output|outputs|文件|内容|代码|东西",
+    "folder": "folder|folders|directory|directories|dir|tree|目录|文件夹",
+    "file kind": "lockfile|lockfiles|lock file|lock files|lock|migration|migrations|config"
+    "|configuration|environment|vendored|snapshot|snapshots|schema|配置文件|迁移文件|迁移",
+    "it": "it|them|this|these|those|that|itself|its|their|自己",
+    "new": "new|newly|新|新的",
+    "existing": "existing|applied|committed|已有|已有的|现有|现有的",
+    "generated": "generated|auto-generated|autogenerated|compiled|build output|生成|自动生成|生成的",
+    "changes": "changes|work|更改|改动|代码更改",
+    "remote": "remote|remotes|origin|upstream|github|gitlab|远程|远端|远程仓库",
+    "branch": "branch|branches|分支",
+    "workspace": "workspace|project|repository|repo|working directory|working tree|project root"
+    "|workspace root|repo root|repository root|root of repository|root of repo"
+    "|codebase|工作区|项目|仓库|工作目录|项目目录|当前目录",
+    "packages": "package|packages|dependency|dependencies|library|libraries|software"
+    "|依赖|包|软件包|依赖包|第三方库|库|软件",
+    "modules": "module|modules",
+    "other": "additional|third-party|extra|external|unapproved|额外的|第三方",
+    "pull request": "pull request|pull requests|pr|prs|merge request|merge requests|合并请求",
+    "hooks": "hook|hooks|git hooks|pre-commit hooks|pre-commit hook|commit hooks|pre-push hooks",
+    "sudo": "sudo",
+    "destructive": "destructive|破坏性|毁灭性",
+    "git": "git",
+    "artifacts": "artifact|artifacts|releases",
+    "commands": "shell command|shell commands|command|commands|operation|operations|action|actions|命令|操作|指令",
+    "network": "network|internet|web|network access|network requests|network calls|http requests"
+    "|external requests|网络|互联网|外网|外部网络",
+    "shell": "shell|terminal|command line|终端|命令行",
+    "emails": "email|emails|e-mail|e-mails|邮件|电子邮件",
+    "tweets": "tweets|public posts|推文|推特",
+    "tool": "tool|tools|工具",
+    "host": "host|hosts|domain|domains|server|servers|site|sites|url|urls|域名|主机|服务器|网站",
+    "data": "data|requests|数据",
+    "registry": "pypi|registry",
+    "answer": "answer|answers|response|responses|reply|replies|final answer|final answers|回答|回复"
+    "|答复|答案|每次回复|每次回答|最终回答",
+    "source": "production code|shipping code|application code|library code|new code|source code"
+    "|app code",
+    "tests": "test|tests|test code|test files|unit tests",
+    "conventional": "conventional commits|conventional commit|conventional commit format"
+    "|conventional commits format|conventional commit messages|conventional commit message"
+    "|conventional-commit messages|conventional commits required|conventional commits format for"
+    "|conventional commits for",
+    "message": "commit message|commit messages|to commits|in commits|to commit messages|提交信息|提交说明",
+    "trailer": "trailer|trailers|line|lines|footer|footers|attribution",
+    "co-author": "co-author|co-authors|co-author line|co-author lines|co-author trailer"
+    "|co-author trailers|co-authorship",
+    "ai": "ai|agent|ai-generated|claude|copilot|codex",
+    "emoji": "emoji|emojis|表情符号|表情",
+    "question": "question|questions|问题|问句|提问",
+    "text": "word|words|phrase|phrases|text|sentence|string|词语|短语",
+    "memory": "memory|long-term memory|记忆|长期记忆",
+    "session": "session|sessions|context|contexts|chat|chats|conversation|conversations|会话|上下文"
+    "|聊天|对话",
+}
+PROGRAMS = frozenset(
+    "npm npx pnpm yarn bun pip pip3 pipenv poetry kubectl terraform wget curl".split()
+)
+"""Words without quotes that can only be the names of programs."""
+KINDS = {
+    "main": "主",
+    "shared": "group|public|共享|群聊|群组|公开",
+    "headless": "unattended|无人值守|后台",
+}
+PLACES = {
+    "in": "in|inside|within|under|below|inside of|下|中|里|内|里面|下面|以下|上",
+    "to": "to|on|onto|into|到|至",
+    "from": "from|at|从",
+    "with": "with|via|using|by passing|以",
+    "outside": "outside|outside of|外|以外|之外|外面|以外的|之外的|外的",
+}
+UNITS = {
+    "words": "word|words|个词|词",
+    "characters": "character|characters|字|个字|字符|个字符",
+    "lines": "line|lines|行",
+    "sentences": "sentence|sentences|句|句话",
+    "paragraphs": "paragraph|paragraphs|段",
+}
+OTHERS = {
+    "join": "or|and|nor|and/or|、|和|或|或者|及|与|以及",
+    "by hand": "directly|manually|by hand|manual|direct|straight|直接|手动|手工",
+    "except": "except|except for|excluding|other than|apart from",
+    "filler": "locally|for reason|under circumstances|under circumstance|no matter what"
+    "|in this repo|in this repository|in this project|in this codebase|in repo|in repository"
+    "|in project|in codebase|to bypass git hooks|to bypass hooks|to skip hooks"
+    "|under condition|to bypass pre-commit hooks|无论如何|任何情况下|在任何情况下|情况下",
+}
+_BRANCHES = "main|master|develop|dev|trunk|production|staging|release"
+# Verbs whose last letter is doubled, as in "committing".
+_DOUBLED = frozenset("commit run put skip".split())
+_IRREGULAR = {
+    "write": "written",
+    "overwrite": "overwritten",
+    "rewrite": "rewritten",
+    "hand-edit": "hand-edited",
+    "run": "run",
+    "read": "read",
+    "send": "sent",
+    "put": "put",
+    "make": "made",
+}
+
+
+def _inflect(verb: str) -> list[str]:
+    """Return the forms of an English verb: "edit", "editing", "edited"."""
+    first, space, rest = verb.partition(" ")
+    stem = first[:-1] if first.endswith("e") else first
+    if first in _DOUBLED:
+        stem += first[-1]
+    past = _IRREGULAR.get(first, f"{stem}ed")
+    return [f"{form}{space}{rest}" for form in (first, f"{stem}ing", past)]
+
+
+@cache
+def lexicon() -> dict[str, Entry]:
+    """Return the roles of all words and phrases."""
+    entries: dict[str, Entry] = {}
+
+    def add(role: str, words: dict[str, str]) -> None:
+        for word, synonyms in words.items():
+            for synonym in synonyms.split("|"):
+                entries[synonym] = Entry(role, word)
+
+    add("noun", NOUNS)
+    add("branch", {word: word for word in _BRANCHES.split("|")})
+    add("place", PLACES)
+    for word, synonyms in VERBS.items():
+        for synonym in synonyms.split("|"):
+            for form in _inflect(synonym) if synonym.isascii() else [synonym]:
+                entries.setdefault(form, Entry("verb", word))
+    add("kind", KINDS)
+    add("kind", {"shared": "shared", "headless": "headless"})
+    for role, synonyms in OTHERS.items():
+        add(role, {role: synonyms})
+    for role, synonyms in MARKERS.items():
+        add(role, {role: synonyms})
+    return entries
+
+
+@cache
+def units() -> dict[str, str]:
+    """Return the units of length."""
+    return {word: unit for unit, words in UNITS.items() for word in words.split("|")}
+
+
+@cache
+def max_phrase() -> int:
+    """Return the number of words in the longest phrase."""
+    return max(len(phrase.split()) for phrase in lexicon() if phrase.isascii())
+
+
+@cache
+def max_characters() -> int:
+    """Return the number of characters in the longest Chinese word."""
+    return max(len(word) for word in (*lexicon(), *ASKING) if not word.isascii())

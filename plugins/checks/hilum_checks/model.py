@@ -1,0 +1,262 @@
+"""Checks, which forbid actions or require the user's approval for them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import attrs
+
+Effect = Literal["deny", "ask"]
+Action = Literal["read", "create", "change", "delete"]
+
+WRITES: frozenset[Action] = frozenset({"create", "change", "delete"})
+READS: frozenset[Action] = frozenset({"read"})
+EVERYTHING = ("**",)
+_GERUNDS = {"read": "reading", "create": "creating", "change": "changing", "delete": "deleting"}
+MAX_LISTED = 4
+"""Maximum number of commands listed in a summary."""
+
+
+@attrs.frozen
+class Paths:
+    """Files and folders, and the actions on them that are forbidden.
+
+    Attributes:
+        patterns: Patterns as in ``.gitignore``, relative to the workspace. Absolute patterns begin
+            with ``//`` or ``~/``.
+        actions: The forbidden actions.
+        unless: Patterns of the exceptions.
+        by_hand: Whether only manual editing is forbidden. A program that generates the file, such
+            as a package manager, may write it.
+        outside: Whether the constraint covers everything outside the workspace; ``patterns`` is
+            then empty.
+    """
+
+    patterns: tuple[str, ...]
+    actions: frozenset[Action] = WRITES
+    unless: tuple[str, ...] = ()
+    by_hand: bool = False
+    outside: bool = False
+
+    def __str__(self) -> str:
+        doing = self._describe_actions()
+        exceptions = f", except {_list_paths(self.unless)}" if self.unless else ""
+        manner = " by hand" if self.by_hand else ""
+        return f"{doing} {self._describe_files(doing)}{exceptions}{manner}"
+
+    def _describe_actions(self) -> str:
+        if not self.actions >= WRITES:
+            return " and ".join(_GERUNDS[name] for name in _GERUNDS if name in self.actions)
+        return "reading and writing" if "read" in self.actions else "writing"
+
+    def _describe_files(self, doing: str) -> str:
+        if self.outside:
+            return "files outside the workspace"
+        if self.patterns == EVERYTHING:
+            return "files"
+        files = _list_paths(self.patterns)
+        return f"files in {files}" if doing == "creating" and "." not in files else files
+
+
+@attrs.frozen
+class Commands:
+    """Commands that must not be run.
+
+    Attributes:
+        patterns: The words with which the commands begin. Options may be between these words, and
+            more words may follow. ``*`` matches any number of words.
+        folder: The folder in which the commands must not run, relative to the workspace; ``.`` for
+            all folders.
+        new: Whether the constraint covers only commands that name a package to install, not those
+            that install the project's packages.
+        branches: The branches to which commits and pushes are forbidden; empty for all.
+        unless: The words of the exceptions, as in ``patterns``.
+    """
+
+    patterns: tuple[tuple[str, ...], ...]
+    folder: str = "."
+    new: bool = False
+    branches: tuple[str, ...] = ()
+    unless: tuple[tuple[str, ...], ...] = ()
+
+    def __str__(self) -> str:
+        commands = [" ".join(words) for words in self.patterns[:MAX_LISTED]]
+        listed = [f"`{command.removeprefix('* ')}`" for command in commands]
+        text = f"the command {' or '.join(listed)}"
+        if len(self.patterns) > MAX_LISTED:
+            text += " and similar commands"
+        if self.folder != ".":
+            text += f" in {self.folder}"
+        if self.branches:
+            text += f" to the branch {' or '.join(self.branches)}"
+        if self.unless:
+            exceptions = [" ".join(words) for words in self.unless]
+            text += f", except `{'` or `'.join(exceptions)}`"
+        return text
+
+
+@attrs.frozen
+class Tools:
+    """Tools that must not be called.
+
+    Attributes:
+        names: The names of the tools, in which ``*`` and ``?`` are wildcards as in file names.
+        risk: A permission category; the constraint covers all tools in it.
+    """
+
+    names: tuple[str, ...] = ()
+    risk: str = ""
+
+    def __str__(self) -> str:
+        if self.risk:
+            return f"tools that {self.risk}"
+        return f"the tool {' or '.join(self.names)}"
+
+
+@attrs.frozen
+class Hosts:
+    """Hosts that must not be contacted.
+
+    Attributes:
+        names: The names of the hosts. ``*.example.com`` means all subdomains, and ``*`` means every
+            host except this machine.
+    """
+
+    names: tuple[str, ...]
+
+    def __str__(self) -> str:
+        if self.names == ("*",):
+            return "using the network"
+        return f"contacting {', '.join(self.names)}"
+
+
+@attrs.frozen
+class Contexts:
+    """Files, or memory, that certain kinds of sessions must not load."""
+
+    names: tuple[str, ...]
+    kinds: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"loading {', '.join(self.names)} in {', '.join(self.kinds)} sessions"
+
+
+@attrs.frozen
+class Answers:
+    """Final answers that must not be given.
+
+    Attributes:
+        expression: A regular expression.
+        what: What the answers are like, after the words "an answer".
+        wanted: Whether each answer must match the expression.
+        most: How often an answer may match the expression, unless it must.
+    """
+
+    expression: str
+    what: str
+    wanted: bool = False
+    most: int = 0
+
+    def __str__(self) -> str:
+        return f"an answer {self.what}"
+
+
+@attrs.frozen
+class Content:
+    """Text that must not be added to files.
+
+    Attributes:
+        expression: A regular expression for the text.
+        patterns: Patterns of the files, as in ``Paths``.
+        unless: Patterns of the exceptions.
+    """
+
+    expression: str
+    patterns: tuple[str, ...] = EVERYTHING
+    unless: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        files = "" if self.patterns == EVERYTHING else f" in {_list_paths(self.patterns)}"
+        exceptions = f", except {_list_paths(self.unless)}" if self.unless else ""
+        return f"writing text that matches /{self.expression}/{files}{exceptions}"
+
+
+@attrs.frozen
+class Messages:
+    """Commit messages that must not be used.
+
+    Attributes:
+        expression: A regular expression.
+        wanted: Whether each message must match the expression; otherwise, none may match it.
+    """
+
+    expression: str
+    wanted: bool = False
+
+    def __str__(self) -> str:
+        verb = "does not match" if self.wanted else "matches"
+        return f"a commit message that {verb} /{self.expression}/"
+
+
+@attrs.frozen
+class Preceded:
+    """Commands that must not be run until another command has succeeded.
+
+    Attributes:
+        needed: The command that must have succeeded since the session last wrote a file.
+        before: The commands that must not be run before.
+    """
+
+    needed: Commands
+    before: Commands
+
+    def __str__(self) -> str:
+        return f"{self.before} before {self.needed} has succeeded"
+
+
+Constraint = Paths | Commands | Tools | Hosts | Contexts | Answers | Content | Messages | Preceded
+
+
+@attrs.frozen
+class Check:
+    """The constraints that enforce a rule.
+
+    Attributes:
+        parts: Each constraint with its effect.
+    """
+
+    parts: tuple[tuple[Effect, Constraint], ...]
+
+    @property
+    def summary(self) -> str:
+        """A summary of the check, for a list of rules."""
+        summaries = []
+        for effect, verb in (("deny", "refuses"), ("ask", "asks before")):
+            listed = [str(constraint) for each, constraint in self.parts if each == effect]
+            if listed:
+                summaries.append(f"{verb} {', '.join(listed)}")
+        return "; ".join(summaries)
+
+
+@attrs.frozen
+class Compiled:
+    """The result of compiling a sentence or an ``enforce:`` line.
+
+    Attributes:
+        check: The check that enforces the rule; ``None`` if the rule remains advice.
+        why: Why the rule is or is not enforced.
+        problem: The mistake in an ``enforce:`` line; empty if there is none.
+    """
+
+    check: Check | None
+    why: str
+    problem: str = ""
+
+
+NOT_A_CONSTRAINT = Compiled(
+    None, "advice: it is not worded as one of the constraints that can be enforced"
+)
+
+
+def _list_paths(patterns: tuple[str, ...]) -> str:
+    return ", ".join(pattern.removeprefix("/") for pattern in patterns)

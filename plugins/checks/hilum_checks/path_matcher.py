@@ -1,0 +1,356 @@
+"""Matches the paths that a call accesses against the paths that rules protect.
+
+The spelling of a path does not matter, and links are followed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import attrs
+from hilum_guard import UNKNOWN, FileAccess, fit_path
+
+from hilum_checks.model import EVERYTHING, READS, Action, Paths
+from hilum_checks.workspace_view import WorkspaceView, fold
+
+if TYPE_CHECKING:
+    from hilum_guard import Findings
+
+Fit = Literal["", "maybe", "yes"]
+_FITS: tuple[Fit, ...] = ("", "maybe", "yes")
+_ABSOLUTE = ("/", "~")
+_PROC_CWD = re.compile(r"^(?:/+proc/(?:self|thread-self|\d+)/(?:task/\d+/)?cwd|~\+)(?=/|$)")
+# These sets are created only once, because every rule needs the actions of every access.
+_DELETES: frozenset[Action] = frozenset({"delete"})
+_CHANGES: frozenset[Action] = frozenset({"change"})
+_CREATES_OR_CHANGES: frozenset[Action] = frozenset({"create", "change"})
+
+
+def stronger_fit(one: Fit, other: Fit) -> Fit:
+    """Return the more certain of two matches."""
+    return max(one, other, key=_FITS.index)
+
+
+class PathMatcher:
+    """Matches file accesses against the constraints of rules, in one workspace.
+
+    Args:
+        root: The root of the workspace.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._view = WorkspaceView(root)
+
+    @property
+    def real_root(self) -> str:
+        """The resolved root."""
+        return self._view.real_root
+
+    def is_kept_by_sandbox(self, constraint: Paths) -> bool:
+        """Return whether the sandbox can keep a constraint without knowing the names of files."""
+        if constraint.unless or not constraint.actions >= {"create", "change", "delete"}:
+            return not constraint.actions - READS
+        bare = [pattern.removesuffix("/**").strip("/") for pattern in constraint.patterns]
+        return all(
+            not any(char in path for char in "*?[")
+            and os.path.lexists(os.path.join(self.real_root, path))
+            for path in bare
+        )
+
+    def match(self, constraint: Paths, access: FileAccess) -> Fit:
+        """Return whether a constraint covers an access."""
+        match = _Match(self._view, constraint, access)
+        return "" if match.is_allowed else match.match_words()
+
+    def match_found(
+        self, constraint: Paths, access: FileAccess, findings: Findings
+    ) -> tuple[Fit, str]:
+        """Return whether a constraint covers something that a search finds, and its path.
+
+        Args:
+            constraint: The constraint.
+            access: The access; ``{}`` in its path represents each name.
+            findings: The results of the search.
+        """
+        match = _Match(self._view, constraint, access)
+        return ("", "") if match.is_allowed else match.match_findings(findings)
+
+
+@attrs.define
+class _Match:
+    """A comparison of one constraint with one access."""
+
+    view: WorkspaceView
+    constraint: Paths
+    access: FileAccess
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the access may be a read: a program that receives a path may read the file."""
+        return self.access.kind in ("read", "any")
+
+    @property
+    def actions(self) -> frozenset[Action]:
+        """The actions. A write creates or changes the file, depending on whether it exists."""
+        if self.is_read:
+            return READS
+        if self.access.kind == "delete":
+            return _DELETES
+        if self.access.existing or self.access.kind == "link":
+            return _CHANGES
+        return _CREATES_OR_CHANGES
+
+    @property
+    def is_allowed(self) -> bool:
+        """Whether the constraint does not apply to this kind of access.
+
+        Accesses by programs that may or may not write are left to the sandbox.
+        """
+        if self.access.if_folder or not (self.access.certain or self.is_read):
+            return True
+        if self.constraint.by_hand and self.access.generated:
+            return True
+        # "Never delete files" does not forbid renaming them.
+        return self.access.moved and self.constraint.patterns == EVERYTHING
+
+    # --- paths that the words name ----------------------------------------------------------------
+
+    def match_words(self) -> Fit:
+        best: Fit = ""
+        for cwd in self.access.cwds:
+            best = stronger_fit(best, self._match_from(cwd))
+        return best
+
+    def _match_from(self, cwd: str | None) -> Fit:
+        # Linux and shells have other names for the working directory.
+        written = _PROC_CWD.sub(f"{cwd or UNKNOWN}", self.access.path)
+        # After ``cd $DIR``, a relative path may be in any folder.
+        if UNKNOWN in written or (cwd is None and not written.startswith(_ABSOLUTE)):
+            return self._match_unknown(cwd)
+        paths, is_complete = self.view.expand(written, cwd)
+        best: Fit = "" if is_complete else self._match_unseen()
+        for path in paths:
+            if self._means_any(self.view.spellings(path)):
+                return "yes"
+            best = stronger_fit(best, self._match_contents(path, cwd))
+        return best
+
+    def _match_unseen(self) -> Fit:
+        """Return whether a pattern may match a path that was not examined."""
+        if self.constraint.outside or self.is_read or not self.actions & self.constraint.actions:
+            return ""
+        last = fold(_last_part(self.access.path))
+        for pattern in self.constraint.patterns:
+            name = _last_name(pattern)
+            if "*" in name or fnmatchcase(fold(name), last):
+                return "maybe"
+        return ""
+
+    def _means_any(self, forms: Iterable[str]) -> bool:
+        return any(self._has_action(form) and self._means(form) for form in forms)
+
+    def _has_action(self, form: str) -> bool:
+        actions = self.actions
+        if len(actions) == 1 or actions <= self.constraint.actions:
+            return actions <= self.constraint.actions
+        exists = os.path.lexists(os.path.join(self.view.real_root, form))
+        return ("change" if exists else "create") in self.constraint.actions
+
+    def _means(self, form: str) -> bool:
+        """Return whether the constraint covers a path in the form that the view displays."""
+        is_outside = form.startswith("/")
+        patterns = self.constraint.patterns
+        if self.constraint.outside:
+            return is_outside and not self.view.is_temporary(form)
+        # A rule about all files means those in the project, not everything on the disk.
+        if form == "." or self._is_copy(form) or (is_outside and patterns == EVERYTHING):
+            return False
+        if any(fit_path(pattern, form, strict=False) for pattern in self.constraint.unless):
+            return False
+        return any(
+            fit_path(pattern, form, strict=False) or _is_whole_folder(pattern, form)
+            for pattern in patterns
+        )
+
+    def _is_copy(self, form: str) -> bool:
+        """Return whether a path is in /tmp although the constraint is about project files."""
+        if not form.startswith("/") or self.constraint.outside:
+            return False
+        is_absolute = any(each.startswith(("//", "~")) for each in self.constraint.patterns)
+        return not is_absolute and self.view.is_temporary(form)
+
+    def _match_contents(self, path: str, cwd: str | None) -> Fit:
+        """Return whether the constraint covers something in a folder or moved into it."""
+        if self.constraint.outside or self.constraint.patterns == EVERYTHING:
+            return ""
+        # ``cp -r`` and ``mv`` put each file of the source at a new path, which may be protected.
+        source = self.access.source
+        is_copied = bool(source) and UNKNOWN not in source
+        if not is_copied and self.access.deep != "all":
+            return ""
+        if is_copied:
+            source = os.path.join(cwd or "/", os.path.expanduser(source))
+        folder = os.path.realpath(source if is_copied else path)
+        shown = self.view.display(os.path.normpath(path))
+        if not os.path.isdir(folder) or self._is_copy(shown):
+            return ""
+        contents = self.view.list_contents(folder, path, copied=is_copied)
+        # A folder may contain thousands of names. Searching their combined text rules out most
+        # patterns.
+        is_likely = any(literal in contents.text for literal in self._literals)
+        if is_likely and self._means_any(contents.forms):
+            return "yes"
+        return "" if contents.is_complete else "maybe"
+
+    # --- paths that a search finds ----------------------------------------------------------------
+
+    @property
+    def _literals(self) -> list[str]:
+        return [fold(_literal(pattern)) for pattern in self.constraint.patterns]
+
+    def match_findings(self, findings: Findings) -> tuple[Fit, str]:
+        if UNKNOWN in self.access.path:
+            return self._match_unknown(findings.cwd), self.access.path
+        literals = self._literals
+        doubt: Fit = ""
+        found = ""
+        for entry, is_sure in findings.entries:
+            path = os.path.join(findings.cwd, self.access.path.replace("{}", entry.printed))
+            is_deep = entry.folder and self.access.deep == "all"
+            if not is_deep and not self._is_likely(f"{path}\n{entry.path}", literals):
+                continue
+            paths = [path, entry.path] if self.access.path == "{}" else [path]
+            fit = self._match_entry(paths, is_deep=is_deep)
+            if not fit:
+                continue
+            found = self.view.display(os.path.normpath(path))
+            doubt = fit if is_sure else "maybe"
+            if doubt == "yes":
+                break
+        return doubt, found
+
+    def _is_likely(self, text: str, literals: list[str]) -> bool:
+        """Return whether the constraint may cover paths in a text; most texts fail this test."""
+        if self.constraint.outside or not literals:
+            return True
+        text = fold(text)
+        return any(literal in text for literal in literals)
+
+    def _match_entry(self, paths: list[str], *, is_deep: bool) -> Fit:
+        if self._means_any([self.view.display(os.path.normpath(each)) for each in paths]):
+            return "yes"
+        return self._match_contents(paths[-1], None) if is_deep else ""
+
+    # --- paths that are known in part -------------------------------------------------------------
+
+    def _match_unknown(self, cwd: str | None) -> Fit:
+        path = self.access.path
+        if not self.actions & self.constraint.actions:
+            return ""
+        if self.is_read:
+            return self._match_unknown_read(cwd)
+        known = path.partition(UNKNOWN)[0]
+        if self.constraint.outside:
+            return self._match_unknown_outside(known)
+        folder, slash, last = path.rpartition("/")
+        if UNKNOWN not in folder and (cwd is not None or path.startswith(_ABSOLUTE)):
+            return self._match_unknown_name(folder + slash, last, cwd)
+        if self.view.is_elsewhere(known) and ".." not in path.split("/"):
+            may_fit = _may_lead_to(known, self.constraint.patterns)
+        else:
+            may_fit = any(self._may_be_named(last, each) for each in self.constraint.patterns)
+        return "maybe" if may_fit else ""
+
+    def _match_other(self, access: FileAccess) -> Fit:
+        """Return how the constraint matches an access other than the instance's own."""
+        match = _Match(self.view, self.constraint, access)
+        return "" if match.is_allowed else match.match_words()
+
+    def _match_unknown_read(self, cwd: str | None) -> Fit:
+        """Match the known part of a path that a program reads.
+
+        Programs receive many paths that are known only at run time. The sandbox hides files that
+        must not be read.
+        """
+        path = self.access.path
+        if not path.strip(UNKNOWN):
+            return ""
+        guess = path.replace(UNKNOWN, "x")
+        cwds = (cwd or self.view.real_root,)
+        fit = self._match_other(attrs.evolve(self.access, path=guess, cwds=cwds))
+        return "maybe" if fit else ""
+
+    def _match_unknown_outside(self, known: str) -> Fit:
+        if not self.access.path.startswith(("/", UNKNOWN, "~")):
+            return ""
+        is_inside = known.startswith(f"{self.view.real_root}/")
+        if known.startswith("/") and (is_inside or self.view.is_temporary(known.rstrip("/"))):
+            return ""
+        return "maybe"
+
+    def _match_unknown_name(self, folder: str, last: str, cwd: str | None) -> Fit:
+        """Match a partly known name of a file in a known folder against the constraint."""
+        # A name that is known only at run time may be anything below the folder.
+        is_anything = not folder and last == UNKNOWN
+        if folder.strip("/") or is_anything:
+            parent = attrs.evolve(self.access, path=folder or ".", cwds=(cwd,), deep="", source="")
+            fit = self._match_other(parent)
+            if fit:
+                return fit
+        for name in {_last_name(pattern) for pattern in self.constraint.patterns}:
+            guess = folder + name.replace("*", last.replace(UNKNOWN, "x"))
+            guessed = attrs.evolve(self.access, path=guess, cwds=(cwd,))
+            if _may_be(last, name) and self._match_other(guessed):
+                return "maybe"
+        return ""
+
+    def _may_be_named(self, last: str, pattern: str) -> bool:
+        """Return whether the last part of a path may match the last part of a pattern."""
+        name = _last_part(pattern.rstrip("/*"))
+        is_file = "." in name.strip(".") or name.startswith(".")
+        if not is_file:
+            return True
+        if UNKNOWN in last:
+            return not last.strip(UNKNOWN) or _may_be(last, name)
+        return self.access.deep == "all" or fnmatchcase(fold(last), fold(name))
+
+
+def _last_part(path: str) -> str:
+    return path.rstrip("/").rpartition("/")[2]
+
+
+def _last_name(pattern: str) -> str:
+    return _last_part(pattern.removesuffix("/**"))
+
+
+def _may_lead_to(known: str, patterns: Iterable[str]) -> bool:
+    """Return whether a path with a known beginning may match absolute patterns."""
+    absolute = [pattern for pattern in patterns if pattern.startswith(("//", "~"))]
+    paths = ["/" + os.path.expanduser(pattern).lstrip("/") for pattern in absolute]
+    return any(path.startswith(known) or known.startswith(f"{path}/") for path in paths)
+
+
+def _may_be(given: str, name: str) -> bool:
+    """Return whether a partly known name may equal a given name."""
+    parts = [fold(part) for part in given.split(UNKNOWN)]
+    name = fold(name)
+    return "*" in name or (name.startswith(parts[0]) and name.endswith(parts[-1]))
+
+
+def _is_whole_folder(pattern: str, form: str) -> bool:
+    """Return whether a path is a folder and a pattern matches all of its contents."""
+    if not pattern.endswith("/**") or form.startswith("/"):
+        return False
+    return fold(form) == fold(pattern.removesuffix("/**").lstrip("/"))
+
+
+def _literal(pattern: str) -> str:
+    """Return the longest part of a pattern that occurs in all paths that it matches."""
+    pattern = re.sub(r"\[[^\]]*\]|\{[^}]*\}", "*", pattern)
+    return max(re.split(r"[*?/\[\]{}]+", pattern), key=len)

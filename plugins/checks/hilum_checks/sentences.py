@@ -1,0 +1,370 @@
+"""Splits a rule into sentences, and each sentence into words and names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+
+import attrs
+
+from hilum_checks import lexicon
+from hilum_checks import vocabulary as v
+
+OPEN = "⟦"
+CLOSE = "⟧"
+MAX_SENTENCE = 1_000
+"""Maximum number of characters in a rule; a longer one says more than a check can express."""
+UNREADABLE = "unknown"
+
+
+@attrs.frozen
+class Token:
+    """A word, a name or a mark of punctuation.
+
+    Attributes:
+        role: The role of the word in ``lexicon``, or ``name``, ``length``, ``asking`` or
+            ``unknown``.
+        word: The word that stands for its synonyms, or the name.
+        text: The text as written, in lower case.
+    """
+
+    role: str
+    word: str
+    text: str = ""
+
+
+@attrs.frozen
+class Sentence:
+    """A sentence.
+
+    Attributes:
+        tokens: Its words and names, without those that do not change the meaning.
+        text: Its text in lower case, with ``⟦0⟧`` for the first name.
+        asides: The texts in parentheses, and the reason that follows the sentence.
+        labels: The words before a colon that say what the sentence is about.
+    """
+
+    tokens: tuple[Token, ...]
+    text: str
+    asides: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+
+
+def split_rule(rule: str) -> list[Sentence] | str:
+    """Return the sentences of a rule, or why it cannot be enforced."""
+    text = _marker_pattern().sub("", rule.strip())
+    if len(text) > MAX_SENTENCE:
+        return "it is too long for one constraint"
+    if re.search(r"[?？](?:\s|$)", text):
+        return "it asks a question"
+    # The author of a file could otherwise forge the anchors that mark quoted names.
+    if OPEN in text or "\x00" in text:
+        return "it contains characters that no rule needs"
+    names: list[str] = []
+
+    def set_apart(found: re.Match[str]) -> str:
+        name = next(group for group in found.groups() if group is not None).strip()
+        # "`.lng` files" are files with this ending.
+        is_ending = re.fullmatch(r"\.[a-z0-9]{1,8}", name) and not v.DOTTED.fullmatch(name)
+        names.append(f"*{name}" if is_ending else name)
+        return f"{OPEN}{len(names) - 1}{CLOSE}"
+
+    # Cursor writes file references as links such as `[name](mdc:path)`.
+    text = re.sub(r"\[([^\]]*)\]\(mdc:([^)]*)\)", r"`\2`", text)
+    text = _quote_pattern().sub(set_apart, text)
+    if "`" in text:
+        return "its quotes are not balanced"
+    # Emphasis is removed after quoted names are set apart, because names may contain ``*`` and
+    # ``_``, and before bare paths, because a path may be in bold.
+    text = re.sub(r"(\*\*|__|(?<!\w)[*_](?=\S)|(?<=\S)[*_](?!\w))", "", text)
+    text = _bare_name_pattern().sub(set_apart, text)
+    text = " ".join(text.replace("’", "'").lower().split())
+    text = re.sub(r"\b(e\.g|i\.e)\.", r"\1", re.sub(r"\s+at all\b", "", text))
+    return [_read(part, names) for part in _ENDS.split(text) if part.strip(" .!。！,，;；")]
+
+
+_ENDS = re.compile(r"[.!?](?:\s+|$)|[。！？；;]\s*")
+
+
+def _read(text: str, names: list[str]) -> Sentence:
+    asides: list[str] = []
+
+    def take_aside(found: re.Match[str]) -> str:
+        inner = found[1].strip()
+        if _NAMES.fullmatch(inner):
+            return f" {inner} "  # "generated files (`src/gen/`)" names the files
+        if re.match(rf"(?:not|never|no|不是|不要用?)\s*{OPEN}", inner):
+            return f", {inner} "  # "use `uv` (not `pip`)"
+        asides.append(inner)
+        return " " if found.start() else ""
+
+    head = re.sub(r"\s*[(（]([^()（）]*)[)）]", take_aside, text).strip()
+    # "Run `x` to check the types before pushing".
+    purpose = r"\bto (?:validate|verify|check|ensure|confirm) [a-z ]+? (?=(?:locally )?before\b)"
+    head = re.sub(purpose, "", head)
+    found = _reason_pattern().search(head)
+    if found:
+        asides.append(head[found.end() :])
+        head = head[: found.start()]
+    found = _BREAK.search(head)
+    if found is None:
+        return Sentence(tuple(_tokenize(head, names)), text, tuple(asides))
+    left = _tokenize(head[: found.start()], names)
+    rest = head[found.end() :]
+    following = _read(rest, names)
+    tokens = following.tokens
+    labels = following.labels
+    if not _has_marker(left):
+        # "`dist/` is generated - do not edit" names the files first; "Package manager:" is a label.
+        if any(token.role == "name" or token.word == "conventional" for token in left):
+            tokens = (*left, *tokens)
+        else:
+            labels = (head[: found.start()].strip(), *labels)
+    elif ":" in found[0] or "：" in found[0]:
+        is_verb_heading = all(token.role == "NOT" for token in left)
+        if _has_marker(tokens) and not is_verb_heading:
+            return Sentence(tuple(left), text, (*asides, rest))
+        tokens = (*left, *tokens) if is_verb_heading else _insert(left, tokens)
+    elif not (_is_choice(left) and _has_marker(tokens)):
+        return Sentence(tuple(left), text, (*asides, rest))
+    return Sentence(tokens, text, (*asides, *following.asides), labels)
+
+
+_BREAK = re.compile(r"\s+[-–—]{1,2}\s+|—+|:(?:\s+|$)|：")
+
+
+def _has_marker(tokens: Sequence[Token]) -> bool:
+    return any(token.role in lexicon.MARKERS and token.role != "MUST" for token in tokens)
+
+
+def _is_choice(tokens: Sequence[Token]) -> bool:
+    """Return whether a part says only what to use: "bun only", before "never use npm"."""
+    return {token.role for token in tokens} == {"ONLY", "name"}
+
+
+def _insert(left: list[Token], right: tuple[Token, ...]) -> tuple[Token, ...]:
+    """Return a sentence with the list that follows its colon: "Never edit: ⟦0⟧"."""
+    roles = [token.role for token in left if token.role != "asking"]
+    if roles[-1] == "ASK" and "verb" not in roles:
+        return (*left, Token("BEFORE", "BEFORE"), *right)
+    # In "Never edit these without approval: ⟦0⟧", the list belongs to the verb.
+    start = roles.index("verb") if "verb" in roles else len(roles)
+    ends = [at for at in range(start, len(roles)) if roles[at] in lexicon.MARKERS]
+    end = ends[0] if ends else len(roles)
+    return (*left[:end], *right, *left[end:])
+
+
+_NAMES = re.compile(r"⟦\d+⟧(?:\s*(?:,|、|and|or|和|或|, and|, or)\s*⟦\d+⟧)*")
+
+
+@cache
+def _reason_pattern() -> re.Pattern[str]:
+    """Return a pattern for the beginning of a reason, or of what to do instead."""
+    return re.compile(
+        r",\s*(?=(?:because|since|as (?:it|they|this|these)|it(?:'s| is)|they(?:'re| are)|these"
+        r"|this|use|run|instead|which (?:is|are)|so)\b)"
+        r"|\s+(?=to (?:prevent|avoid)\b)|\s+(?=because\b|since (?:it|they|this|these)\b|as (?:it|they|these) (?:is|are)\b"
+        r"|so that\b)"
+        r"|[，,]\s*(?=等待?(?:用户|我)(?:确认|同意|批准))|[，,]\s*(?=因为|它|这|由于|请?(?:改用|使用)|应(?:使用|改用)|而是)"
+    )
+
+
+# --- words ----------------------------------------------------------------------------------------
+
+_SCAN = re.compile(
+    r"⟦(?P<name>\d+)⟧|(?P<number>\d[\d,]*)\s*(?P<unit>[a-z]+|[\u4e00-\u9fff]+)?"
+    r"|(?P<word>[a-z]+(?:['-][a-z]+)*)|(?P<han>[\u3040-\u9fff]+)|(?P<join>[,，、&/])"
+    r"|(?P<other>[^\s.\"“”'*_])"
+)
+
+
+def _tokenize(text: str, names: list[str]) -> list[Token]:
+    """Return the words and names of a sentence, with their roles."""
+    tokens: list[Token] = []
+    words: list[str] = []
+    end = len(text)
+    position = 0
+    while position < end:
+        found = _SCAN.search(text, position)
+        if found is None:
+            break
+        position = found.end()
+        kind = found.lastgroup or ""
+        if found["word"]:
+            if found["word"] not in lexicon.FILLERS:
+                words.append(found["word"])
+            continue
+        tokens += _look_up(words)
+        words = []
+        if found["name"]:
+            tokens.append(Token("name", names[int(found["name"])]))
+        elif found["number"]:
+            unit, position = _find_unit(found)
+            limit = found["number"].replace(",", "")
+            tokens.append(Token("length" if unit else UNREADABLE, unit, limit))
+        elif found["han"]:
+            tokens += _segment(found["han"])
+        else:
+            role = UNREADABLE if kind == "other" else kind
+            tokens.append(Token(role, found[0].strip(), found[0].strip()))
+    return tokens + _look_up(words)
+
+
+def _find_unit(found: re.Match[str]) -> tuple[str, int]:
+    """Return the unit after a number, and where the unit ends."""
+    written = found["unit"] or ""
+    for length in range(len(written), 0, -1):
+        unit = lexicon.units().get(written[:length])
+        if unit and (length == len(written) or not written.isascii()):
+            return unit, found.start("unit") + length
+    return "", found.end("number")
+
+
+def _look_up(words: list[str]) -> list[Token]:
+    """Return the roles of English words; the longest phrase wins."""
+    tokens = []
+    start = 0
+    while start < len(words):
+        for length in range(min(lexicon.max_phrase(), len(words) - start), 0, -1):
+            phrase = " ".join(words[start : start + length])
+            entry = lexicon.lexicon().get(phrase)
+            if entry or length == 1:
+                break
+        tokens.append(_token(phrase, entry))
+        start += length
+    return tokens
+
+
+def _segment(text: str) -> list[Token]:
+    """Return the roles of the words in a Chinese text; the longest word wins."""
+    tokens = []
+    start = 0
+    while start < len(text):
+        for length in range(min(lexicon.max_characters(), len(text) - start), 0, -1):
+            word = text[start : start + length]
+            entry = lexicon.lexicon().get(word)
+            if entry or word in lexicon.FILLERS or word in lexicon.ASKING or length == 1:
+                break
+        if word not in lexicon.FILLERS:
+            tokens.append(_token(word, entry))
+        start += length
+    return tokens
+
+
+def _token(text: str, entry: lexicon.Entry | None) -> Token:
+    if entry is None:
+        if text in lexicon.PROGRAMS:
+            return Token("name", text, text)
+        return Token("asking" if text in lexicon.ASKING else UNREADABLE, text, text)
+    return Token(entry.role, entry.word, text)
+
+
+# --- names ----------------------------------------------------------------------------------------
+
+
+@cache
+def _marker_pattern() -> re.Pattern[str]:
+    return re.compile(r"^(?:(?:[-*+•>]|\d+[.)]|\[[ xX]\]|[^\w\s`\"'“「*_.⟦/~(\[]+|#{1,6})\s+)+")
+
+
+@cache
+def _quote_pattern() -> re.Pattern[str]:
+    return re.compile(
+        r"``\s?(.+?)\s?``|`([^`]+)`|(?<!\w)\"([^\"]{1,120})\"|“([^”]{1,120})”|「([^」]{1,120})」"
+        r"|‘([^’]{2,120})’(?!\w)"
+    )
+
+
+@cache
+def _bare_name_pattern() -> re.Pattern[str]:
+    """Return a pattern for paths and options that cannot be mistaken for words."""
+    extension = (
+        "json5?|jsonc|ya?ml|toml|lockb?|sql|env|md|mdc|txt|pem|key|sh|cfg|ini|xml|csv|proto|tf"
+        "|tfvars|tfstate|snap|plist|config|csproj"
+    )
+    dotted = (
+        r"\.(?:env|git|github|vscode|idea|ssh|aws|husky|circleci|gitignore|gitlab-ci|npmrc|venv"
+        r"|cursor|claude)\b(?:[./][\w./*-]*[\w*/])?"
+    )
+    in_folders = (
+        rf"(?:[\w.*-]+/)+(?:[\w*-]+\.(?:{extension}|py|pyi|tsx?|jsx?|go|rs|java|rb|php|css|html"
+        r"|vue)\b|(?=[\s,.;:，。；、]|$|[\u4e00-\u9fff]))"
+    )
+    file = rf"[A-Za-z_][\w-]*(?:\.[\w-]+)*\.(?:{extension})\b(?![/(])"
+    absolute = r"~/[\w./-]*[\w/]|/(?:etc|usr|var|home|root|boot|opt)(?:/[\w./-]*[\w/])?"
+    return re.compile(
+        rf"(?<![\w`⟦/@.:-])({dotted}|\.[a-z0-9]{{1,8}}(?=\s+files?\b)|{in_folders}|\*\.[a-z0-9]{{1,10}}\b|{file}|{absolute}"
+        r"|--[a-z][a-z-]+[a-z])"
+    )
+
+
+# --- what the rest of a rule says -----------------------------------------------------------------
+
+# Words that may revoke or limit the sentence, whatever else the text contains.
+_LIMITING = (
+    r"unless|except\w*|excluding|other than|apart from|only|but|however|if|when\w*|while|until"
+    r"|without|may|might|could|can|allowed|permitted|ok|okay|fine|exceptions?|not|never|ask"
+    r"|sometimes"
+)
+_LIMITING_CHINESE = "除非|除了|例外|但是?|如果|若|时|只有|仅|可以|允许|不"
+
+
+@cache
+def _limit_pattern() -> re.Pattern[str]:
+    return re.compile(rf"\b(?:{_LIMITING})\b|{_LIMITING_CHINESE}")
+
+
+@cache
+def _doubt_pattern() -> re.Pattern[str]:
+    """Return a pattern for words that may limit the sentence, for a text that is not a hint."""
+    return re.compile(
+        rf"\b(?:{_LIMITING}|every|each|aside from|otherwise|usually|generally|normally|typically|prefer\w*"
+        r"|try|avoid|ideally|consider|possible|necessary|needed|appropriate|unlikely|e\.g"
+        r"|for example|such as|including|etc|like|whether|or|either|in case|for now|temporar\w*"
+        r"|during|before|after|first|always|must)\b"
+        rf"|{_LIMITING_CHINESE}|除外|当|尽量|最好|建议|避免|例如|比如|等|否则|情况|必要|先|前"
+    )
+
+
+@cache
+def _hint_pattern() -> re.Pattern[str]:
+    return re.compile(
+        r"^(?:please |then |just |always )?(?:use|run|call|edit|change|regenerate|generate|create"
+        r"|add|see|update|apply|put|set|instead)\b|^(?:请|应|改用|使用|运行|见)"
+    )
+
+
+def is_harmless(text: str) -> bool:
+    """Return whether a text only explains a rule, or says what to do instead."""
+    text = re.sub(r"\b(?:rather than|instead|ever|at all)\b", "", text)
+    text = re.sub(r"等待?(?:用户|我)(?:确认|同意|批准)", "", text)
+    # A reason limits nothing.
+    text = re.sub(r"\bbecause [^,;]*|\bto (?:prevent|avoid) [^,;]*", "", text)
+    text = re.sub(r"\bas the only (?:⟦\d+⟧|\w+)$", "", text.strip())
+    text = re.sub(r"^(?:stage|add) [\w ]+ only$", "", text)
+    text = re.sub(
+        r"\b(?:is|are) (?:not |never )?(?:meant|intended|supposed) to be edited", "", text
+    )
+    # Another prohibition makes no exception, nor do examples.
+    text = re.sub(r"^(?:and |also )*(?:never|do not|don't|must not)\b", "", text.strip())
+    examples = r"^(?:e\.g|i\.e|for example|such as|like|including)\b"
+    if re.match(examples, text):
+        return _limit_pattern().search(text) is None
+    text = re.sub(r"^⟦\d+⟧(?:, ?⟦\d+⟧)*,? etc\.?$", "", text)
+    text = re.sub(r"^⟦\d+⟧ only$|^(?:p?npm|yarn|bun|uv|poetry|cargo) only$", "", text.strip())
+    is_hint = _hint_pattern().match(text)
+    pattern = _limit_pattern() if is_hint else _doubt_pattern()
+    return pattern.search(text) is None
+
+
+def wants_new_files(text: str) -> bool:
+    """Return whether a rule calls for new files, so that creating files is not forbidden."""
+    pattern = r"\b(?:create|add|write|make|generate)\w* (?:a |an |another )?new\b|新建|新增|新的"
+    return re.search(pattern, text) is not None
+
+
+def is_about_generated(text: str) -> bool:
+    """Return whether a rule says that a program generates its files."""
+    pattern = r"\b(?:auto-?)?(?:re-?)?generat\w*|生成|produced by|build output|compiled"
+    return re.search(pattern, text) is not None

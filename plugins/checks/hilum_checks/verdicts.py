@@ -1,0 +1,381 @@
+"""Judges calls by the rules' checks.
+
+The strictest rule wins. A call that may break a rule, but does not certainly do so, needs approval.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Protocol
+
+import attrs
+from hilum import Agent, Tool, ToolCall, Verdict, ask, deny
+from hilum_guard import UNKNOWN, FileAccess, is_new_file, server_tools
+
+from hilum_checks import code_texts, command_matcher, host_matcher
+from hilum_checks.call_facts import CallFacts
+from hilum_checks.call_history import CallHistory
+from hilum_checks.command_facts import CommandFacts
+from hilum_checks.model import (
+    EVERYTHING,
+    Check,
+    Commands,
+    Constraint,
+    Content,
+    Effect,
+    Hosts,
+    Messages,
+    Paths,
+    Preceded,
+    Tools,
+)
+from hilum_checks.path_matcher import Fit
+from hilum_checks.written_texts import match_content, match_messages
+
+MAX_QUOTED = 300
+"""Maximum number of characters to quote from a rule in a denial."""
+
+
+class EnforcedRule(Protocol):
+    """The parts of a rule that are needed to judge calls."""
+
+    @property
+    def sentence(self) -> str:
+        """The text of the rule, as quoted in messages."""
+
+    @property
+    def path(self) -> str:
+        """The file of the rule."""
+
+    @property
+    def line(self) -> int:
+        """The line of the rule in its file."""
+
+    @property
+    def check(self) -> Check | None:
+        """The check that enforces the rule."""
+
+
+_NEXT_STEPS: dict[type[Any], str] = {
+    Paths: "Leave those files unchanged, or tell the user what should be changed in them.",
+    Commands: "Do without this command; if it is needed, ask the user to run it.",
+    Tools: "Do without this tool.",
+    Hosts: "Do without this host; if it is needed, tell the user.",
+    Content: "Write the file without this text.",
+    Messages: "Commit with another message.",
+    Preceded: "Run the required command first, as a call of its own, until it succeeds.",
+}
+
+
+def judge_call(
+    rules: Iterable[EnforcedRule],
+    agent: Agent,
+    call: ToolCall,
+    tool: Tool,
+    history: CallHistory | None = None,
+) -> Verdict | None:
+    """Judge a call by all enforced rules; return ``None`` if no rule objects. Blocks.
+
+    Args:
+        rules: The rules.
+        agent: The agent that makes the call.
+        call: The call.
+        tool: The tool.
+        history: The session's earlier calls; without it, no command counts as run.
+    """
+    return judge(rules, call.arguments, tool, agent.session.workspace.root, history)
+
+
+def judge(
+    rules: Iterable[EnforcedRule],
+    arguments: str,
+    tool: Tool,
+    root: Path,
+    history: CallHistory | None = None,
+) -> Verdict | None:
+    """Judge a call by its arguments. See ``judge_call``."""
+    facts = CallFacts.parse(tool, arguments, root)
+    question: Verdict | None = None
+    for rule, effect, constraint in parts_of(rules):
+        if isinstance(constraint, Preceded):
+            if history is not None and history.has_succeeded(constraint.needed):
+                continue
+            constraint = constraint.before
+            kind: type[Any] = Preceded
+        else:
+            kind = type(constraint)
+        fit, action = _match(constraint, facts)
+        if not fit:
+            continue
+        if effect == "deny" and fit == "yes":
+            next_step = _NEXT_STEPS[kind]
+            # Nothing is stricter than a denial, so the other rules need not be checked.
+            return deny(f"{quote_rule(rule)} forbids it: {action}. {next_step}")
+        # An approval question is best explained by a rule that requires approval and certainly
+        # matches.
+        if question is None or (effect == "ask" and fit == "yes"):
+            question = _question(rule, effect, action)
+    return question
+
+
+def _question(rule: EnforcedRule, effect: Effect, action: str) -> Verdict:
+    reason = "may forbid it, which is known only at run time"
+    if effect == "ask":
+        reason = "requires approval"
+    scope = f"rule {rule.path}:{rule.line}"
+    return ask(f"{quote_rule(rule)} {reason}: {action}.", scope=scope)
+
+
+def parts_of(
+    rules: Iterable[EnforcedRule],
+) -> Iterator[tuple[EnforcedRule, Effect, Constraint]]:
+    """Yield the constraints of rules with their effects."""
+    for rule in rules:
+        if rule.check is not None:
+            for effect, constraint in rule.check.parts:
+                yield rule, effect, constraint
+
+
+def need_history(rules: Iterable[EnforcedRule]) -> bool:
+    """Return whether one of the rules requires that a command has run before."""
+    return any(isinstance(constraint, Preceded) for _, _, constraint in parts_of(rules))
+
+
+def describe_rewrite(paths: Iterable[str], agent: Agent, call: ToolCall, tool: Tool) -> str:
+    """Return how a call certainly writes, deletes or moves one of the given files.
+
+    Args:
+        paths: The files, relative to the workspace.
+        agent: The agent that makes the call.
+        call: The call.
+        tool: The tool.
+
+    Returns:
+        A description, or an empty string if the call changes none of the files.
+    """
+    # A rules file may be called ``[a].mdc``, which would be a pattern.
+    escaped = [re.sub(r"([\\*?\[\] ])", r"\\\1", path) for path in paths]
+    constraint = Paths(tuple(f"/{path}" for path in escaped))
+    facts = CallFacts.parse(tool, call.arguments, agent.session.workspace.root)
+    fit, action = _match_paths(constraint, facts)
+    if fit == "yes":
+        return action
+    # A search that may find one of the files is sufficient.
+    for access, findings in facts.found_files:
+        path = facts.matcher.match_found(constraint, access, findings)[1]
+        if path:
+            return f"it may change or delete {path[:200]}"
+    return ""
+
+
+def quote_rule(rule: EnforcedRule) -> str:
+    """Quote a rule with its file and line."""
+    text = rule.sentence
+    if len(text) > MAX_QUOTED:
+        text = f"{text[: MAX_QUOTED - 1]}…"
+    return f"The rule “{text}” ({rule.path}:{rule.line})"
+
+
+def _match(constraint: Constraint, facts: CallFacts) -> tuple[Fit, str]:
+    match = _MATCHERS.get(type(constraint))
+    return match(constraint, facts) if match else ("", "")
+
+
+# --- paths ----------------------------------------------------------------------------------------
+
+
+def _match_paths(constraint: Paths, facts: CallFacts) -> tuple[Fit, str]:
+    doubt = ""
+    for fit, access, path in _matching_accesses(constraint, facts):
+        action = f"{_describe_access(access)} {path[:200]}"
+        if fit == "yes":
+            return "yes", action
+        doubt = doubt or action
+    if not constraint.outside and constraint.patterns != EVERYTHING:
+        action = _find_in_code(constraint, facts)
+        if action:
+            return "yes", action
+    if not doubt and facts.tool.risk == "execute":
+        doubt = facts.unknown_command or _find_hidden_paths(constraint, facts)
+    return ("maybe", doubt) if doubt else ("", "")
+
+
+def _matching_accesses(
+    constraint: Paths, facts: CallFacts
+) -> Iterator[tuple[Fit, FileAccess, str]]:
+    """Yield the accesses that a constraint covers or may cover, each with the covered path."""
+    for access in facts.accesses:
+        fit = facts.matcher.match(constraint, access)
+        if fit:
+            yield fit, access, access.path
+    for access, findings in facts.found_files:
+        fit, path = facts.matcher.match_found(constraint, access, findings)
+        if fit:
+            yield fit, access, path
+
+
+def _describe_access(access: FileAccess) -> str:
+    if access.kind == "link" or (access.kind == "write" and access.existing):
+        return "it changes"
+    return _ACCESSES[access.kind]
+
+
+_ACCESSES = {
+    "read": "it reads",
+    "any": "it reads",
+    "write": "it writes",
+    "delete": "it deletes or moves",
+}
+
+
+def _find_in_code(constraint: Paths, facts: CallFacts) -> str:
+    """Return the forbidden path that is named in code that may write it.
+
+    Paths that code does not name are covered by the sandbox.
+    """
+    for command in facts.commands:
+        for text in command.texts:
+            access = _access_of_code(constraint, text)
+            if access is None:
+                continue
+            # Code may resolve a relative path against the working directory or the workspace.
+            access = attrs.evolve(access, cwds=(command.cwd, str(facts.matcher.root)))
+            # Code may use the arguments of its command as paths.
+            words = [word.rpartition("=")[2] for word in command.words[1:]]
+            for path in (*code_texts.find_paths(text), *words):
+                named = attrs.evolve(access, path=path)
+                # Possible matches are ignored, because nearly every word in a program could be a
+                # path.
+                if _may_be_path(named) and facts.matcher.match(constraint, named) == "yes":
+                    return f"the code that it runs contains {path[:200]}"
+    return ""
+
+
+def _find_hidden_paths(constraint: Paths, facts: CallFacts) -> str:
+    """Return what a command does if its code assembles a path that the sandbox would not protect.
+
+    The sandbox protects files that exist, and folders in which nothing may change.
+    """
+    if constraint.outside or facts.matcher.is_kept_by_sandbox(constraint):
+        return ""
+    for access in facts.accesses:
+        if access.certain and access.kind in ("write", "delete") and not access.path.strip(UNKNOWN):
+            return "a path that it writes is known only at run time"
+    line = "\n".join(facts.command_texts)
+    written = {access.path for access in facts.accesses if access.kind == "write"}
+    for command in facts.commands:
+        texts = list(command.texts)
+        script = command.effects.script
+        if script is not None and not script.shell and script.path in written:
+            texts.append(line)
+        for text in texts:
+            # Quotes may make the code differ from its spelling on the line.
+            is_written = text in line or text in command.effects.code
+            is_new = is_written or _runs_new_script(command, facts)
+            if _access_of_code(constraint, text) and code_texts.hides_paths(text, is_new=is_new):
+                return f"the path that `{command.source[:80]}` uses is known only at run time"
+    return ""
+
+
+def _runs_new_script(command: CommandFacts, facts: CallFacts) -> bool:
+    script = command.effects.script
+    if script is None or UNKNOWN in script.path:
+        return False
+    path = os.path.join(command.cwd or "/", os.path.expanduser(script.path))
+    return is_new_file(path, facts.matcher.real_root)
+
+
+def _access_of_code(constraint: Paths, text: str) -> FileAccess | None:
+    """Return the forbidden action that code may perform on a path that it names."""
+    actions = constraint.actions
+    text = code_texts.join_literals(text)
+    if "delete" in actions and code_texts.may_delete(text):
+        return FileAccess("delete", "")
+    if {"create", "change"} & actions and code_texts.may_write(text):
+        return FileAccess("write", "", existing="change" in actions)
+    if "read" in actions and code_texts.may_read(text):
+        return FileAccess("read", "")
+    return None
+
+
+def _may_be_path(access: FileAccess) -> bool:
+    """Return whether a word in code is probably a path and not another name."""
+    if "." in access.path or "/" in access.path:
+        return True
+    paths = [os.path.join(cwd or "/", access.path) for cwd in access.cwds]
+    return any(map(os.path.lexists, paths))
+
+
+# --- commands, hosts and tools --------------------------------------------------------------------
+
+
+def _match_commands(constraint: Commands, facts: CallFacts) -> tuple[Fit, str]:
+    commands = [command for command in facts.commands if _runs_in(constraint, facts, command)]
+    return _match_each(
+        commands, lambda command: command_matcher.match_command(constraint, command), facts
+    )
+
+
+def _runs_in(constraint: Commands, facts: CallFacts, command: CommandFacts) -> bool:
+    """Return whether a command may run in the folder of a constraint."""
+    if constraint.folder == ".":
+        return True
+    wanted = os.path.realpath(os.path.join(facts.matcher.real_root, constraint.folder))
+    # An unknown folder is treated as the rule's folder, so that the rule fails closed.
+    folders = [wanted if cwd is None else os.path.realpath(cwd) for cwd in command.cwds]
+    return any(f"{folder}/".startswith(f"{wanted}/") for folder in folders)
+
+
+def _match_hosts(constraint: Hosts, facts: CallFacts) -> tuple[Fit, str]:
+    for host in sorted(facts.hosts):
+        if host_matcher.is_meant(constraint, host):
+            return "yes", f"it contacts {host}"
+    # A tool such as a web search uses the network although no argument names a host.
+    if facts.tool.risk == "network" and "*" in constraint.names and not facts.hosts:
+        return "yes", f"{facts.tool.name} uses the network"
+    return _match_each(
+        facts.commands, lambda command: host_matcher.match_command(constraint, command), facts
+    )
+
+
+def _match_each(
+    commands: Iterable[CommandFacts], match: Callable[[CommandFacts], Fit], facts: CallFacts
+) -> tuple[Fit, str]:
+    """Return the first command that certainly matches, or else the first one that may match."""
+    doubt = ""
+    for command in commands:
+        fit = match(command)
+        action = f"it runs `{command.source[:200]}`"
+        if fit == "yes":
+            return "yes", action
+        if fit:
+            doubt = doubt or action
+    doubt = doubt or facts.unknown_command
+    return ("maybe", doubt) if doubt else ("", "")
+
+
+def _match_tools(constraint: Tools, facts: CallFacts) -> tuple[Fit, str]:
+    name = facts.tool.name
+    if constraint.risk and facts.tool.risk == constraint.risk:
+        return "yes", f"{name} can {constraint.risk}"
+    # Tools of MCP servers also match without the server's name.
+    names = {name.lower(), name.lower().removeprefix("mcp__"), name.rpartition("__")[2].lower()}
+    for written in constraint.names:
+        for pattern in (written.lower(), server_tools(written).lower()):
+            if any(fnmatchcase(each, pattern) for each in names):
+                return "yes", f"it calls {name}"
+    return "", ""
+
+
+_MATCHERS: dict[type[Any], Callable[[Any, CallFacts], tuple[Fit, str]]] = {
+    Paths: _match_paths,
+    Commands: _match_commands,
+    Tools: _match_tools,
+    Hosts: _match_hosts,
+    Content: match_content,
+    Messages: match_messages,
+}

@@ -1,0 +1,243 @@
+"""The grammars' vocabulary: programs, kinds of files, and actions in plain words.
+
+``docs/enforced-rules.md`` documents them.
+"""
+
+from __future__ import annotations
+
+import re
+
+from hilum_checks.model import Action
+
+Words = tuple[str, ...]
+Phrases = tuple[Words, ...]
+"""Commands, each split into words."""
+
+EXTENSIONS = """
+    astro avif bash bat bazel bzl c cc cert cfg cjs clj cmake conf config cpp csproj crt cs css csv cts cue
+    dart dockerfile ejs exs gitignore gitattributes go gql gradle graphql h hbs hcl hpp html
+    ico ini ipynb jar java jpg jpeg js json json5 jsonc jsonl jsx kt kts less lock lockb lua
+    md mdc mdx mjs ml mts nix parquet pdf pem php pkl plist png prisma properties proto ps1
+    pub py pyi pyc rb rs rst sass scala scss sh snap sql sqlite sqlite3 styl svelte svg swift
+    tf tfstate tfvars toml ts tsv tsx txt vue wasm webp xlsx xml yaml yml zig zip zsh
+    """.split()
+FILES = frozenset(
+    """
+    Makefile Dockerfile Jenkinsfile Procfile LICENSE CODEOWNERS Gemfile Rakefile Vagrantfile
+    README node_modules __pycache__
+    """.split()
+)
+DOTTED = re.compile(
+    r"\.(?:env|git|github|gitlab|vscode|idea|ssh|aws|husky|circleci|npm|nvm|yarn|venv|cursor|claude"
+    r"|codex|gemini|hilum|docker|editor|eslint|prettier|babel|stylelint|tool-versions"
+    r"|python-version|node-version|ruby-version|pre-commit|htaccess|next|nuxt|config|cache|netrc"
+    r"|pypirc|bash|zsh|profile|kube|terraform|devcontainer|storybook|changeset|browserslist|nx"
+    r"|turbo|vercel)[\w.*-]*"
+)
+"""File names that begin with a dot. Other words with a dot, such as `.value`, are code."""
+
+LOCKS = frozenset(
+    """
+    package-lock.json yarn.lock pnpm-lock.yaml bun.lock bun.lockb uv.lock poetry.lock pdm.lock
+    pipfile.lock cargo.lock gemfile.lock composer.lock go.sum flake.lock mix.lock pubspec.lock
+    podfile.lock npm-shrinkwrap.json
+    """.split()
+)
+"""Files that only programs write. A rule against editing them means manual editing."""
+
+GENERATED_FOLDERS = frozenset(
+    """
+    node_modules .git .venv venv __pycache__ site-packages .next .nuxt .tox .nox .mypy_cache
+    .pytest_cache .ruff_cache .gradle .turbo .svelte-kit .terraform pods deriveddata
+    bower_components
+    """.split()
+)
+"""Folders that programs write to, anywhere in a path.
+
+A rule against editing them means manual editing only; otherwise nothing could be installed or
+committed.
+"""
+
+OUTPUTS = frozenset("dist build out target coverage logs log htmlcov .cache .coverage obj".split())
+"""Folders and files for the output of programs. They may contain anything."""
+
+PROGRAMS = frozenset(
+    """
+    act alembic ansible ansible-playbook apt apt-get aws az awk bash black brew bun bundle
+    bunx cargo chmod chown composer conda corepack crontab curl dd deno django-admin docker
+    docker-compose doas dotnet dropdb emacs eslint fd firebase fly flyctl gcloud gem gh git
+    glab go gradle gradlew grep gsutil helm heroku hg jest jj just kill killall kubectl lerna
+    ln make manage.py mix mkfs mongo mongosh mv mvn mypy mysql nano nc netlify next ng nix
+    node npm npx nvm nx open-ssl openssl pacman php pip pip3 pipenv pipx pkill pnpm pnpx
+    podman poetry powershell prettier gofmt prisma psql pulumi py.test pytest python python2 python3
+    rails rake redis-cli rm rmdir rsync ruff ruby rustup scp sed serverless sh shred sls
+    sqlite3 ssh su sudo supabase svn swift systemctl tar tee terraform terragrunt tofu
+    truncate tsc tsx turbo twine uv uvx vagrant vercel vi vim vite vitest wget wrangler xargs
+    xcodebuild yarn yum zsh apk cnpm tnpm dnf easy_install
+    """.split()
+)
+CERTAIN_PROGRAMS = frozenset(
+    """
+    apt apt-get awk brew bunx chmod chown conda curl doas docker-compose emacs gcloud gsutil
+    kubectl killall nano npm npx pip pip3 pipenv pipx pkill pnpm pnpx podman psql rm rmdir
+    rsync scp sed ssh sudo systemctl terraform twine uvx vim wget yarn yum git gh cargo poetry
+    heroku python2 python3 helm cnpm tnpm mvn dnf apk easy_install ansible-playbook terragrunt
+    """.split()
+)
+"""Names that only programs have, so "never use `NAME`" can only refer to the program."""
+
+
+def phrases(text: str) -> Phrases:
+    """Split a text at ``|`` into commands, and each command into words."""
+    return tuple(tuple(command.split()) for command in text.split("|"))
+
+
+def pairs(text: str) -> dict[str, str]:
+    """Parse pairs of words that are separated by ``|``."""
+    return dict(pair.split() for pair in text.split("|"))
+
+
+# Different spellings of the same command.
+SAME: tuple[Phrases, ...] = (
+    phrases("pip|pip3|python -m pip|python3 -m pip"),
+    phrases("npm install|npm i|npm add"),
+    phrases("npm run|npm run-script"),
+    phrases("npm ci|npm clean-install"),
+    phrases("npm test|npm t"),
+    phrases("npm uninstall|npm remove|npm rm"),
+    phrases("pnpm install|pnpm i"),
+    phrases("pytest|py.test|python -m pytest|python3 -m pytest"),
+    phrases("docker-compose|docker compose"),
+    phrases("sudo|doas|pkexec"),
+    phrases("git push|git send-pack|git subtree push"),
+    phrases("git commit|git commit-tree"),
+    phrases("terraform|tofu"),
+    phrases("mvn|mvnw"),
+    phrases("gradle|gradlew"),
+)
+# The beginning of a command, one of its options, and that option's other spellings.
+SAME_OPTIONS: tuple[tuple[Words, str, Words], ...] = tuple(
+    (tuple(command.split()), option, tuple(spellings.split()))
+    for command, option, spellings in (
+        ("git push", "--force", "-f +* --force-with-lease --force-with-lease=* --mirror"),
+        ("git push", "-f", "--force +*"),
+        ("git commit", "--no-verify", "-n"),
+        ("git commit", "-n", "--no-verify"),
+        ("git push", "--delete", "-d :*"),
+        ("git branch", "-D", "--delete"),
+        ("git add", "-A", "--all --no-ignore-removal"),
+        ("git add", "--all", "-A --no-ignore-removal"),
+        ("git add", ".", "./ :/"),
+        ("docker compose down", "-v", "--volumes"),
+        ("docker-compose down", "-v", "--volumes"),
+    )
+)
+
+OPTIONS = frozenset(
+    """
+    --no-verify --force --force-with-lease --no-gpg-sign --amend --hard --privileged
+    --dangerously-skip-permissions --no-sandbox --legacy-peer-deps --break-system-packages
+    --allow-empty --skip-hooks --no-preserve-root --insecure --no-check-certificate
+    --allow-root --disable-web-security --no-audit --yolo
+    """.split()
+)
+"""Options that are equally dangerous in any command."""
+
+GIT_COMMIT = phrases("git commit|git commit-tree|git am|git cherry-pick|git revert")
+GIT_PUSH = phrases("git push|git send-pack|git subtree push|git http-push|git-push")
+FORCE_PUSH = phrases(
+    "git push --force|git push -f|git push +*|git push --force-with-lease"
+    "|git push --force-with-lease=*|git push --mirror"
+)
+AMEND = phrases("git commit --amend")
+SKIP_HOOKS = phrases("* --no-verify|git commit -n")
+STAGE = phrases("git add|git stage|git update-index")
+REBASE = phrases("git rebase|git pull --rebase|git pull -r")
+AS_ROOT = phrases("sudo|doas|su|pkexec")
+PULL_REQUEST = phrases("gh pr create|glab mr create|hub pull-request")
+MERGE = phrases("gh pr merge|glab mr merge")
+TAG = phrases("git tag -a|git tag -s|git tag -m|git tag v*")
+INSTALL = phrases(
+    "pip install|pip3 install|python -m pip install|python3 -m pip install|uv pip install|uv add"
+    "|uv tool install|pipx install|poetry add|pdm add|pipenv install|conda install|mamba install"
+    "|npm install|npm i|npm add|pnpm add|pnpm install|pnpm i|yarn add|yarn global add|bun add"
+    "|bun install|cargo add|cargo install|go get|go install|gem install|bundle add"
+    "|composer require|apt install|apt-get install|brew install|dnf install|yum install|apk add"
+    "|pacman -S|snap install|npx --yes|dotnet add"
+)
+PUBLISH = phrases(
+    "npm publish|pnpm publish|yarn publish|yarn npm publish|bun publish|twine upload"
+    "|python -m twine upload|uv publish|poetry publish|pdm publish|flit publish|hatch publish"
+    "|cargo publish|gem push|gh release create"
+)
+DESTRUCTIVE = phrases(
+    "rm|rmdir|unlink|shred|truncate|dd|mkfs|wipefs|git reset --hard|git clean|git push --force"
+    "|git push -f|git push +*|git push --mirror|git branch -D|git stash drop|git stash clear"
+    "|git checkout --|git restore|git filter-branch|git reflog expire|dropdb|docker system prune"
+    "|docker volume rm|docker volume prune|kubectl delete|terraform destroy|find * -delete"
+)
+DESTRUCTIVE_GIT = tuple(words for words in DESTRUCTIVE if words[0] == "git")
+EMAIL_TOOLS = ("*send*mail*", "*mail*send*", "*reply*mail*", "*forward*mail*")
+TWEET_TOOLS = (
+    "*tweet*",
+    "*toot*",
+    "*publish*post*",
+    "*create*post*",
+    "*send*post*",
+    "*post*create*",
+)
+CREATES: frozenset[Action] = frozenset({"create"})
+DELETES: frozenset[Action] = frozenset({"delete"})
+
+# hilum's tools, keyed by the names that rules for other agents use.
+TOOLS: dict[str, Words] = {
+    **{
+        name: (name,)
+        for name in (
+            "run_terminal_cmd web_fetch web_search task write_file multi_edit edit_file delete_file"
+            " read_file"
+        ).split()
+    },
+    "bash": ("run_terminal_cmd",),
+    "shell": ("run_terminal_cmd",),
+    "webfetch": ("web_fetch",),
+    "websearch": ("web_search",),
+    "write": ("write_file",),
+    "edit": ("edit_file", "multi_edit"),
+    "multiedit": ("multi_edit",),
+    "read": ("read_file",),
+}
+
+_TOP = frozenset(
+    """
+    com org net io dev app ai co uk de fr cn jp eu us ru info biz cloud tech xyz me tv sh gov
+    edu mil int local internal example test invalid lan corp
+    """.split()
+)
+_AMBIGUOUS = frozenset("io ai co app dev tech me sh tv info local internal test cloud".split())
+_HOST = (
+    r"(?:\*\.)?(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+[a-z]{2,}|\d{1,3}(?:\.\d{1,3}){3}|localhost"
+)
+
+
+def is_host(text: str) -> bool:
+    """Return whether a text is a host name, or a pattern for all subdomains of a host."""
+    text = text.lower()
+    if not re.fullmatch(_HOST, text):
+        return False
+    return text == "localhost" or text.replace(".", "").isdigit() or text.rpartition(".")[2] in _TOP
+
+
+def read_host(text: str) -> str:
+    """Return the host in a name or a URL.
+
+    Returns:
+        The host, or an empty string if the text is not a complete host name or may be code.
+    """
+    # Names such as ``socket.io`` more often refer to libraries or code than to hosts.
+    if text.count(".") == 1 and "://" not in text and text.rpartition(".")[2].lower() in _AMBIGUOUS:
+        return ""
+    found = re.fullmatch(
+        r"(?:(?:https?|wss?|ftp|ssh|git)://)?([^/\s:@]+)(?::\d+)?/?", text.strip().lower()
+    )
+    return found[1] if found and is_host(found[1]) else ""

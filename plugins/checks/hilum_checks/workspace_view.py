@@ -1,0 +1,164 @@
+"""Displays paths relative to the workspace, with patterns expanded and links followed."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import unicodedata
+from collections.abc import Iterator
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+import attrs
+
+from hilum_checks.glob_expansion import expand_glob
+
+MAX_WALK = 20_000
+"""Maximum number of names to examine in a folder that is deleted, moved or copied."""
+
+
+class Contents(NamedTuple):
+    """The contents of a folder.
+
+    Attributes:
+        forms: The displayed path of each entry, at its own location or at its copy's location.
+        text: All displayed paths in one case-folded text, for fast searches.
+        is_complete: Whether ``forms`` contains all entries.
+    """
+
+    forms: list[str]
+    text: str
+    is_complete: bool
+
+
+@attrs.define(slots=False)
+class WorkspaceView:
+    """Displays paths in the form used in rules.
+
+    Attributes:
+        root: The root of the workspace.
+    """
+
+    root: Path
+    # Every rule needs the same patterns and folders.
+    _expanded: dict[str, tuple[list[str], bool]] = attrs.field(factory=dict, init=False)
+    _contents: dict[tuple[str, str, bool], Contents] = attrs.field(factory=dict, init=False)
+
+    @cached_property
+    def real_root(self) -> str:
+        """The resolved root."""
+        return os.path.realpath(self.root)
+
+    @cached_property
+    def _roots(self) -> list[str]:
+        """The resolved root and the session's root, each with a trailing slash."""
+        roots = dict.fromkeys((self.real_root, str(self.root)))
+        return [f"{root.rstrip('/')}/" for root in roots]
+
+    def expand(self, path: str, cwd: str | None) -> tuple[list[str], bool]:
+        """Return the absolute paths to which a path may refer, and whether the list is complete.
+
+        The home folder and patterns are expanded as in shells.
+        """
+        path = os.path.join(cwd or "/", os.path.expanduser(path))
+        if not any(char in path for char in "*?["):
+            return [path], True
+        if path not in self._expanded:
+            self._expanded[path] = expand_glob(path, self.real_root)
+        found, is_complete = self._expanded[path]
+        return [path, *found], is_complete
+
+    def spellings(self, path: str) -> list[str]:
+        """Return the displayed forms of a path: as written, and with links followed.
+
+        If the last part is a link, either the link itself or its target may be changed.
+        """
+        plain = os.path.normpath(path)
+        if ".." in path.split("/"):  # after a link, `..` means the parent of the link's target
+            plain = os.path.normpath(_resolve_folder(path))
+        # A rule may name a link or its target, and a call may use the other one.
+        forms = (plain, _resolve_folder(plain), os.path.realpath(path))
+        return [self.display(form) for form in dict.fromkeys(forms)]
+
+    def display(self, path: str) -> str:
+        """Convert an absolute path to a relative one if it is inside the workspace."""
+        for root in self._roots:
+            if path == root.rstrip("/"):
+                return "."
+            if path.startswith(root):
+                return path[len(root) :]
+        # The file system may be case-insensitive.
+        length = len(self.real_root)
+        is_similar = fold(path).startswith(fold(self._roots[0]))
+        if is_similar and _is_same_file(path[:length], self.real_root):
+            return path[length + 1 :]
+        return path
+
+    def list_contents(self, folder: str, path: str, *, copied: bool) -> Contents:
+        """Return the contents of a folder.
+
+        Args:
+            folder: The folder, without links.
+            path: The path by which a call names the folder, or to which the folder is copied.
+            copied: Whether to display the contents at the location to which they are copied.
+        """
+        key = (folder, path, copied)
+        if key not in self._contents:
+            # Listing one path more than the limit shows whether there are further paths.
+            paths = list(islice(_walk(folder), MAX_WALK + 1))
+            if copied:
+                paths = [os.path.join(path, os.path.relpath(inner, folder)) for inner in paths]
+            forms = [self.display(os.path.normpath(inner)) for inner in paths]
+            text = fold("\n".join(forms))
+            self._contents[key] = Contents(forms, text, len(forms) <= MAX_WALK)
+        return self._contents[key]
+
+    def is_elsewhere(self, known: str) -> bool:
+        """Return whether the known beginning of a path is outside the workspace."""
+        root = f"{self.real_root}/"
+        return known.startswith("/") and not root.startswith(known) and not known.startswith(root)
+
+    def is_temporary(self, path: str) -> bool:
+        """Return whether an absolute path is in a folder for temporary files.
+
+        The word "outside" in rules does not refer to such a folder. A folder next to the workspace
+        is not temporary, even in /tmp.
+        """
+        beside = os.path.dirname(self.real_root)
+        for folder in _temporary_folders():
+            if path == folder or path.startswith(f"{folder}/"):
+                return beside == folder or not path.startswith(f"{beside}/")
+        return False
+
+
+def _walk(folder: str) -> Iterator[str]:
+    for base, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            yield os.path.join(base, name)
+
+
+def _temporary_folders() -> list[str]:
+    own = os.path.realpath(tempfile.gettempdir())
+    return ["/tmp", "/var/tmp", "/dev", "/private/tmp", own]
+
+
+def _resolve_folder(path: str) -> str:
+    """Return a path with all links followed, except a link in its last part."""
+    folder, name = os.path.split(path)
+    return os.path.join(os.path.realpath(folder), name)
+
+
+def _is_same_file(one: str, other: str) -> bool:
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return False
+
+
+def fold(text: str) -> str:
+    """Return a text in normalized form, for comparing names."""
+    # macOS may store names in decomposed form and may be case-insensitive; a rule must match both
+    # forms.
+    return unicodedata.normalize("NFKC", text).casefold()

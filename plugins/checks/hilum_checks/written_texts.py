@@ -1,0 +1,242 @@
+"""Judges the texts that a call writes: the content of files, and commit messages."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import attrs
+from hilum_guard import UNKNOWN, FileAccess, git_words
+
+from hilum_checks.call_facts import CallFacts
+from hilum_checks.code_texts import find_paths, may_write, read_text
+from hilum_checks.command_facts import CommandFacts
+from hilum_checks.expressions import count_matches
+from hilum_checks.model import WRITES, Content, Messages, Paths
+from hilum_checks.path_matcher import Fit
+
+_HERE_DOCUMENT = re.compile(
+    r"\$\(\s*cat\s+<<-?\s*(['\"]?)(\w+)\1[^\n]*\n(.*?)\n[ \t]*\2\b", re.DOTALL
+)
+# Messages that Git writes, which no convention of a project covers.
+_OF_GIT = re.compile(r"(?:Merge|Revert|fixup!|squash!|amend!) ")
+_WITHOUT_MESSAGE = re.compile(r"--no-edit|--fixup.*|--squash.*|-C|--reuse-message.*|--dry-run")
+
+
+# --- content --------------------------------------------------------------------------------------
+
+
+def match_content(constraint: Content, facts: CallFacts) -> tuple[Fit, str]:
+    """Return whether a call adds forbidden text to a file, and what it does."""
+    paths = Paths(constraint.patterns, WRITES, constraint.unless)
+    doubt = ""
+    for access in (*facts.accesses, *_accesses_of_code(facts)):
+        fit = access.kind in ("write", "link") and facts.matcher.match(paths, access)
+        if fit and _adds_text(constraint.expression, facts, access):
+            return "yes", f"it adds such text to {access.path[:200]}"
+        if fit == "yes" and _writes_unknown(facts):
+            doubt = doubt or f"what it writes to {access.path[:200]} is known only at run time"
+    doubt = doubt or facts.unknown_command
+    return ("maybe", doubt) if doubt else ("", "")
+
+
+_EDITORS = frozenset("vim vi nvim ex ed red emacs nano".split())
+
+
+def _accesses_of_code(facts: CallFacts) -> Iterator[FileAccess]:
+    """Yield the accesses of code to the files that it, or its arguments, may name."""
+    for command in facts.commands:
+        if command.effects.program in _EDITORS:
+            for path in command.words[1:]:
+                yield FileAccess("write", path, cwds=(command.cwd,))
+        for text in command.texts:
+            if may_write(text):
+                for path in (*find_paths(text), *command.words[1:]):
+                    yield FileAccess("write", path, cwds=(command.cwd,))
+
+
+# Programs, and functions of languages, that decode or assemble text.
+_DECODERS = frozenset("base32 base64 gunzip iconv openssl rev tr uudecode xxd zcat".split())
+_ASSEMBLES = re.compile(
+    r"\bchr\b|decode|fromhex|CharCode|\[::-|reverse|join|pack\b|environ|\bENV\b"
+)
+
+
+def _writes_unknown(facts: CallFacts) -> bool:
+    """Return whether a command line may write text that its words do not show."""
+    if facts.unknown_command:
+        return True
+    for command in facts.commands:
+        # An editor's commands contain the text in another form.
+        if command.effects.program in _DECODERS | _EDITORS:
+            return True
+        if any(UNKNOWN in word for word in command.words[1:]):
+            return True
+        if any(_ASSEMBLES.search(text) for text in command.effects.code):
+            return True
+    return False
+
+
+def _adds_text(expression: str, facts: CallFacts, access: FileAccess) -> bool:
+    """Return whether a call adds text that matches an expression to a file."""
+    for old, new in _replacements(facts, access):
+        added = count_matches(expression, new)
+        # An expression that takes too long fails closed.
+        if added is None or (added and added > (count_matches(expression, old) or 0)):
+            return True
+    return False
+
+
+def _replacements(facts: CallFacts, access: FileAccess) -> Iterator[tuple[str, str]]:
+    """Yield the texts that a call removes, each with the text that it writes instead."""
+    if facts.command_texts:
+        # The whole line is searched, because any of its words may be written to the file.
+        yield "", "\n".join(_list_texts(facts, access))
+        return
+    arguments = facts.arguments
+    if isinstance(arguments.get("change"), str):
+        # A program that runs as an agent announces a change as a unified diff.
+        lines = arguments["change"].split("\n")
+        removed = "\n".join(line[1:] for line in lines if line.startswith("-"))
+        yield removed, "\n".join(line[1:] for line in lines if line.startswith("+"))
+        return
+    edits = arguments.get("edits")
+    changes = edits if isinstance(edits, list) else [arguments]
+    found = False
+    for change in changes:
+        if isinstance(change, dict) and isinstance(change.get("new_string"), str):
+            found = True
+            yield _text(change, "old_string"), _text(change, "new_string")
+    if not found:
+        path = os.path.join(access.cwds[0] or "/" if access.cwds else "/", access.path)
+        others = [text for _, text in facts.strings if text != access.path]
+        yield read_text(path), "\n".join(others)
+
+
+def _list_texts(facts: CallFacts, access: FileAccess) -> Iterator[str]:
+    """Yield the texts that a command line may write: as written, and as the shell reads them."""
+    yield from facts.command_texts
+    for command in facts.commands:
+        yield from command.words
+        yield command.command.stdin or ""
+        # Concatenated literal text in code.
+        for code in command.effects.code:
+            yield re.sub(r"""['"]\s*[+.]?\s*['"]""", "", code)
+    if access.source and UNKNOWN not in access.source:
+        for cwd in access.cwds:
+            yield read_text(os.path.join(cwd or "/", access.source))
+
+
+def _text(change: dict[str, Any], name: str) -> str:
+    text = change.get(name)
+    return text if isinstance(text, str) else ""
+
+
+# --- commit messages ------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class _Message:
+    """A commit message; ``text`` is ``None`` if it is known only at run time."""
+
+    text: str | None
+    source: str
+
+
+def match_messages(constraint: Messages, facts: CallFacts) -> tuple[Fit, str]:
+    """Return whether a call commits with a forbidden message, and what it does."""
+    doubt = ""
+    for message in _find_messages(facts):
+        action = f"it runs `{message.source[:200]}`"
+        if message.text is None:
+            doubt = doubt or action
+            continue
+        if constraint.wanted and _OF_GIT.match(message.text):
+            continue
+        count = count_matches(constraint.expression, message.text)
+        if count is None or bool(count) != constraint.wanted:
+            return "yes", action
+    return ("maybe", doubt) if doubt else ("", "")
+
+
+# Sub-commands that commit with a message of their own.
+_COMMITS = ("commit", "commit-tree", "merge")
+
+
+def _find_messages(facts: CallFacts) -> Iterator[_Message]:
+    for command in facts.commands:
+        words = git_words(command.words)
+        # ``git commit --help`` only displays a page.
+        is_help = words[-1:] in (("--help",), ("-h",))
+        if command.effects.program == "git" and words[1:2] and words[1] in _COMMITS and not is_help:
+            yield from _read_message(command, words[1:], facts)
+    if facts.unknown_command:
+        yield _Message(None, facts.unknown_command)
+    name = facts.tool.name.lower()
+    message = facts.arguments.get("message")
+    if facts.tool.schema is not None and "commit" in name and isinstance(message, str):
+        yield _Message(message, facts.tool.name)
+
+
+def _read_message(
+    command: CommandFacts, words: tuple[str, ...], facts: CallFacts
+) -> Iterator[_Message]:
+    """Yield the message of a command that commits, if the command gives one."""
+    paragraphs = list(_find_paragraphs(command, words[1:], facts))
+    if not paragraphs:
+        if words[0] == "commit-tree":
+            paragraphs = [command.command.stdin or UNKNOWN]
+        elif words[0] == "merge" or any(_WITHOUT_MESSAGE.fullmatch(word) for word in words):
+            return
+    text: str | None = "\n\n".join(paragraphs)
+    if text is not None and UNKNOWN in text:
+        # `git commit -m "$(cat <<'EOF' …)"` is the usual way to write a long message.
+        found = _HERE_DOCUMENT.search("\n".join(facts.command_texts))
+        text = found[3] if found else None
+    elif not paragraphs:
+        text = None
+    yield _Message(text, command.source)
+
+
+_MESSAGE_OPTION = re.compile(
+    r"-[a-zA-Z]*?m(.*)|--m(?:e|es|ess|essa|essag|essage)?(?:=(.*))?", re.DOTALL
+)
+_FILE_OPTION = re.compile(
+    r"-[a-zA-Z]*?[Ft](.*)|--(?:fi|fil|file|te|tem|temp|templ|templa|templat|template)(?:=(.*))?",
+    re.DOTALL,
+)
+
+
+def _find_paragraphs(
+    command: CommandFacts, words: tuple[str, ...], facts: CallFacts
+) -> Iterator[str]:
+    """Yield the parts of a message; a part that is known only at run time is ``UNKNOWN``."""
+    # A word that is known only at run time may be an option with a message.
+    if any(word.startswith(UNKNOWN) for word in words):
+        yield UNKNOWN
+    is_value = False
+    for word, value in pairwise((*words, UNKNOWN)):
+        if is_value:
+            is_value = False
+            continue
+        message = _MESSAGE_OPTION.fullmatch(word)
+        file = None if message else _FILE_OPTION.fullmatch(word)
+        option = message or file
+        if option is None:
+            continue
+        attached = option[1] or option[2]
+        is_value = not attached
+        given = attached or value
+        yield given if message else _read_file(command, given, facts)
+
+
+def _read_file(command: CommandFacts, path: str, facts: CallFacts) -> str:
+    if path == "-":
+        return command.command.stdin or UNKNOWN
+    # An earlier command on the line may write the file.
+    if len(facts.commands) > 1 and any(access.kind == "write" for access in facts.accesses):
+        return UNKNOWN
+    return read_text(os.path.join(command.cwd or "/", path)) or UNKNOWN

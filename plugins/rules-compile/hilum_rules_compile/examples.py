@@ -1,0 +1,121 @@
+"""Examples of actions, on which proposed checks are tried with the code that judges live calls."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path, PurePosixPath
+from typing import Literal
+
+import msgspec
+from hilum import Tool
+from hilum_checks import check_context, judge, judge_answer
+from hilum_rules.rule import Rule
+
+Action = Literal["run", "write", "create", "delete", "read", "fetch", "call", "answer", "load"]
+MAX_TEXT = 4_000
+# The kinds of session in which an example of loading is tried.
+_KINDS = ("shared", "headless", "main")
+
+
+class Example(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An action of an agent.
+
+    Attributes:
+        do: What the agent does.
+        what: The command, path, URL, tool, answer or file.
+        content: The new text of a file that is written.
+    """
+
+    do: Action
+    what: str
+    content: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.do} {self.what[:160]}"
+
+
+def _examples(do: Action, *whats: str) -> tuple[Example, ...]:
+    return tuple(Example(do, what) for what in whats)
+
+
+EVERYDAY: dict[str, tuple[Example, ...]] = {
+    "run": _examples("run", "ls", "git status", "python --version"),
+    "read": _examples("read", "README.md", "src/hilum_everyday_example/module.py"),
+    "write": _examples("write", "notes-of-an-example.txt", "src/hilum_everyday_example/module.py"),
+    "call": _examples("call", "read_file", "grep_search", "write_file"),
+    "answer": _examples("answer", "Done.", "The tests pass now, and the file is unchanged."),
+}
+"""Harmless actions. A check that concerns all of one kind would stop an agent."""
+
+
+def make_tool(name: str, risk: str) -> Tool:
+    """Return a tool as the judge of calls needs it, from what the log of a session states.
+
+    Args:
+        name: The name of the tool.
+        risk: Its permission category.
+    """
+    is_foreign = name.startswith("mcp__")
+    return Tool(
+        name,
+        "",
+        _do_nothing,
+        risk=risk,  # type: ignore[arg-type]
+        writes=("path",) if risk == "write" and not is_foreign else (),
+        schema={} if is_foreign else None,
+    )
+
+
+def _do_nothing() -> str:
+    """Stand in for the function of a tool that is only judged."""
+    return ""
+
+
+def find_objection(rule: Rule, example: Example, root: Path, *, certain: bool = False) -> str:
+    """Return why a rule's check refuses an action or asks about it; empty if it does not. Blocks.
+
+    Args:
+        rule: The rule with its check.
+        example: The action.
+        root: The workspace.
+        certain: Whether to ignore doubts that only the run of a command would resolve.
+    """
+    what = example.what[:MAX_TEXT]
+    if example.do == "answer":
+        return judge_answer([rule], what) or ""
+    if example.do == "load":
+        reasons = [check_context([rule], what, kind) for kind in _KINDS]
+        return next(filter(None, reasons), "")
+    name, risk, arguments = _to_call(example, what, rule.folder)
+    verdict = judge([rule], json.dumps(arguments), make_tool(name, risk), root)
+    if verdict is None or (certain and verdict.kind == "ask" and not _asks(rule)):
+        return ""
+    return verdict.reason
+
+
+def _asks(rule: Rule) -> bool:
+    """Return whether a rule's check requires approval for something, and does not only deny."""
+    return rule.check is not None and any(effect == "ask" for effect, _ in rule.check.parts)
+
+
+def _to_call(example: Example, what: str, folder: PurePosixPath) -> tuple[str, str, dict[str, str]]:
+    """Return the tool, its permission category and the arguments with which an agent would act.
+
+    Paths are relative to the folder of the rules file, as in the notation.
+    """
+    path = str(folder / what)
+    if example.do == "run":
+        arguments = {"command": what, "working_directory": str(folder)}
+        return "run_terminal_cmd", "execute", arguments
+    if example.do in ("write", "create"):
+        return "write_file", "write", {"path": path, "content": example.content[:MAX_TEXT]}
+    if example.do == "delete":
+        return "delete_file", "write", {"path": path}
+    if example.do == "read":
+        return "read_file", "read", {"path": path}
+    if example.do == "fetch":
+        return "web_fetch", "network", {"url": what}
+    return what, _RISKS.get(what, "execute"), {}
+
+
+_RISKS = {"read_file": "read", "grep_search": "read", "write_file": "write", "web_fetch": "network"}

@@ -1,0 +1,71 @@
+"""Keeps a model's proposals until the user decides about them.
+
+The proposals are in the user's data folder, which agents cannot change without approval: what the
+user accepts by number is what the user has seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+import msgspec
+from hilum_rules.project_data import PROPOSALS, data_file, read_data, update_data
+
+from hilum_rules_compile.proposal import Proposal, Verified
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """A proposal that the user has not decided about.
+
+    Attributes:
+        proposal: The proposal.
+        is_open: Whether it is a check that could be signed when it was checked last.
+    """
+
+    proposal: Proposal
+    is_open: bool = False
+
+
+def read_proposals(top: Path) -> dict[str, Proposal]:
+    """Return the proposals for a project, by the hash of their sentence. Blocks.
+
+    Args:
+        top: The root of the repository.
+
+    Returns:
+        The proposals; none if they cannot be read, because the model can be asked again.
+    """
+    kept = _decode(read_data(data_file(top, PROPOSALS)))
+    return {name: each.proposal for name, each in kept.items()}
+
+
+def keep_proposals(top: Path, verified: Mapping[str, Verified]) -> None:
+    """Add checked proposals to those that are kept for a project. Blocks.
+
+    Args:
+        top: The root of the repository.
+        verified: The proposals, by the hash of their sentence.
+    """
+    new = {name: Kept(each.proposal, each.can_be_signed) for name, each in verified.items()}
+    _update(top, new, ())
+
+
+def forget_proposals(top: Path, hashes: Collection[str]) -> None:
+    """Remove the proposals for sentences about which the user has decided. Blocks."""
+    _update(top, {}, hashes)
+
+
+def _update(top: Path, new: Mapping[str, Kept], gone: Collection[str]) -> None:
+    def update(data: bytes) -> bytes:
+        kept = {name: each for name, each in _decode(data).items() if name not in gone}
+        return msgspec.json.encode({**kept, **new})
+
+    update_data(data_file(top, PROPOSALS), update)
+
+
+def _decode(data: bytes) -> dict[str, Kept]:
+    try:
+        return msgspec.json.decode(data or b"{}", type=dict[str, Kept])
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        return {}

@@ -1,0 +1,183 @@
+"""The dialog at a terminal in which the user accepts, edits or refuses proposals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import attrs
+from hilum.command import escape_terminal, say
+from hilum_checks import Check
+from hilum_rules.rule_list import INDENT, count, print_lines, wrap
+from hilum_rules.signed_rules import hash_rule
+
+from hilum_rules_compile.decisions import CLOSED, REFUSED, Decision, Item, find_open, sign
+from hilum_rules_compile.past_calls import History, Trial, try_checks
+from hilum_rules_compile.proposal import MAX_LINES, Proposal, Verified, compile_proposed
+
+if TYPE_CHECKING:
+    from hilum_rules.rule_store import RuleStore
+
+_KEYS = {
+    "a": "accept",
+    "e": "edit",
+    "r": "refuse",
+    "s": "skip",
+    "q": "quit",
+}
+_MAX_ADVICE = 40
+"""Maximum number of sentences to list that stay advice."""
+
+
+@attrs.define
+class Signing:
+    """The dialog about some proposals. Each decision is stored at once.
+
+    Attributes:
+        store: The rules.
+        items: The sentences with their proposals.
+        history: What agents did in the past, on which edited checks are tried.
+        enforced: The number of sentences that the user has signed a check for.
+        refused: The number of sentences that stay advice.
+    """
+
+    store: RuleStore
+    items: Sequence[Item]
+    history: History
+    enforced: int = 0
+    refused: int = 0
+
+    def run(self, *, accept_all: bool = False) -> None:
+        """Ask about each proposal, or accept all checks that can be signed.
+
+        Args:
+            accept_all: Whether to ask about nothing.
+        """
+        checks = [item for item in self.items if not item.verified.is_advice]
+        advice = [item for item in self.items if item.verified.is_advice]
+        if accept_all:
+            self._accept_all(checks)
+        else:
+            for index, item in enumerate(checks, 1):
+                say("")
+                say(f"[{index}/{len(checks)}]")
+                if self._is_open(item) and not self._decide(item):
+                    break
+            else:
+                self._decide_advice(advice)
+        self._report()
+
+    def _is_open(self, item: Item) -> bool:
+        """Return whether a sentence still needs a decision, or say that it does not."""
+        self.store.refresh()
+        is_open = (item.rule.path, hash_rule(item.rule)) in find_open(self.store)
+        if not is_open:
+            say(f"  {item.number}  {CLOSED}")
+        return is_open
+
+    def _accept_all(self, items: Sequence[Item]) -> None:
+        for item in items:
+            print_lines(["", *format_item(item)])
+            verified = item.verified
+            # What concerns nearly everything deserves a look of its own.
+            if verified.can_be_signed and not verified.warning:
+                self._sign([Decision(item, verified.proposal.enforce)])
+
+    def _decide(self, item: Item) -> bool:
+        """Ask about one proposal until the user decides; return whether to continue."""
+        while True:
+            print_lines(format_item(item))
+            can_accept = item.verified.can_be_signed
+            keys = [key for key in _KEYS if can_accept or key != "a"]
+            answer = _ask(f"{', '.join(f'[{key}] {_KEYS[key]}' for key in keys)}? ", "q")
+            key = answer.strip().lower()[:1]
+            if key == "e":
+                item = self._edit(item)
+            elif key == "a" and can_accept:
+                self._sign([Decision(item, item.verified.proposal.enforce)])
+                return True
+            elif key == "r":
+                self._sign([Decision(item, advice=REFUSED)])
+                return True
+            elif key in ("s", "q"):
+                return key == "s"
+
+    def _edit(self, item: Item) -> Item:
+        """Let the user change the checks; return the sentence with the changed checks."""
+        old = item.verified.proposal.enforce
+        say("Type a check for each line. Enter keeps it, - removes it; an empty line at the end.")
+        lines: list[str] = []
+        for line in old:
+            typed = _ask(f"enforce [{line}]: ", "").strip()
+            if typed != "-":
+                lines.append(typed or line)
+        while len(lines) < MAX_LINES:
+            typed = _ask("enforce: ", "").strip()
+            if not typed:
+                break
+            lines.append(typed)
+        check, problem = compile_proposed(lines, item.rule)
+        proposal = Proposal(item.verified.proposal.id, tuple(lines))
+        verified = Verified(proposal, check, rejected=problem)
+        return attrs.evolve(item, verified=verified, trial=self._try(item, check))
+
+    def _try(self, item: Item, check: Check | None) -> Trial:
+        root = self.store.paths.workspace
+        return try_checks([item.rule], [check], self.history, root)[0]
+
+    def _decide_advice(self, items: Sequence[Item]) -> None:
+        """Ask once whether the sentences for which no check is possible stay advice."""
+        if not items:
+            return
+        lines = ["", f"{count(len(items), 'sentence')} would stay advice:"]
+        for item in items[:_MAX_ADVICE]:
+            lines += _format_sentence(item)
+            lines += wrap(f"({item.verified.proposal.advice})", INDENT, f"{INDENT} ", 2)
+        print_lines(lines)
+        if len(items) > _MAX_ADVICE:
+            say(f"… and {len(items) - _MAX_ADVICE} more: hilum rules compile --json")
+        answer = _ask("Leave them as advice, and not ask again? [y/N] ", "n")
+        if answer.strip().lower() in ("y", "yes"):
+            self._sign([Decision(item, advice=item.verified.proposal.advice) for item in items])
+
+    def _sign(self, decisions: Sequence[Decision]) -> None:
+        stored = sign(self.store, decisions)
+        enforced = sum(bool(each.enforce) for each in stored)
+        self.enforced += enforced
+        self.refused += len(stored) - enforced
+        for each in decisions:
+            if each not in stored:
+                say(f"  {each.item.number}  {CLOSED}")
+
+    def _report(self) -> None:
+        say("")
+        say(f"{count(self.enforced, 'check')} signed, {self.refused} left as advice.")
+
+
+def format_item(item: Item) -> Iterator[str]:
+    """Yield the lines that show a proposal beside its sentence."""
+    verified = item.verified
+    yield from _format_sentence(item)
+    for line in verified.proposal.enforce:
+        yield from wrap(f"enforce: {line}", INDENT, f"{INDENT}  ")
+    if verified.check is not None:
+        yield from wrap(f"It {verified.check.summary}.", INDENT, INDENT)
+        yield from wrap(str(item.trial), INDENT, INDENT)
+    if verified.warning:
+        yield from wrap(f"Note: {verified.warning}", INDENT, INDENT)
+    if verified.rejected:
+        yield from wrap(f"Rejected: {verified.rejected}.", INDENT, INDENT)
+
+
+def _format_sentence(item: Item) -> Iterator[str]:
+    yield from wrap(f"  {item.number}  {item.rule.path}:{item.rule.line}", "", INDENT)
+    yield from wrap(item.rule.sentence, INDENT, INDENT, 6)
+
+
+def _ask(question: str, at_end: str) -> str:
+    """Return what the user types; at end-of-file, ``at_end``."""
+    try:
+        # The question may quote a model.
+        return input(escape_terminal(question))
+    except EOFError:
+        return at_end

@@ -1,0 +1,182 @@
+"""Sentences of many authors: which become checks, and that unknown words prevent it."""
+
+import string
+
+import pytest
+from hilum_checks import compile_rule
+from hypothesis import given
+from hypothesis import strategies as st
+
+# Each sentence is enforced under an ordinary heading.
+ENFORCED = {
+    # words that people put around a rule
+    "Please don't ever edit the `package-lock.json` file by hand.": "refuses writing package-lock.json by hand",
+    "**IMPORTANT:** Never use `npm` or `yarn` — pnpm only": "refuses the command `npm` or `yarn`",
+    "Never run `docker compose down -v` - it deletes the volumes.": "refuses the command `docker compose down -v`",
+    "**NEVER use `npm install -g`** (global install pollutes system)": "refuses the command `npm install -g`",
+    "Never run `prisma migrate reset`. It destroys data.": "refuses the command `prisma migrate reset`",
+    "Do NOT use `--no-verify` to bypass git hooks.": "refuses the command `--no-verify`",
+    "Always use `bun` for scripts. Never use npm.": "refuses the command `npm`",
+    "Agents MAY NOT: Push directly to main": "refuses the command `git push`",
+    "Do not edit: `a.py`, `b.py`": "refuses writing a.py, b.py",
+    "Editing `a.py` is strictly forbidden.": "refuses writing a.py",
+    "The following files are read-only: `a.py`": "refuses writing a.py",
+    # instead of …
+    "Use `pnpm` instead of `npm`.": "refuses the command `npm`",
+    "Use `uv` (not `pip`).": "refuses the command `pip`",
+    "use pnpm, never `npm`": "refuses the command `npm`",
+    # generated files
+    "`dist/` is generated output. Do not edit `dist/` directly.": "refuses writing dist by hand",
+    "`package-lock.json` — generated, do not edit.": "refuses writing package-lock.json by hand",
+    "`src/api.ts` is generated. Do not edit it.": "refuses writing src/api.ts by hand",
+    "**NEVER directly edit .lng files** - they are auto-generated.": "refuses writing *.lng by hand",
+    "Do not edit `generate_docs.py`.": "refuses writing generate_docs.py",
+    # several things
+    "Don't edit or delete files in `db/migrations`.": "refuses writing db/migrations",
+    "Never push to any remote or open a PR without explicit user approval.": "asks before the command `git push`",
+    "Do not amend existing commits.": "refuses the command `git commit --amend`",
+    # only when asked
+    "Never `git push` unless I tell you to do it": "asks before the command `git push`",
+    "Create commits only when explicitly requested": "asks before the command `git commit`",
+    "Do not commit unless the user explicitly requests a commit.": "asks before the command `git commit`",
+    "Ask first before editing `Gemfile*` or `.github/workflows/*`.": "asks before writing Gemfile*",
+    "Confirm before destructive operations (delete, drop)": "asks before the command `rm`",
+    "NEVER modify these without my approval: Environment files: `.env*`": "asks before writing .env*",
+    # commit messages, and commands that must run before others
+    'Do NOT add "Co-Authored-By: Claude" lines': "refuses a commit message that matches",
+    "Never use emojis in commit messages.": "refuses a commit message that matches",
+    "Always run `make test` before committing.": "refuses the command `git commit`",
+    "Run `make test` before committing.": "refuses the command `git commit`",
+    "Run `npm run lint` and `npm run test-ci` before opening a PR": "refuses the command `gh pr create`",
+    "Run `make cover` to validate coverage locally before pushing.": "refuses the command `git push`",
+    "Format with oxfmt - run `pnpm prettify` in the workspace root before committing": "refuses the command `git commit`",
+    "Conventional commits required": "refuses a commit message that does not match",
+    "Use conventional commits: `feat:`, `fix:`, `refactor:`": "refuses a commit message that does not match",
+    "Use conventional commit format: `<type>(<scope>): <description>`": "refuses a commit message that does not match",
+    "Do NOT commit with co-author": "refuses a commit message that matches",
+    "Never add agent/AI attribution to commits.": "refuses a commit message that matches",
+    # code
+    "Do not use `console.log`.": r"refuses writing text that matches /(?<![\w.$>:])console\.log(?!\w)/",
+    "Never use `print()`.": r"refuses writing text that matches /(?<![\w.$>:])print\(/",
+    "Use structured `OSLog`, never `print()` in shipping code.": r"refuses writing text that matches /(?<![\w.$>:])print\(/",
+    "❌ NEVER use `std::fs` or `tokio::fs` directly": "refuses writing text that matches",
+    "Never block with `.Result`, `.Wait()`, `.GetAwaiter().GetResult()`.": "refuses writing text that matches",
+    "Use `Model::query()` instead of `DB::`.": "refuses writing text that matches",
+    "Integration tests use `Factory`. No `Task.Delay` — use deterministic fixtures.": "refuses writing text that matches",
+    # headings, reasons and what to use instead
+    "DO NOT: Make changes to `.github/` configuration without explicit request": "asks before writing .github",
+    "**Never use `npx`.** It is dangerous because it can fetch packages.": "refuses the command `npx`",
+    "Keep `bun.lock` as the only lockfile. Do not create `yarn.lock`.": "refuses creating yarn.lock",
+    "**Never `git add -A` or `git add .`** — Stage specific files only.": "refuses the command `git add -A`",
+    "Never change NuGet.config files unless explicitly asked to.": "asks before writing NuGet.config",
+    "Do not merge pull requests.": "refuses the command `gh pr merge`",
+    # Chinese
+    "禁止执行 `rm -rf /`、`git push --force`、`sudo`": "refuses the command `rm -rf /`",
+    "**绝对不要** 修改 `vendor/`，它是自动生成的": "refuses writing vendor by hand",
+    "不要直接提交到 `main` 分支": "refuses the command `git commit`",
+    "永远不要直接 push 到 main/master 分支，除非我明确指示。": "asks before the command `git push`",
+    "修改 `schema.prisma` 前必须先问我": "asks before writing schema.prisma",
+    "提交前必须运行 `pytest`": "refuses the command `git commit`",
+    "只有用户明确要求时才提交": "asks before the command `git commit`",
+    "**包管理器: 仅限 bun** — 不要使用 npm/yarn/pnpm": "refuses the command `npm`",
+    "不要擅自提交，等用户确认": "asks before the command `git commit`",
+}  # fmt: skip
+ADVICE = """Never use bare `python` or `pip`.
+Never run `npx prisma generate` standalone.
+Never run `git reset --hard` on VPS without backing up `a.db` first
+Do not run `npm run dev` in `web/`.
+Never amend commits after hook failures
+Stage specific files, avoid `git add -A`
+Don't edit `a.py`, edit `b.py`.
+Don't edit `a.py` and run `make gen`.
+Don't edit `index.html` between the BUILD markers.
+Only edit `en.json` directly — other locales are Crowdin-sourced.
+Do not commit files under `specs/`.
+Do not commit changes to `package-lock.json`.
+Never create tests in `src/`.
+Don't add `console.log` to `a.ts`.
+Do not change the version in `pyproject.toml`.
+Never run as root
+Tests must not access the network.
+Use `docker compose`, not `docker-compose`.
+Use `uv run python3` instead of `python3`.
+Production: never edit `a.py`.
+Never run `pytest`; use `uv run pytest` instead.
+Use `uv run`. Never run `python` directly.
+Do not add code to `utils.py`.
+Users must not delete `data/`.
+Should we use `pnpm`, not `npm`?
+Do not create modules.
+Do not commit new files.
+You don't need to run `npm install`.
+`vendor/` is not read-only.
+Not all tests run `pytest`.
+Never edit files.
+Do not modify existing code.
+`make test` is run before committing.
+Generally, run `make test` before committing.
+Always run `npm install` before running `npm test`.
+Only run `npm run build` when you're not certain.
+Never touch `test*.jsonl` until final numbers.
+Components never touch `HttpClient`.
+**Never read outside the project** - every file read passes `path_in_project`
+Follow conventional commits for PR titles
+Never use `useEffect` for data fetching.
+Never use `Node.js`.
+Do not use `any`.
+Never use `eval()` when parsing input.
+使用 `uv` 管理依赖，不要向全局环境直接 `pip install`。
+禁止硬编码密钥
+不要顺手修改任务无关文件
+请勿提交 `.env`
+禁止在没有 Spec 的情况下新增页面""".splitlines()
+
+
+@pytest.mark.parametrize(("sentence", "says"), ENFORCED.items(), ids=range(len(ENFORCED)))
+def test_a_plain_sentence_is_enforced_under_any_heading(sentence: str, says: str) -> None:
+    check = compile_rule(sentence, hard=False).check
+    assert check is not None
+    assert check.summary.startswith(says)
+
+
+def test_what_is_not_understood_stays_advice() -> None:
+    compiled = {sentence: compile_rule(sentence, hard=False).check for sentence in ADVICE}
+    assert {sentence: check for sentence, check in compiled.items() if check is not None} == {}
+
+
+PLAIN = ("never edit `a.py`", "do not run `make deploy`", "don't push to `main`")
+BEFORE = ("", "- ", "1. ", "**", "Please ", "Note: ", "IMPORTANT: ", "⚠️ ", "You must: ")
+AFTER = (
+    "",
+    ".",
+    "!",
+    " - it is frozen.",
+    " (it broke twice)",
+    " ever",
+    " at all.",
+    "; use the form",
+)
+
+
+@given(st.sampled_from(PLAIN), st.sampled_from(BEFORE), st.sampled_from(AFTER))
+def test_words_around_a_rule_do_not_change_the_check(plain: str, before: str, after: str) -> None:
+    closing = before if before == "**" else ""
+    decorated = compile_rule(f"{before}{plain}{after}{closing}", hard=False)
+    assert decorated.check == compile_rule(plain, hard=False).check is not None
+
+
+WORDS = st.text(string.ascii_lowercase, min_size=4, max_size=12).map(lambda word: f"q{word}x")
+
+
+@given(st.sampled_from(PLAIN), WORDS, st.integers(1, 20))
+def test_an_unknown_word_turns_a_rule_into_advice(plain: str, word: str, at: int) -> None:
+    words = plain.split()
+    words.insert(min(at, len(words)), word)
+    assert compile_rule(" ".join(words), hard=False).check is None
+
+
+@given(st.text(max_size=300))
+def test_any_text_compiles(text: str) -> None:
+    compile_rule(text, hard=True)
+    compile_rule(f"never edit {text}", hard=True)
+    compile_rule(f"禁止{text}", hard=True)

@@ -1,0 +1,258 @@
+"""What a model proposes: parsed strictly, tried on its own examples and on the past, never believed."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hilum.events import CallDone, CallStarted, RunEnded
+from hilum.messages import ToolCall, ToolResult
+from hilum.store import MemoryStore, SessionInfo, spell_folder
+from hilum_checks import compile_lines
+from hilum_rules.rule import Rule, RuleType
+from hilum_rules.signed_rules import hash_rule
+from hilum_rules_compile import past_calls
+from hilum_rules_compile.asking import INSTRUCTIONS, parse_answer, write_request
+from hilum_rules_compile.examples import EVERYDAY
+from hilum_rules_compile.proposal import Proposal, verify
+from hypothesis import given
+from hypothesis import strategies as st
+
+SENTENCE = "The client in `sdk/` must come out of the generator, so hands off."
+
+
+def make_rule(sentence: str = SENTENCE, **fields: Any) -> Rule:
+    return Rule("id", RuleType.SOFT_GUIDELINE, "House", sentence, "AGENTS.md", 3, **fields)
+
+
+def example(text: str) -> dict[str, str]:
+    do, _, what = text.partition(" ")
+    return {"do": do, "what": what}
+
+
+def proposal(*enforce: str, match: str = "", other: str = "", advice: str = "") -> Proposal:
+    """A proposal with examples, separated by semicolons."""
+    parts = {"must_match": match, "must_not_match": other}
+    examples = {
+        name: [example(each.strip()) for each in text.split(";") if each.strip()]
+        for name, text in parts.items()
+    }
+    return msgspec.convert({"id": "x", "enforce": enforce, "advice": advice, **examples}, Proposal)
+
+
+# --- verification ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "given_proposal",
+    [
+        proposal("deny write sdk/**", match="write sdk/a.ts; delete sdk/a.ts; run rm -r sdk", other="read sdk/a.ts; write a"),
+        proposal("deny command make ship", match="run make ship; run cd x && make ship", other="run make; run echo make ship"),
+        proposal("ask command git push", match="run git push -f", other="run git pull"),
+        proposal("deny read .env*", match="read .env; run cat .env.local", other="read env.py"),
+        proposal("deny host example.com", match="fetch https://api.example.com/x", other="fetch https://example.org"),
+        proposal("deny tool web_fetch", match="call web_fetch", other="call web_search"),
+        proposal("deny answer /as an ai/i", match="answer As an AI, I cannot.", other="answer Done."),
+        proposal("deny context NOTES.md in shared", match="load NOTES.md", other="load README.md"),
+        proposal("deny commit-message /wip/i", match="run git commit -m 'WIP x'", other="run git commit -m 'Add x'"),
+        proposal("require commit-message /^feat: /", match="run git commit -m x", other="run git commit -m 'feat: x'"),
+        proposal("require command make test before git commit", match="run git commit", other="run make test; run git status"),
+        msgspec.convert(
+            {
+                "id": "x",
+                "enforce": ["deny content /console\\.log/ in src/**"],
+                "must_match": [{"do": "write", "what": "src/a.js", "content": "console.log(1)"}],
+                "must_not_match": [
+                    {"do": "write", "what": "src/a.js", "content": "1"},
+                    {"do": "write", "what": "test/a.js", "content": "console.log(1)"},
+                ],
+            },
+            Proposal,
+        ),
+        proposal(advice="It is a matter of taste."),
+    ],
+)  # fmt: skip
+def test_what_a_model_may_propose(given_proposal: Proposal, tmp_path: Path) -> None:
+    verified = verify(given_proposal, make_rule(), tmp_path)
+    assert verified.rejected == ""
+    assert verified.can_be_signed is not verified.is_advice
+
+
+@pytest.mark.parametrize(
+    ("given_proposal", "why"),
+    [
+        (proposal("allow write sdk/**", match="write sdk/a", other="write b"), "neither deny"),
+        (proposal("deny write", match="write sdk/a", other="write b"), "names nothing"),
+        (proposal("deny wirte sdk/**", match="write sdk/a", other="write b"), "cannot be read"),
+        (proposal("deny write !sdk", match="write sdk/a", other="write b"), "cannot be read"),
+        (proposal("deny write sdk/**\nallow all", match="write sdk/a", other="write b"), "not one line"),
+        (proposal("deny write sdk/**", match="write sdk/a"), "lacks examples"),
+        (proposal("deny write sdk/**", other="write b"), "lacks examples"),
+        (proposal("deny write sdk/**", match="write src/a", other="write b"), "does not match its own example: write src/a"),
+        (proposal("deny write sdk/**", match="read sdk/a", other="write b"), "does not match its own example"),
+        (proposal("deny write **", match="write sdk/a", other="write b"), "must not match: write b"),
+        (proposal("deny command *", match="run make", other="read b"), "everything"),
+        (proposal("deny tool *", match="call x", other="answer b"), "everything"),
+        (proposal("deny access **", match="write a", other="run ls"), "everything"),
+        (proposal("deny answer /./", match="answer x", other="run ls"), "everything"),
+        (proposal(), "neither a check nor a reason"),
+        (proposal("deny write sdk/**", match="write sdk/a", other="write b", advice="And that."), "or both"),
+        (proposal(*["deny write a"] * 9, match="write a", other="write b"), "more than 8"),
+    ],
+)  # fmt: skip
+def test_what_is_rejected_and_why(given_proposal: Proposal, why: str, tmp_path: Path) -> None:
+    verified = verify(given_proposal, make_rule(), tmp_path)
+    assert why in verified.rejected
+    assert verified.check is None
+    assert not verified.can_be_signed
+    assert not verified.is_advice
+
+
+def test_a_check_on_every_file_is_not_accepted_without_a_look(tmp_path: Path) -> None:
+    every = proposal("deny write **", match="write a", other="read a")
+    assert "every file" in verify(every, make_rule("Never change a file here."), tmp_path).warning
+
+
+def test_every_kind_of_check_in_the_request_can_be_compiled() -> None:
+    """What a model is told to write is what hilum reads."""
+    lines = [line.strip() for line in INSTRUCTIONS.splitlines() if line.startswith("  deny ")]
+    assert len(lines) == 11
+    for kind, target in (
+        ("write", "sdk/**"), ("command", "git push --force, npm publish"), ("tool", "web_fetch"),
+        ("host", "example.com"), ("context", "A.md in shared"), ("answer", "/x/i"),
+        ("write", "a/** except a/b/**"), ("command", "npm except npm run docs"),
+        ("command", "git commit, git push to branch main"), ("content", "/x/ in src/**"), ("commit-message", "/x/i"),
+    ):  # fmt: skip
+        assert any(line.startswith(f"deny {kind} ") for line in lines)
+        assert compile_lines([f"deny {kind} {target}"])[1] == []
+    assert all(EVERYDAY.values())
+
+
+# --- answers --------------------------------------------------------------------------------------
+
+FIRST = make_rule("Only the first.")
+SECOND = make_rule("Only the second.")
+
+
+def parsed(*proposals: Any) -> tuple[dict[str, Proposal], dict[str, str]]:
+    answers = parse_answer(json.dumps({"proposals": proposals}), [FIRST, SECOND])
+    return answers.proposals, answers.rejected
+
+
+def test_an_answer_speaks_only_for_the_sentences_of_its_request() -> None:
+    other = make_rule("Another sentence.")
+    known, rejected = parsed(
+        {"id": hash_rule(FIRST), "advice": "taste"},
+        {"id": hash_rule(other), "enforce": ["deny write **"]},
+        {"id": 7},
+        "sign everything",
+    )
+    assert list(known) == [hash_rule(FIRST)]
+    assert rejected == {hash_rule(SECOND): "the model gave no answer for it"}
+
+
+def test_two_answers_about_one_sentence_count_for_nothing() -> None:
+    one = {"id": hash_rule(FIRST), "advice": "taste"}
+    known, rejected = parsed(one, one, one)
+    assert known == {}
+    assert rejected[hash_rule(FIRST)] == "the model answered twice"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"enforce": "deny write sdk/**"},
+        {"enforce": ["deny write sdk/**"], "signed": True},
+        {"enforce": [3]},
+        {"must_match": [{"do": "sign", "what": "x"}]},
+        {"must_match": ["write x"]},
+        {"advice": None},
+    ],
+)
+def test_a_malformed_proposal_costs_no_other(wrong: dict[str, Any]) -> None:
+    known, rejected = parsed(
+        {"id": hash_rule(FIRST), **wrong}, {"id": hash_rule(SECOND), "advice": "taste"}
+    )
+    assert list(known) == [hash_rule(SECOND)]
+    assert "malformed" in rejected[hash_rule(FIRST)]
+
+
+@pytest.mark.parametrize("before", ["", "Sure, {here} it is.\n```json\n", "```\n"])
+def test_json_is_found_in_what_models_write_around_it(before: str) -> None:
+    text = json.dumps({"proposals": [{"id": hash_rule(FIRST), "advice": "taste"}]}, indent=2)
+    after = "\n```\nAnything else?" if "```" in before else ""
+    assert list(parse_answer(before + text + after, [FIRST]).proposals) == [hash_rule(FIRST)]
+
+
+@given(st.text(max_size=200))
+def test_nonsense_is_one_error(text: str) -> None:
+    if "{" in text:
+        return
+    with pytest.raises(ValueError, match="JSON"):
+        parse_answer(text, [FIRST])
+
+
+@given(st.text(st.characters(exclude_categories=("Cs",)), max_size=200))
+def test_no_sentence_can_leave_its_string(text: str) -> None:
+    request = write_request([make_rule(text)], Path("/nonexistent"))
+    (sentence,) = json.loads(request.partition("The sentences:\n")[2])
+    assert sentence["sentence"] == text.strip()
+
+
+# --- the past -------------------------------------------------------------------------------------
+
+
+async def test_a_check_is_tried_on_the_calls_of_earlier_sessions(tmp_path: Path) -> None:
+    store = MemoryStore()
+    for number, folder in enumerate((tmp_path, tmp_path, tmp_path / "other")):
+        log = await store.create(SessionInfo(f"s{number}", spell_folder(folder)))
+        calls = [
+            ("write_file", "write", {"path": "sdk/a.ts", "content": "x"}),
+            ("run_terminal_cmd", "execute", {"command": f"echo {number} > sdk/b.ts"}),
+            ("run_terminal_cmd", "execute", {"command": "ls sdk"}),
+        ]
+        events: list[Any] = [
+            CallStarted(
+                seq=index,
+                at=1.0,
+                call=ToolCall(f"c{index}", name, json.dumps(arguments)),
+                risk=risk,
+            )
+            for index, (name, risk, arguments) in enumerate(calls, 1)
+        ]
+        log.append([*events, RunEnded(seq=4, state="completed", text="As an AI, I did it.")])
+    history = await past_calls.collect(store, tmp_path)
+    assert len(history.calls) == 6
+    lines = (["deny write sdk/**"], ["deny command make"], ["deny answer /as an ai/i"])
+    checks = [compile_lines(each)[0].check for each in lines]
+    sdk, make, answer = past_calls.try_checks([make_rule()] * 3, checks, history, tmp_path)
+    assert (sdk.calls, len(sdk.refused), len(make.refused)) == (6, 4, 0)
+    assert (answer.answers, answer.rejected) == (2, 2)
+    assert str(sdk).startswith(
+        "It would have stopped 4 of your last 6 calls: run_terminal_cmd echo"
+    )
+    assert str(sdk).endswith("and 1 more.")
+
+
+async def test_a_command_that_must_run_first_is_tried_in_the_order_of_the_past(
+    tmp_path: Path,
+) -> None:
+    """What ran before in the same session counts; a write in between does not let it count."""
+    commit = ("run_terminal_cmd", "execute", {"command": "git commit -m x"})
+    test = ("run_terminal_cmd", "execute", {"command": "make test"})
+    write = ("write_file", "write", {"path": "a.py", "content": "x"})
+    store = MemoryStore()
+    for number, calls in enumerate(([test, commit, write, commit], [commit])):
+        log = await store.create(SessionInfo(f"s{number}", spell_folder(tmp_path)))
+        events: list[Any] = []
+        for index, (name, risk, arguments) in enumerate(calls):
+            call = ToolCall(f"c{index}", name, json.dumps(arguments))
+            result = ToolResult(call.id, name, (), data={"exit_code": 0})
+            events.append(CallStarted(seq=len(events) + 1, at=1.0, call=call, risk=risk))
+            events.append(CallDone(seq=len(events) + 1, result=result))
+        log.append(events)
+    history = await past_calls.collect(store, tmp_path)
+    check = compile_lines(["require command make test before git commit"])[0].check
+    (trial,) = past_calls.try_checks([make_rule()], [check], history, tmp_path)
+    assert (trial.calls, len(trial.refused)) == (5, 2)
