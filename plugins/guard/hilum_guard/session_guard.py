@@ -601,6 +601,10 @@ class Guard:
     @hookimpl
     def build_prompt_layer(self, agent: Agent) -> Layer:
         """Return the part of the system prompt that describes where commands run."""
+        run = agent.conversation.run
+        if self.sandbox.spares is not None and run is not None:
+            # The kernel asks for layers before each model request.
+            self.sandbox.spares.note_model_request(run.id)
         return self.sandbox.build_prompt_layer()
 
 
@@ -628,6 +632,8 @@ async def open_guard(session: Session) -> AsyncIterator[Guard]:
             # session left are not mistaken for the user's files.
             await guard.workspace_guard.recover()
             nursery.start_soon(sweep_in_thread)
+            if box.spares is not None:
+                nursery.start_soon(box.spares.run)
             yield guard
             guard.workspace_guard.stop()
             nursery.cancel_scope.cancel()
