@@ -133,7 +133,7 @@ async def measure_servers() -> None:
     print(f"load {os.getloadavg()[0]:.1f}; milliseconds{'':29} {'median':>8} {'largest':>8}")
     with tempfile.TemporaryDirectory(prefix="lsp-", dir=Path.home()) as folder:
         root = await trio.to_thread.run_sync(Path(folder).resolve)
-        real_project.make_project(root)
+        real_project.make_project(root, real_project.FILES)
         settings: dict[str, object] = {"lint.trusted": [str(root)], "lsp.timeout": 60.0}
         plugins = ("guard", "files", "lint", "lsp")
         async with open_bench(*plugins, settings=settings, workspace=root) as bench:

@@ -175,7 +175,8 @@ def make_scripts() -> dict[str, list[Calls]]:
         "start": [],
         "command": [[("run_terminal_cmd", {"command": f"echo {n}"})] for n in range(TURNS)],
         "edit": edits,
-        "eight": [[("run_terminal_cmd", {"command": f"sleep 0.5; echo {n}"}) for n in range(8)]] * 7,
+        "eight": [[("run_terminal_cmd", {"command": f"sleep 0.5; echo {n}"}) for n in range(8)]]
+        * 7,
         "read": reads,
     }
 
