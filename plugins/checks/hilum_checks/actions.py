@@ -283,7 +283,10 @@ def _read_option(verb: str, clause: Clause, scope: Scope) -> Commands | None:
     is_plain = clause.has_only("names", "scopes", nouns="commands|option", places="with|in")
     if verb not in (*_RUNS, "pass", "add") or not is_plain:
         return None
-    return _with_options(clause.names, clause.scopes)
+    # "Never run ⟦0⟧ with ⟦1⟧" names the command first.
+    parts = [clause.names, clause.scopes]
+    options, commands = parts if clause.names[0].startswith("-") else parts[::-1]
+    return _with_options(options, commands)
 
 
 def _with_options(options: list[str], commands: list[str]) -> Commands | None:

@@ -97,6 +97,7 @@ ENFORCED = {
     "Do not use em dashes.": "refuses writing text that matches /—/",
     # options of commands
     "Never use `--no-build` with `dotnet test`": "refuses the command `dotnet test --no-build`",
+    "Never run `npm test` with `--watch`": "refuses the command `npm test --watch`",
     "Always pass `--verbosity quiet` to `dotnet build` / `dotnet test`.": "refuses the command `dotnet build` or `dotnet test`",
     # package managers and programs
     "Use `bun`, never `npm`/`node`.": "refuses the command `npm` or `node`",
@@ -222,7 +223,9 @@ Branch prefixes: `feat:`, `fix:`
 PR titles use `feat:`, `fix:` prefixes
 Do not update dependencies.
 Avoid `DB::`; prefer `Model::query()`.
-Never reset the database.""".splitlines()
+Never reset the database.
+Never run `npm test` with `--watch` in CI
+Never use `any` with `b.ts`""".splitlines()
 
 
 @pytest.mark.parametrize(("sentence", "says"), ENFORCED.items(), ids=range(len(ENFORCED)))
