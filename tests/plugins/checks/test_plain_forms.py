@@ -4,6 +4,8 @@ import string
 
 import pytest
 from hilum_checks import compile_rule
+from hilum_checks.expressions import count_matches
+from hilum_checks.model import Content
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -276,3 +278,27 @@ def test_any_text_compiles(text: str) -> None:
     compile_rule(text, hard=True)
     compile_rule(f"never edit {text}", hard=True)
     compile_rule(f"禁止{text}", hard=True)
+
+
+@pytest.mark.parametrize(
+    ("word", "code", "other"),
+    [
+        ("any", "let x: any = 1;\n", "// Accepts any value.\nconst many = 1;\n"),
+        ("any", "type A = Record<string, any>\n", "const company = 'any, or all';\n"),
+        ("var", "  var a = 1;\n", "const variable = 1; // var or let\n"),
+        ("assert", "    assert x == 1\n", "self.assertEqual(x, 1)  # we assert this\n"),
+        ("unsafe", "unsafe { read(p) }\n", "// This would be unsafe here.\n"),
+        ("fit", "fit('adds', () => {})\n", "model.fit(x)\n"),
+        ("print()", "    print(x)\n", "pprint(x)\nlog.print(x)\n"),
+        ("setTimeout", "setTimeout(f, 1)\n", "mySetTimeout(f)\n"),
+    ],
+)
+def test_a_word_of_a_language_is_found_only_where_it_is_code(
+    word: str, code: str, other: str
+) -> None:
+    check = compile_rule(f"Never use `{word}`.", hard=False).check
+    assert check is not None
+    ((_, content),) = check.parts
+    assert isinstance(content, Content)
+    assert count_matches(content.expression, code)
+    assert not count_matches(content.expression, other)
