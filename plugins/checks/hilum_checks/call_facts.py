@@ -150,15 +150,16 @@ class CallFacts:
     def accesses(self) -> list[FileAccess]:
         """The accesses to files that the call names."""
         named = [access for access, findings in self._command_accesses if findings is None]
-        named += self._accesses_by_links(named)
+        named += list(self.accesses_by_links(named))
         # The command of one of hilum's own tools shows what is accessed; another tool may also use
         # paths in its other arguments.
         if not self._verdicts or not self._is_own:
             named += self._argument_accesses()
         return named
 
-    def _accesses_by_links(self, named: list[FileAccess]) -> Iterator[FileAccess]:
-        """Yield the accesses through links that an earlier command of the call makes."""
+    @cached_property
+    def _links(self) -> dict[str, str]:
+        """The links that the call makes, with their targets."""
         links: dict[str, str] = {}
         for command in self.commands:
             if command.effects.program in ("ln", "gln") and len(command.words) > 2:
@@ -169,10 +170,14 @@ class CallFacts:
                     path = os.path.join(path, os.path.basename(target))
                 base = os.path.dirname(path) if "s" in _letters(command.words) else command.cwd
                 links[path] = os.path.join(base or "/", target)
-        for access in named if links else ():
+        return links
+
+    def accesses_by_links(self, named: Iterable[FileAccess]) -> Iterator[FileAccess]:
+        """Yield the accesses through links that an earlier command of the call makes."""
+        for access in named if self._links else ():
             for cwd in access.cwds:
                 path = os.path.normpath(os.path.join(cwd or "/", access.path))
-                for link, target in links.items():
+                for link, target in self._links.items():
                     # The command that makes the link writes it, too.
                     is_link = path == link and access.kind != "link" and access.existing
                     if is_link or path.startswith(f"{link}/"):

@@ -220,4 +220,6 @@ def _match_git(constraint: Hosts, command: CommandFacts) -> Fit:
 
 def _has_unknown_host(word: str) -> bool:
     """Return whether the host of an address in a word is known only at run time."""
-    return "://" in word and parse_host(word.partition("=")[2] or word) == UNKNOWN
+    addresses = re.findall(r"[a-z][a-z0-9+.-]*://.*", word, re.IGNORECASE)
+    # In `url.https://HOST/.insteadOf=x`, the address comes first.
+    return any(parse_host(re.sub(r"/[^/]*=.*", "", each)) == UNKNOWN for each in addresses)

@@ -139,7 +139,20 @@ class _Match:
             if self._means_any(self.view.spellings(path)):
                 return "yes"
             best = stronger_fit(best, self._match_contents(path, cwd))
+        if self.access.stored and not best:
+            return self._match_stored(os.path.join(cwd or "/", written))
         return best
+
+    def _match_stored(self, path: str) -> Fit:
+        """Match a pattern of Git, whose wildcards also match slashes."""
+        magic = re.search(r"[*?\[]", path)
+        if magic is None:
+            return ""
+        folder = os.path.dirname(path[: magic.start()])
+        contents = self.view.list_contents(os.path.realpath(folder), folder, copied=False)
+        pattern = fold(self.view.display(os.path.normpath(path))).replace("**/", "*")
+        found = [form for form in contents.forms if fnmatchcase(fold(form), pattern)]
+        return "yes" if self._means_any(found) else ""
 
     def _match_unseen(self) -> Fit:
         """Return whether a pattern may match a path that was not examined."""
@@ -280,7 +293,8 @@ class _Match:
         """
         path = self.access.path
         if not path.strip(UNKNOWN):
-            return ""
+            # In a repository, the sandbox can hide nothing.
+            return "maybe" if self.access.stored else ""
         guess = path.replace(UNKNOWN, "x")
         cwds = (cwd or self.view.real_root,)
         fit = self._match_other(attrs.evolve(self.access, path=guess, cwds=cwds))

@@ -250,8 +250,9 @@ def _find_in_code(constraint: Paths, facts: CallFacts) -> str:
                 named = attrs.evolve(access, path=path)
                 # Possible matches are ignored, because nearly every word in a program could be a
                 # path.
-                if _may_be_path(named) and facts.matcher.match(constraint, named) == "yes":
-                    return f"the code that it runs contains {path[:200]}"
+                for each in (named, *facts.accesses_by_links((named,))):
+                    if _may_be_path(each) and facts.matcher.match(constraint, each) == "yes":
+                        return f"the code that it runs contains {path[:200]}"
     return ""
 
 

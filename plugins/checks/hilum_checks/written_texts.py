@@ -65,6 +65,9 @@ _ASSEMBLES = re.compile(
 )
 
 
+_ONE_LINERS = frozenset("perl ruby awk gawk mawk".split())
+
+
 def _writes_unknown(facts: CallFacts) -> bool:
     """Return whether a command line may write text that its words do not show."""
     if facts.unknown_command:
@@ -73,9 +76,11 @@ def _writes_unknown(facts: CallFacts) -> bool:
         # An editor's commands contain the text in another form.
         if command.effects.program in _DECODERS | _EDITORS:
             return True
-        if any(UNKNOWN in word for word in command.words[1:]):
+        if any(UNKNOWN in text for text in (*command.words[1:], command.command.stdin or "")):
             return True
-        if any(_ASSEMBLES.search(text) for text in command.effects.code):
+        # One-liners such as `s/x/$ENV{T}/` need not look like code.
+        codes = command.words[1:] if command.effects.program in _ONE_LINERS else ()
+        if any(_ASSEMBLES.search(text) for text in (*command.effects.code, *codes)):
             return True
     return False
 

@@ -411,6 +411,24 @@ def _name_copy(path: str, suffix: str) -> str:
 
 # --- other programs -------------------------------------------------------------------------------
 
+_SQLITE_LINE = re.compile(
+    r"\s*\.(output|once|save|backup|clone|log|trace|excel|read|import|open|restore)\s+(.*)", re.DOTALL
+)
+
+
+def _read_sqlite(call: _Call) -> Iterator[FileAccess]:
+    """Read `.output FILE`, `.read FILE` and similar lines."""
+    for text in (*call.words, *(call.stdin or "").split("\n")):
+        match = _SQLITE_LINE.fullmatch(text)
+        if match is None or match[2].lstrip("'\"").startswith("|"):
+            continue
+        kind = "read" if match[1] in ("read", "import") else "write"
+        # The path may be quoted for SQLite, and the name of a database may stand before it.
+        words = match[2].replace("'", " ").replace('"', " ").split()
+        for word in words:
+            if not word.startswith("-"):
+                yield FileAccess(kind, word)
+
 
 def _read_history(call: _Call) -> Iterator[FileAccess]:
     if call.parsed.has("-w", "-a"):
@@ -491,6 +509,7 @@ _SPECIAL: dict[str, Callable[[_Call], Iterator[FileAccess]]] = {
     "compressor": _read_compressor,
     "in_place": _read_sed,
     "history": _read_history,
+    "sqlite": _read_sqlite,
     "formatter": _read_formatter,
     "install": _read_install,
     "rsync": _read_rsync,
