@@ -33,6 +33,8 @@ _TEXTUAL = frozenset(
     """.split()
 )
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]{0,30}://[^\s'\"<>`|;)]+", re.IGNORECASE)
+# An address whose host code assembles.
+_ASSEMBLED = re.compile(r"://(?:%|\$?\{|['\"]\s*[+.%,])")
 # Spellings of an address such as ``127.1`` and ``0x7f000001``.
 _NUMBERS = re.compile(
     r"(?<![\w.-])(?:0x[0-9a-f]{8}|\d{8,10}|(?:0x[0-9a-f]+|\d+)(?:\.(?:0x[0-9a-f]+|\d+)){1,3})(?![\w.])",
@@ -131,6 +133,8 @@ def match_command(constraint: Hosts, command: CommandFacts) -> Fit:
         return ""
     if _opens_socket(constraint, command) or _runs_code(constraint, command):
         return "yes"
+    if "*" not in constraint.names and any(map(_ASSEMBLED.search, effects.code)):
+        return "maybe"
     if effects.program == "git":
         return _match_git(constraint, command)
     # Without this check, ``grep example.com`` would count as contacting the host.

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import attrs
-from hilum_guard import UNKNOWN, FileAccess, fit_path
+from hilum_guard import UNKNOWN, FileAccess, fit_path, is_tracked
 
 from hilum_checks.model import EVERYTHING, READS, Action, Paths
 from hilum_checks.workspace_view import WorkspaceView, fold
@@ -65,6 +65,10 @@ class PathMatcher:
 
     def match(self, constraint: Paths, access: FileAccess) -> Fit:
         """Return whether a constraint covers an access."""
+        # Shells drop null bytes, which no path can contain.
+        if "\0" in access.path or "\0" in access.source:
+            path, source = (each.replace("\0", UNKNOWN) for each in (access.path, access.source))
+            access = attrs.evolve(access, path=path, source=source)
         match = _Match(self._view, constraint, access)
         return "" if match.is_allowed else match.match_words()
 
@@ -293,12 +297,21 @@ class _Match:
         """
         path = self.access.path
         if not path.strip(UNKNOWN):
-            # In a repository, the sandbox can hide nothing.
-            return "maybe" if self.access.stored else ""
-        guess = path.replace(UNKNOWN, "x")
-        cwds = (cwd or self.view.real_root,)
-        fit = self._match_other(attrs.evolve(self.access, path=guess, cwds=cwds))
-        return "maybe" if fit else ""
+            return "maybe" if self.access.stored and self._is_stored() else ""
+        guesses = [path.replace(UNKNOWN, "x")]
+        if self.access.stored:
+            guesses.append(path.rpartition(UNKNOWN)[2].lstrip("/") or ".")
+        cwds = (cwd or self.view.real_root, self.view.real_root)
+        accesses = [attrs.evolve(self.access, path=guess, cwds=cwds) for guess in guesses]
+        return "maybe" if any(map(self._match_other, accesses)) else ""
+
+    def _is_stored(self) -> bool:
+        """Return whether a repository may contain a file of the constraint, which nothing hides."""
+        root = self.view.real_root
+        contents = self.view.list_contents(root, root, copied=False)
+        covered = [os.path.join(root, form) for form in contents.forms if self._means(form)]
+        files = [path for path in covered if not os.path.isdir(path)]
+        return not contents.is_complete or any(is_tracked(path, root) for path in files)
 
     def _match_unknown_outside(self, known: str) -> Fit:
         if not self.access.path.startswith(("/", UNKNOWN, "~")):

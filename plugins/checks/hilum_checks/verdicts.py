@@ -251,7 +251,10 @@ def _find_in_code(constraint: Paths, facts: CallFacts) -> str:
                 # Possible matches are ignored, because nearly every word in a program could be a
                 # path.
                 for each in (named, *facts.accesses_by_links((named,))):
-                    if _may_be_path(each) and facts.matcher.match(constraint, each) == "yes":
+                    # Only the shell resolves patterns, and code may contain `*` for other reasons.
+                    is_pattern = path in words and any(char in path for char in "*?[")
+                    is_path = is_pattern or _may_be_path(each)
+                    if is_path and facts.matcher.match(constraint, each) == "yes":
                         return f"the code that it runs contains {path[:200]}"
     return ""
 
@@ -277,7 +280,9 @@ def _find_hidden_paths(constraint: Paths, facts: CallFacts) -> str:
             # Quotes may make the code differ from its spelling on the line.
             is_written = text in line or text in command.effects.code
             is_new = is_written or _runs_new_script(command, facts)
-            if _access_of_code(constraint, text) and code_texts.hides_paths(text, is_new=is_new):
+            is_hidden = any(UNKNOWN in word for word in command.words[1:])
+            is_hidden = is_hidden or code_texts.hides_paths(text, is_new=is_new)
+            if is_hidden and _access_of_code(constraint, text):
                 return f"the path that `{command.source[:80]}` uses is known only at run time"
     return ""
 

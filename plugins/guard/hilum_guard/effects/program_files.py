@@ -412,7 +412,8 @@ def _name_copy(path: str, suffix: str) -> str:
 # --- other programs -------------------------------------------------------------------------------
 
 _SQLITE_LINE = re.compile(
-    r"\s*\.(output|once|save|backup|clone|log|trace|excel|read|import|open|restore)\s+(.*)", re.DOTALL
+    r"\s*\.(output|once|save|backup|clone|log|trace|excel|read|import|open|restore)\s+(.*)",
+    re.DOTALL,
 )
 
 
