@@ -87,6 +87,7 @@ _WRITING = re.compile(
     r"""|O_RDWR|symlink|link\(|chmod|rm\(|rmSync|createWrite|inplace"""
     r"""|\bopen\b[^;\n]*(?:['"]|\bqq?\s*\W)\s*\+?[<>]*>|\bopen\b[^;\n]*(?:['"]|\bqq?\s*\W)\s*\+<"""
     r"""|>\s*['"\w]|to_csv|put_contents|^\s*w!?\s|^\s*\.(?:output|once|save|backup|clone|log)\b"""
+    r"""|[/,|#!][gpiIe0-9]*w\s"""
     # A program that the code starts.
     r"""|(?:^|[\s'"`(])(?:cp|mv|ln|dd|tee|install|rsync|patch|shred|sed|tar|unzip)['"`\s]""",
     re.IGNORECASE | re.MULTILINE,

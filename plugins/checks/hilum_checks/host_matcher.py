@@ -35,6 +35,7 @@ _TEXTUAL = frozenset(
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]{0,30}://[^\s'\"<>`|;)]+", re.IGNORECASE)
 # An address whose host code assembles.
 _ASSEMBLED = re.compile(r"://(?:%|\$?\{|['\"]\s*[+.%,])")
+_RANGE = re.compile(r"^[^/]*(?://)?[^/]*\[\w+-\w+")
 # Spellings of an address such as ``127.1`` and ``0x7f000001``.
 _NUMBERS = re.compile(
     r"(?<![\w.-])(?:0x[0-9a-f]{8}|\d{8,10}|(?:0x[0-9a-f]+|\d+)(?:\.(?:0x[0-9a-f]+|\d+)){1,3})(?![\w.])",
@@ -175,8 +176,18 @@ def _names_host(constraint: Hosts, command: CommandFacts, *, is_client: bool) ->
 
 def _match_client(constraint: Hosts, command: CommandFacts) -> Fit:
     """Return whether a network client contacts, or may contact, a forbidden host."""
-    words = command.words[1:]
-    hosts = [parse_host(word) for word in operands(words, _VALUED)]
+    words = operands(command.words[1:], _VALUED)
+    hosts = [parse_host(word) for word in words]
+    # curl expands `http://{a.test,b.test}/`, and `http://a[1-9].test/`.
+    hosts += [
+        normalize_host(part)
+        for host in hosts
+        if "{" in host
+        for part in re.split(r"[{},]+", host)
+        if part
+    ]
+    if "*" not in constraint.names and any(_RANGE.search(word) for word in words):
+        hosts.append(UNKNOWN)
     named = [host for host in hosts if v.is_host(host) or re.fullmatch(r"[0-9a-f:.]+", host)]
     if any(is_meant(constraint, host) for host in named):
         return "yes"

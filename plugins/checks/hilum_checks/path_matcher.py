@@ -176,7 +176,11 @@ class _Match:
         actions = self.actions
         if len(actions) == 1 or actions <= self.constraint.actions:
             return actions <= self.constraint.actions
-        exists = os.path.lexists(os.path.join(self.view.real_root, form))
+        path = os.path.join(self.view.real_root, form)
+        if (self.access.deep or self.access.source) and os.path.isdir(path):
+            # Files below a folder may be changed or created.
+            return bool(actions & self.constraint.actions)
+        exists = os.path.lexists(path)
         return ("change" if exists else "create") in self.constraint.actions
 
     def _means(self, form: str) -> bool:

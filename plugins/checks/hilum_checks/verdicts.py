@@ -243,7 +243,7 @@ def _find_in_code(constraint: Paths, facts: CallFacts) -> str:
             if access is None:
                 continue
             # Code may resolve a relative path against the working directory or the workspace.
-            access = attrs.evolve(access, cwds=(command.cwd, str(facts.matcher.root)))
+            access = attrs.evolve(access, cwds=(command.cwd, str(facts.matcher.root)), deep="some")
             # Code may use the arguments of its command as paths.
             words = [word.rpartition("=")[2] for word in command.words[1:]]
             for path in (*code_texts.find_paths(text), *words):
@@ -270,15 +270,26 @@ def _find_hidden_paths(constraint: Paths, facts: CallFacts) -> str:
         if access.certain and access.kind in ("write", "delete") and not access.path.strip(UNKNOWN):
             return "a path that it writes is known only at run time"
     line = "\n".join(facts.command_texts)
+    # What the line writes to a script of its own may stand in another script.
+    every_word = "\n".join(word for command in facts.commands for word in command.words)
+    for access in facts.accesses:
+        # A program that receives the name of a new file probably creates it.
+        if access.kind == "any" or not access.certain:
+            created = attrs.evolve(access, kind="write", certain=True)
+            is_new = not any(
+                os.path.lexists(os.path.join(x or "/", access.path)) for x in access.cwds
+            )
+            if is_new and UNKNOWN not in access.path and facts.matcher.match(constraint, created):
+                return f"it may create {access.path[:200]}"
     written = {access.path for access in facts.accesses if access.kind == "write"}
     for command in facts.commands:
         texts = list(command.texts)
         script = command.effects.script
         if script is not None and not script.shell and script.path in written:
-            texts.append(line)
+            texts.append(every_word)
         for text in texts:
             # Quotes may make the code differ from its spelling on the line.
-            is_written = text in line or text in command.effects.code
+            is_written = text in line or text in command.effects.code or text == every_word
             is_new = is_written or _runs_new_script(command, facts)
             is_hidden = any(UNKNOWN in word for word in command.words[1:])
             is_hidden = is_hidden or code_texts.hides_paths(text, is_new=is_new)

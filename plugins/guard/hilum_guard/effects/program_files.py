@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import attrs
 
-from hilum_guard.effects.file_access import FileAccess
+from hilum_guard.effects.file_access import UNKNOWN, FileAccess
 from hilum_guard.programs.options import Parsed, Syntax, parse, valued_only
 from hilum_guard.programs.tables import parse_switch, read_table
 
@@ -360,6 +360,9 @@ def _read_editor(call: _Call) -> Iterator[FileAccess]:
     yield from _write(parsed.values("-w", "-W"))
     for text in (*texts, call.stdin or ""):
         yield from _write(_EDITOR_WRITE.findall(text))
+    # A line editor receives the names of the files that it writes from its input.
+    if call.name in _LINE_EDITORS and (call.stdin is None or UNKNOWN in call.stdin) and not texts:
+        yield FileAccess("write", UNKNOWN)
 
 
 _EDITOR_VALUED = frozenset("-c -S -T -u -U -i -s -w -W --cmd --servername -p".split())
