@@ -272,14 +272,10 @@ def _find_hidden_paths(constraint: Paths, facts: CallFacts) -> str:
     line = "\n".join(facts.command_texts)
     # What the line writes to a script of its own may stand in another script.
     every_word = "\n".join(word for command in facts.commands for word in command.words)
-    for access in facts.accesses:
-        # A program that receives the name of a new file probably creates it.
-        if access.kind == "any" or not access.certain:
-            created = attrs.evolve(access, kind="write", certain=True)
-            is_new = not any(
-                os.path.lexists(os.path.join(x or "/", access.path)) for x in access.cwds
-            )
-            if is_new and UNKNOWN not in access.path and facts.matcher.match(constraint, created):
+    for command in facts.commands:
+        # Code is judged by what it says.
+        for access in () if command.texts else command.effects.files:
+            if _may_create(constraint, access, facts):
                 return f"it may create {access.path[:200]}"
     written = {access.path for access in facts.accesses if access.kind == "write"}
     for command in facts.commands:
@@ -296,6 +292,16 @@ def _find_hidden_paths(constraint: Paths, facts: CallFacts) -> str:
             if is_hidden and _access_of_code(constraint, text):
                 return f"the path that `{command.source[:80]}` uses is known only at run time"
     return ""
+
+
+def _may_create(constraint: Paths, access: FileAccess, facts: CallFacts) -> bool:
+    """Return whether a program receives the name of a new file, which it probably creates."""
+    if (access.kind != "any" and access.certain) or UNKNOWN in access.path:
+        return False
+    paths = [os.path.join(cwd or "/", access.path) for cwd in access.cwds]
+    created = attrs.evolve(access, kind="write", certain=True)
+    is_new = not any(map(os.path.lexists, paths))
+    return is_new and facts.matcher.match(constraint, created) != ""
 
 
 def _runs_new_script(command: CommandFacts, facts: CallFacts) -> bool:
