@@ -144,6 +144,24 @@ class CallFacts:
                 return f"what `{command.source[:80]}` runs is known only at run time"
         return ""
 
+    @cached_property
+    def written_code(self) -> str:
+        """What the call may write to a script: its words and inputs that may be code."""
+        texts = [word for command in self.commands for word in command.words]
+        texts += [command.command.stdin or "" for command in self.commands]
+        return "\n".join(text for text in texts if re.search(r"[\s(;'\"]", text))
+
+    @cached_property
+    def _written_paths(self) -> set[str]:
+        return {access.path for access in self.accesses if access.kind == "write"}
+
+    def texts_of(self, command: CommandFacts) -> list[str]:
+        """Return the texts that a command may run as code, also in a script that the call writes."""
+        script = command.effects.script
+        if script is not None and not script.shell and script.path in self._written_paths:
+            return [*command.texts, self.written_code]
+        return command.texts
+
     # --- paths ------------------------------------------------------------------------------------
 
     @cached_property

@@ -128,6 +128,7 @@ _DECODES = re.compile(
 # What assembles text at run time.
 _ASSEMBLES = re.compile(
     r"['\"]\s*[+.%]|[+.]\s*['\"]|\bjoin\b|replace\(|format|\b[fF]['\"]|\$\{|glob|argv|environ|\bENV\b"
+    r"|listdir|scandir|iterdir|\bwalk\b|readdir|\bDir\b"
 )
 
 

@@ -238,7 +238,7 @@ def _find_in_code(constraint: Paths, facts: CallFacts) -> str:
     Paths that code does not name are covered by the sandbox.
     """
     for command in facts.commands:
-        for text in command.texts:
+        for text in facts.texts_of(command):
             access = _access_of_code(constraint, text)
             if access is None:
                 continue
@@ -270,22 +270,15 @@ def _find_hidden_paths(constraint: Paths, facts: CallFacts) -> str:
         if access.certain and access.kind in ("write", "delete") and not access.path.strip(UNKNOWN):
             return "a path that it writes is known only at run time"
     line = "\n".join(facts.command_texts)
-    # What the line writes to a script of its own may stand in another script.
-    every_word = "\n".join(word for command in facts.commands for word in command.words)
     for command in facts.commands:
         # Code is judged by what it says.
         for access in () if command.texts else command.effects.files:
             if _may_create(constraint, access, facts):
                 return f"it may create {access.path[:200]}"
-    written = {access.path for access in facts.accesses if access.kind == "write"}
     for command in facts.commands:
-        texts = list(command.texts)
-        script = command.effects.script
-        if script is not None and not script.shell and script.path in written:
-            texts.append(every_word)
-        for text in texts:
+        for text in facts.texts_of(command):
             # Quotes may make the code differ from its spelling on the line.
-            is_written = text in line or text in command.effects.code or text == every_word
+            is_written = text in line or text in command.effects.code or text == facts.written_code
             is_new = is_written or _runs_new_script(command, facts)
             is_hidden = any(UNKNOWN in word for word in command.words[1:])
             is_hidden = is_hidden or code_texts.hides_paths(text, is_new=is_new)
