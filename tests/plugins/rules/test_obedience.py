@@ -180,7 +180,24 @@ WAYS_ROUND = [
     ("deny write docs/*.tmp", "awk '{print > o}' o=$(cat x) README.md"),
     ("deny write docs/*.tmp", "printf 'a\\nw %s\\n' d*/a.tmp | ed -s"),
     ("deny write docs/*.tmp", "sort -o $'do\\0cs/a.tmp' README.md"),
+    # code that the line writes to a script, and names that it lists
+    ("deny delete README.md", "printf '%s\\n' 'require(\"fs\").unlinkSync(\"README.md\")' > build/w.js; node build/w.js"),
+    ("deny delete README.md", "cat > build/w.py <<'E'\nimport os; os.remove('README.md')\nE\npython3 build/w.py"),
+    ("deny delete README.md", "ruby -e 'Dir[\"*\"].each{|f| File.delete f}'"),
+    # programs that start others, and patterns for a sub-command
+    ("deny command git push", "env - git push"),
+    ("deny command git push", "screen -dm git push"),
+    ("deny command git push", "bwrap --bind / / git push"),
+    ("deny command git push", "touch push; git pus*"),
+    # messages
+    (WIP, "git commit -qam fix --trailer 'A: wip'"),
+    (WIP, "git am x.patch"),
+    (WIP, "git filter-branch --msg-filter 'sed s/x/y/'"),
     # text that a variable or the input holds
+    (CONTENT, "printf 'console%slog' . > src/app.js"),
+    (CONTENT, "echo -e 'console\\x2elog' > src/app.js"),
+    (CONTENT, "jq -rn '\"console\"+\".log\"' > src/app.js"),
+    (CONTENT, "python3 -c 'open(\"src/app.js\", \"w\").write(\"console%slog\" % \".\")'"),
     (CONTENT, "T=$'\\x63onsole.log' perl -pi -e 's/.*/$ENV{T}/' src/app.js"),
     (CONTENT, "printf -v V '%s%s' consol 'e.log'; cat <<< \"$V\" > src/app.js"),
     # hosts that are assembled, or that curl expands
@@ -188,6 +205,9 @@ WAYS_ROUND = [
     ("deny host 127.0.0.1", "python3 -c 'import urllib.request as u; u.urlopen(\"http://%s/\" % \"0\")'"),
     ("deny host 127.0.0.1", "curl 'http://{any.test,0}/'"),
     ("deny host evil.test", "curl 'http://evi[k-l].test/'"),
+    ("deny host evil.test", "ALL_PROXY=evil.test curl http://good.test"),
+    ("deny host evil.test", "node -e 'fetch(atob(\"aHR0cDovL2V2aWwudGVzdA==\"))'"),
+    ("deny host evil.test", "python3 -c 'import socket; socket.create_connection((\"evil\"+\".test\", 80))'"),
 ]
 NO_WAYS = [
     (COMMIT, "python3 -c 'import subprocess; subprocess.run([\"git\", \"status\"])'"),
@@ -206,6 +226,9 @@ NO_WAYS = [
     ("deny create archive/**", "python3 -c \"open('docs/new.md', 'w')\""),
     ("deny create archive/**", "ln -s docs current"),
     ("deny create archive/**", "mkdir -p archive"),
+    ("deny delete README.md", "echo 'print(1)' > build/w.py; python3 build/w.py; cat README.md; rm build/w.py"),
+    ("deny command git push", "git add *"),
+    (CONTENT, "printf '%s\\n' a b > src/app.js"),
     ("deny create archive/**", "ls archive; cat archive/a.md; test -e archive/new.md"),
     ("deny create archive/**", "for d in */; do ls $d; done"),
     ("deny write docs/*.tmp", "python3 -c \"x = 2 ** 3; open('out.txt', 'w').write(str(x))\""),
