@@ -210,6 +210,7 @@ def _matching_accesses(
     """Yield the accesses that a constraint covers or may cover, each with the covered path."""
     for access in facts.accesses:
         fit = facts.matcher.match(constraint, access)
+        fit = fit or facts.matcher.match_stored(constraint, access)
         if fit:
             yield fit, access, access.path
     for access, findings in facts.found_files:
