@@ -1,24 +1,13 @@
 """Rules that forbid reading hold for what Git has stored of the files."""
 
-import json
 import subprocess
 from pathlib import Path
 
 import pytest
-from hilum_checks import compile_lines, judge
 
-from tests.support.obedience.judging import make_tool
+from tests.support.judged_commands import judge_command
 
 SECRET = "deny access infra/**"
-
-
-class Ruled:
-    """A rule as judging sees it."""
-
-    def __init__(self, line: str) -> None:
-        self.sentence, self.path, self.line = line, "AGENTS.md", 1
-        self.check = compile_lines([line])[0].check
-        assert self.check is not None
 
 
 @pytest.fixture(scope="module")
@@ -33,12 +22,6 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for words in (("init", "-q"), ("add", "-A"), ("commit", "-q", "-m", "a")):
         subprocess.run(["git", *identity, *words], cwd=root, check=True)
     return root
-
-
-def verdict(line: str, command: str, root: Path) -> str:
-    arguments = json.dumps({"command": command.replace("{root}", str(root))})
-    found = judge([Ruled(line)], arguments, make_tool("run_terminal_cmd"), root)
-    return found.kind if found else ""
 
 
 @pytest.mark.parametrize(
@@ -56,7 +39,7 @@ def verdict(line: str, command: str, root: Path) -> str:
     ],
 )  # fmt: skip
 def test_commands_that_may_show_a_stored_file_are_asked(command: str, root: Path) -> None:
-    assert verdict(SECRET, command, root) == "ask"
+    assert judge_command(SECRET, command, root) == "ask"
 
 
 @pytest.mark.parametrize(
@@ -67,7 +50,7 @@ def test_commands_that_may_show_a_stored_file_are_asked(command: str, root: Path
     ],
 )  # fmt: skip
 def test_commands_that_name_a_stored_file_are_denied(command: str, root: Path) -> None:
-    assert verdict(SECRET, command, root) == "deny"
+    assert judge_command(SECRET, command, root) == "deny"
 
 
 @pytest.mark.parametrize(
@@ -80,26 +63,26 @@ def test_commands_that_name_a_stored_file_are_denied(command: str, root: Path) -
     ],
 )  # fmt: skip
 def test_commands_that_show_other_files_or_none_are_free(command: str, root: Path) -> None:
-    assert verdict(SECRET, command, root) == ""
+    assert judge_command(SECRET, command, root) == ""
 
 
 @pytest.mark.parametrize(
     "command", ["git log -p", "git show", "git archive HEAD", "git clone . /tmp/d"]
 )
 def test_a_file_that_git_does_not_track_is_in_no_history(command: str, root: Path) -> None:
-    assert verdict("deny read .env", command, root) == ""
+    assert judge_command("deny read .env", command, root) == ""
 
 
 def test_a_repository_whose_index_cannot_be_read_is_asked_about(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git/index").write_bytes(b"DIRC and more")
-    assert verdict(SECRET, "git log -p", tmp_path) == "ask"
-    assert verdict(SECRET, "git log -p -- app", tmp_path) == "ask"
-    assert verdict(SECRET, "git log", tmp_path) == ""
+    assert judge_command(SECRET, "git log -p", tmp_path) == "ask"
+    assert judge_command(SECRET, "git log -p -- app", tmp_path) == "ask"
+    assert judge_command(SECRET, "git log", tmp_path) == ""
 
 
 def test_a_worktree_has_the_stored_contents_too(root: Path, tmp_path: Path) -> None:
     tree = tmp_path.resolve() / "tree"
     subprocess.run(["git", "worktree", "add", "-q", str(tree)], cwd=root, check=True)
-    assert verdict(SECRET, "git log -p", tree) == "ask"
-    assert verdict(SECRET, "git log -p -- app", tree) == ""
+    assert judge_command(SECRET, "git log -p", tree) == "ask"
+    assert judge_command(SECRET, "git log -p -- app", tree) == ""
