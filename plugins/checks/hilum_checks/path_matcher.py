@@ -52,6 +52,10 @@ class PathMatcher:
         """The resolved root."""
         return self._view.real_root
 
+    def expand(self, path: str, cwd: str | None) -> list[str]:
+        """Return the absolute paths to which a path may refer, with patterns expanded."""
+        return self._view.expand(path, cwd)[0]
+
     def is_kept_by_sandbox(self, constraint: Paths) -> bool:
         """Return whether the sandbox can keep a constraint without knowing the names of files."""
         if constraint.unless or not constraint.actions >= {"create", "change", "delete"}:
