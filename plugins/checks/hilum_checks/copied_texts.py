@@ -84,16 +84,17 @@ def is_moved_within(facts: CallFacts, paths: Paths, access: FileAccess) -> bool:
 def find_carrier(facts: CallFacts, access: FileAccess) -> str:
     """Return the command that writes a text to a file which nobody knows; empty if none does."""
     for command in facts.commands:
-        if access in command.effects.files and _carries_unknown(facts, command):
+        if access in command.effects.files and _carries_unknown(facts, command, access):
             return command.source
     return ""
 
 
-def _carries_unknown(facts: CallFacts, command: CommandFacts) -> bool:
+def _carries_unknown(facts: CallFacts, command: CommandFacts, access: FileAccess) -> bool:
     script = command.effects.script
     if command.effects.program in _CARRIERS:
         return True
-    if script is None or script.shell or UNKNOWN in script.path:
+    # What a script prints is written to the file; code on the line is searched.
+    if script is None or script.shell or access.path not in command.command.writes:
         return False
     path = os.path.join(command.cwd or "/", os.path.expanduser(script.path))
     return not os.path.exists(path) or is_new_file(path, facts.matcher.real_root)
