@@ -31,7 +31,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "git diff --cached", "git diff $(git hash-object -t tree /dev/null) HEAD", "git format-patch --root --stdout HEAD",
         "git clone . /tmp/d", "git clone file://{root} /tmp/d", "cd /tmp; git clone {root} d",
         "git cat-file --batch-all-objects --batch", "git rev-list --objects --all | git cat-file --batch",
-        "git fast-export HEAD", "git stash show -p", "git worktree add w HEAD", "git bundle create b HEAD",
+        "git fast-export HEAD", "git stash show -p", "git stash push -p", "git stash list -p", "git worktree add w HEAD", "git bundle create b HEAD",
         "git checkout-index -a --prefix=out/", "git read-tree -u --prefix=out/ HEAD", "git difftool -y -x cat HEAD~2",
         "gitk --all", "tig", "cd app; git log -p", "cd /tmp; git -C {root} log -p", "cd /tmp; git --git-dir={root}/.git log -p",
         "cd /tmp; GIT_DIR={root}/.git git log -p", "git -c alias.x='log -p' x",
@@ -59,6 +59,7 @@ def test_commands_that_name_a_stored_file_are_denied(command: str, root: Path) -
         "git status", "git log", "git log --stat", "git show --stat HEAD", "git log -p -- app/a.py", "git log -p app",
         "git show HEAD:app/a.py", "git diff", "git diff -- app", "git diff HEAD~1 -- app/a.py", "git blame app/a.py",
         "git grep x -- app", "git archive HEAD app", "git ls-files", "git add -A", "git commit -qm x", "git stash",
+        "git stash -u", "git stash push -qu -m x", "git stash pop", "git stash list",
         "git clone https://h.example/r /tmp/r", "git switch other", "git pull", "git checkout -- app/a.py", "gitk -- app",
     ],
 )  # fmt: skip

@@ -183,6 +183,8 @@ def _shows_contents(verb: str, rest: Sequence[str]) -> bool:
     options = [word for word in rest if word.startswith("-")]
     if verb in _WITH_PATCH:
         pattern = _PATCH_OPTIONS.get(verb, _PATCH)
+        if verb == "stash" and {"show", "list"}.isdisjoint(rest):
+            pattern = _ADD_PATCH  # `-u` means to stash untracked files, too
         return any(map(pattern.fullmatch, options))
     if verb not in _ALWAYS:
         return False
