@@ -200,7 +200,11 @@ def _match_paths(constraint: Paths, facts: CallFacts) -> tuple[Fit, str]:
         if action:
             return "yes", action
     if not doubt and facts.tool.risk == "execute":
-        doubt = facts.unknown_command or _find_hidden_paths(constraint, facts)
+        doubt = (
+            facts.unknown_command
+            or _find_object_reader(constraint, facts)
+            or _find_hidden_paths(constraint, facts)
+        )
     return ("maybe", doubt) if doubt else ("", "")
 
 
@@ -279,6 +283,27 @@ def _find_hidden_paths(constraint: Paths, facts: CallFacts) -> str:
             is_new = is_written or _runs_new_script(command, facts)
             if _access_of_code(constraint, text) and code_texts.hides_paths(text, is_new=is_new):
                 return f"the path that `{command.source[:80]}` uses is known only at run time"
+    return ""
+
+
+_OBJECTS = re.compile(r"(?:.*/)?\.git(?:/+objects(?:/.*)?|/*)", re.DOTALL)
+
+
+def _find_object_reader(constraint: Paths, facts: CallFacts) -> str:
+    """Return the command that may read the files of Git's object database itself."""
+    if "read" not in constraint.actions:
+        return ""
+    for command in facts.commands:
+        accesses = [
+            access
+            for access in command.effects.files
+            if access.kind == "read" and not access.stored and _OBJECTS.fullmatch(access.path)
+        ]
+        if not accesses and not any(".git/objects" in text for text in command.texts):
+            continue
+        everything = FileAccess("read", ".", deep="some", stored=True, cwds=command.cwds)
+        if facts.matcher.match_stored(constraint, everything):
+            return f"`{command.source[:80]}` may read what Git has stored of such a file"
     return ""
 
 

@@ -31,11 +31,14 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "git diff --cached", "git diff $(git hash-object -t tree /dev/null) HEAD", "git format-patch --root --stdout HEAD",
         "git clone . /tmp/d", "git clone file://{root} /tmp/d", "cd /tmp; git clone {root} d",
         "git cat-file --batch-all-objects --batch", "git rev-list --objects --all | git cat-file --batch",
-        "git fast-export HEAD", "git stash show -p", "git stash push -p", "git stash list -p", "git worktree add w HEAD", "git bundle create b HEAD",
+        "git fast-export HEAD", "git stash show -p", "git stash push -p",
+        "git stash list -p", "git worktree add w HEAD", "git bundle create b HEAD",
         "git checkout-index -a --prefix=out/", "git read-tree -u --prefix=out/ HEAD", "git difftool -y -x cat HEAD~2",
         "gitk --all", "tig", "cd app; git log -p", "cd /tmp; git -C {root} log -p", "cd /tmp; git --git-dir={root}/.git log -p",
         "cd /tmp; GIT_DIR={root}/.git git log -p", "git -c alias.x='log -p' x",
         "python3 -c \"import subprocess; subprocess.run(['git', 'log', '-p'])\"",
+        "python3 -c \"import glob; print([open(f, 'rb').read() for f in glob.glob('.git/objects/*/*')])\"",
+        "cp -r .git /tmp/g", "tar c .git", "cat .git/objects/pack/*.pack",
     ],
 )  # fmt: skip
 def test_commands_that_may_show_a_stored_file_are_asked(command: str, root: Path) -> None:
@@ -61,6 +64,7 @@ def test_commands_that_name_a_stored_file_are_denied(command: str, root: Path) -
         "git grep x -- app", "git archive HEAD app", "git ls-files", "git add -A", "git commit -qm x", "git stash",
         "git stash -u", "git stash push -qu -m x", "git stash pop", "git stash list",
         "git clone https://h.example/r /tmp/r", "git switch other", "git pull", "git checkout -- app/a.py", "gitk -- app",
+        "ls .git", "cat .git/HEAD", "du -sh .git", "cat .git/config",
     ],
 )  # fmt: skip
 def test_commands_that_show_other_files_or_none_are_free(command: str, root: Path) -> None:
