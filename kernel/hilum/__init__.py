@@ -40,6 +40,7 @@ _HOMES = {
         "ModelError",
         "NeedsUser",
         "PluginError",
+        "PromptDenied",
         "SettingsError",
         "StoreError",
         "ToolDenied",

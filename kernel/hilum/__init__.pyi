@@ -38,6 +38,7 @@ from hilum.errors import HilumError as HilumError
 from hilum.errors import ModelError as ModelError
 from hilum.errors import NeedsUser as NeedsUser
 from hilum.errors import PluginError as PluginError
+from hilum.errors import PromptDenied as PromptDenied
 from hilum.errors import SettingsError as SettingsError
 from hilum.errors import StoreError as StoreError
 from hilum.errors import ToolDenied as ToolDenied
