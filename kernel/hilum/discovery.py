@@ -65,6 +65,13 @@ GATES = "hilum.gates"
 """
 
 
+USER_COMMANDS = "hilum.user_commands"
+"""The group of entry points that names commands that only the user may run, because they decide what
+an agent may do, or change what belongs to the user: ``"mcp approve" = "hilum_mcp.command:main"``. A
+name without an action stands for the whole command. Only the names are read.
+"""
+
+
 class EntryPoint(NamedTuple):
     """A name that a distribution declares, with its object (``module`` or ``module:attribute``)."""
 

@@ -42,7 +42,7 @@ async def wait_for(path: Path) -> None:
     """Wait until a command has created a file."""
     with trio.fail_after(60):
         # A file system announces nothing.
-        while not path.exists():  # noqa: ASYNC110
+        while not await trio.Path(path).exists():  # noqa: ASYNC110
             await trio.sleep(0.01)
 
 
@@ -55,7 +55,7 @@ async def test_commands_go_on(tmp_path: Path, removed: str, spares: int) -> None
         hilum_guard, hilum_shell, folder=tmp_path, approve="auto", settings=settings
     ) as bench:
         root = bench.workspace
-        subprocess.run(["git", "init", "-q", root], check=True)
+        await trio.run_process(["git", "init", "-q", str(root)])
         box = bench.session.plugin(Guard).sandbox
 
         def clean() -> None:
