@@ -33,6 +33,7 @@ from hilum.approval_facts import says_the_same as says_the_same
 from hilum.context import ContextRequest as ContextRequest
 from hilum.context import estimate as estimate
 from hilum.discovery import list_program_commands as list_program_commands
+from hilum.discovery import list_user_commands as list_user_commands
 from hilum.errors import AddressRefused as AddressRefused
 from hilum.errors import HilumError as HilumError
 from hilum.errors import ModelError as ModelError

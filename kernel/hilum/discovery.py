@@ -136,6 +136,11 @@ def _after_standard(point: EntryPoint) -> bool:
     return point.distribution.lower() not in STANDARD
 
 
+def list_user_commands() -> list[str]:
+    """Return the commands that only the user may run, for example ``mcp approve``."""
+    return [points[0].name for points in all_entry_points(USER_COMMANDS).values()]
+
+
 def clash(kind: str, points: Iterable[EntryPoint]) -> str:
     """Return the error message about a name that several distributions claim."""
     listed = [f"{point.distribution} {point.version}" for point in points]

@@ -7,8 +7,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from hilum import config_folder, data_folder
-from hilum.discovery import USER_COMMANDS, all_entry_points
+from hilum import config_folder, data_folder, list_user_commands
 
 from hilum_guard.file_names import folded, resolve_links
 from hilum_guard.repositories import git_metadata
@@ -161,13 +160,13 @@ def _explain_own_command(words: list[str]) -> str:
     """Return why only the user may run a hilum sub-command; empty if agents may also run it."""
     if not words:
         return ""
-    for points in all_entry_points(USER_COMMANDS).values():
-        command, *actions = points[0].name.split()
+    for name in list_user_commands():
+        command, *actions = name.split()
         # The value of an option may come before the action.
         if _may_be(words[0], command) and all(
             any(_may_be(word, action) for word in words[1:]) for action in actions
         ):
-            return f"only the user may run hilum {points[0].name}"
+            return f"only the user may run hilum {name}"
     return ""
 
 

@@ -3,7 +3,8 @@
 import hilum_guard
 import hilum_shell
 import pytest
-from hilum.discovery import USER_COMMANDS, all_entry_points
+from hilum import list_user_commands
+from hilum.discovery import all_entry_points
 from hilum.errors import E_DENIED
 from hilum.testing import open_bench
 
@@ -13,11 +14,6 @@ DECIDING = set(
     ";skills enable;skills disable;skills update;skills remove;memory add;memory edit;memory forget"
     ";memory on;memory off;sessions delete;sessions prune;sessions rename".split(";")
 )
-
-
-def list_user_commands() -> list[str]:
-    """Return the commands that the installed packages declare."""
-    return [points[0].name for points in all_entry_points(USER_COMMANDS).values()]
 
 
 def test_every_package_declares_its_deciding_commands():
