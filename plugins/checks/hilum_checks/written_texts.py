@@ -138,13 +138,20 @@ def _list_texts(facts: CallFacts, access: FileAccess) -> Iterator[str]:
             yield read_text(os.path.join(cwd or "/", access.source))
 
 
+def _split_conversion(text: str) -> tuple[str, str, str]:
+    """Return a format before its first conversion, the conversion, and what follows."""
+    match = re.search(r"%[-\w.]*[sbq]", text)
+    return (text[: match.start()], match[0], text[match.end() :]) if match else (text, "", "")
+
+
 def _print_words(words: tuple[str, ...]) -> str:
     """Return what `echo` or `printf` prints."""
     text = " ".join(words[1:])
     if words[0].rpartition("/")[2] == "printf" and len(words) > 1:
         text = words[1]
         for word in words[2:]:
-            text = re.sub(r"%[-\w.]*[sbq]", lambda _, word=word: word, text, count=1)
+            before, conversion, after = _split_conversion(text)
+            text = f"{before}{word}{after}" if conversion else text
     text = re.sub(r"\\x([0-9a-fA-F]{2})", lambda match: chr(int(match[1], 16)), text)
     return re.sub(r"\\0?([0-7]{3})", lambda match: chr(int(match[1], 8) % 256), text)
 
