@@ -107,6 +107,8 @@ _HOMES = {
         "ReadingPolicy",
         "RecordedResults",
         "Redactor",
+        "WarmCheckers",
+        "WarmFinding",
         "WebAddress",
         "find_address_policy",
         "find_approval_texts",

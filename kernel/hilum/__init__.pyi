@@ -111,6 +111,8 @@ from hilum.services import ReadingPolicy as ReadingPolicy
 from hilum.services import RecordedResults as RecordedResults
 from hilum.services import Redactor as Redactor
 from hilum.services import UserQuestions as UserQuestions
+from hilum.services import WarmCheckers as WarmCheckers
+from hilum.services import WarmFinding as WarmFinding
 from hilum.services import WebAddress as WebAddress
 from hilum.services import find_address_policy as find_address_policy
 from hilum.services import find_approval_texts as find_approval_texts

@@ -30,6 +30,7 @@ CHAT = "chat"
 """The command that runs if the user names none."""
 _PROGRAM_COMMANDS = (
     "run",
+    "bench",
     "chat",
     "config",
     "demo",

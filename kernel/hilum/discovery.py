@@ -37,6 +37,7 @@ STANDARD = frozenset(
         "image",
         "init",
         "lint",
+        "lsp",
         "mcp",
         "memory",
         "models",

@@ -67,6 +67,8 @@ class Kernel:
         sessions: The sessions that are open or opening, by id.
         environ: The environment that the plugins see, and that determines the user's folders.
         workspace: The folder whose project settings apply; ``None`` for no project.
+        expects_prompt: Whether the face sends a prompt as soon as a session is open. Plugins may
+            then prepare for the prompt while the session opens.
         run_tool: The function that runs a tool for a call that may run. A replay sets another one,
             which answers some of the calls from the recorded log.
         adapt_prompt: The function that returns the message with which a run begins, given the
@@ -89,6 +91,7 @@ class Kernel:
     workspace: Path | None
     store: Store = attrs.field(factory=MemoryStore)
     sessions: dict[str, Session] = attrs.field(factory=dict)
+    expects_prompt: bool = False
     run_tool: Callable[[Tool, Call], Awaitable[Output]] = Tool.run
     adapt_prompt: PromptAdapter = lambda _agent, message, _plugins: message
     adapt_reminders: Callable[[Agent, Reminders], Reminders] = lambda _, reminders: reminders

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast, runtime_checkable
 
 import attrs
 
@@ -69,6 +69,68 @@ class ReadingPolicy(Protocol):
         Args:
             argv: Program and arguments, exactly as the block passes them to ``session.processes``.
             paths: The files, resolved.
+        """
+        ...
+
+
+class WarmFinding(NamedTuple):
+    """A diagnostic of a file from a checker that was already running.
+
+    Attributes:
+        line: Line number, from 1.
+        column: Column number in characters, from 1.
+        severity: ``error``, ``warning`` or ``info``.
+        code: The checker's code for this kind of diagnostic; may be empty.
+        message: The message.
+    """
+
+    line: int
+    column: int
+    severity: str
+    code: str
+    message: str
+
+
+@runtime_checkable
+class WarmCheckers(Protocol):
+    """Checkers that keep running between two checks, so that they answer within milliseconds.
+
+    The language servers provide this service for ``hilum-lint``, which finds the checkers' programs
+    and decides whether they may run.
+    """
+
+    def is_warm(self, checker: str, program: str, folder: Path) -> bool:
+        """Return whether a checker runs and can be asked now.
+
+        Args:
+            checker: Name of the checker.
+            program: Path of its program.
+            folder: The folder in which the checker runs.
+        """
+        ...
+
+    async def warm_up(self, checker: str, program: str, folder: Path) -> None:
+        """Start a checker in the background, if it can keep running.
+
+        The arguments are those of ``is_warm``.
+        """
+        ...
+
+    async def find_diagnostics(
+        self, checker: str, program: str, folder: Path, path: Path, text: str, seconds: float
+    ) -> Sequence[WarmFinding] | None:
+        """Return the diagnostics of a text, as if a file contained it.
+
+        Args:
+            checker: Name of the checker.
+            program: Path of its program.
+            folder: The folder in which the checker runs.
+            path: The file.
+            text: The text.
+            seconds: Time limit.
+
+        Returns:
+            The diagnostics; ``None`` if the checker did not answer, so that it must be run.
         """
         ...
 
@@ -248,6 +310,21 @@ class FileSaver(Protocol):
 
         Raises:
             ToolError: See ``save_file``.
+        """
+        ...
+
+    async def replace_files(self, call: Call, contents: Mapping[str, tuple[bytes, bytes]]) -> None:
+        """Replace the contents of several files, all or none, as one step for undo.
+
+        The tool must list the parameter with the paths in ``writes``, so that the guard checks
+        them. The agent need not have read the files, because the old contents are compared.
+
+        Args:
+            call: The tool's call.
+            contents: The old and the new content of each file, by path relative to the workspace.
+
+        Raises:
+            ToolError: A file does not have the old content (``E_STALE``) or cannot be written.
         """
         ...
 

@@ -10,7 +10,7 @@ import os
 import socket
 from argparse import Namespace
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypedDict
@@ -22,6 +22,7 @@ from hilum.errors import E_BUSY, E_NO_MODEL, StoreError, UsageError
 from hilum.events import PluginFault
 from hilum.extras import unused_files
 from hilum.kernel import Kernel, open_kernel
+from hilum.processes import CommandError
 from hilum.session import Session, check_kind
 from hilum.settings import KernelSettings, load, parse_pair, use_environment
 from hilum.sharing import JoinedSession, join_session, share_session
@@ -85,6 +86,7 @@ async def open_standard_session(
     prepare: Callable[[Kernel], object] | None = None,
     share: bool = False,
     project_settings: bool = True,
+    prompt_follows: bool = False,
 ) -> AsyncIterator[Session]:
     """Open a kernel and a session as ``hilum run`` does; leaving the block closes both.
 
@@ -121,6 +123,8 @@ async def open_standard_session(
             session that another process has open and shares. The session is then a
             ``hilum.sharing.JoinedSession``.
         project_settings: Whether the settings of the folder's project are read.
+        prompt_follows: Whether a prompt follows at once, so that what it needs is prepared while
+            the session opens (see ``Kernel.expects_prompt``).
 
     Raises:
         SettingsError: The settings have mistakes.
@@ -162,6 +166,11 @@ async def open_standard_session(
         required=required,
         project_settings=project_settings,
     ) as kernel:
+        if prompt_follows:
+            kernel.expects_prompt = True
+            # The first command reports why no command can run.
+            with suppress(CommandError):
+                await kernel.warden.start()
         if prepare is not None:
             prepare(kernel)
         identity = await find_session(kernel.store, resume, workspace) if resume else ""

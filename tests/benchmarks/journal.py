@@ -110,21 +110,29 @@ async def commands(bench, root: Path, rounds: int) -> tuple[float, float, float]
 
 
 async def measure(count: int) -> None:
-    """Measure a project of some size."""
-    with tempfile.TemporaryDirectory() as folder:
-        root = plant(Path(folder, "workspace"), count)
-        async with open_bench(
-            hilum_files, hilum_shell, hilum_store, workspace=root, folder=Path(folder, "bench")
-        ) as bench:
-            guarded, plain = await edits(bench, root)
-            first, looks, command = await commands(bench, root, 10 if count > 5000 else 30)
-            kept = size(Path(folder, "bench", "data", "objects"))
-            print(
-                f"{count:7,} files   edit {guarded:6.2f} ms, without {plain:6.2f} ms: + {guarded - plain:5.2f} ms",
-                end="   ",
-            )
-            print(f"command: looks {looks:6.1f} ms beside {command:5.1f} ms", end="   ")
-            print(f"first look {first:7.1f} ms, kept {kept / 1e6:.1f} MB")
+    """Measure a project of some size, with looks at what inotify reported and with walks."""
+    for deferred in (True, False):
+        with tempfile.TemporaryDirectory() as folder:
+            root = plant(Path(folder, "workspace"), count)
+            async with open_bench(
+                hilum_files,
+                hilum_shell,
+                hilum_store,
+                workspace=root,
+                folder=Path(folder, "bench"),
+                settings={"files.deferred_looks": deferred},
+            ) as bench:
+                guarded, plain = await edits(bench, root)
+                rounds = 30 if deferred or count <= 5000 else 10
+                first, looks, command = await commands(bench, root, rounds)
+                kept = size(Path(folder, "bench", "data", "objects"))
+        how = "inotify" if deferred else "walks"
+        print(
+            f"{count:7,} files   edit {guarded:6.2f} ms, without {plain:6.2f} ms: + {guarded - plain:5.2f} ms",
+            end="   ",
+        )
+        print(f"command, {how:7}: looks {looks:6.1f} ms beside {command:5.1f} ms", end="   ")
+        print(f"first look {first:7.1f} ms, kept {kept / 1e6:.1f} MB")
 
 
 def main() -> None:

@@ -24,12 +24,16 @@ import hilum_guard
 import hilum_shell
 import pytest
 from attacks import ATTACKS, Attack, Service
+from hilum import kernel
 from hilum.errors import E_BLOCKED, E_DENIED
 from hilum.testing import open_bench
 from hilum_guard.sandbox import backends, sandbox_probe
 from hilum_guard.sandbox.enforcement import Enforcement
+from spare_warden import SpareWarden
 
 ROWS = [pytest.param(attack, id=attack.name.replace(" ", "_")) for attack in ATTACKS]
+# Whether each command runs in a spare sandbox, which was built before the command was known.
+SPARE = pytest.mark.parametrize("spare", [False, True], ids=["new", "spare"])
 GIT_CONFIG = "[user]\n\tname = someone\n\temail = a@b\n[init]\n\tdefaultBranch = main\n"
 TOUCHED = 'touched() { if [ -f "$1" ]; then sh "$1"; fi; }'
 # Both try the sandbox in several processes.
@@ -243,10 +247,13 @@ async def attacked(
 
 @pytest.mark.slow(cases=15)
 @pytest.mark.parametrize("attack", ROWS)
+@SPARE
 async def test_with_bubblewrap(
-    field: Field, attack: Attack, monkeypatch: pytest.MonkeyPatch
+    field: Field, attack: Attack, spare: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The sandbox holds what it can, and the rest is made inert."""
+    if spare:
+        monkeypatch.setattr(kernel, "Warden", SpareWarden)
     enforced(check_bubblewrap(), monkeypatch)
     await attacked(field, attack)
     assert not field.harm()
@@ -254,10 +261,13 @@ async def test_with_bubblewrap(
 
 @pytest.mark.slow(cases=5)
 @pytest.mark.parametrize("attack", ROWS)
+@SPARE
 async def test_with_bubblewrap_through_a_program(
-    field: Field, attack: Attack, monkeypatch: pytest.MonkeyPatch
+    field: Field, attack: Attack, spare: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What no reading of commands can see runs, unasked under auto, and does no harm either."""
+    if spare:
+        monkeypatch.setattr(kernel, "Warden", SpareWarden)
     enforced(check_bubblewrap(), monkeypatch)
     codes = await attacked(field, attack, unread=True)
     assert E_BLOCKED not in codes

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
         CommandLost,
         Completed,
         Process,
+        Spare,
+        Streams,
         Warden,
     )
     from hilum.processes.processes import Processes
@@ -37,6 +39,8 @@ __all__ = [
     "Completed",
     "Process",
     "Processes",
+    "Spare",
+    "Streams",
     "Warden",
     "contained",
 ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import marshal
 import os
+import select
 import socket
 import sys
 import time
@@ -27,6 +28,10 @@ from hilum.errors import ToolError
 GRACE = 0.15
 """Default number of seconds between SIGTERM and SIGKILL: stopping a command takes less than 0.2."""
 
+READY = b"r"
+"""What a spare process answers when it waits for its command."""
+BEGUN = b"b"
+"""What a spare process answers before it starts its command."""
 _PATIENCE = 4.5  # seconds that the keeper has to end a process tree, in addition to the grace
 _DRAIN = 2.0  # seconds in which the rest of an ended command's output is read
 _LOST = "The process that supervises this command was killed, and the command was ended with it."
@@ -47,6 +52,20 @@ class CommandLost(CommandError):
     """A running command was ended, because its keeper was killed."""
 
 
+class Streams(NamedTuple):
+    """How a process is connected to this one, with the meanings of ``Warden.open``.
+
+    Args:
+        stdin: Whether it gets a pipe to read from.
+        merge: Whether its standard error is merged into its standard output.
+        hold: Whether processes that its command leaves running may continue.
+    """
+
+    stdin: bool = False
+    merge: bool = False
+    hold: bool = False
+
+
 @attrs.frozen
 class Command:
     """The description of a child process to start.
@@ -59,6 +78,8 @@ class Command:
             has exited and left processes running.
         looks: Whether the command only looks at the workspace, so that a sandbox need not let it
             write there.
+        take_spare: Returns the process that was started ahead of time for exactly this command, if
+            there is one with these streams. The caller owns the process and must close it.
     """
 
     argv: tuple[str, ...]
@@ -66,6 +87,9 @@ class Command:
     env: dict[str, str] = attrs.field(factory=lambda: dict(os.environ))
     reports: bool = False
     looks: bool = False
+    take_spare: Callable[[Streams], Spare | None] | None = attrs.field(
+        default=None, eq=False, repr=False
+    )
 
 
 class Completed(NamedTuple):
@@ -102,6 +126,16 @@ class Warden:
 
     async def __aenter__(self) -> Self:
         return self
+
+    async def start(self) -> None:
+        """Start the process ahead of the first command.
+
+        Raises:
+            CommandError: This system cannot run commands.
+        """
+        async with self._lock:
+            if self._process is None:
+                await self._start()
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
@@ -220,32 +254,63 @@ class Warden:
         """
         if not command.argv:
             raise CommandError("There is no command to run.", hint="Name a program.")
-        ours, theirs = socket.socketpair()
-        given = [theirs.detach()]
-
-        def pipe(kept: int) -> trio.lowlevel.FdStream:
-            ends = os.pipe()
-            given.append(ends[1 - kept])
-            return trio.lowlevel.FdStream(ends[kept])
-
-        stdout = pipe(0)
-        stderr = None if merge else pipe(0)
-        if merge:
-            # Standard error shares the pipe of standard output, so that their output arrives in
-            # order.
-            given.append(os.dup(given[1]))
-        channel = trio.SocketStream(trio.socket.from_stdlib_socket(ours))
-        process = Process(channel, pipe(1) if stdin else None, stdout, stderr)
-        try:
+        streams = Streams(stdin, merge, hold)
+        spare = command.take_spare(streams) if command.take_spare else None
+        if spare is not None:
             try:
-                await self._admit(given)
+                if await spare.begin():
+                    yield spare.process
+                    return
             finally:
-                for descriptor in given:
-                    os.close(descriptor)
-            await process._begin(command, hold)
+                await spare.aclose(grace)
+        # Without a spare process, or if it died or no longer fits, the command starts as usual.
+        process, given = _connect(streams)
+        try:
+            await self._begin(process, given, command, streams)
             yield process
         finally:
             await process._finish(grace)
+
+    async def start_spare(self, command: Command, streams: Streams) -> Spare:
+        """Start a process that waits for a command.
+
+        The process reads what to run from its control socket (descriptor ``warden.CONTROL``). The
+        caller must close the result.
+
+        Args:
+            command: The program that waits. ``begin`` makes it run something.
+            streams: How the process is connected.
+
+        Raises:
+            CommandError: The process could not be started.
+        """
+        process, given = _connect(streams)
+        process.is_spare = True
+        ours, theirs = socket.socketpair()
+        given.append(theirs.detach())
+        control = trio.SocketStream(trio.socket.from_stdlib_socket(ours))
+        try:
+            await self._begin(process, given, command, streams)
+        except BaseException:
+            control.socket.close()
+            await process._finish(0)
+            raise
+        return Spare(process, control)
+
+    async def _begin(
+        self, process: Process, given: Sequence[int], command: Command, streams: Streams
+    ) -> None:
+        """Start a command; closes the descriptors ``given``, which belong to it.
+
+        Raises:
+            CommandError: The command could not be started.
+        """
+        try:
+            await self._admit(given)
+        finally:
+            for descriptor in given:
+                os.close(descriptor)
+        await process._begin(command, streams.hold)
 
     async def _admit(self, descriptors: Sequence[int]) -> None:
         """Send the file descriptors of a command's channel and standard streams to the warden.
@@ -298,6 +363,8 @@ class Process:
             output.
         pid: The command's process id.
         left: Whether the command exited on its own and left processes running, which were ended.
+        is_spare: Whether the process was started ahead of time. It may report that everything that
+            its command started has ended before it ends itself.
     """
 
     _channel: trio.SocketStream
@@ -306,6 +373,7 @@ class Process:
     stderr: trio.lowlevel.FdStream | None
     pid: int = 0
     left: bool = False
+    is_spare: bool = False
     _heard: bytes = b""
     _end: list[str] = attrs.Factory(list)
     _lock: trio.Lock = attrs.Factory(trio.Lock)
@@ -322,7 +390,7 @@ class Process:
         """
         async with self._lock:
             while not self._end or self._end[0] in ("started", "left"):
-                self._end = await self._report()
+                await self._note_report()
         return self._code()
 
     async def wait_exit(self) -> int:
@@ -338,7 +406,7 @@ class Process:
         """
         async with self._lock:
             while not self._end or self._end[0] == "started":
-                self._end = await self._report()
+                await self._note_report()
         return self._code()
 
     @property
@@ -382,7 +450,9 @@ class Process:
             argv = [os.fsencode(arg) for arg in command.argv]
             # marshal is built into Python, so the warden starts fast; both ends run the same
             # version.
-            request = marshal.dumps((argv, os.fsencode(command.cwd), env, hold, command.reports))
+            request = marshal.dumps(
+                (argv, os.fsencode(command.cwd), env, hold, command.reports, self.is_spare)
+            )
         # A surrogate that does not represent a byte cannot be encoded for the file system.
         except UnicodeEncodeError:
             raise self._refused(command, EINVAL, "program") from None
@@ -395,6 +465,13 @@ class Process:
             self._end = report
             await self.wait()
         self.pid = int(report[1])
+
+    async def _note_report(self) -> None:
+        self._end = await self._report()
+        if self.is_spare and self._end[0] == "ended":
+            # Only the sandbox itself may still exist, and ending it also ends the output.
+            with suppress(OSError):
+                await self._channel.socket.send(b"0\n")
 
     async def _report(self) -> list[str]:
         while b"\n" not in self._heard:
@@ -432,6 +509,98 @@ class Process:
         if number == E2BIG:
             hint = "Put the long argument into a file."
         return CommandError(message, hint=hint)
+
+
+@attrs.define(eq=False)
+class Spare:
+    """A process that was started ahead of time and waits for its command.
+
+    Args:
+        process: The process, which becomes the command's process.
+        control: The socket from which the process reads what to run. It answers ``READY`` when it
+            waits, and ``BEGUN`` before it starts the command; if the sandbox no longer fits, it
+            ends without this answer.
+        request: What to run, in the format of the program that waits.
+        started: When the process was started (``time.monotonic``).
+        is_ready: Whether the process has said that it waits.
+    """
+
+    process: Process
+    _control: trio.SocketStream
+    request: bytes = b""
+    started: float = attrs.Factory(time.monotonic)
+    is_ready: bool = False
+    _heard: bytes = b""
+    # Only one task may read from the socket at a time.
+    _lock: trio.Lock = attrs.Factory(trio.Lock)
+
+    async def wait_ready(self) -> bool:
+        """Wait until the process waits for its command.
+
+        Returns:
+            Whether it waits; False if it has ended.
+        """
+        self.is_ready = await self._hear(READY)
+        return self.is_ready
+
+    def has_ended(self) -> bool:
+        """Return whether the process has ended or is about to end."""
+        if self._control.socket.fileno() < 0:
+            return True
+        # A process that waits says nothing more, and its socket is open.
+        poll = select.poll()
+        poll.register(self._control.socket, select.POLLIN)
+        return self.is_ready and bool(poll.poll(0))
+
+    async def begin(self) -> bool:
+        """Make the process run its command.
+
+        Returns:
+            Whether the command has begun. If False, it has not begun and never will.
+        """
+        with suppress(trio.BrokenResourceError):
+            size = len(self.request).to_bytes(8, sys.byteorder)
+            await self._control.send_all(size + self.request)
+        return await self._hear(BEGUN)
+
+    async def aclose(self, grace: float = 0.0) -> None:
+        """End the process with its whole process tree, also after a cancellation."""
+        self._control.socket.close()
+        await self.process._finish(grace)
+
+    async def _hear(self, answer: bytes) -> bool:
+        """Read from the socket until an answer; return False if the process ends without it."""
+        async with self._lock:
+            while answer not in self._heard:
+                more = b""
+                with suppress(trio.BrokenResourceError):
+                    more = await self._control.receive_some()
+                if not more:
+                    return False
+                self._heard += more
+        return True
+
+
+def _connect(streams: Streams) -> tuple[Process, list[int]]:
+    """Return a process that is to be started, and the descriptors that it gets.
+
+    The descriptors are those of the channel and of the standard streams.
+    """
+    ours, theirs = socket.socketpair()
+    given = [theirs.detach()]
+
+    def pipe(kept: int) -> trio.lowlevel.FdStream:
+        ends = os.pipe()
+        given.append(ends[1 - kept])
+        return trio.lowlevel.FdStream(ends[kept])
+
+    stdout = pipe(0)
+    stderr = None if streams.merge else pipe(0)
+    if streams.merge:
+        # Standard error shares the pipe of standard output, so that their output arrives in order.
+        given.append(os.dup(given[1]))
+    channel = trio.SocketStream(trio.socket.from_stdlib_socket(ours))
+    return Process(channel, pipe(1) if streams.stdin else None, stdout, stderr), given
 
 
 class _Window:

@@ -15,7 +15,16 @@ from typing import Literal
 
 import trio
 
-from hilum.processes.client import GRACE, Command, CommandError, Completed, Process, Warden
+from hilum.processes.client import (
+    GRACE,
+    Command,
+    CommandError,
+    Completed,
+    Process,
+    Spare,
+    Streams,
+    Warden,
+)
 from hilum.processes.warden import contained
 
 Purpose = Literal["command", "service", "check", "look"]
@@ -159,6 +168,18 @@ class Processes:
                     yield process
                 finally:
                     del self.live[process]
+
+    async def start_spare(self, command: Command, streams: Streams) -> Spare:
+        """Start a process that waits for a command; it counts as running only when it runs one.
+
+        Args:
+            command: The program that waits, in the form in which it starts. It is not wrapped again.
+            streams: How the process is connected.
+
+        Raises:
+            CommandError: The process could not be started.
+        """
+        return await self._warden.start_spare(command, streams)
 
     @asynccontextmanager
     async def quiet(self, patience: float) -> AsyncIterator[bool]:

@@ -48,8 +48,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     # Arguments, working directory and environment of the command; whether processes that it leaves
-    # may continue; whether the command is a sandbox that reports them.
-    Request = tuple[list[bytes], bytes, Mapping[bytes, bytes], bool, bool]
+    # may continue; whether the command is a sandbox that reports them; whether the command is a
+    # spare process, which gets a control socket.
+    Request = tuple[list[bytes], bytes, Mapping[bytes, bytes], bool, bool, bool]
 
 LINGER = 0.1
 """Seconds that processes left by an exited command have to finish, for example to write output."""
@@ -64,6 +65,12 @@ SEATS = 3
 NOTICE = 9
 """The descriptor on which a sandbox writes the exit code of its command when that has exited and
 left processes running.
+"""
+CONTROL = 8
+"""The descriptor of the control socket, from which a spare process reads what to run."""
+REPORT = 7
+"""The descriptor on which a spare process may write ``ended CODE 0`` in place of the keeper, when
+every process that its command started has ended. The owner then has the spare process itself ended.
 """
 FAREWELL = 2.0
 """Seconds that the command of ``hilum-warden`` has to exit after SIGTERM."""
@@ -227,6 +234,8 @@ def start(
     cwd: bytes,
     env: Mapping[bytes, bytes],
     notice: int = -1,
+    control: int = -1,
+    report: int = -1,
 ) -> int:
     """Start the command in a new process session, with default signals.
 
@@ -242,8 +251,9 @@ def start(
         else:
             os.unsetenv(b"PATH")
         actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(stdio)]
-        if notice >= 0:
-            actions.append((os.POSIX_SPAWN_DUP2, notice, NOTICE))
+        for fd, number in ((notice, NOTICE), (control, CONTROL), (report, REPORT)):
+            if fd >= 0:
+                actions.append((os.POSIX_SPAWN_DUP2, fd, number))
         # No process can change the actions for these two signals.
         default = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
         return os.posix_spawnp(
@@ -251,6 +261,20 @@ def start(
         )
     finally:
         os.chdir("/")
+
+
+def move_up(fd: int) -> int:
+    """Return a descriptor for the same file with a number above those that a command inherits.
+
+    The given descriptor is closed if the number differs. A negative number stays as it is.
+    """
+    low = []
+    while 0 <= fd <= NOTICE:
+        low.append(fd)
+        fd = os.dup(fd)  # the new descriptor is not inheritable
+    for each in low:
+        os.close(each)
+    return fd
 
 
 def tell(channel: int, text: str) -> None:
@@ -420,21 +444,37 @@ class Keeper:
 def run(
     channel: int, lifelines: Sequence[int], wake: int, stdio: Sequence[int], request: Request
 ) -> int:
-    """Start a command and supervise it."""
-    argv, cwd, env, hold, reports = request
+    """Start a command and supervise it.
+
+    Args:
+        channel: File descriptor of the connection to the owner.
+        lifelines: File descriptors that reach end-of-file when the command is no longer needed.
+        wake: File descriptor that becomes readable on a signal.
+        stdio: File descriptors of the three standard streams and, for a spare process, of the
+            control socket.
+        request: What to start.
+    """
+    argv, cwd, env, hold, reports, is_spare = request
     notice = -1
     given = -1
+    control = -1
+    report = -1
     if hold and reports:
         notice, given = os.pipe()
+    if is_spare:
+        # Copying one of these descriptors to its number must not overwrite another.
+        *stdio, control = map(move_up, stdio)
+        given = move_up(given)
+        report = move_up(os.dup(channel))
     try:
-        main = start(stdio, argv, cwd, env, given)
+        main = start(stdio, argv, cwd, env, given, control, report)
     except (OSError, ValueError) as error:
         what = "folder" if getattr(error, "filename", None) == cwd else "program"
         tell(channel, f"failed {getattr(error, 'errno', errno.EINVAL)} {what}")
         print(f"hilum-warden: the command could not be started: {error}", file=sys.stderr)
         return 127
     finally:
-        for fd in (*stdio, given):
+        for fd in (*stdio, given, control, report):
             if fd >= 0:
                 os.close(fd)
     tell(channel, f"started {main}")
@@ -455,7 +495,7 @@ def be_keeper(sock: _socket.socket, news: int, seats: int, lifeline: int) -> Non
     seat = b""
     while lifeline not in dict(poll.poll()):
         try:
-            _, extra, _, _ = sock.recvmsg(1, _socket.CMSG_SPACE(16), _socket.MSG_DONTWAIT)
+            _, extra, _, _ = sock.recvmsg(1, _socket.CMSG_SPACE(20), _socket.MSG_DONTWAIT)
         except BlockingIOError:  # another keeper was faster
             continue
         received = b"".join(data for _, _, data in extra)
@@ -468,12 +508,13 @@ def be_keeper(sock: _socket.socket, news: int, seats: int, lifeline: int) -> Non
             # If the command's processes inherited the file descriptors, they would keep the streams
             # open.
             os.set_inheritable(fd, False)
-        channel, stdout, stderr, *stdin = descriptors
-        # The warden's own standard input is the null device.
-        stdio = [*(stdin or [os.dup(0)]), stdout, stderr]
+        channel, stdout, stderr, *more = descriptors
         try:
             with open(channel, "rb") as file:
                 request = marshal.load(file)
+                control = [more.pop()] if request[-1] else []
+                # The warden's own standard input is the null device.
+                stdio = [*(more or [os.dup(0)]), stdout, stderr, *control]
                 run(channel, [lifeline], wake, stdio, request)
             seat = seat or os.read(seats, 1)
         except (EOFError, BlockingIOError):  # the owner withdrew the request, or no seat is free
@@ -564,7 +605,7 @@ def main() -> int:
     def body() -> int:
         os.setsid()  # signals to the caller's process group must not reach the keeper
         os.close(grip)
-        request = (argv[1:], os.getcwdb(), os.environb, False, False)
+        request = (argv[1:], os.getcwdb(), os.environb, False, False, False)
         return run(theirs, [lifeline, *parent], become_subreaper(), stdio, request)
 
     keeper = fork(body)

@@ -5,8 +5,10 @@ The sources are open files, the cursor, linters, the terminal, recent edits and 
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
+import trio
 from hilum import hookimpl
 
 from hilum_context.session_context import SessionContext
@@ -53,6 +55,11 @@ def __getattr__(name: str) -> Any:
 
 
 @hookimpl
-def open_session(session: Session) -> SessionContext:
-    """Return the session plugin."""
-    return SessionContext(session, session.settings(ContextSettings))
+async def open_session(session: Session) -> AsyncIterator[SessionContext]:
+    """Open the session plugin; if a prompt follows at once, begin to gather its context."""
+    async with trio.open_nursery() as nursery:
+        context = SessionContext(session, session.settings(ContextSettings), nursery)
+        if session.kernel.expects_prompt:
+            context.read_status_early()
+        yield context
+        nursery.cancel_scope.cancel()

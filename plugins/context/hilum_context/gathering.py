@@ -74,6 +74,7 @@ async def gather(
     state: WorkspaceState,
     settings: ContextSettings,
     policy: ContentPolicy,
+    git: GitStatusReader,
 ) -> GatheringResult:
     """Return the context for a prompt.
 
@@ -83,6 +84,7 @@ async def gather(
         state: The workspace state that the face sent.
         settings: The settings.
         policy: The policy that decides which files are sent, and removes secrets from all texts.
+        git: The reader of the Git status.
     """
     began = time.perf_counter()
     budget = min(request.budget, settings.tokens or request.budget)
@@ -92,7 +94,7 @@ async def gather(
         state,
         settings,
         FileTexts(agent, policy),
-        GitStatusReader(agent.session, policy),
+        git,
         budget,
     )
     enabled = [kind for kind in SOURCES if getattr(settings, kind.switch)]

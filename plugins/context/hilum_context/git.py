@@ -127,36 +127,92 @@ def find_repository(session: Session, policy: ContentPolicy) -> str:
     return "" if policy.explain_unsafe_repository(root) else folder
 
 
+MAX_AGE = 1.0
+"""Seconds after which a status that was read ahead of a prompt may no longer be true."""
+
+
 class GitStatusReader:
     """A reader of the Git status, which is read once for all sources of a prompt.
 
     Args:
         session: The session.
         policy: See ``find_repository``.
+        nursery: Where the status is read, which may take longer than a prompt waits for it.
+        patience: Seconds for which a prompt waits for the status.
     """
 
-    def __init__(self, session: Session, policy: ContentPolicy) -> None:
+    def __init__(
+        self,
+        session: Session,
+        policy: ContentPolicy,
+        nursery: trio.Nursery,
+        patience: float,
+    ) -> None:
         self._session = session
         self._policy = policy
-        self._lock = trio.Lock()
-        self._asked = False
+        self._nursery = nursery
+        self._patience = patience
+        self._began: float | None = None
+        self._ended = trio.Event()
+        self._scope = trio.CancelScope()
         self._status: GitStatus | None = None
+        self._error: Exception | None = None
+
+    def start(self) -> None:
+        """Begin to read the status, unless that has begun already."""
+        if self._began is None:
+            self._began = trio.current_time()
+            self._nursery.start_soon(self._read, name="context: Git status")
+
+    def stop(self) -> None:
+        """Stop reading, with the process of Git."""
+        self._scope.cancel()
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether the status is new enough for a prompt, or is being read."""
+        if self._error is not None or self._began is None:
+            return False
+        return trio.current_time() - self._began < MAX_AGE
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the status is still being read."""
+        return self._began is not None and not self._ended.is_set()
+
+    @property
+    def found(self) -> GitStatus | None:
+        """The status; ``None`` if it was not read yet, or there is no readable repository."""
+        return self._status
 
     async def status(self) -> GitStatus | None:
-        """Return the Git status, or ``None`` if there is no readable repository."""
-        # Several sources call this method concurrently; the first one runs Git, and the others wait
-        # for it.
-        async with self._lock:
-            if not self._asked:
+        """Return the Git status, or ``None`` if there is no readable repository.
+
+        If reading takes too long, ``None`` is returned, and ``found`` has the status later.
+
+        Raises:
+            HilumError: Git could not be run.
+        """
+        self.start()
+        with trio.move_on_after(self._patience):
+            await self._ended.wait()
+        if self._error is not None:
+            raise self._error
+        return self._status
+
+    async def _read(self) -> None:
+        try:
+            with self._scope:
                 top = await trio.to_thread.run_sync(
-                    find_repository,
-                    self._session,
-                    self._policy,
-                    abandon_on_cancel=True,
+                    find_repository, self._session, self._policy, abandon_on_cancel=True
                 )
                 self._status = await read_status(self._session, top) if top else None
-                self._asked = True
-            return self._status
+        # The sources that wait for the status raise the error, each isolated. Here, it would end
+        # the whole plugin.
+        except Exception as error:
+            self._error = error
+        finally:
+            self._ended.set()
 
 
 def _path(top: str, name: bytes) -> str:

@@ -17,6 +17,7 @@ from hilum import (
     HilumError,
     PluginError,
     Tool,
+    ToolResult,
     UsageError,
     errors,
     find_content_policy,
@@ -30,6 +31,8 @@ from hilum_context.settings import ContextSettings
 if TYPE_CHECKING:
     from hilum import Session
 
+    from hilum_context.git import GitStatusReader
+
 GATHERED_EVENT = "context.gathered"
 # Minimum number of available tokens for which gathering context is worthwhile.
 MIN_BUDGET = 100
@@ -41,12 +44,31 @@ class SessionContext:
     Args:
         session: The session.
         settings: The settings.
+        nursery: Where context is gathered for which a prompt does not wait.
     """
 
-    def __init__(self, session: Session, settings: ContextSettings) -> None:
+    def __init__(self, session: Session, settings: ContextSettings, nursery: trio.Nursery) -> None:
         self.session = session
         self.settings = settings
+        self._nursery = nursery
         self._reported_policy = False
+        # The status that was read before the first prompt.
+        self._early: GitStatusReader | None = None
+        # The status for which an agent's prompt did not wait, by the agent's name.
+        self._late: dict[str, GitStatusReader] = {}
+
+    def read_status_early(self) -> None:
+        """Begin to read the Git status for a prompt that follows at once."""
+        policy = find_content_policy(self.session)
+        if policy is not None and self.settings.environment:
+            self._early = self._make_reader(policy)
+            self._early.start()
+            self._nursery.start_soon(_load_gathering, name="context: sources")
+
+    def _make_reader(self, policy: ContentPolicy) -> GitStatusReader:
+        from hilum_context.git import GitStatusReader  # with the first prompt
+
+        return GitStatusReader(self.session, policy, self._nursery, self.settings.git_timeout)
 
     @hookimpl
     def provide_tools(self) -> Sequence[Tool]:
@@ -68,9 +90,7 @@ class SessionContext:
         policy = self._find_policy(agent)
         if policy is None:
             return ()
-        # The import of all sources would block the event loop at the first prompt.
-        if "hilum_context.gathering" not in sys.modules:
-            await trio.to_thread.run_sync(import_module, "hilum_context.gathering")
+        await _load_gathering()
         from hilum_context.gathering import gather
         from hilum_context.state import WorkspaceState, to_state
 
@@ -80,7 +100,20 @@ class SessionContext:
             state = await trio.to_thread.run_sync(to_state, request.state)  # texts may be long
         except UsageError as error:  # a mistake in the face must not make the run fail
             self._report_error(agent, error)
-        gathered = await gather(agent, request, state, self.settings, policy)
+        git, self._early = self._early, None
+        if git is None or not git.is_fresh:
+            git = self._make_reader(policy)
+        earlier = self._late.pop(agent.name, None)
+        if earlier is not None:
+            earlier.stop()
+        try:
+            gathered = await gather(agent, request, state, self.settings, policy, git)
+        except trio.Cancelled:
+            # A stopped run leaves no process behind.
+            git.stop()
+            raise
+        if git.is_late:
+            self._late[agent.name] = git
         changes = self.session.plugin(FileChanges)
         if gathered.whole and changes is not None:
             # The model will have seen these files, so it may edit them without reading them first.
@@ -90,6 +123,19 @@ class SessionContext:
             event = PluginEvent(name=GATHERED_EVENT, data=data)
             self.session.emit(event, agent, agent.starting)
         return gathered.blocks
+
+    @hookimpl
+    def remind(self, agent: Agent, results: Sequence[ToolResult]) -> str | None:
+        """Return the Git status if the agent's prompt did not wait for it and it is there now."""
+        git = self._late.get(agent.name)
+        if git is None or git.is_late:
+            return None
+        del self._late[agent.name]
+        if git.found is None or not self.settings.environment:
+            return None
+        from hilum_context.sources.environment import describe_status
+
+        return f"Git, read after the prompt: {describe_status(git.found)}"
 
     def _find_policy(self, agent: Agent) -> ContentPolicy | None:
         """Return the content policy, or ``None`` if no installed plugin provides one.
@@ -111,3 +157,9 @@ class SessionContext:
     def _report_error(self, agent: Agent, error: HilumError) -> None:
         event = ErrorRaised(code=error.code, message=error.message, hint=error.hint)
         self.session.emit(event, agent, agent.starting)
+
+
+async def _load_gathering() -> None:
+    """Import all sources, in a thread, because that would block the event loop."""
+    if "hilum_context.gathering" not in sys.modules:
+        await trio.to_thread.run_sync(import_module, "hilum_context.gathering")

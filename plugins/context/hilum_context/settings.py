@@ -57,6 +57,14 @@ class ContextSettings:
     timeout: float = setting(
         default=1.0, minimum=0.01, help="Time limit for each source, in seconds."
     )
+    git_timeout: float = setting(
+        default=0.8,
+        minimum=0.0,
+        help=(
+            "Seconds that a prompt waits for the Git status. If Git takes longer, the model reads"
+            " the status after its next tool calls."
+        ),
+    )
     search_timeout: float = setting(
         default=0.25,
         minimum=0.01,

@@ -13,7 +13,7 @@ from hilum import Tool, hookimpl
 from hilum_files.journal.changes import Changes, open_changes
 from hilum_files.journal.content_store import hash_content as content_hash
 from hilum_files.read_tools import list_directory, read_file
-from hilum_files.save import check_save, save_file
+from hilum_files.save import check_save, replace_files, save_file
 from hilum_files.settings import FilesSettings
 from hilum_files.write_tools import delete_file, edit_file, multi_edit, write_file
 
@@ -38,6 +38,7 @@ __all__ = [
     "open_session",
     "provide_tools",
     "read_file",
+    "replace_files",
     "save_file",
     "write_file",
 ]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from contextlib import suppress
 from io import BytesIO
 
 import trio
 from hilum import Call, ToolError, Workspace, errors
 
-from hilum_files.editor_texts import track_file, write_file
+from hilum_files.editor_texts import quiet_workspace, track_file, write_file
 from hilum_files.journal.tracked_workspace import TrackedWorkspace
 from hilum_files.paths import find_status, open_file
 from hilum_files.text import quote, show
@@ -47,6 +49,70 @@ async def check_save(call: Call, path: str, *, overwrite: bool = False) -> None:
     """
     workspace = await track_file(call, path)
     await trio.to_thread.run_sync(_check, workspace, path, overwrite)
+
+
+async def replace_files(call: Call, contents: Mapping[str, tuple[bytes, bytes]]) -> None:
+    """Replace the contents of several files, all or none, as one step for undo.
+
+    The tool must name its parameter with the paths in ``writes``, so that the guard checks them.
+    The agent need not have read the files, because the old contents are compared.
+
+    Args:
+        call: The tool's call.
+        contents: The old and the new content of each file, by path relative to the workspace.
+
+    Raises:
+        ToolError: A file does not have the old content (``E_STALE``), is outside the workspace or
+            cannot be written. The files that were already written have their old content again.
+    """
+    async with quiet_workspace(call):
+        workspace: TrackedWorkspace | None = None
+        for path in contents:
+            workspace = await track_file(call, path)
+            if workspace.unsaved:
+                raise ToolError(
+                    f"{quote(path)} has changes in the editor that are not saved; nothing was"
+                    " written.",
+                    code=errors.E_STALE,
+                    hint="Ask the user to save the file.",
+                )
+        if workspace is not None:
+            await trio.to_thread.run_sync(_replace_all, workspace, contents)
+
+
+def _replace_all(workspace: TrackedWorkspace, contents: Mapping[str, tuple[bytes, bytes]]) -> None:
+    for path, (before, _) in contents.items():
+        _expect_content(workspace, path, before)
+    written: list[str] = []
+    try:
+        for path, (before, after) in contents.items():
+            status = _expect_content(workspace, path, before)
+            write_verified(workspace, path, after, status)
+            written.append(path)
+    except ToolError:
+        for path in reversed(written):
+            before, after = contents[path]
+            # A file that somebody else has changed since is left alone.
+            with suppress(ToolError):
+                write_verified(workspace, path, before, _expect_content(workspace, path, after))
+        raise
+
+
+def _expect_content(workspace: TrackedWorkspace, path: str, content: bytes) -> os.stat_result:
+    """Return the status of a file that has a certain content and may be replaced unread.
+
+    Raises:
+        ToolError: ``E_STALE`` if it has another content.
+    """
+    with open_file(workspace, path) as file:
+        if file.read(len(content) + 1) != content:
+            raise ToolError(
+                f"{quote(path)} changed in the meantime; nothing was changed.",
+                code=errors.E_STALE,
+                hint="Try again.",
+            )
+        workspace.expect(workspace.resolve(path), file)
+        return os.fstat(file.fileno())
 
 
 def _save(workspace: TrackedWorkspace, path: str, data: bytes, overwrite: bool) -> str:

@@ -35,6 +35,14 @@ class FilesSettings:
             " can be undone."
         ),
     )
+    deferred_looks: bool = setting(
+        default=True,
+        project=False,
+        help=(
+            "Where Linux reports changes reliably, look only at what it has reported before and"
+            " after a command, and defer the walk of the whole workspace until no command runs."
+        ),
+    )
     snapshot_file_limit: int = setting(
         default=10_000_000,
         minimum=0,

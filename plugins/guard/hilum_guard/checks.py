@@ -65,6 +65,8 @@ def report_sandbox() -> list[tuple[str, str, str]]:
 
     May block for tens of milliseconds.
     """
+    # A kept result may hide what no longer works.
+    sandbox_probe.forget()
     found = sandbox_probe.probe()
     advice = ""
     if not found.by and sys.platform != "linux":

@@ -46,6 +46,7 @@ from hilum_guard.rules import rule_files
 from hilum_guard.rules.lasting_approvals import LastingApprovals
 from hilum_guard.rules.tool_names import STANDARD, describe_tools
 from hilum_guard.sandbox import session_sandbox
+from hilum_guard.sandbox.bubblewrap import ENDED_EARLY
 from hilum_guard.sandbox.session_sandbox import ExtraAccess, ProtectedPaths
 from hilum_guard.secrets.result_redaction import ResultRedactor, explain_placeholder, read_path
 from hilum_guard.secrets.secret_paths import SecretFiles
@@ -394,6 +395,10 @@ class Guard:
         """Undo what a command left for other programs to run, and replace secrets in the result."""
         # The user's approval applied only to this call.
         self._used_secrets.pop((agent.name, call.id), None)
+        if ENDED_EARLY in result.text:
+            # A kept result of trying the sandbox may no longer apply. If a command only printed
+            # this sentence, the sandbox is tried once more, which does no harm.
+            await trio.to_thread.run_sync(self.sandbox.distrust)
         checked = await self.workspace_guard.check_result(agent, call, result)
         # The guard runs last (trylast), so that no other plugin adds a secret after the search.
         cleaned = await self._redactor.redact_result(call, checked or result)
@@ -497,6 +502,10 @@ class Guard:
         return self._find_denied_paths().hidden
 
     def _find_denied_paths_to_protect(self) -> ProtectedPaths:
+        # Without such rules, the first prompt need not wait until the modules that match rules are
+        # imported.
+        if not any(self.rules.of("deny")):
+            return ProtectedPaths()
         denied = self._find_denied_paths()
         rules = {path: rule.located for path, rule in denied.rules.items()}
         return ProtectedPaths(denied.protected, denied.hidden, rules)
@@ -592,6 +601,10 @@ class Guard:
     @hookimpl
     def build_prompt_layer(self, agent: Agent) -> Layer:
         """Return the part of the system prompt that describes where commands run."""
+        run = agent.conversation.run
+        if self.sandbox.spares is not None and run is not None:
+            # The kernel asks for layers before each model request.
+            self.sandbox.spares.note_model_request(run.id)
         return self.sandbox.build_prompt_layer()
 
 
@@ -619,6 +632,8 @@ async def open_guard(session: Session) -> AsyncIterator[Guard]:
             # session left are not mistaken for the user's files.
             await guard.workspace_guard.recover()
             nursery.start_soon(sweep_in_thread)
+            if box.spares is not None:
+                nursery.start_soon(box.spares.run)
             yield guard
             guard.workspace_guard.stop()
             nursery.cancel_scope.cancel()

@@ -82,6 +82,15 @@ class GuardSettings:
         project=False,
         help="Maximum number of processes and threads that a sandboxed command may have at once.",
     )
+    spare_sandboxes: int = setting(
+        default=8,
+        minimum=0,
+        project=False,
+        help=(
+            "Maximum number of sandboxes that are built ahead of time (with bubblewrap), so that"
+            " commands start faster; 0 builds none. Each uses about 5 MB of memory."
+        ),
+    )
     file_size: int = setting(
         default=20_000,
         minimum=1,

@@ -15,6 +15,8 @@ from hilum_lint import parsers
 from hilum_lint.parsers import Parser
 from hilum_lint.settings import CheckerSettings, LintSettings
 
+# Name of the syntax check.
+SYNTAX = "syntax"
 PYTHON = (".py", ".pyi")
 # Type checkers need gigabytes of memory for large projects; linters that check files one by one do
 # not.
@@ -105,6 +107,7 @@ _MYPY = (
     "--hide-error-context",
     "--no-install-types",
 )
+_TY = ("check", "--output-format=concise", "--color=never", "--exit-zero", "--no-progress")
 _ESLINT = ("--format=json", "--no-color", "--no-error-on-unmatched-pattern")
 # The configuration file names of ESLint 9 and later, then those of ESLint 8.
 _FLAT = tuple(f"eslint.config.{end}" for end in ("js", "mjs", "cjs", "ts", "mts", "cts"))
@@ -157,6 +160,18 @@ CHECKERS = (
         scope=("files", "packages", "modules"),
         requirement="mypy",
         comes="python",
+    ),
+    Checker(
+        "ty",
+        PYTHON,
+        ("ty.toml", "pyproject.toml[tool.ty]"),
+        parsers.parse_ty,
+        files=(*_TY, "--", "{files}"),
+        whole=_TY,
+        requirement="ty",
+        comes="python",
+        # It reads the project's environment and runs nothing.
+        code=False,
     ),
     Checker(
         "pyright",
@@ -229,7 +244,7 @@ CHECKERS = (
     ),
     Checker(
         # This checker is used in projects without a linter; see ``LintProject._find_uses``.
-        "syntax",
+        SYNTAX,
         PYTHON,
         (),
         parsers.parse_syntax,

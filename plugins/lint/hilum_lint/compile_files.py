@@ -2,8 +2,9 @@
 
 The program does not run the files and needs no third-party library.
 
-``python compile_files.py FILE_OR_FOLDER …``, or ``python compile_files.py - NAME`` for code on
-standard input.
+``python compile_files.py FILE_OR_FOLDER …``, ``python compile_files.py - NAME`` for code on
+standard input, or ``python compile_files.py --serve`` for many codes on standard input, each after
+a line with its name and its size in bytes; each answer is one line with all findings.
 """
 
 import json
@@ -16,8 +17,9 @@ from itertools import islice
 MAX_FILES = 5_000
 
 
-def check_source(name: str, text: bytes) -> None:
-    """Compile source code and print its errors and warnings."""
+def find_errors(name: str, text: bytes) -> list[list[object]]:
+    """Compile source code and return its errors and warnings."""
+    found = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -25,16 +27,33 @@ def check_source(name: str, text: bytes) -> None:
             # imports do not apply.
             compile(text, name, "exec", dont_inherit=True)
         except SyntaxError as error:
-            print_finding(name, error.lineno or 0, error.offset or 0, "error", str(error.msg))
+            place = (error.lineno or 0, error.offset or 0)
+            found.append(make_finding(name, *place, "error", str(error.msg)))
         except (ValueError, RecursionError, MemoryError) as error:
-            print_finding(name, 0, 0, "error", str(error) or type(error).__name__)
+            found.append(make_finding(name, 0, 0, "error", str(error) or type(error).__name__))
     for warning in caught:
-        print_finding(name, warning.lineno, 0, "warning", str(warning.message))
+        found.append(make_finding(name, warning.lineno, 0, "warning", str(warning.message)))
+    return found
 
 
-def print_finding(name: str, line: int, column: int, severity: str, message: str) -> None:
-    """Print one finding."""
-    print(json.dumps([name, line, max(column, 0), severity, "invalid-syntax", message]))
+def make_finding(name: str, line: int, column: int, severity: str, message: str) -> list[object]:
+    """Return one finding in the form that is printed."""
+    return [name, line, max(column, 0), severity, "invalid-syntax", message]
+
+
+def check_source(name: str, text: bytes) -> None:
+    """Compile source code and print its errors and warnings, each on one line."""
+    for finding in find_errors(name, text):
+        print(json.dumps(finding))
+
+
+def serve() -> None:
+    """Check one code after another until standard input ends."""
+    source = sys.stdin.buffer
+    while head := source.readline():
+        name, size = json.loads(head)
+        text = source.read(size)
+        print(json.dumps(find_errors(name, text)), flush=True)
 
 
 def find_python_files(folder: str) -> Iterator[str]:
@@ -66,6 +85,9 @@ def is_source_folder(parent: str, name: str) -> bool:
 
 def main(arguments: list[str]) -> None:
     """Check the files and folders named by the arguments."""
+    if arguments[0] == "--serve":
+        serve()
+        return
     if arguments[0] == "-":
         check_source(arguments[1], sys.stdin.buffer.read())
         return

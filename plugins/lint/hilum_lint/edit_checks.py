@@ -64,8 +64,14 @@ class EditChecks:
     compare: Callable[[Edit], Awaitable[Comparison]]
     _checks: dict[str, _Check] = attrs.Factory(dict)
 
-    def start(self, agent: str, edits: Mapping[Path, Edit]) -> None:
-        """Start checking a round's edits, and earlier edits whose results were not yet read."""
+    def start(self, agent: str, edits: Mapping[Path, Edit], *, at_once: bool = False) -> None:
+        """Start checking a round's edits, and earlier edits whose results were not yet read.
+
+        Args:
+            agent: Name of the agent.
+            edits: The edits of the round.
+            at_once: Whether to check without a delay, because no process is started for it.
+        """
         merged = dict(edits)
         earlier = self._checks.pop(agent, None)
         if earlier is not None:
@@ -74,6 +80,8 @@ class EditChecks:
             for path, edit in earlier.edits.items():
                 merged[path] = edit.followed_by(merged.get(path))
         check = self._checks[agent] = _Check(merged)
+        if at_once:
+            check.wanted.set()
         self.nursery.start_soon(self._run, check, name="quick checkers")
 
     async def _run(self, check: _Check) -> None:
@@ -119,6 +127,13 @@ class EditChecks:
         if not check.edits:
             del self._checks[agent]
         return report.format_news(new, old, list(as_saved)) if new else None
+
+    async def wait(self, agent: str, seconds: float) -> None:
+        """Wait until the running check of an agent's edits has ended, at most for some seconds."""
+        check = self._checks.get(agent)
+        if check is not None:
+            with trio.move_on_after(seconds):
+                await check.done.wait()
 
     async def wait_for_note(self, agent: str) -> str | None:
         """Wait for the running check to end, then return what ``take_note`` returns.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,10 +82,7 @@ def _revert_last(text: str, diffs: list[str]) -> str | None:
 def find_edits(session: Session, results: Sequence[ToolResult]) -> dict[Path, Edit]:
     """Return the files that a round's calls wrote, according to their results."""
     edits: dict[Path, Edit] = {}
-    for result in results:
-        if not _is_write(session, result):
-            continue
-        data = result.data
+    for data in chain.from_iterable(_list_changes(session, result) for result in results):
         path = _resolve(session.workspace, data)
         if path is None:
             continue
@@ -97,14 +95,17 @@ def find_edits(session: Session, results: Sequence[ToolResult]) -> dict[Path, Ed
     return edits
 
 
-def _is_write(session: Session, result: ToolResult) -> bool:
+def _list_changes(session: Session, result: ToolResult) -> list[Mapping[str, Any]]:
+    """Return the data about each file that a call wrote: one file, or several (``edits``)."""
     tool = session.tools.get(result.name)
     if result.code or tool is None or not tool.writes:
-        return False
-    return isinstance(result.data.get("path"), str)
+        return []
+    several = result.data.get("edits")
+    changes = several if isinstance(several, list) else [result.data]
+    return [each for each in changes if isinstance(each.get("path"), str)]
 
 
-def _resolve(workspace: Workspace, data: dict[str, Any]) -> Path | None:
+def _resolve(workspace: Workspace, data: Mapping[str, Any]) -> Path | None:
     try:
         return workspace.resolve(data["path"])
     except HilumError:

@@ -25,6 +25,7 @@ from hilum_lint.running import CheckOutcome, run_checker
 from hilum_lint.settings import LintSettings
 from hilum_lint.trust import may_run_code
 from hilum_lint.unsaved import check_files, find_unsaved
+from hilum_lint.warm import WarmRunner
 
 if TYPE_CHECKING:
     from hilum import Session
@@ -37,6 +38,8 @@ MAX_PARALLEL = 2
 QUICK_TIMEOUT = EDIT_CHECK_TIMEOUT / 2
 # Time limit, in seconds, for the checks of a prompt.
 PROMPT_TIMEOUT = 2.0
+# Maximum number of seconds that a round waits for running checkers, whatever the settings say.
+MAX_WAIT = 1.0
 # Maximum number of files named in a prompt to check.
 MAX_NAMED = 5
 # Number of seconds before the call's deadline at which all checkers are stopped.
@@ -62,14 +65,18 @@ class LintRunner:
     _ended: set[tuple[str, Path]] = attrs.Factory(set)
     edit_checks: EditChecks = attrs.field(init=False)
     background: BackgroundCheckers = attrs.field(init=False)
+    _warm: WarmRunner = attrs.field(init=False)
+    # Suffixes of files that running checkers have checked without any other checker.
+    _warm_suffixes: set[str] = attrs.Factory(set)
 
     def __attrs_post_init__(self) -> None:
+        self._warm = WarmRunner(self.session, self.nursery)
         self.edit_checks = EditChecks(self.nursery, self._compare)
         self.background = BackgroundCheckers(
             self.session,
             self.nursery,
             self.settings,
-            lambda files: self._plan(files, quick=False),
+            self._plan_background,
             self._note_ended,
         )
 
@@ -132,6 +139,11 @@ class LintRunner:
             if (use.checker.name, use.folder) not in self._ended
         }
 
+    async def _plan_background(self, files: list[Path]) -> dict[CheckerUse, list[Path]]:
+        """Return the slow checkers for files, without those that run and have checked the edits."""
+        plan = await self._plan(files, quick=False)
+        return {use: part for use, part in plan.items() if not self._warm.is_warm(use)}
+
     def _note_ended(self, outcome: CheckOutcome) -> None:
         """Report once that a checker had to be stopped, and stop running it after edits."""
         key = (outcome.use.checker.name, outcome.use.folder)
@@ -188,13 +200,91 @@ class LintRunner:
         if not edits:
             late = await self.background.take_news(agent.name)
             return _join(note, late)
-        self.edit_checks.start(agent.name, edits)
+        is_warm = all(path.suffix in self._warm_suffixes for path in edits)
+        self.edit_checks.start(agent.name, edits, at_once=is_warm)
         self.background.note_edits(agent.name, edits.values())
+        if is_warm and self.settings.wait:
+            await self.edit_checks.wait(agent.name, min(self.settings.wait, MAX_WAIT))
+            note = _join(note, self.edit_checks.take_note(agent.name))
         return note
 
     async def _compare(self, edit: Edit) -> Comparison:
-        """Run quick checkers on an edited file, and compare the results with earlier results."""
-        plan = await self._plan([edit.path], quick=True)
+        """Run quick checkers on an edited file, and compare the results with earlier results.
+
+        Checkers that are already running count as quick.
+        """
+        every = await self._plan([edit.path])
+        uses = [use for use in every if self._runs_after_edits(use)]
+        compared: list[Comparison] = []
+        plan: dict[CheckerUse, list[Path]] = {}
+        text = await self._read_text(edit.path)
+        for use in uses:
+            warm = await self._compare_warm(use, edit, text) if text is not None else None
+            if warm is not None:
+                compared.append(warm)
+            elif use.checker.quick:
+                plan[use] = every[use]
+        if compared and not plan:
+            self._warm_suffixes.add(edit.path.suffix)
+        else:
+            self._warm_suffixes.discard(edit.path.suffix)
+        for use in uses:
+            # The next edit finds them running.
+            await self._warm.warm_up(use)
+        compared.append(await self._compare_cold(edit, plan))
+        return Comparison(
+            list(chain.from_iterable(each.new for each in compared)),
+            sum(each.old for each in compared),
+            tuple(dict.fromkeys(chain.from_iterable(each.as_saved for each in compared))),
+        )
+
+    def _runs_after_edits(self, use: CheckerUse) -> bool:
+        """Return whether a checker may run after edits, quick or in the background."""
+        if (use.checker.name, use.folder) in self._ended:
+            return False
+        return use.checker.quick or self.settings.background
+
+    async def _read_text(self, path: Path) -> str | None:
+        """Return the text of a file, as the editor or the disk has it; ``None`` if it has none."""
+        try:
+            unsaved = await find_unsaved(self.session, [path])
+            data = unsaved.get(path)
+            if data is None:
+                data = await self.session.workspace.read_bytes(path, MAX_FILE_BYTES)
+            return data.decode()
+        except (HilumError, UnicodeDecodeError):
+            return None
+
+    async def _compare_warm(self, use: CheckerUse, edit: Edit, text: str) -> Comparison | None:
+        """Compare a file with its earlier content by a checker that is already running.
+
+        The result is ``None`` if the checker does not run or does not answer.
+        """
+        if not self._warm.is_warm(use):
+            return None
+        before = edit.before(text)
+        counts: Counter[Key] | None = None
+        # The earlier content comes first, so that the checker then knows the present one.
+        if before is not None:
+            old: Sequence[Diagnostic] | None = ()
+            if before:
+                old = await self._warm.check(use, edit.path, before, QUICK_TIMEOUT)
+            if old is None:
+                return None
+            counts = count_by_key(old)
+        found = await self._warm.check(use, edit.path, text, QUICK_TIMEOUT)
+        if found is None:
+            return None
+        if counts is not None:
+            new = find_new(found, counts)
+        else:
+            new = [each for each in found if each.line in edit.lines]
+        return Comparison(new, len(found) - len(new))
+
+    async def _compare_cold(self, edit: Edit, plan: dict[CheckerUse, list[Path]]) -> Comparison:
+        """Run checkers on an edited file, each as a process of its own."""
+        if not plan:
+            return Comparison([], 0)
         outcomes = await self._run_all(plan, QUICK_TIMEOUT)
         # A checker that exceeded the time limit once would probably exceed it again, so it runs in
         # the background from now on.

@@ -48,7 +48,8 @@ _SEVERITIES = {
 _FATAL = ("invalid-syntax", "E9", "F63", "F7", "F82")
 
 
-def _python_severity(code: str) -> str:
+def python_severity(code: str) -> str:
+    """Return the severity of a diagnostic of ruff or flake8, which report none."""
     return "error" if code.startswith(_FATAL) else "warning"
 
 
@@ -63,7 +64,7 @@ def parse_ruff(stdout: str, _: str) -> Iterator[Finding]:
             each["filename"],
             at["row"],
             at["column"],
-            _python_severity(code),
+            python_severity(code),
             code,
             each["message"],
         )
@@ -198,8 +199,12 @@ parse_mypy = make_line_parser(
     r"(?P<path>.+?):(?P<line>\d+):(?:(?P<column>\d+):)? (?P<severity>error|note):"
     r" (?P<message>.*?)(?:  \[(?P<code>[\w-]+)\])?$"
 )
+parse_ty = make_line_parser(
+    r"(?P<path>.+?):(?P<line>\d+):(?P<column>\d+): (?P<severity>error|warning|info)"
+    r"\[(?P<code>[\w-]+)\] (?P<message>.+)$"
+)
 parse_flake8 = make_line_parser(
-    r"(?P<path>.+?):(?P<line>\d+):(?P<column>\d+): (?P<code>\w+) (?P<message>.+)$", _python_severity
+    r"(?P<path>.+?):(?P<line>\d+):(?P<column>\d+): (?P<code>\w+) (?P<message>.+)$", python_severity
 )
 parse_tsc = make_line_parser(
     r"(?P<path>.+?)\((?P<line>\d+),(?P<column>\d+)\): (?P<severity>error|warning|message)"

@@ -39,6 +39,15 @@ class LintSettings:
     background: bool = setting(
         default=True, help="After an edit, also run slow checkers in the background."
     )
+    wait: float = setting(
+        default=0.005,
+        minimum=0,
+        project="lower",
+        help=(
+            "Seconds that a round with edits waits for checkers that are already running; later"
+            " results are reported after the next round."
+        ),
+    )
     in_context: bool = setting(
         default=True,
         project="lower",

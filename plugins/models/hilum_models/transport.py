@@ -41,6 +41,8 @@ def _import_http_client() -> ModuleType:
         import httpx  # noqa: F401
 
         del sys.modules["httpx._main"]
+        # httpx would import this package in the event loop, with its first client.
+        import_module("httpcore")
     return import_module(_CLIENT_MODULE)
 
 

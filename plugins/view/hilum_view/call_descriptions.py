@@ -302,6 +302,28 @@ def _skill(arguments: Arguments) -> Action:
     return Action("use skill", _text(arguments, "name"), f"({resource})" if resource else "")
 
 
+def _symbol(verb: str) -> Callable[[Arguments], Action]:
+    """Return a function that describes calls about a name in a file."""
+
+    def describe(arguments: Arguments) -> Action:
+        path = _text(arguments, "path")
+        return Action(verb, _text(arguments, "name"), f"in {path}" if path else "")
+
+    return describe
+
+
+def _rename(arguments: Arguments) -> Action:
+    return Action("rename", _text(arguments, "name"), f"to {_text(arguments, 'new_name')}")
+
+
+def _list_symbols(arguments: Arguments) -> Action:
+    path = _text(arguments, "path")
+    query = _text(arguments, "query")
+    if path:
+        return Action("list the symbols in", path, f'with "{query}"' if query else "")
+    return Action("find the symbol", query)
+
+
 def _simple(verb: str, key: str = "") -> Callable[[Arguments], Action]:
     """Return a function that describes calls by a verb and at most one argument."""
 
@@ -316,6 +338,8 @@ _DESCRIBERS: dict[str, Callable[[Arguments], Action]] = {
     "browser_use": _browse,
     "delete_file": _simple("delete", "path"),
     "edit_file": _edit_file,
+    "find_definition": _symbol("find the definition of"),
+    "find_references": _symbol("find the uses of"),
     "find_tools": _simple("look for tools:", "query"),
     "forget": _simple("forget memory", "number"),
     "generate_image": _simple("make an image:", "description"),
@@ -334,6 +358,7 @@ _DESCRIBERS: dict[str, Callable[[Arguments], Action]] = {
     "list_directory": _list_directory,
     "list_resources": _simple("list the resources of", "server"),
     "list_services": _simple("list the background commands"),
+    "list_symbols": _list_symbols,
     "multi_edit": _edit_file,
     "read_file": _read_file,
     "read_lints": _lints,
@@ -341,6 +366,7 @@ _DESCRIBERS: dict[str, Callable[[Arguments], Action]] = {
     "read_service": _simple("read the output of", "service"),
     "recall_result": _simple("read an earlier result again:", "id"),
     "remember": _simple("remember", "text"),
+    "rename_symbol": _rename,
     "run_terminal_cmd": _command,
     "search_files": _search,
     "semantic_search": _semantic_search,

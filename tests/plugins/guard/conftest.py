@@ -20,9 +20,12 @@ from hilum.testing import say, use
 from hilum_guard.sandbox import backends
 from hilum_guard.sandbox.enforcement import Enforcement
 from hilum_guard.sandbox.session_sandbox import Sandbox
+from hilum_guard.sandbox.spares import SparePool
 from hilum_guard.settings import GuardSettings
+from spare_warden import SpareWarden
 
-BACKENDS = ("bubblewrap", "landlock", "filter")
+# A sample of three cases is the first, the third and the last.
+BACKENDS = ("spare", "landlock", "bubblewrap", "filter")
 Run = Callable[..., Awaitable[Completed]]
 
 
@@ -33,7 +36,7 @@ check_landlock = functools.cache(backends.check_landlock)
 
 def enforced_by(backend: str) -> Enforcement:
     """What a kind of sandbox enforces; skips the test where the system has not got it."""
-    found = check_bubblewrap() if backend == "bubblewrap" else check_landlock()
+    found = check_bubblewrap() if backend in ("bubblewrap", "spare") else check_landlock()
     if isinstance(found, str):
         pytest.skip(found)
     if backend == "landlock" and found.network != "namespace":
@@ -97,9 +100,10 @@ def outside(place: Path) -> Path:
 
 
 @pytest.fixture
-async def warden() -> AsyncIterator[Warden]:
-    """A warden of its own."""
-    async with Warden() as warden:
+async def warden(request: pytest.FixtureRequest) -> AsyncIterator[Warden]:
+    """A warden of its own; with the kind ``spare``, it runs every command in a spare sandbox."""
+    is_spare = "backend" in request.fixturenames and request.getfixturevalue("backend") == "spare"
+    async with SpareWarden() if is_spare else Warden() as warden:
         yield warden
 
 
@@ -121,6 +125,8 @@ class Box:
         temp.mkdir(parents=True)
         one = Sandbox(self.root, GuardSettings(**settings), str(temp), enforced=self.enforced)
         self.sandboxes.append(one)
+        if self.backend == "spare":
+            one.spares = SparePool(self.warden.start_spare, 8)
 
         async def wrap(command: Command) -> Command:
             return await one.wrap_process(command)
@@ -143,7 +149,11 @@ class Box:
 
 @pytest.fixture(params=BACKENDS)
 def backend(request: pytest.FixtureRequest) -> str:
-    """A kind of sandbox: ``filter`` is Landlock without a network namespace."""
+    """A kind of sandbox.
+
+    ``spare`` is bubblewrap, with every command in a spare sandbox that was built before, and
+    ``filter`` is Landlock without a network namespace.
+    """
     return request.param
 
 

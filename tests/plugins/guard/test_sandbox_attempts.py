@@ -16,8 +16,8 @@ from hilum_guard.sandbox.enforcement import Enforcement
 from hilum_guard.sandbox.session_sandbox import Sandbox
 from hilum_guard.settings import GuardSettings
 
-# A test runs with the first and the last kind of sandbox; with ``--all``, it runs with every kind.
-pytestmark = pytest.mark.slow(cases=2)
+# A test runs with three kinds of sandbox; with ``--all``, it runs with every kind.
+pytestmark = pytest.mark.slow(cases=3)
 PYTHON = sys.executable
 CONNECT = "import socket,sys; s = socket.socket(*map(int, sys.argv[1:3])); s.settimeout(5); s.connect({address}); s.send(b'x')"
 
@@ -124,7 +124,7 @@ PROTECTED = [
 
 
 @pytest.mark.slow(cases=9)
-@pytest.mark.parametrize("backend", ["bubblewrap"], indirect=True)
+@pytest.mark.parametrize("backend", ["bubblewrap", "spare"], indirect=True)
 @pytest.mark.parametrize("existing", [True, False], ids=["existing", "missing"])
 @pytest.mark.parametrize("attempt", PROTECTED)
 async def test_protected_paths(box, root: Path, attempt: str, existing: bool) -> None:
@@ -151,7 +151,7 @@ async def test_protected_paths(box, root: Path, attempt: str, existing: bool) ->
         assert not (root / ".git" / "hooks").exists()
 
 
-@pytest.mark.parametrize("backend", ["bubblewrap"], indirect=True)
+@pytest.mark.parametrize("backend", ["bubblewrap", "spare"], indirect=True)
 async def test_nothing_of_the_users_is_removed_at_the_end(box, root: Path) -> None:
     """A folder that was put there and has been used since stays."""
     await box.run("true")
@@ -160,7 +160,7 @@ async def test_nothing_of_the_users_is_removed_at_the_end(box, root: Path) -> No
     assert (root / ".hilum" / "settings.toml").read_text() == "# mine"
 
 
-@pytest.mark.parametrize("backend", ["bubblewrap"], indirect=True)
+@pytest.mark.parametrize("backend", ["bubblewrap", "spare"], indirect=True)
 async def test_protected_paths_of_submodules(box, root: Path) -> None:
     """The Git folders of submodules are protected as well, whatever depth their names have."""
     for name in ("a", "group/b"):
@@ -170,7 +170,7 @@ async def test_protected_paths_of_submodules(box, root: Path) -> None:
         await fails(box, f"echo x >> .git/modules/{name}/config")
 
 
-@pytest.mark.parametrize("backend", ["bubblewrap"], indirect=True)
+@pytest.mark.parametrize("backend", ["bubblewrap", "spare"], indirect=True)
 async def test_a_file_that_would_lead_git_elsewhere(box, root: Path) -> None:
     """It cannot be held while it is not there, so it is gone when the command is.
 
@@ -198,7 +198,7 @@ async def test_landlock_says_that_it_does_not_protect(box) -> None:
     assert any(".git/hooks" in reason for reason in box.enforced.reasons)
 
 
-@pytest.mark.parametrize("backend", ["bubblewrap"], indirect=True)
+@pytest.mark.parametrize("backend", ["bubblewrap", "spare"], indirect=True)
 async def test_a_home_folder_as_workspace(box, home: Path) -> None:
     """Then its secrets stay hidden, and what shells start with stays read-only."""
     (home / ".bashrc").write_text("# mine")
@@ -319,7 +319,7 @@ time.sleep(60)
 """
 
 
-@pytest.mark.parametrize("backend", ["bubblewrap", "landlock"], indirect=True)
+@pytest.mark.parametrize("backend", ["spare", "bubblewrap", "landlock"], indirect=True)
 async def test_outliving_the_command(box, marked) -> None:
     """A process that left its session and parent behind is ended with the command."""
     done = await box.run(PYTHON, "-c", ESCAPE, "leave", env={"MARK_OF_TEST": f"left-{os.getpid()}"})
@@ -327,7 +327,7 @@ async def test_outliving_the_command(box, marked) -> None:
     assert not marked(f"MARK_OF_TEST=left-{os.getpid()}")
 
 
-@pytest.mark.parametrize("backend", ["bubblewrap", "landlock"], indirect=True)
+@pytest.mark.parametrize("backend", ["spare", "bubblewrap", "landlock"], indirect=True)
 async def test_outliving_a_cancelled_command(box, marked) -> None:
     """The same when the command is cancelled, and this is not slow."""
     env, up = {"MARK_OF_TEST": f"stay-{os.getpid()}"}, trio.Event()
@@ -365,7 +365,7 @@ async def test_no_secret_in_the_environment(box, monkeypatch: pytest.MonkeyPatch
     assert b"sk-abc" not in done.stdout
 
 
-@pytest.mark.parametrize("backend", ["bubblewrap", "landlock"], indirect=True)
+@pytest.mark.parametrize("backend", ["spare", "bubblewrap", "landlock"], indirect=True)
 async def test_the_size_of_a_file(box, root: Path) -> None:
     """A file cannot grow beyond the limit."""
     done = await box.run("head -c 3000000 /dev/zero > big", settings={"file_size": 1})
@@ -373,7 +373,7 @@ async def test_the_size_of_a_file(box, root: Path) -> None:
     assert (root / "big").stat().st_size == 1_000_000
 
 
-@pytest.mark.parametrize("backend", ["bubblewrap", "landlock"], indirect=True)
+@pytest.mark.parametrize("backend", ["spare", "bubblewrap", "landlock"], indirect=True)
 async def test_a_fork_bomb(box) -> None:
     """It is stopped by the limit; the command ends by itself, and the machine has not noticed."""
     if not box.enforced.limits:
@@ -407,7 +407,7 @@ async def test_a_sandbox_that_is_required_and_missing(home: Path, root: Path, te
         await sandbox.wrap_process(Command(("true",), str(root), {}))
 
 
-@pytest.mark.parametrize("backend", ["bubblewrap"], indirect=True)
+@pytest.mark.parametrize("backend", ["bubblewrap", "spare"], indirect=True)
 async def test_sockets_to_the_host_of_a_virtual_machine(box) -> None:
     """A network namespace does not keep them in; the filter does."""
     error = await fails(box, PYTHON, "-c", "import socket; socket.socket(socket.AF_VSOCK)")

@@ -15,7 +15,9 @@ from hilum_guard.sandbox import bubblewrap
 # A test runs with the first and the last kind of sandbox; with ``--all``, it runs with every kind.
 pytestmark = pytest.mark.slow(cases=2)
 PYTHON = sys.executable
-EVERY = pytest.mark.parametrize("backend", ["bubblewrap", "landlock", "filter"], indirect=True)
+EVERY = pytest.mark.parametrize(
+    "backend", ["spare", "bubblewrap", "landlock", "filter"], indirect=True
+)
 
 
 async def works(box, *argv: str, **options) -> str:
@@ -58,7 +60,7 @@ async def test_git_init_in_a_new_folder(box, root: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("backend", ["bubblewrap", "landlock"], indirect=True)
+@pytest.mark.parametrize("backend", ["spare", "bubblewrap", "landlock"], indirect=True)
 async def test_a_linked_worktree(box, place: Path, root: Path) -> None:
     """A commit in a linked worktree writes to the repository it belongs to, whose hooks stay
     protected.
@@ -90,7 +92,7 @@ async def test_a_forged_worktree(box, place: Path, root: Path, outside: Path) ->
     assert not list((outside / "objects").iterdir())
 
 
-@pytest.mark.parametrize("backend", ["bubblewrap", "landlock"], indirect=True)
+@pytest.mark.parametrize("backend", ["spare", "bubblewrap", "landlock"], indirect=True)
 async def test_a_server_and_a_client_on_the_loopback(box) -> None:
     """Tests that start servers work: the loopback is up, with both its addresses."""
     code = "import socket as k\nwith k.create_server(('localhost', 0)) as s: k.create_connection(s.getsockname()[:2]).close()"
@@ -98,7 +100,7 @@ async def test_a_server_and_a_client_on_the_loopback(box) -> None:
     await works(box, PYTHON, "-c", code.replace("'localhost', 0)", "'::1', 0), family=k.AF_INET6"))
 
 
-@pytest.mark.parametrize("backend", ["bubblewrap"], indirect=True)
+@pytest.mark.parametrize("backend", ["bubblewrap", "spare"], indirect=True)
 async def test_unix_sockets_of_ones_own(box) -> None:
     """Processes of a command talk over sockets of their own."""
     code = "import socket\nwith socket.socket(socket.AF_UNIX) as s: s.bind('s'); s.listen()\n"

@@ -32,7 +32,7 @@ from hilum_guard.sandbox.sandbox_prompt import describe_sandbox
 from hilum_guard.settings import GuardSettings
 
 PYTHON = sys.executable
-SHARED = pytest.mark.parametrize("backend", ["bubblewrap", "landlock"], indirect=True)
+SHARED = pytest.mark.parametrize("backend", ["bubblewrap", "spare", "landlock"], indirect=True)
 SERVER = """
 import socket, sys
 with socket.create_server(("127.0.0.1", 0)) as server:
@@ -156,7 +156,7 @@ async def test_commands_have_other_namespaces_of_their_own(shared) -> None:
     assert os.readlink("/proc/self/ns/ipc").encode() not in (ipc, again[2])
 
 
-@SHARED
+@pytest.mark.parametrize("backend", ["bubblewrap", "landlock"], indirect=True)
 async def test_a_command_whose_loopback_is_gone_does_not_run(shared, root: Path) -> None:
     """It does not run with another network instead."""
     processes = shared.processes()
@@ -257,7 +257,7 @@ def test_bubblewrap_without_nsenter(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "must be started by one command" in describe_sandbox(found, GuardSettings())
 
 
-@pytest.mark.parametrize("backend", ["bubblewrap"], indirect=True)
+@pytest.mark.parametrize("backend", ["bubblewrap", "spare"], indirect=True)
 async def test_commands_without_a_shared_loopback(box) -> None:
     """They have one each."""
     box.enforced = attrs.evolve(box.enforced, shared=False)
@@ -295,7 +295,7 @@ async def test_a_socket_that_vanishes_before_it_is_covered(
 ) -> None:
     """It is in a folder that the sandbox mounts read-only, where bubblewrap cannot create what it mounts over."""
     if box.backend != "bubblewrap":
-        pytest.skip("only bubblewrap mounts over sockets")
+        pytest.skip("only bubblewrap mounts over sockets, and no spare is used then")
     gone = str(Path.home() / "gone" / "agent.sock")
     monkeypatch.setattr(session_sandbox, "find_sockets", lambda: [gone])
     done = await box.run("echo here; exit 3")

@@ -13,8 +13,9 @@ CORPUS = Path(__file__).parents[3] / "plugins/replay/hilum_replay/corpus"
 WITHOUT_TOOLS = {"cli", "models", "replay", "serve", "store", "terminal"}
 # `use_skill` is only offered if the user trusts the project, which is part of the configuration.
 # `guest_wait` is called only if a guest says nothing for ten seconds; `semantic_search` belongs to an
-# optional package.
-NOT_CALLED = {"guest_wait", "semantic_search"}
+# optional package. The tools of language servers need a program that is not a part of hilum.
+LANGUAGE_SERVERS = {"find_definition", "find_references", "list_symbols", "rename_symbol"}
+NOT_CALLED = {"guest_wait", "semantic_search"} | LANGUAGE_SERVERS
 
 
 async def test_the_corpus_contains_every_built_in_tool():

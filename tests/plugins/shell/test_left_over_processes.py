@@ -13,10 +13,11 @@ import hilum_shell
 import msgspec
 import pytest
 import trio
-from hilum import Call
+from hilum import Call, kernel
 from hilum.testing import open_bench, say, use
 from hilum_guard.sandbox import backends
 from hilum_guard.sandbox.enforcement import Enforcement
+from spare_warden import SpareWarden
 
 # Prints a line when it runs and another one when it is asked to go on.
 SERVER = """
@@ -34,7 +35,7 @@ WAYS = {
     "setsid": "setsid python3 server.py & ",
     "double fork": "(setsid sh -c 'python3 server.py & ') & ",
 }
-KINDS = ["none", "bubblewrap", "landlock"]
+KINDS = ["none", "bubblewrap", "spare", "landlock"]
 
 
 @pytest.fixture(params=KINDS)
@@ -48,6 +49,9 @@ def settings(request, monkeypatch):
         monkeypatch.setattr(backends, "check_bubblewrap", lambda: Enforcement())
     elif not backends.check_bubblewrap().by:
         pytest.skip("bubblewrap does not work here")
+    if request.param == "spare":
+        # Each command runs in a spare sandbox, which was built before the command was known.
+        monkeypatch.setattr(kernel, "Warden", SpareWarden)
     return {}
 
 

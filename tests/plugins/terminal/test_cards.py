@@ -284,6 +284,11 @@ def test_what_a_call_does_is_said_in_plain_words():
         ("mcp_weather", {"city": "Bonn", "days": 3}, "mcp_weather city=Bonn days=3"),
         ("read_file", {"path": {"a": 1}}, 'read {"a": 1}'),
         ("read_lints", {"paths": ["a", "b"]}, "run the linters on a, b"),
+        ("find_definition", {"name": "f", "path": "a.py"}, "find the definition of f in a.py"),
+        ("find_references", {"name": "f", "path": "a.py"}, "find the uses of f in a.py"),
+        ("list_symbols", {"path": "a.py", "query": "x"}, 'list the symbols in a.py with "x"'),
+        ("list_symbols", {"query": "x"}, "find the symbol x"),
+        ("rename_symbol", {"name": "f", "new_name": "g", "path": "a.py"}, "rename f to g"),
     ]:
         shown = Scene(name, **arguments).show(100).removeprefix("· ")
         shown = shown.removesuffix("  not running yet")

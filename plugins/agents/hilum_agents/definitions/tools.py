@@ -12,6 +12,7 @@ from hilum_guard import server_tools
 _EDIT = ("edit_file", "multi_edit")
 _CHANGE = ("write_file", *_EDIT, "delete_file")
 _SEARCH = ("search_files", "glob_search", "list_directory")
+_SYMBOLS = ("find_definition", "find_references", "list_symbols")
 _SHELL = ("run_terminal_cmd", "list_services", "read_service", "write_service", "stop_service")
 _WEB = ("web_fetch", "web_search")
 _CATEGORIES: dict[str, tuple[str, ...]] = {
@@ -19,6 +20,7 @@ _CATEGORIES: dict[str, tuple[str, ...]] = {
         "read_file",
         *_SEARCH,
         "read_lints",
+        *_SYMBOLS,
         "use_skill",
         "recall_result",
         "list_services",
@@ -29,7 +31,7 @@ _CATEGORIES: dict[str, tuple[str, ...]] = {
         "find_tools",
         "remember",
     ),
-    "write": (*_CHANGE, "forget"),
+    "write": (*_CHANGE, "rename_symbol", "forget"),
     "execute": (
         "run_terminal_cmd",
         "write_service",

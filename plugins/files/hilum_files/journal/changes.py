@@ -1,7 +1,10 @@
 """The session plugin that requires files to be read before a change and makes all changes undoable.
 
 The plugin takes a snapshot of the workspace before the first of several concurrent commands, and
-after each command. Changes that others make between two snapshots cannot be distinguished from the
+after each command. Usually, inotify names what has changed since the previous snapshot; what it
+misses is found by a walk of the workspace while no command runs.
+
+Changes that others make between two snapshots cannot be distinguished from the
 commands' own changes, and the plugin reports this.
 """
 
@@ -54,11 +57,17 @@ if TYPE_CHECKING:
 
 MAX_SNAPSHOT_AGE = 0.25
 """Maximum age, in seconds, of a snapshot for a command that had to wait."""
+CONFIRM_DELAY = 0.25
+"""Seconds without a command after which the workspace is walked."""
 CLOSE_TIMEOUT = 4.0
 MAX_UNDONE_SHOWN = 20
 MAX_DESCRIPTION = 200
 FILE_TOOLS = frozenset({"write_file", "edit_file", "multi_edit", "delete_file"})
 """This plugin's tools, which record their own changes."""
+
+
+class _CommandBegan(Exception):
+    """Raised in a walk that confirms earlier looks when a command begins."""
 
 
 class RunningCommand(msgspec.Struct):
@@ -98,7 +107,18 @@ class Changes:
         )
         settings = session.settings(FilesSettings)
         limits = SnapshotLimits(settings.snapshot_file_limit, settings.snapshot_limit)
-        self._snapshots = Snapshots(self._journal, session.id, limits)
+        self._snapshots = Snapshots(
+            self._journal,
+            session.id,
+            limits,
+            deferred=settings.deferred_looks and session.processes.contained,
+            may_miss=lambda: session.processes.count("service") > 0,
+        )
+        # The commands since the last walk of the whole workspace.
+        self._unconfirmed: list[RunningCommand] = []
+        self._begun = 0  # number of commands that have begun
+        self._command_ended = trio.Event()
+        self._confirming = trio.Lock()
         self._editor_log = EditorLog(store)
         self._running: dict[tuple[str, str], RunningCommand] = {}
         self._snapshot_taken = 0.0
@@ -159,6 +179,7 @@ class Changes:
         """
         from hilum_files.journal.file_diffs import diff_records  # imported at the first diff
 
+        await self.confirm()
         records = self.records(scope, name)
         return await trio.to_thread.run_sync(diff_records, self._journal, records)
 
@@ -186,6 +207,7 @@ class Changes:
         self, scope: Scope = "run", name: str = "", *, shared: bool = False, merge: bool = True
     ) -> Plan:
         """Return what an undo would do. The arguments and errors are those of ``undo``."""
+        await self.confirm()
         journal = self._update()
         return await trio.to_thread.run_sync(
             lambda: journal.plan(scope, name, shared=shared, merge=merge)
@@ -197,6 +219,7 @@ class Changes:
         """Return what ``undo`` would do with these arguments and ``keep_going``, as diffs."""
         from hilum_files.journal.undo_preview import preview_undo  # imported at the first use
 
+        await self.confirm()
         journal = self._update()
         return await trio.to_thread.run_sync(lambda: preview_undo(journal, scope, name, merge))
 
@@ -237,6 +260,7 @@ class Changes:
                     code=errors.E_BUSY,
                     hint="Stop the run, or wait for it to finish.",
                 )
+            await self._confirm()
             journal = self._update()
             return await trio.to_thread.run_sync(
                 lambda: journal.undo(scope, name, keep_going=keep_going, shared=shared, merge=merge)
@@ -291,6 +315,7 @@ class Changes:
         return time.monotonic() - self._snapshot_taken > MAX_SNAPSHOT_AGE
 
     async def _begin_command(self, agent: Agent, call: ToolCall, tool: Tool) -> None:
+        self._begun += 1
         async with self._lock:
             if not self._running:
                 await self._take_snapshot()
@@ -325,6 +350,7 @@ class Changes:
             what: The program, as the journal shows it.
             own_calls: Names of tools whose calls the program itself carries out.
         """
+        self._begun += 1
         async with self._lock:
             if not self._running:
                 await self._take_snapshot()
@@ -408,6 +434,9 @@ class Changes:
         self._has_process = False
         if self._lasting_problem:
             return
+        if self._snapshots.is_unchanged():
+            self._snapshot_taken = time.monotonic()
+            return
         try:
             await trio.to_thread.run_sync(
                 lambda: self._snapshots.take(trio.from_thread.check_cancelled, save=True)
@@ -417,6 +446,11 @@ class Changes:
             if isinstance(error, TreeTooLarge):  # Another snapshot would also take too long.
                 self._lasting_problem = self._problem
         self._snapshot_taken = time.monotonic()
+        missed = self._snapshots.pop_missed()
+        if missed and self._unconfirmed and not self._running:
+            await self._record_missed_changes(self._unconfirmed, missed)
+        if not self._snapshots.is_unconfirmed:
+            self._unconfirmed.clear()
 
     async def _record_changes(self, running: RunningCommand) -> None:
         """Record the changes made by a command, but only once. The caller holds the lock."""
@@ -426,7 +460,7 @@ class Changes:
             return
         changes: list[Change] = []
         problem = running.record.unprotected
-        if running.started and not problem:
+        if running.started and not problem and not self._snapshots.is_unchanged():
             try:
                 changes = await trio.to_thread.run_sync(self._snapshots.find_changes, running.began)
             except SNAPSHOT_ERRORS as error:
@@ -437,7 +471,77 @@ class Changes:
             running.record, changes=tuple(changes), others=others, unprotected=problem
         )
         self._session.emit(record.to_event(CHANGED))
-        await trio.to_thread.run_sync(self._journal.share, record, running.began)
+        if running.started and not problem:
+            self._unconfirmed.append(running)
+            self._command_ended.set()
+        if record.changes:
+            await trio.to_thread.run_sync(self._journal.share, record, running.began)
+
+    # --- what inotify does not report -------------------------------------------------------------
+
+    async def confirm(self) -> None:
+        """Walk the workspace if commands have run since the last walk, and none is running.
+
+        Changes that inotify did not report are attributed to these commands.
+        """
+        async with self._lock:
+            await self._confirm()
+
+    async def _confirm(self, check_cancelled: Callable[[], object] = lambda: None) -> None:
+        """Confirm the looks at what commands changed; see ``confirm``.
+
+        Args:
+            check_cancelled: Raises an exception if a command has begun. Without it, the caller
+                holds the lock, so that no command begins.
+        """
+        async with self._confirming:
+            commands = list(self._unconfirmed)
+            if self._running or not commands:
+                return
+            changes: list[Change] = []
+            if self._snapshots.is_unconfirmed:
+                # If the walk fails, only what inotify reported is known.
+                with suppress(*SNAPSHOT_ERRORS):
+                    changes = await trio.to_thread.run_sync(
+                        self._snapshots.find_missed_changes, check_cancelled
+                    )
+            self._unconfirmed = [each for each in self._unconfirmed if each not in commands]
+            if changes:
+                await self._record_missed_changes(commands, changes)
+
+    async def _record_missed_changes(
+        self, commands: Sequence[RunningCommand], changes: Sequence[Change]
+    ) -> None:
+        last = commands[-1].record
+        calls = [command.record.call for command in commands]
+        others = dict.fromkeys(call for call in calls if call != last.call)
+        record = msgspec.structs.replace(
+            last,
+            id=make_id("command"),
+            changes=tuple(changes),
+            others=tuple(others),
+            found_late=True,
+        )
+        self._session.emit(record.to_event(CHANGED))
+        await trio.to_thread.run_sync(self._journal.share, record, commands[0].began)
+
+    async def confirm_when_idle(self) -> None:
+        """Confirm the looks whenever no command has run for a while, as when the model thinks."""
+        while True:
+            await self._command_ended.wait()
+            self._command_ended = trio.Event()
+            begun = self._begun
+            await trio.sleep(CONFIRM_DELAY)
+
+            def check_cancelled(begun: int = begun) -> None:
+                trio.from_thread.check_cancelled()
+                if self._begun != begun:
+                    raise _CommandBegan
+
+            if begun == self._begun:
+                # The end of the command that has begun triggers the next walk.
+                with suppress(_CommandBegan):
+                    await self._confirm(check_cancelled)
 
     async def follow_events(self) -> None:
         """Record the changes made by cancelled commands, whose results are never checked."""
@@ -457,6 +561,11 @@ class Changes:
         async with self._lock:
             for running in list(self._running.values()):
                 await self._record_changes(running)
+            await self._confirm()
+
+    def close_watch(self) -> None:
+        """Stop watching the workspace."""
+        self._snapshots.close()
 
     def recover(self) -> None:
         """Record the outcome of changes and commands that were interrupted when hilum ended.
@@ -661,6 +770,7 @@ async def open_changes(session: Session) -> AsyncIterator[Changes]:
         await trio.to_thread.run_sync(changes.recover)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(changes.follow_events)
+            nursery.start_soon(changes.confirm_when_idle)
             nursery.start_soon(_sweep_daily, session.settings(FilesSettings))
             yield changes
             nursery.cancel_scope.cancel()
@@ -668,6 +778,7 @@ async def open_changes(session: Session) -> AsyncIterator[Changes]:
         with trio.CancelScope(shield=True, deadline=trio.current_time() + CLOSE_TIMEOUT):
             await changes.close()
     finally:
+        changes.close_watch()
         store.close()
 
 

@@ -348,6 +348,11 @@ def _warn(journal: Journal, records: Iterable[Record]) -> None:
                 f"{record.what!r} was interrupted: changes made before the session was opened again"
                 " are counted as its own."
             )
+        if record.found_late:
+            _print_warning(
+                f"{record.what!r}: some changes were found only after it had ended; another program"
+                " may have made them."
+            )
     for record in journal.ledger.unprotected:
         if any(origin.run in runs for origin in journal.ledger.origins.trace(record)):
             _print_warning(f"{record.what!r}: {record.unprotected}")

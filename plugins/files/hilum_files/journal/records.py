@@ -75,6 +75,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         undoes: The paths that an undo restored, keyed by the id of the record that changed them.
         cut_off: Whether the call was cancelled, or hilum ended before determining the changes, so
             that others may have made some of them.
+        found_late: Whether no event reported the changes, and a walk found them after the call, so
+            that others may have made them.
         unprotected: Why changes made by the command are unknown or cannot be undone.
         agent: Name of the agent; the event contains this and all following attributes.
         run: Id of the run.
@@ -91,6 +93,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     turn: int = 0
     undoes: dict[str, tuple[str, ...]] = {}
     cut_off: bool = False
+    found_late: bool = False
     unprotected: str = ""
     agent: str = ""
     run: str = ""

@@ -69,6 +69,34 @@ def lock_workspace(root: Path) -> Iterator[int | None]:
         os.close(descriptor)  # this releases the lock
 
 
+@contextmanager
+def try_workspace_lock(root: Path) -> Iterator[bool]:
+    """Hold the lock of a workspace if no process holds it; this function never waits.
+
+    Yields:
+        Whether the lock is held, or there are no such locks.
+    """
+    if fcntl is None:
+        yield True
+        return
+    try:
+        descriptor = os.open(root, os.O_RDONLY)
+    except OSError:
+        yield False
+        return
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_free = True
+        except BlockingIOError:
+            is_free = False
+        except OSError:  # the file system does not support this lock
+            is_free = True
+        yield is_free
+    finally:
+        os.close(descriptor)
+
+
 def _wait_for_lock(root: Path, descriptor: int) -> None:
     deadline = time.monotonic() + LOCK_TIMEOUT
     pause = 0.0005

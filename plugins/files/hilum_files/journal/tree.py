@@ -144,7 +144,7 @@ def _relative_to(root: str, paths: Iterable[str]) -> Iterator[str]:
             yield path[len(start) :]
 
 
-def _is_empty(path: str, status: os.stat_result) -> bool:
+def is_empty(path: str, status: os.stat_result) -> bool:
     """Return whether a path is an empty file or folder."""
     if not stat.S_ISDIR(status.st_mode):
         return stat.S_ISREG(status.st_mode) and not status.st_size
@@ -200,10 +200,14 @@ class TreeWalk:
         check_cancelled: A function that is called regularly and may raise an exception to end the
             walk.
         own: The entries that hilum itself keeps in the tree, which are left out.
+        watch: A function that is called with each folder's path, which ends in a slash or is empty,
+            before the folder is read.
 
     Attributes:
         tree: The entries found so far.
         not_kept: Paths whose content was not kept, each with the reason.
+        hard_linked: The files that have several names.
+        total: The size of the files in the tree whose content is kept, in bytes.
     """
 
     def __init__(
@@ -214,7 +218,9 @@ class TreeWalk:
         limits: SnapshotLimits,
         check_cancelled: Callable[[], object] = lambda: None,
         own: HilumPaths | None = None,
+        watch: Callable[[str], object] = lambda prefix: None,
     ) -> None:
+        self._watch = watch
         self._own = own or HilumPaths()
         # Most trees contain no entries that hilum keeps, and checking each path takes 5 % of a
         # walk.
@@ -230,7 +236,8 @@ class TreeWalk:
         self._device = os.stat(root).st_dev
         self.tree: Tree = {}
         self.not_kept: dict[str, str] = {}
-        self._total = 0
+        self.hard_linked: set[str] = set()
+        self.total = 0
         self._changed: list[tuple[str, os.stat_result]] = []
         self._batch: list[tuple[str, os.stat_result, bytes]] = []
         self._batch_bytes = 0
@@ -242,16 +249,25 @@ class TreeWalk:
             TreeTooLarge: The walk took too long.
             StoreError: Contents cannot be stored.
         """
-        folders = [""]
+        self._walk([""])
+        self._read_changed()
+        return self.tree
+
+    def _walk(self, folders: list[str]) -> None:
+        """Add the entries of folders and of their subfolders to the tree."""
         while folders:
             self._check_cancelled()
             if time.monotonic() > self._deadline:
                 raise TreeTooLarge(f"more than {len(self.tree):,} files and folders")
-            folders += self._walk_folder(folders.pop())
+            prefix = folders.pop()
+            # A change after this line is reported, and a change before it is seen.
+            self._watch(prefix)
+            folders += self._walk_folder(prefix)
+
+    def _read_changed(self) -> None:
         for name, status in self._changed:
             self._read(name, status)
         self._flush()
-        return self.tree
 
     # --- folders ----------------------------------------------------------------------------------
 
@@ -287,17 +303,19 @@ class TreeWalk:
     def _is_own(self, name: str, path: str, status: os.stat_result) -> bool:
         if self._own.contains(name):
             return True
-        return name in self._own.placeholders and _is_empty(path, status)
+        return name in self._own.placeholders and is_empty(path, status)
 
     def _take_file(self, name: str, last_name: str, status: os.stat_result) -> None:
         """Copy an unchanged file's entry from the base, or plan to read the file."""
         if stat.S_ISLNK(status.st_mode):
             self._changed.append((name, status))
         elif stat.S_ISREG(status.st_mode):
+            if status.st_nlink > 1:
+                self.hard_linked.add(name)
             known = self._base.get(name)
-            if known is not None and known.stamp == _stamp(status):
+            if known is not None and known.stamp == make_stamp(status):
                 self.tree[name] = known
-                self._total += status.st_size
+                self.total += status.st_size
             # `replace_file` is about to rename or remove such a file.
             elif not last_name.startswith(TEMPORARY):
                 self._changed.append((name, status))
@@ -338,7 +356,7 @@ class TreeWalk:
             return
         why = self._refusal(status)
         if not why:
-            self._total += status.st_size
+            self.total += status.st_size
             try:
                 with open(path, "rb", opener=_open_unfollowed) as file:
                     # The status from the walk may be outdated.
@@ -359,7 +377,7 @@ class TreeWalk:
         """Return why a file's content is not kept, or an empty string if it is."""
         if status.st_size > self._limits.file:
             return f"larger than {self._limits.file:,} bytes"
-        if self._total + status.st_size > self._limits.total:
+        if self.total + status.st_size > self._limits.total:
             return f"the files read before it have {self._limits.total:,} bytes"
         if time.monotonic() > self._deadline:
             return "the time limit was reached"
@@ -368,7 +386,7 @@ class TreeWalk:
     def _take_unreadable(self, name: str, status: os.stat_result) -> bool:
         """Copy an unreadable file's entry from the base if its content is unchanged."""
         known = self._base.get(name)
-        if known is None or len(known.stamp) != len(_stamp(status)):
+        if known is None or len(known.stamp) != len(make_stamp(status)):
             return False
         # Changing a file's mode also changes its status change time.
         _, mtime, _, size, inode = known.stamp
@@ -396,7 +414,7 @@ class TreeWalk:
                 continue
             node = Node("file", stat.S_IMODE(status.st_mode), hashed)
             is_settled = len(data) == status.st_size and self._is_settled(status)
-            stamp = _stamp(status) if is_settled else ()
+            stamp = make_stamp(status) if is_settled else ()
             self.tree[name] = TreeEntry(node, stamp)
         self._batch = []
         self._batch_bytes = 0
@@ -410,7 +428,8 @@ class TreeWalk:
         return changed < self._began_ns
 
 
-def _stamp(status: os.stat_result) -> Stamp:
+def make_stamp(status: os.stat_result) -> Stamp:
+    """Return the timestamps and numbers that show whether a file has changed."""
     return (
         status.st_mode,
         status.st_mtime_ns,
@@ -432,18 +451,18 @@ def find_differences(before: Tree, after: Tree) -> list[Difference]:
         # Entries of unchanged files are the same objects, and comparing them is much faster.
         if was is now:
             continue
-        old = _node_of(name, was)
-        new = _node_of(name, now)
+        old = node_of(name, was)
+        new = node_of(name, now)
         if old != new:
             found.append((name, old, new))
     for name, was in before.items():
-        old = _node_of(name, was)
+        old = node_of(name, was)
         if name not in after and old is not None:
             found.append((name, old, None))
     return sorted(found, key=lambda difference: difference[0])
 
 
-def _node_of(name: str, entry: TreeEntry | None) -> Node | None:
+def node_of(name: str, entry: TreeEntry | None) -> Node | None:
     """Return the node of an entry; ``None`` if it is missing or is the folder ``.hilum``."""
     if entry is None:
         return None

@@ -208,15 +208,13 @@ def is_harmless(setting: Setting) -> bool:
     if not setting.name:
         return True
     return setting.plain and any(
-        name.fullmatch(setting.name) and value.fullmatch(setting.value)
-        for name, value in _harmless_patterns()
+        _compiled(name).fullmatch(setting.name) and _compiled(value, re.I).fullmatch(setting.value)
+        for name, value in SETTINGS
     )
 
 
-@cache
-def _harmless_patterns() -> tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]:
-    """Return the compiled patterns in ``SETTINGS``; most sessions do not need them."""
-    return tuple((re.compile(name), re.compile(value, re.I)) for name, value in SETTINGS)
+# Most repositories need few of the patterns, and compiling all of them takes 8 ms.
+_compiled = cache(re.compile)
 
 
 def without(text: str, details: Iterable[str]) -> str:

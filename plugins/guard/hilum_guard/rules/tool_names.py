@@ -28,10 +28,13 @@ STANDARD: Mapping[str, str] = MappingProxyType(
         **dict.fromkeys(
             """read_file list_directory search_files semantic_search glob_search read_lints
             read_service list_services recall_result remember todo_write ask_question task
-            get_agent_result use_skill find_tools""".split(),
+            get_agent_result use_skill find_tools find_definition find_references
+            list_symbols""".split(),
             "read",
         ),
-        **dict.fromkeys("write_file edit_file multi_edit delete_file forget".split(), "write"),
+        **dict.fromkeys(
+            "write_file edit_file multi_edit delete_file rename_symbol forget".split(), "write"
+        ),
         **dict.fromkeys(
             "run_terminal_cmd write_service stop_service handover call_tool".split(), "execute"
         ),

@@ -6,9 +6,13 @@
 
 ``nsenter`` joins the session's loopback (see ``loopback``) if it can be shared.
 
+Process 1 gets the command as its arguments or, in a spare sandbox (see ``spares``), later over a
+socket.
+
 ``sh`` ignores termination signals. Without this, bwrap would kill every process before the command
 could clean up. ``sh`` terminates itself with the signal that terminated the command. When every
-process in the sandbox has ended, ``sh`` removes the files that must not exist.
+process in the sandbox has ended, ``sh`` removes the files that must not exist, but only if the
+command was started: in a spare sandbox that was never used, nothing can have created them.
 
 Nothing is mounted over a missing path in a writable folder, because bubblewrap would leave an empty
 file at that path.
@@ -17,6 +21,7 @@ file at that path.
 from __future__ import annotations
 
 import functools
+import marshal
 import os
 import shlex
 import shutil
@@ -25,6 +30,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+import attrs
 from hilum import Command
 
 from hilum_guard.file_names import is_below
@@ -65,14 +71,19 @@ if [ -z "$said" ] && [ "$code" = 1 ]; then
   done
   if [ "$#" -lt "$count" ]; then start "$@"; fi
 fi
-{clean}
 case $said in
-  s*) trap - TERM INT HUP QUIT; ulimit -c 0; kill -"${{said#s}}" $$ ;;
-  e*) ;;
+  u) exit 0 ;;
+  b*) {clean} ;;
+esac
+case $said in
+  bs*) trap - TERM INT HUP QUIT; ulimit -c 0; kill -"${{said#bs}}" $$ ;;
+  be*) ;;
   *) echo "hilum: the sandbox ended before the command did (code $code)." >&2; exit 125 ;;
 esac
 exit "$code"
 """
+ENDED_EARLY = "hilum: the sandbox ended before the command did"
+"""What SCRIPT reports if bubblewrap fails."""
 _START = (
     "import sys; sys.path.append(sys.argv[1]); import sandbox_init;"
     " sandbox_init.main(*sys.argv[2:])"
@@ -108,6 +119,7 @@ _RUN = (
     "/run/current-system",
     "/run/opengl-driver",
 )
+_ESCAPES = str.maketrans({each: f"\\{ord(each):03o}" for each in " \t\n\\"})
 Mount = tuple[str, ...]
 """One bubblewrap option with its arguments."""
 
@@ -191,9 +203,43 @@ def wrap(
     clean = "\n".join(
         f"if [ -e {path} ] || [ -L {path} ]; then /bin/rm -rf -- {path}; fi" for path in unwanted
     )
+    clean = clean or ":"
     script = control_groups.make_join_script(policy.group) + SCRIPT.format(clean=clean)
     shell = ("/bin/sh", "-c", script, "hilum-sandbox", policy.filter or os.devnull)
     return Command((*shell, *argv), command.cwd, env, reports=True)
+
+
+def make_spare(command: Command, wrapped: Command) -> Command:
+    """Return the command line of a spare sandbox, which waits for a command.
+
+    Args:
+        command: The command.
+        wrapped: The command in its sandbox, from ``wrap``.
+    """
+    # `sandbox_init.main` waits for a command if its arguments contain none.
+    return attrs.evolve(wrapped, argv=wrapped.argv[: -len(command.argv)])
+
+
+def encode_spare_request(argv: tuple[str, ...], spare: Command, unwanted: tuple[str, ...]) -> bytes:
+    """Return a command in the format that ``sandbox_init.read_command`` reads.
+
+    Args:
+        argv: The command.
+        spare: The command line of the spare sandbox, from ``make_spare``.
+        unwanted: The files that the sandbox removes at its end.
+    """
+    return marshal.dumps((argv, tuple(_find_mount_points(spare.argv)), unwanted))
+
+
+def _find_mount_points(argv: tuple[str, ...]) -> Iterator[bytes]:
+    """Yield the mount points of a sandbox, as /proc/self/mountinfo shows them (see proc(5))."""
+    options = iter(argv[: argv.index("--chdir")])
+    for option in options:
+        if option in ("--ro-bind", "--bind"):
+            next(options)
+        elif option != "--tmpfs":
+            continue
+        yield os.fsencode(next(options).translate(_ESCAPES))
 
 
 def find_interpreter() -> str:
@@ -255,7 +301,8 @@ def _make_mounts(policy: SandboxPolicy) -> dict[str, Mount]:
 
 def _make_system_mounts(temp: str) -> dict[str, Mount]:
     """Return the mounts that every sandbox has: empty folders, kernel file systems and ``/tmp``."""
-    mounts = {path: _empty(path) for path in ("/run", "/var/tmp") if os.path.isdir(path)}
+    folders = map(os.path.realpath, ("/run", "/var/tmp"))
+    mounts = {path: _empty(path) for path in folders if os.path.isdir(path)}
     kernel = [f"/proc/{name}" for name in _KERNEL]
     mounts |= {path: _read_only(path) for path in kernel if os.path.exists(path)}
     target = os.path.realpath("/tmp")
@@ -305,20 +352,28 @@ def _find_python_folders() -> list[str]:
     # such a folder, and bubblewrap fails if the source of a mount is missing.
     temp = os.path.realpath("/tmp") + "/"
     folders = set(_find_installation())
-    for path in filter(os.path.isabs, sys.path):
-        real = os.path.realpath(path)
+    for real in map(_resolve_import_path, filter(os.path.isabs, sys.path)):
         if real.startswith(temp) and os.path.exists(real):
             folders.add(real)
     return sorted(folders)
 
 
+@functools.lru_cache(maxsize=1000)
+def _resolve_import_path(path: str) -> str:
+    """Return a path without links; each command would spend a tenth of its start on this."""
+    return os.path.realpath(path)
+
+
 @functools.cache
 def _find_installation() -> frozenset[str]:
-    import sysconfig  # loaded with the first command
-
-    base = sysconfig.get_paths()
-    prefixes = {sys.base_prefix, sys.prefix, base["stdlib"], base["platstdlib"]}
-    return frozenset({_FOLDER, find_interpreter(), *prefixes})
+    # `sysconfig` knows these folders, too, but loading it takes 10 ms.
+    libraries = os.path.join(sys.platlibdir, f"python{sys.version_info[0]}.{sys.version_info[1]}")
+    folders = {sys.base_prefix, sys.prefix, os.path.dirname(os.__file__)}
+    for prefix in (sys.base_exec_prefix, sys.exec_prefix):
+        folder = os.path.join(prefix, libraries)
+        if os.path.isdir(folder):  # bubblewrap fails if the source of a mount is missing
+            folders.add(folder)
+    return frozenset({_FOLDER, find_interpreter(), *folders})
 
 
 def _find_between(path: str, roots: tuple[str, ...]) -> Iterator[str]:

@@ -16,7 +16,7 @@ from pathlib import Path
 import attrs
 from hilum import config_folder, data_folder
 
-from hilum_guard.file_names import is_below, resolve_listed
+from hilum_guard.file_names import is_below, resolve_all, resolve_listed
 from hilum_guard.secrets.secret_paths import SecretFiles, list_secret_paths
 from hilum_guard.settings import GuardSettings
 from hilum_guard.watching.executed_files import MASKED
@@ -153,11 +153,11 @@ def find_hidden(shown: Collection[str] = ()) -> Iterator[str]:
     configs = [os.path.join(home, ".config") for home in homes]
     # The XDG Base Directory Specification says that relative paths are to be ignored.
     configs += filter(os.path.isabs, [os.environ.get("XDG_CONFIG_HOME", "")])
-    paths = list(list_secret_paths(homes, configs))
+    paths = list(list_secret_paths(tuple(homes), tuple(configs)))
     for home in homes:
         paths += _SECRET_FILES.of_home(home)
     paths += [str(config_folder()), str(data_folder())]
-    for path in dict.fromkeys(map(os.path.realpath, filter(os.path.exists, paths))):
+    for path in dict.fromkeys(resolve_all(filter(os.path.exists, paths))):
         if path not in shown:
             yield path
 

@@ -33,6 +33,7 @@ from hilum_guard.sandbox.masks import Masks, sweep_masks
 from hilum_guard.sandbox.placeholders import Placeholders, add_git_settings
 from hilum_guard.sandbox.sandbox_prompt import describe_sandbox
 from hilum_guard.sandbox.sockets import find_sockets
+from hilum_guard.sandbox.spares import SparePool, find_limit
 from hilum_guard.settings import GuardSettings
 from hilum_guard.watching import recovery
 from hilum_guard.watching.run_markers import RunMarker
@@ -110,6 +111,7 @@ class Sandbox:
         extra_access: The extra permissions of individual commands, by their words.
         find_used_secrets: Returns the hidden files that a command in a folder may read.
         observer: Receives the sandbox's reports.
+        spares: The spare sandboxes; None if there are none.
     """
 
     def __init__(
@@ -130,6 +132,7 @@ class Sandbox:
             lambda argv, folder: frozenset()
         )
         self.observer = SandboxObserver()
+        self.spares: SparePool | None = None
         self.protected: tuple[str, ...] = ()
         self.denied: dict[str, str] = {}
         self._note = note
@@ -162,6 +165,11 @@ class Sandbox:
                     self._enforced = await trio.to_thread.run_sync(sandbox_probe.probe)
                 self._note(self._enforced)
         return self._enforced
+
+    def distrust(self) -> None:
+        """Try the sandboxes again before the next command, because this one failed. Blocks."""
+        sandbox_probe.forget()
+        self._enforced = None
 
     def build_prompt_layer(self) -> Layer:
         """Return the part of the system prompt that describes where commands run.
@@ -235,7 +243,11 @@ class Sandbox:
             self.protected = policy.protected
         if policy.placeholders:
             command = attrs.evolve(command, env=add_git_settings(command.env))
-        return wrap(command, policy, enforced)
+        wrapped = wrap(command, policy, enforced)
+        # Only bubblewrap reports. A sandbox with extra permissions is built for one command.
+        if self.spares is None or not wrapped.reports or extra != ExtraAccess():
+            return wrapped
+        return self.spares.offer(command, wrapped, policy.unwanted)
 
     def _put_masks(self) -> None:
         """Create missing folders that programs would use, so that commands cannot create them."""
@@ -334,6 +346,7 @@ class Sandbox:
         try:
             return self._loopback.paths(make_loopback_command(enforced.by))
         except OSError as error:
+            self.distrust()
             message = f"The sandbox's network could not be created: {error}."
             raise ToolError(message, code="E_CMD_FAIL", hint="Run the command again.") from error
 
@@ -460,6 +473,9 @@ async def open_sandbox(session: Session) -> AsyncIterator[Sandbox]:
     writable = [*settings.writable, *extra_roots]
     settings = attrs.evolve(settings, writable=writable)  # type: ignore[misc]  # `section` is attrs
     sandbox = Sandbox(session.workspace.root, settings, folder, note)
+    limit = find_limit(settings.spare_sandboxes, settings.processes)
+    if limit:
+        sandbox.spares = SparePool(session.processes.start_spare, limit)
     try:
         yield sandbox
     finally:

@@ -5,11 +5,12 @@ The list is based on the programs' documentation of their logins, keys and histo
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import stat
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from fnmatch import translate
 from functools import cache
@@ -294,9 +295,10 @@ def _is_named(patterns: tuple[str, ...], low: str) -> bool:
     return _pattern(patterns).match(low) is not None and not re.fullmatch(_NO_SECRET, low)
 
 
-def list_secret_paths(homes: Iterable[str], configs: Iterable[str]) -> Iterator[str]:
-    """Yield the paths in the maintained list, whether they exist or not."""
-    for home in homes:
-        yield from (os.path.join(home, name) for name in (*HOME, *MAC))
-    for config in configs:
-        yield from (os.path.join(config, name) for name in (*CONFIG, *CONFIG_SPACED))
+@functools.lru_cache(maxsize=8)
+def list_secret_paths(homes: tuple[str, ...], configs: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the paths in the maintained list, whether they exist or not."""
+    found = [os.path.join(home, name) for home in homes for name in (*HOME, *MAC)]
+    names = (*CONFIG, *CONFIG_SPACED)
+    found += [os.path.join(config, name) for config in configs for name in names]
+    return tuple(found)

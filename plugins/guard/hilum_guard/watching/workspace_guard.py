@@ -83,9 +83,19 @@ class WorkspaceGuard(SandboxObserver):
         """
         self._nursery = nursery
         self._token = trio.lowlevel.current_trio_token()
-        self._box.watch.alive = lambda: self._session.processes.alive
+        self._box.watch.alive = self._count_running
         self._box.watch.exempt = self._exempt
         self._box.observer = self
+
+    def _count_running(self) -> int:
+        """Return the number of processes that may write to the workspace.
+
+        In a sandbox, a process that only looks cannot, and may run for the whole session.
+        """
+        processes = self._session.processes
+        if self._box.describe_kind():
+            return processes.count("command", "service", "check")
+        return processes.alive
 
     def stop(self) -> None:
         """Stop starting tasks because the session is closing and ends its commands."""

@@ -1,0 +1,264 @@
+"""``hilum bench``: measures hilum on the user's machine and project, and gives advice."""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+import tempfile
+import time
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hilum.command import Parser, check_folder, check_text, escape_terminal
+
+from hilum_cli.options import run_async
+from hilum_cli.terminal import Out
+
+if TYPE_CHECKING:
+    from hilum.processes import Warden
+
+    from hilum_cli.bench.advice import Facts
+    from hilum_cli.bench.measuring import Measurement
+    from hilum_cli.bench.project_copy import ProjectCopy
+
+TURNS = 12
+READS = 60
+MAX_ROUNDS = 5
+DEFAULT_SECONDS = 50
+_WARM_UP = 3  # turns that are left out, because they load code or create files
+EPILOG = """\
+Measured are the time from the start of the process to the first request to the model, turns with a \
+command, an edit and a read, eight commands of 0.5 s at once, and the memory of all processes. A \
+turn lasts from the end of the model's answer to the next request.
+
+hilum works in a temporary copy of the project: a clone of its last commit or, without Git, a copy \
+of its files. It has default settings, the sandbox and a new home folder. The model is a script on \
+this machine: no key or network is needed, and nothing is sent. The bare loop is a small script \
+with the same tools and no protection.
+"""
+# Seconds for which the model thinks before each answer; no model answers faster.
+_THINK = {"command": 0.04, "unguarded": 0.04, "edit": 0.04, "eight": 0.3}
+_LABELS = {
+    "start": "start to first request",
+    "command": "turn with a command",
+    "unguarded": "  the same without sandbox",
+    "edit": "turn with an edit",
+    "read": "turn with a read",
+    "eight": "eight commands of 0.5 s at once",
+    "memory": f"memory after {READS} reads",
+}
+_SIDES = ("bare", "hilum")
+_NAMES = {"bare": "bare loop", "hilum": "hilum"}
+
+
+def main(argv: list[str]) -> int:
+    """Measure how fast hilum is on this machine and in this project, and what would help.
+
+    Returns:
+        The exit code.
+    """
+    check_text(argv)
+    parser = Parser(
+        "hilum bench",
+        "Measure how fast hilum is on this machine and in this project, beside a bare loop.",
+        EPILOG,
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument(
+        "--workspace", "-C", default=".", metavar="DIR", help="the project (default: this folder)"
+    )
+    parser.add_argument(
+        "--seconds",
+        type=int,
+        default=DEFAULT_SECONDS,
+        metavar="N",
+        help=f"begin no further round after N seconds (default: {DEFAULT_SECONDS})",
+    )
+    options = parser.parse_args(argv)
+    source = Path(check_folder(options.workspace)).resolve()
+    with tempfile.TemporaryDirectory(prefix="hilum-bench-") as folder:
+        report = run_async(_measure_all, source, Path(folder), options)
+    out = Out(1)
+    if options.json:
+        out.say_json(report)
+    else:
+        out.say(escape_terminal(format_report(report)))
+    return out.finish()
+
+
+async def _measure_all(source: Path, folder: Path, options: Namespace) -> dict[str, Any]:
+    """Measure everything, and return the report.
+
+    Args:
+        source: The user's project.
+        folder: A temporary folder.
+        options: The options of the command.
+    """
+    from hilum.processes import Warden
+
+    from hilum_cli.bench import advice, measuring
+    from hilum_cli.bench.project_copy import copy_project
+
+    progress = Out(2)
+    deadline = time.monotonic() + options.seconds
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    scripts = measuring.make_scripts(TURNS, TURNS, READS)
+    runs: dict[tuple[str, str], list[Measurement]] = {}
+    async with Warden() as warden:
+        progress.say("Copying the project …")
+        project = await copy_project(warden, source, folder / "project")
+        home = folder / "home"
+        home.mkdir()
+        rounds = 0
+        while rounds < MAX_ROUNDS and (not rounds or time.monotonic() < deadline):
+            rounds += 1
+            for kind, side in _list_runs(rounds):
+                if rounds > 1 and time.monotonic() > deadline:
+                    break
+                progress.say(f"Round {rounds}: {_LABELS[kind].strip()}, {_NAMES[side]} …")
+                script = scripts["command" if kind == "unguarded" else kind]
+                argv = measuring.make_bare_command()
+                if side == "hilum":
+                    settings = ["guard.sandbox=off"] if kind == "unguarded" else []
+                    argv = measuring.make_hilum_command(len(script), settings)
+                sample = project.folder / measuring.SAMPLE
+                sample.write_text(measuring.make_sample(READS))
+                think = _THINK.get(kind, 0.0)
+                found = await measuring.measure(warden, argv, script, project.folder, home, think)
+                runs.setdefault((kind, side), []).append(found)
+        status = await _time_status(warden, project)
+        has_cache = await _has_untracked_cache(warden, source)
+    times = {side: _summarize(runs, side) for side in _SIDES}
+    facts = advice.Facts(project, source, times["hilum"], times["bare"], status, has_cache, load)
+    return _make_report(facts, runs, rounds)
+
+
+def _list_runs(number: int) -> list[tuple[str, str]]:
+    """Return the measurements of a round, each with its side.
+
+    The order alternates, so that neither side always finds warm caches.
+    """
+    sides = _SIDES if number % 2 else _SIDES[::-1]
+    kinds = ("start", "command", "unguarded", "edit", "read", "eight")
+    runs = [(kind, side) for kind in kinds for side in sides]
+    return [run for run in runs if run != ("unguarded", "bare")]
+
+
+def _summarize(runs: dict[tuple[str, str], list[Measurement]], side: str) -> dict[str, float]:
+    """Return the median of each measurement of a side: milliseconds, and megabytes of memory."""
+    found: dict[str, float] = {}
+    for (kind, whose), measured in runs.items():
+        if whose != side:
+            continue
+        if kind == "start":
+            found[kind] = statistics.median(run.start for run in measured)
+            continue
+        skipped = 0 if kind == "eight" else _WARM_UP
+        found[kind] = statistics.median(statistics.median(run.turns[skipped:]) for run in measured)
+        if kind == "read" and measured[0].memory:
+            found["memory"] = statistics.median(_total_memory(run) for run in measured)
+    return found
+
+
+def _total_memory(run: Measurement) -> float:
+    return sum(part.megabytes for part in run.memory)
+
+
+async def _time_status(warden: Warden, project: ProjectCopy) -> float:
+    """Return the milliseconds of the second ``git status``; 0 without a repository."""
+    from hilum.processes import Command
+
+    if not project.is_repository:
+        return 0.0
+    command = Command(("git", "status", "--porcelain"), str(project.folder))
+    seconds = [(await warden.run(command)).seconds for _ in range(2)]
+    return seconds[-1] * 1000
+
+
+async def _has_untracked_cache(warden: Warden, source: Path) -> bool:
+    """Return whether the user's repository remembers untracked files."""
+    from hilum.processes import Command, CommandError
+
+    command = Command(("git", "config", "--get", "core.untrackedCache"), str(source))
+    try:
+        done = await warden.run(command)
+    except CommandError:  # Git is not installed
+        return False
+    return done.stdout.strip() in (b"true", b"keep")
+
+
+def _make_report(
+    facts: Facts, runs: dict[tuple[str, str], list[Measurement]], rounds: int
+) -> dict[str, Any]:
+    """Return the report, as ``--json`` prints it."""
+    from hilum import __version__
+
+    from hilum_cli.bench.advice import find_advice
+
+    figures = []
+    for name in _LABELS:
+        if name in facts.times:
+            value = facts.times[name]
+            bare = facts.bare.get(name)
+            figures.append(
+                {
+                    "name": name,
+                    "unit": "MB" if name == "memory" else "ms",
+                    "bare": None if bare is None else round(bare, 1),
+                    "hilum": round(value, 1),
+                    "ratio": None if not bare else round(value / bare, 2),
+                }
+            )
+    last = runs["read", "hilum"][-1].memory
+    return {
+        "hilum": __version__,
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "processors": os.cpu_count() or 1,
+        "load": round(facts.load, 1),
+        "rounds": rounds,
+        "files": facts.project.files,
+        "is_repository": facts.project.is_repository,
+        "figures": figures,
+        "memory": [
+            {"part": each.part, "processes": each.processes, "megabytes": round(each.megabytes, 1)}
+            for each in last
+        ],
+        "advice": find_advice(facts),
+    }
+
+
+def format_report(report: dict[str, Any]) -> str:
+    """Return the report as text."""
+    kind = "files in a Git repository" if report["is_repository"] else "files, no Git repository"
+    lines = [
+        f"hilum {report['hilum']}, Python {report['python']}, {report['processors']} processors,"
+        f" load {report['load']}; {report['files']:,} {kind}; medians of {report['rounds']} rounds",
+        "",
+        f"{'':34}{'bare loop':>12}{'hilum':>12}{'ratio':>8}",
+    ]
+    for figure in report["figures"]:
+        label = _LABELS[figure["name"]]
+        unit = figure["unit"]
+        bare = "" if figure["bare"] is None else f"{figure['bare']:.1f} {unit}"
+        ratio = "" if figure["ratio"] is None else f"{figure['ratio']:.2f}"
+        lines.append(f"{label:34}{bare:>12}{figure['hilum']:>9.1f} {unit}{ratio:>8}")
+    if report["memory"]:
+        parts = [_format_part(part) for part in report["memory"]]
+        lines += ["", "Memory of hilum: " + ", ".join(parts)]
+    lines += ["", *_format_advice(report["advice"])]
+    return "\n".join(lines)
+
+
+def _format_part(part: dict[str, Any]) -> str:
+    count = "" if part["processes"] == 1 else f" ({part['processes']} processes)"
+    return f"{part['part']}{count} {part['megabytes']:.1f} MB"
+
+
+def _format_advice(advice: Sequence[str]) -> list[str]:
+    if not advice:
+        return ["There is nothing to improve on this machine and in this project."]
+    return ["What would help:", *(f"- {text}" for text in advice)]

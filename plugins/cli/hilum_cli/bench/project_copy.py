@@ -1,0 +1,146 @@
+"""Copies the user's project, so that a measurement never touches the user's files."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import trio
+from hilum.processes import Command, CommandError, Warden
+
+MAX_FILES = 100_000
+"""Maximum number of files to copy from a folder that is not in a Git repository."""
+MAX_BYTES = 300_000_000
+CLONE_TIMEOUT = 20.0  # seconds
+_SKIPPED = frozenset({".git", ".hg", ".venv", "venv", "node_modules", "__pycache__"})
+# The clone has only what the last commit has. It shares the objects of the user's repository, which
+# it only reads. No program that the repository or the user configures runs: no hook, no filter that
+# downloads files, no password prompt.
+_CLONE = (
+    "git",
+    "-c",
+    "core.hooksPath=/dev/null",
+    "-c",
+    "core.fsmonitor=false",
+    "-c",
+    "advice.detachedHead=false",
+    "clone",
+    "-q",
+    "--shared",
+    "--template=",
+)
+_CLONE_ENVIRONMENT = {
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_LFS_SKIP_SMUDGE": "1",
+    "GIT_TERMINAL_PROMPT": "0",
+}
+
+
+class ProjectCopy(NamedTuple):
+    """The copy of a project.
+
+    Attributes:
+        folder: The folder to work in.
+        files: The number of its files.
+        folders: The number of its folders.
+        is_repository: Whether it is a clone of a Git repository.
+        is_whole: Whether the whole project was copied.
+    """
+
+    folder: Path
+    files: int
+    folders: int
+    is_repository: bool
+    is_whole: bool
+
+
+async def copy_project(warden: Warden, source: Path, target: Path) -> ProjectCopy:
+    """Copy a project: the last commit of a Git repository, or the files of another folder.
+
+    Args:
+        warden: The owner of the processes.
+        source: The project.
+        target: The folder to create.
+
+    Raises:
+        OSError: The copy cannot be written.
+    """
+    top = find_repository(source)
+    if top is not None and await _clone(warden, top, target):
+        inside = target / source.relative_to(top)
+        # The folder may not be in the last commit.
+        work = inside if inside.is_dir() else target
+        files, folders = await trio.to_thread.run_sync(_count, target)
+        return ProjectCopy(work, files, folders, True, True)
+    is_whole = await trio.to_thread.run_sync(_copy_files, source, target)
+    files, folders = await trio.to_thread.run_sync(_count, target)
+    return ProjectCopy(target, files, folders, False, is_whole)
+
+
+def find_repository(folder: Path) -> Path | None:
+    """Return the top folder of the Git repository that contains a folder, if there is one."""
+    for parent in (folder, *folder.parents):
+        if (parent / ".git").exists():
+            return parent
+    return None
+
+
+async def _clone(warden: Warden, top: Path, target: Path) -> bool:
+    """Clone a repository, and return whether that succeeded."""
+    env = {**os.environ, **_CLONE_ENVIRONMENT}
+    command = Command((*_CLONE, "--", str(top), str(target)), str(top), env)
+    try:
+        with trio.move_on_after(CLONE_TIMEOUT):
+            done = await warden.run(command)
+            if not done.returncode:
+                return True
+    except CommandError:  # Git is not installed
+        pass
+    with trio.CancelScope(shield=True):
+        await trio.to_thread.run_sync(shutil.rmtree, target, True)
+    return False
+
+
+def _copy_files(source: Path, target: Path) -> bool:
+    """Copy regular files, and return whether all of them were copied."""
+    target.mkdir()
+    copied = 0
+    size = 0
+    for path in _list_files(source):
+        status = path.stat()
+        copied += 1
+        size += status.st_size
+        if copied > MAX_FILES or size > MAX_BYTES:
+            return False
+        copy = target / path.relative_to(source)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            shutil.copyfile(path, copy)
+        except PermissionError:  # the user cannot read it
+            continue
+    return True
+
+
+def _list_files(source: Path) -> Iterator[Path]:
+    """Yield the regular files in a folder; links are not followed."""
+    for folder, names, files in os.walk(source):
+        names[:] = sorted(name for name in names if name not in _SKIPPED)
+        for name in sorted(files):
+            path = Path(folder, name)
+            if path.is_file() and not path.is_symlink():
+                yield path
+
+
+def _count(folder: Path) -> tuple[int, int]:
+    """Return the numbers of files and of folders, without those of Git."""
+    files = 0
+    folders = 0
+    for _, names, found in os.walk(folder):
+        names[:] = [name for name in names if name != ".git"]
+        folders += 1
+        files += len(found)
+    return files, folders

@@ -1,0 +1,481 @@
+"""Renames a symbol in all files at once.
+
+The gate of this plugin asks the server before the call is judged, and adds the files and a diff to
+the call's arguments: the guard judges every file, the user sees the changes, and what was approved
+is written, byte for byte. A server is only believed as far as its edits replace the old name in
+files of the workspace that have not changed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import time
+from collections.abc import Iterable
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import trio
+from hilum import Call, Output, Tool, ToolCall, ToolError, Verdict, allow, errors, find_file_saver
+from hilum_lint.diagnostics import to_one_line
+
+from hilum_lsp.file_watch import find_files
+from hilum_lsp.navigation import MAX_FILE_BYTES, find_word, make_position, split_name
+from hilum_lsp.positions import TextLines
+from hilum_lsp.protocol import DocumentChange, TextEdit, WorkspaceEdit
+from hilum_lsp.uris import read_uri
+
+if TYPE_CHECKING:
+    from hilum import Session
+
+    from hilum_lsp.client import LanguageClient
+    from hilum_lsp.documents import Document, Documents
+    from hilum_lsp.navigation import Navigator, Target
+
+MAX_FILES = 1_000
+# Maximum number of characters of the diff that is shown with the call.
+MAX_PREVIEW = 100_000
+# Maximum number of renames that wait for their approval.
+MAX_PLANS = 10
+# Maximum size of all files of a rename together, in bytes.
+MAX_TOTAL_BYTES = 50_000_000
+_NAME = re.compile(r"[^\W\d][\w$]*")
+_BOM = b"\xef\xbb\xbf"
+# Folders of installed packages, whose files belong to somebody else.
+_INSTALLED = {"site-packages", "node_modules", ".venv", "venv"}
+_UNCHANGED = "Nothing was changed."
+# Maximum number of files, and of seconds, to search for files that still contain the old name, and
+# maximum number of them to name.
+MAX_SEARCHED = 5_000
+MAX_SEARCH_SECONDS = 2.0
+MAX_NAMED = 10
+
+Key = tuple[str, str, str, int]
+
+
+@attrs.frozen
+class FileRename:
+    """The change of one file.
+
+    Args:
+        path: The file's path, as the workspace shows it.
+        before: Its content.
+        after: Its new content.
+        count: Number of replaced names.
+    """
+
+    path: str
+    before: bytes
+    after: bytes
+    count: int
+
+
+@attrs.frozen
+class Plan:
+    """A rename that was not made yet, or the reason why it cannot be made."""
+
+    key: Key
+    changes: tuple[FileRename, ...] = ()
+    preview: str = ""
+    error: ToolError | None = None
+
+    @property
+    def files(self) -> list[str]:
+        """The paths of the files."""
+        return [change.path for change in self.changes]
+
+
+@attrs.define(eq=False)
+class Renames:
+    """The renames of a session.
+
+    Args:
+        session: The session.
+        navigator: Finds names and servers.
+    """
+
+    session: Session
+    navigator: Navigator
+    _plans: dict[str, Plan] = attrs.Factory(dict)
+
+    async def complete(self, call: ToolCall, tool: Tool) -> Verdict:
+        """Return a verdict that adds the files and the diff to a call.
+
+        A rename that cannot be made is allowed without any files: the tool then reports the error.
+        """
+        try:
+            arguments = tool.check(call.arguments)
+        except ToolError:
+            return allow()
+        key = _make_key(arguments)
+        plan = self._plans.get(call.id)
+        if plan is None or plan.key != key:
+            plan = await self._make_plan(key)
+            self._keep(call.id, plan)
+        completed = {**arguments, "files": plan.files, "preview": plan.preview}
+        if completed == arguments:
+            return allow()
+        return allow(arguments=completed)
+
+    def _keep(self, identity: str, plan: Plan) -> None:
+        self._plans[identity] = plan
+        while len(self._plans) > MAX_PLANS:
+            del self._plans[next(iter(self._plans))]
+
+    async def _make_plan(self, key: Key) -> Plan:
+        try:
+            changes = await self._find_changes(key)
+            preview = await trio.to_thread.run_sync(_make_preview, changes)
+        except ToolError as error:
+            return Plan(key, error=error)
+        return Plan(key, changes, preview)
+
+    def check(self, call: Call) -> None:
+        """Raise the error of a rename that cannot be made."""
+        plan = self._plans.get(call.id)
+        if plan is not None and plan.error is not None:
+            raise plan.error
+
+    async def apply(self, call: Call) -> Output:
+        """Write the files of an approved rename, all or none.
+
+        Raises:
+            ToolError: The rename cannot be made, or a file has changed since (``E_STALE``).
+        """
+        plan = self._plans.pop(call.id, None)
+        if plan is not None and plan.error is not None:
+            raise plan.error
+        # The gates have judged the files in the arguments, and no others may be written.
+        if plan is None or plan.files != (call.arguments.get("files") or []):
+            raise ToolError(
+                f"The rename was not prepared. {_UNCHANGED}",
+                code=errors.E_STALE,
+                hint="Call rename_symbol again, without files.",
+            )
+        contents = {change.path: (change.before, change.after) for change in plan.changes}
+        await find_file_saver().replace_files(call, contents)
+        count = sum(change.count for change in plan.changes)
+        rows = [f"{change.path}: {change.count}" for change in plan.changes]
+        diffs = [{"path": each.path, "diff": _make_diff(each)} for each in plan.changes]
+        old, new, _, _ = plan.key
+        places = "1 place" if count == 1 else f"{count} places"
+        files = "1 file" if len(rows) == 1 else f"{len(rows)} files"
+        head = f"Renamed {old} to {new} in {places} in {files}:"
+        first = self.session.workspace.resolve(plan.key[2])
+        hidden = await trio.to_thread.run_sync(self.navigator.describe_hidden, first)
+        head = f"{head} {hidden}".rstrip()
+        left = await trio.to_thread.run_sync(self._describe_left, plan, first)
+        if left:
+            rows.append(left)
+        return Output("\n".join([head, *rows]), data={"files": plan.files, "edits": diffs})
+
+    def _describe_left(self, plan: Plan, renamed: Path) -> str:
+        """Return which files contain the old name as a word and were not changed. Blocks.
+
+        They may contain other names that are spelled the same, or the name in a text. They may also
+        show that a server does not know the whole project.
+        """
+        word = split_name(plan.key[0])[-1]
+        workspace = self.session.workspace
+        until = time.monotonic() + MAX_SEARCH_SECONDS
+        changed = {workspace.resolve(path) for path in plan.files}
+        found: list[str] = []
+        files = find_files(workspace.root, (renamed.suffix,))
+        for name, (_, size, _) in islice(files, MAX_SEARCHED):
+            if time.monotonic() > until:
+                break
+            path = Path(name)
+            if size <= MAX_FILE_BYTES and path not in changed and self._contains(path, word):
+                found.append(workspace.relative(path))
+        if not found:
+            return ""
+        listed = ", ".join(to_one_line(name, 200) for name in sorted(found)[:MAX_NAMED])
+        more = f" and {len(found) - MAX_NAMED} more" if len(found) > MAX_NAMED else ""
+        return f"Not changed, although the word {word} occurs there: {listed}{more}."
+
+    def _contains(self, path: Path, word: str) -> bool:
+        """Return whether a file that may be read contains a word. Blocks."""
+        try:
+            with self.session.workspace.at(path) as place, place.open() as file:
+                data = file.read(MAX_FILE_BYTES)
+        except (ToolError, OSError):
+            return False
+        if word.encode() not in data or self.navigator.is_withheld(path):
+            return False
+        return bool(find_word(data.decode(errors="replace"), word))
+
+    # --- the plan ---------------------------------------------------------------------------------
+
+    async def _find_changes(self, key: Key) -> tuple[FileRename, ...]:
+        name, new_name, path, line = key
+        target = await self.navigator.read_target(name, path, line)
+        if not _NAME.fullmatch(new_name) or new_name == target.word:
+            raise ToolError(
+                f"{new_name!r} is not a new name.",
+                code=errors.E_BAD_ARGS,
+                hint="Pass a name without dots, other than the old one.",
+            )
+        server = await self.navigator.pool.find_navigator(target.path)
+
+        async def ask(
+            client: LanguageClient, documents: Documents
+        ) -> tuple[WorkspaceEdit, dict[Path, int], str]:
+            document = documents.synchronize(target.path, target.text)
+            edit = await self._request(client, document, target, new_name)
+            versions = {}
+            for open_path in documents.list_paths():
+                known = documents.find(open_path)
+                if known is not None:
+                    versions[open_path] = known.version
+            return edit, versions, client.encoding
+
+        edit, versions, encoding = await self.navigator.use(server, ask)
+        edits = self._list_edits(edit, versions)
+        await trio.to_thread.run_sync(self._check_readable, list(edits))
+        reader = _ChangeReader(self.session, target.word, encoding)
+        return await trio.to_thread.run_sync(reader.read_all, edits)
+
+    async def _request(
+        self, client: LanguageClient, document: Document, target: Target, new_name: str
+    ) -> WorkspaceEdit:
+        """Return the server's edits.
+
+        Raises:
+            ToolError: The server renames nothing there.
+        """
+        provider = client.capabilities.get("renameProvider")
+        if not provider:
+            raise ToolError(
+                "The language server cannot rename.",
+                code=errors.E_FAILED,
+                hint="Use find_references and edit the files.",
+            )
+        asks_first = isinstance(provider, dict) and provider.get("prepareProvider")
+        seconds = self.navigator.settings.timeout
+        for offset in await self.navigator.find_offsets(client, document, target):
+            params = make_position(client, document, target, offset)
+            if asks_first:
+                prepared = await client.request("textDocument/prepareRename", params, seconds)
+                if bytes(prepared) == b"null":
+                    continue
+            edit: WorkspaceEdit | None = await client.ask(
+                "textDocument/rename",
+                {**params, "newName": new_name},
+                WorkspaceEdit | None,
+                seconds,
+            )
+            if edit is not None and (edit.changes or edit.document_changes):
+                return edit
+        raise ToolError(
+            f"The language server renames no {target.name!r} in {target.shown}.",
+            code=errors.E_NOT_FOUND,
+            hint="Check the name and pass its line.",
+        )
+
+    def _list_edits(
+        self, edit: WorkspaceEdit, versions: dict[Path, int]
+    ) -> dict[Path, list[TextEdit]]:
+        """Return the edits of each file.
+
+        Raises:
+            ToolError: The server would do more than change files, or answered for an old version.
+        """
+        changes = edit.document_changes
+        if changes is None:
+            found = {uri: list(edits) for uri, edits in (edit.changes or {}).items()}
+        else:
+            found = {}
+            for change in changes:
+                self._check_version(change, versions)
+                assert change.text_document is not None
+                found.setdefault(change.text_document.uri, []).extend(change.edits)
+        if len(found) > MAX_FILES:
+            raise ToolError(
+                f"The rename would change more than {MAX_FILES:,} files. {_UNCHANGED}",
+                code=errors.E_TOO_LARGE,
+            )
+        by_path: dict[Path, list[TextEdit]] = {}
+        for uri, edits in found.items():
+            by_path.setdefault(self._resolve(uri), []).extend(edits)
+        return by_path
+
+    def _check_version(self, change: DocumentChange, versions: dict[Path, int]) -> None:
+        document = change.text_document
+        if change.kind or document is None:
+            raise ToolError(
+                f"The language server would also {change.kind or 'change'} a file. {_UNCHANGED}",
+                code=errors.E_DENIED,
+                hint="Rename the file with a command, and edit its imports.",
+            )
+        path = read_uri(document.uri)
+        version = versions.get(path) if path is not None else None
+        if document.version is not None and document.version != version:
+            raise ToolError(
+                f"The language server answered for an old version of a file. {_UNCHANGED}",
+                code=errors.E_STALE,
+                hint="Try again.",
+            )
+
+    def _check_readable(self, paths: Iterable[Path]) -> None:
+        """Raise ``ToolError`` if a file needs approval to be read. Blocks."""
+        for path in paths:
+            if self.navigator.is_withheld(path):
+                shown = self.session.workspace.relative(path)
+                raise ToolError(
+                    f"The rename would change {shown}, which needs approval to be read."
+                    f" {_UNCHANGED}",
+                    code=errors.E_DENIED,
+                    hint="Tell the user.",
+                )
+
+    def _resolve(self, uri: str) -> Path:
+        """Return the file of a URI.
+
+        Raises:
+            ToolError: It is not a file of the project.
+        """
+        path = read_uri(uri)
+        shown = uri[:200]
+        try:
+            real = self.session.workspace.resolve(path) if path is not None else None
+        except ToolError:
+            real = None
+        if path is None or real is None:
+            raise ToolError(
+                f"The language server would change {shown!r}, which is outside the workspace."
+                f" {_UNCHANGED}",
+                code=errors.E_PATH_TRAVERSAL,
+                hint="Only names of the project itself can be renamed.",
+            )
+        parts = {*Path(self.session.workspace.relative(real)).parts, *path.parts[-20:]}
+        roots = {part for root in self.session.workspace.roots for part in root.parts}
+        if (parts - roots) & _INSTALLED:
+            raise ToolError(
+                f"The language server would change {shown!r}, an installed package. {_UNCHANGED}",
+                code=errors.E_PATH_TRAVERSAL,
+                hint="Only names of the project itself can be renamed.",
+            )
+        return real
+
+
+@attrs.frozen
+class _ChangeReader:
+    """Reads the files of a rename and applies the edits. Blocks.
+
+    Args:
+        session: The session.
+        word: The old name.
+        encoding: The unit of the server's columns.
+    """
+
+    session: Session
+    word: str
+    encoding: Any
+
+    def read_all(self, edits: dict[Path, list[TextEdit]]) -> tuple[FileRename, ...]:
+        """Return the changed contents of all files, in the order of their paths."""
+        found = []
+        total = 0
+        for path in sorted(edits):
+            change = self._read(path, edits[path])
+            total += len(change.before)
+            if total > MAX_TOTAL_BYTES:
+                raise ToolError(
+                    f"The rename would change files of more than {MAX_TOTAL_BYTES // 1_000_000} MB."
+                    f" {_UNCHANGED}",
+                    code=errors.E_TOO_LARGE,
+                )
+            if change.after != change.before:
+                found.append(change)
+        if not found:
+            raise ToolError("The rename changes nothing.", code=errors.E_NOT_FOUND)
+        return tuple(found)
+
+    def _read(self, path: Path, edits: Iterable[TextEdit]) -> FileRename:
+        shown = self.session.workspace.relative(path)
+        with self.session.workspace.at(path) as place, place.open() as file:
+            before = file.read(MAX_FILE_BYTES + 1)
+        mark = _BOM if before.startswith(_BOM) else b""
+        try:
+            text = before.removeprefix(_BOM).decode()
+        except UnicodeDecodeError:
+            text = ""
+        if not text or len(before) > MAX_FILE_BYTES:
+            raise ToolError(
+                f"{shown} is not text in UTF-8, or is too large. {_UNCHANGED}",
+                code=errors.E_CONTENT,
+            )
+        after, count = self._apply(shown, text, edits)
+        return FileRename(shown, before, mark + after.encode(), count)
+
+    def _apply(self, shown: str, text: str, edits: Iterable[TextEdit]) -> tuple[str, int]:
+        """Return a text after its edits, and their number."""
+        lines = TextLines(text, self.encoding)
+        # A file that has two paths, because of a link, may be edited twice in the same way.
+        spans = set()
+        for edit in edits:
+            start, end = edit.range.start, edit.range.end
+            try:
+                begin = lines.offset(start.line, start.character)
+                stop = lines.offset(end.line, end.character)
+            except ValueError:
+                raise self._stale(shown) from None
+            spans.add((begin, stop, edit.new_text))
+        parts = []
+        at = 0
+        for begin, stop, new_text in sorted(spans):
+            # Whatever the server meant, if this is not the old name, then the server has another
+            # text than the file.
+            if begin < at or not find_word(text[begin:stop], self.word):
+                raise self._stale(shown)
+            parts += [text[at:begin], new_text]
+            at = stop
+        parts.append(text[at:])
+        return "".join(parts), len(spans)
+
+    def _stale(self, shown: str) -> ToolError:
+        return ToolError(
+            f"The language server has another version of {shown}. {_UNCHANGED}",
+            code=errors.E_STALE,
+            hint="Try again.",
+        )
+
+
+def _make_key(arguments: dict[str, Any]) -> Key:
+    return (arguments["name"], arguments["new_name"], arguments["path"], arguments["line"])
+
+
+def _make_diff(change: FileRename) -> str:
+    """Return a change as a unified diff, with "\\n" as newlines."""
+    old = change.before.removeprefix(_BOM).decode().replace("\r\n", "\n")
+    new = change.after.removeprefix(_BOM).decode().replace("\r\n", "\n")
+    rows = difflib.unified_diff(
+        re.findall(r"[^\n]*\n|[^\n]+", old),
+        re.findall(r"[^\n]*\n|[^\n]+", new),
+        change.path,
+        change.path,
+        n=1,
+    )
+    marked = []
+    for row in rows:
+        marked.append(row if row.endswith("\n") else f"{row}\n\\ No newline at end of file\n")
+    return "".join(marked)
+
+
+def _make_preview(changes: Iterable[FileRename]) -> str:
+    """Return the diffs of all files; of a large rename, only the first ones."""
+    parts: list[str] = []
+    left = MAX_PREVIEW
+    omitted = 0
+    for change in changes:
+        diff = _make_diff(change)
+        if len(diff) > left:
+            omitted += 1
+            continue
+        left -= len(diff)
+        parts.append(diff)
+    if omitted:
+        parts.append(f"[The changes of {omitted} more files are not shown.]\n")
+    return "".join(parts)

@@ -1,0 +1,187 @@
+"""The known language servers: for which files, how they are found and started."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+from hilum_lint.checkers import Checker
+
+_PYTHON = {".py": "python", ".pyi": "python"}
+_SCRIPT = {
+    ".js": "javascript",
+    ".jsx": "javascriptreact",
+    ".mjs": "javascript",
+    ".cjs": "javascript",
+    ".ts": "typescript",
+    ".tsx": "typescriptreact",
+    ".mts": "typescript",
+    ".cts": "typescript",
+}
+_C = {
+    ".c": "c",
+    ".h": "c",
+    ".cc": "cpp",
+    ".cpp": "cpp",
+    ".cxx": "cpp",
+    ".hh": "cpp",
+    ".hpp": "cpp",
+    ".hxx": "cpp",
+}
+_PYTHON_CONFIGS = ("pyproject.toml", "ruff.toml", ".ruff.toml", "ty.toml", "pyrightconfig.json")
+_SCRIPT_CONFIGS = ("tsconfig.json", "jsconfig.json", "package.json")
+
+
+@attrs.frozen
+class LanguageServer:
+    """A language server.
+
+    Args:
+        name: Its name, by which the settings switch it off.
+        languages: The protocol's name of a language, by suffix of the files that it serves.
+        program: Name of the program.
+        arguments: Arguments of the program.
+        configs: Evidence that a project uses the server, as for ``Checker``.
+        requirement: Name of the requirement that installs it.
+        comes: How it is installed: as a Python package, as a Node package or system-wide.
+        code: Whether it runs the project's code, so that it only runs in trusted folders.
+        checker: The checker of ``hilum-lint`` whose diagnostics the server has; empty for none.
+        navigates: Whether it finds definitions and references.
+        checks_alone: Whether the diagnostics of a file depend on this file alone.
+        settings: Names of configuration files after whose change the server starts again.
+        options: The ``initializationOptions``.
+        env: Environment variables to set.
+    """
+
+    name: str
+    languages: Mapping[str, str] = attrs.field(eq=False)
+    program: str
+    arguments: tuple[str, ...] = ()
+    configs: tuple[str, ...] = ()
+    requirement: str = ""
+    comes: str = "system"
+    code: bool = True
+    checker: str = ""
+    navigates: bool = True
+    checks_alone: bool = False
+    settings: tuple[str, ...] = ()
+    options: Any = attrs.field(default=None, eq=False)
+    env: Mapping[str, str] = attrs.field(factory=dict, eq=False)
+
+    def as_checker(self, *, always: bool) -> Checker:
+        """Return the server as ``hilum-lint`` describes a program, to find it in a project.
+
+        Args:
+            always: Whether projects without its configuration use it, too.
+        """
+        return Checker(
+            self.name,
+            tuple(self.languages),
+            self.configs,
+            lambda stdout, stderr: (),
+            requirement=self.requirement,
+            program=self.program,
+            comes=self.comes,  # type: ignore[arg-type]
+            code=self.code,
+            always=always,
+        )
+
+
+# The order is that of preference: of the servers that a project configures, and then of those that
+# are installed, the first one finds definitions.
+SERVERS = (
+    LanguageServer(
+        "ruff",
+        _PYTHON,
+        "ruff",
+        ("server",),
+        ("ruff.toml", ".ruff.toml", "pyproject.toml[tool.ruff]"),
+        requirement="ruff",
+        comes="python",
+        code=False,
+        checker="ruff",
+        navigates=False,
+        checks_alone=True,
+        settings=("pyproject.toml", "ruff.toml", ".ruff.toml"),
+    ),
+    LanguageServer(
+        "ty",
+        _PYTHON,
+        "ty",
+        ("server",),
+        ("ty.toml", "pyproject.toml[tool.ty]"),
+        requirement="ty",
+        comes="python",
+        code=False,
+        checker="ty",
+        settings=_PYTHON_CONFIGS,
+    ),
+    LanguageServer(
+        "basedpyright",
+        _PYTHON,
+        "basedpyright-langserver",
+        ("--stdio",),
+        ("pyproject.toml[tool.basedpyright]",),
+        requirement="basedpyright",
+        comes="python",
+        # It runs the project's own Python to learn where its packages are.
+        checker="basedpyright",
+        settings=_PYTHON_CONFIGS,
+    ),
+    LanguageServer(
+        "pyright",
+        _PYTHON,
+        "pyright-langserver",
+        ("--stdio",),
+        ("pyrightconfig.json", "pyproject.toml[tool.pyright]"),
+        requirement="pyright",
+        comes="python",
+        checker="pyright",
+        settings=_PYTHON_CONFIGS,
+    ),
+    LanguageServer(
+        "typescript-language-server",
+        _SCRIPT,
+        "typescript-language-server",
+        ("--stdio",),
+        ("tsconfig.json", "jsconfig.json"),
+        comes="node",
+        # It loads the project's own TypeScript, and its plugins.
+        settings=_SCRIPT_CONFIGS,
+        # By default, it would download types of packages, and a second server, which knows only the
+        # open files, would answer while the first one reads the project.
+        options={
+            "disableAutomaticTypingAcquisition": True,
+            "tsserver": {"useSyntaxServer": "never"},
+        },
+    ),
+    LanguageServer(
+        "gopls",
+        {".go": "go"},
+        "gopls",
+        (),
+        ("go.mod", "go.work"),
+        settings=("go.mod", "go.work"),
+        env={"GOFLAGS": "-mod=readonly", "GOPROXY": "off", "GOTOOLCHAIN": "local"},
+    ),
+    LanguageServer(
+        "rust-analyzer",
+        {".rs": "rust"},
+        "rust-analyzer",
+        (),
+        ("Cargo.toml",),
+        settings=("Cargo.toml",),
+        env={"CARGO_NET_OFFLINE": "true"},
+    ),
+    LanguageServer(
+        "clangd",
+        _C,
+        "clangd",
+        ("--background-index=false",),
+        ("compile_commands.json", "compile_flags.txt", ".clangd"),
+        # It neither runs compilers (`--query-driver` is not passed) nor the project's code.
+        code=False,
+        settings=("compile_commands.json", "compile_flags.txt", ".clangd"),
+    ),
+)

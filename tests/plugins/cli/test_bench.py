@@ -1,0 +1,262 @@
+"""``hilum bench``: what it measures, that it touches nothing of the user's, and its advice."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from hilum import HilumError
+from hilum.processes import Warden
+from hilum_cli.bench import advice, command, measuring, memory, project_copy
+
+
+def run_git(folder, *words):
+    git = ["git", "-C", folder, "-c", "user.name=x", "-c", "user.email=x@example.org"]
+    subprocess.run([*git, *words], check=True, capture_output=True)
+
+
+def list_tree(folder):
+    """The files of a folder with their contents and times."""
+    return {
+        str(path): (path.read_bytes(), path.stat().st_mtime_ns)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+@pytest.fixture
+def repository(tmp_path):
+    """A repository with a commit, a change that is not committed, and a hook."""
+    source = tmp_path / "source"
+    (source / "inner").mkdir(parents=True)
+    run_git(source, "init", "-q")
+    (source / "inner" / "a.py").write_text("one\n")
+    run_git(source, "add", ".")
+    run_git(source, "commit", "-qm", "Begin")
+    (source / "inner" / "a.py").write_text("two\n")
+    hook = source / ".git" / "hooks" / "post-checkout"
+    hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/hook-ran\n")
+    hook.chmod(0o755)
+    return source
+
+
+# --- the copy of the project ----------------------------------------------------------------------
+
+
+async def test_a_repository_is_cloned_and_not_touched(repository, tmp_path):
+    before = list_tree(repository)
+    async with Warden() as warden:
+        copy = await project_copy.copy_project(warden, repository / "inner", tmp_path / "copy")
+    assert copy == (tmp_path / "copy" / "inner", 1, 2, True, True)
+    assert (copy.folder / "a.py").read_text() == "one\n"
+    assert list_tree(repository) == before
+    assert not (tmp_path / "hook-ran").exists()
+
+
+async def test_filters_that_the_user_configured_do_not_run(repository, tmp_path, monkeypatch):
+    """A filter may download files, or take long."""
+    (repository / ".gitattributes").write_text("*.py filter=own\n")
+    run_git(repository, "add", ".gitattributes")
+    run_git(repository, "commit", "-qm", "Filter")
+    config = tmp_path / "config"
+    config.write_text(f'[filter "own"]\n\tsmudge = touch {tmp_path}/ran; cat\n')
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(config))
+    async with Warden() as warden:
+        copy = await project_copy.copy_project(warden, repository, tmp_path / "copy")
+    assert copy.is_repository
+    assert not (tmp_path / "ran").exists()
+
+
+async def test_a_damaged_repository_is_copied_as_files(tmp_path):
+    source = tmp_path / "source"
+    (source / ".git").mkdir(parents=True)
+    (source / "a.py").write_text("one\n")
+    async with Warden() as warden:
+        copy = await project_copy.copy_project(warden, source, tmp_path / "copy")
+    assert copy == (tmp_path / "copy", 1, 1, False, True)
+
+
+async def test_other_folders_are_copied_without_links_and_environments(tmp_path, monkeypatch):
+    source = tmp_path / "source"
+    for name in ("node_modules", ".venv", "lib"):
+        (source / name).mkdir(parents=True)
+        (source / name / "file.txt").write_text(name)
+    (source / "link").symlink_to("/etc/passwd")
+    os.mkfifo(source / "pipe")
+    async with Warden() as warden:
+        copy = await project_copy.copy_project(warden, source, tmp_path / "copy")
+        assert [path.name for path in copy.folder.rglob("*")] == ["lib", "file.txt"]
+        assert copy.is_whole
+        (source / "lib" / "second.txt").write_text("more")
+        monkeypatch.setattr(project_copy, "MAX_FILES", 1)
+        copy = await project_copy.copy_project(warden, source, tmp_path / "part")
+    assert not copy.is_whole
+    assert copy.files == 1
+
+
+# --- the measurement ------------------------------------------------------------------------------
+
+
+async def test_the_bare_loop_carries_out_the_script(tmp_path):
+    """A turn lasts from an answer to the next request, so it contains the command."""
+    (tmp_path / measuring.SAMPLE).write_text(measuring.make_sample(5))
+    scripts = measuring.make_scripts(2, 2, 2)
+    script = [[("run_terminal_cmd", {"command": "sleep 0.2"})], *scripts["edit"]]
+    async with Warden() as warden:
+        found = await measuring.measure(
+            warden, measuring.make_bare_command(), script, tmp_path, tmp_path
+        )
+    assert len(found.turns) == 4
+    assert found.turns[0] > 200
+    assert found.start > 0
+    assert "VALUE = 2\n" in (tmp_path / measuring.SAMPLE).read_text()
+    if sys.platform == "linux":
+        [part] = found.memory
+        assert part[:2] == ("bare loop", 1)
+        assert 5 < part.megabytes < 200
+
+
+async def test_a_run_that_fails_is_explained(tmp_path):
+    async with Warden() as warden:
+        with pytest.raises(HilumError, match=r"exit code 3, 0 of 1 requests.*\nno luck"):
+            await measuring.measure(
+                warden, ["sh", "-c", "echo no luck >&2; exit 3"], [], tmp_path, tmp_path
+            )
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_descendants_without_the_mark_count():
+    """Commands in a sandbox do not inherit the variable."""
+    code = "import subprocess; subprocess.run(['env', '-i', 'sh', '-c', 'echo x; read y'])"
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        env={"MARK_OF_TEST": "1"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"x\n"
+        found = memory.measure_memory("MARK_OF_TEST=1")
+        process.communicate(b"\n")
+    assert sum(part.processes for part in found) == 2
+    assert not memory.measure_memory("MARK_OF_TEST=1")
+
+
+# --- advice ---------------------------------------------------------------------------------------
+
+FAST = {"start": 200.0, "command": 9.0, "unguarded": 6.0, "edit": 9.0, "read": 3.0}
+BARE = {"start": 150.0, "command": 3.0, "edit": 2.0, "read": 1.0}
+
+
+def find(tmp_path, *, times=(), project=(), **facts):
+    """The advice for a fast machine, except for the given facts."""
+    copied = project_copy.ProjectCopy(tmp_path, 40, 4, True, True)._replace(**dict(project))
+    found = advice.Facts(copied, tmp_path, FAST | dict(times), BARE, 10.0, False, 0.1)
+    return " ".join(advice.find_advice(found._replace(**facts)))
+
+
+@pytest.fixture
+def equipped(monkeypatch, tmp_path):
+    """A machine on which everything is installed."""
+    limit = tmp_path / "watches"
+    limit.write_text("524288\n")
+    monkeypatch.setattr(advice, "_WATCHES", limit)
+    monkeypatch.setattr(advice.shutil, "which", lambda name: f"/usr/bin/{name}")
+    return limit
+
+
+def test_nothing_is_advised_where_all_is_well(tmp_path, equipped):
+    assert find(tmp_path) == ""
+
+
+def test_each_cause_has_its_advice(tmp_path, equipped):
+    linux = sys.platform == "linux"
+    assert "plugins.block" in find(tmp_path, times={"start": 800.0})
+    assert ("one folder" in find(tmp_path, times={"command": 90.0})) == linux
+    assert "core.untrackedCache" in find(tmp_path, status=150.0)
+    assert "core.untrackedCache" not in find(tmp_path, status=150.0, has_untracked_cache=True)
+    assert "not in a Git repository" in find(tmp_path, project={"is_repository": False})
+    assert "Only a part" in find(tmp_path, project={"is_whole": False})
+    assert "configures Ruff" in find(tmp_path, times={"edit": 60.0})
+    if linux:
+        assert "max_user_watches=" in find(tmp_path, project={"folders": 400_000})
+
+
+def test_a_busy_machine_is_no_reason_for_other_advice(tmp_path, equipped):
+    slow = {"start": 800.0, "command": 90.0, "edit": 60.0}
+    found = find(tmp_path, times=slow, status=150.0, load=1000.0)
+    assert found.startswith("The machine is busy")
+    assert "plugins.block" not in found
+    assert "core.untrackedCache" not in found
+    assert "one folder" not in found
+
+
+def test_a_missing_program_is_named(tmp_path, monkeypatch, equipped):
+    monkeypatch.setattr(advice.shutil, "which", lambda name: None)
+    monkeypatch.setattr(advice.sys, "executable", str(tmp_path / "python"))
+    (tmp_path / "pyproject.toml").write_text("[tool.ruff]\n")
+    found = find(tmp_path)
+    assert "pip install ruff" in found
+    if sys.platform == "linux":
+        assert "bubblewrap (bwrap) is not installed" in found
+
+
+def test_a_project_file_with_mistakes_is_no_failure(tmp_path, equipped):
+    (tmp_path / "pyproject.toml").write_text("[[[")
+    assert find(tmp_path) == ""
+
+
+def test_the_table_has_every_figure():
+    report = {
+        "hilum": "1",
+        "python": "3",
+        "processors": 2,
+        "load": 0.5,
+        "files": 1234,
+        "is_repository": True,
+        "rounds": 2,
+        "figures": [
+            {"name": "start", "unit": "ms", "bare": 150.0, "hilum": 225.0, "ratio": 1.5},
+            {"name": "unguarded", "unit": "ms", "bare": None, "hilum": 6.0, "ratio": None},
+            {"name": "memory", "unit": "MB", "bare": 30.0, "hilum": 60.0, "ratio": 2.0},
+        ],
+        "memory": [
+            {"part": "hilum", "processes": 1, "megabytes": 54.5},
+            {"part": "supervision of commands", "processes": 3, "megabytes": 5.5},
+        ],
+        "advice": ["Do this."],
+    }
+    text = command.format_report(report)
+    assert "1,234 files in a Git repository" in text
+    rows = [line.split() for line in text.splitlines()]
+    assert "start to first request 150.0 ms 225.0 ms 1.50".split() in rows
+    assert "the same without sandbox 6.0 ms".split() in rows
+    assert "hilum 54.5 MB, supervision of commands (3 processes) 5.5 MB" in text
+    assert text.endswith("What would help:\n- Do this.")
+    assert "nothing to improve" in command.format_report(report | {"advice": []})
+
+
+# --- the whole command ----------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="hilum runs no commands there")
+def test_the_command_measures_both_sides(repository, tmp_path, monkeypatch, capfd):
+    before = list_tree(repository)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(command, "TURNS", 4)
+    monkeypatch.setattr(command, "READS", 4)
+    monkeypatch.setattr(command.tempfile, "tempdir", str(temporary))
+    assert command.main(["--json", "--seconds", "0", "-C", str(repository)]) == 0
+    out, err = capfd.readouterr()
+    report = json.loads(out)
+    figures = {figure["name"]: figure for figure in report["figures"]}
+    assert {"start", "command", "unguarded", "edit", "read", "eight"} <= figures.keys()
+    assert figures["eight"]["hilum"] >= 500
+    assert all(figure["hilum"] > 0 for figure in figures.values())
+    assert report["files"] == 1
+    assert "Round 1: turn with a read, hilum …" in err
+    assert "Round 2" not in err
+    assert list_tree(repository) == before
+    assert list(temporary.iterdir()) == []

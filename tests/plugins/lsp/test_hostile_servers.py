@@ -1,0 +1,189 @@
+"""A language server is a program that may do anything: no call hangs, nothing is believed."""
+
+import json
+import os
+
+import pytest
+from hilum.events import PluginEvent
+from hilum_lsp import LanguageServers, client, server_process
+
+FILE = {"a.py": "value = 1\n"}
+
+
+async def ask(bench, **more):
+    """Ask for a definition."""
+    return await bench.call("find_definition", name="value", path="a.py", **more)
+
+
+def given_up(bench) -> list[str]:
+    return [each.data["say"] for each in bench.of(PluginEvent) if each.name == "lsp.given_up"]
+
+
+@pytest.mark.slow(cases=4)
+@pytest.mark.parametrize(
+    ("way", "problem"),
+    [
+        ("flood", "MB unasked"),
+        ("garbage", "something that is not the protocol"),
+        ("huge", "a message of more than 32 MB"),
+        ("negative", "no valid length"),
+        ("text", "not JSON-RPC"),
+        ("deep", "not JSON-RPC"),
+        ("endless", "something that is not the protocol"),
+        ("die", "It ended. Its last output: panic: out of ideas"),
+    ],
+)
+async def test_a_server_that_breaks_the_protocol_is_ended_and_named_once(
+    misbehave, put, opened, monkeypatch, way, problem
+):
+    """It is started again a few times; then the user reads why it is not, and tools say so."""
+    monkeypatch.setattr(server_process, "BACKOFF_SECONDS", 0)
+    monkeypatch.setattr(server_process, "MAX_RESTARTS", 1)
+    put(FILE)
+    misbehave(way, "hang")
+    async with opened(**{"lsp.timeout": 20.0}) as bench:
+        result = await ask(bench)
+        assert problem in result.text
+        while result.code != "E_NOT_INSTALLED":
+            assert result.code == "E_FAILED"
+            result = await ask(bench)
+        assert problem in result.text
+        assert "search_files" in result.text
+        assert len(given_up(bench)) == 1
+        assert "ty failed 2 times" in given_up(bench)[0]
+        assert bench.session.processes.alive == 0
+
+
+async def test_a_server_that_hangs_is_cancelled_and_ended(misbehave, put, opened):
+    """A call ends after its time limit, and the server after three such calls."""
+    put(FILE)
+    misbehave("hang")
+    async with opened(**{"lsp.timeout": 0.3}) as bench:
+        pool = bench.session.plugin(LanguageServers).pool
+        for _ in range(3):
+            assert (await ask(bench)).code == "E_TIMEOUT"
+        (server,) = pool._processes.values()
+        with bench.guard():
+            while server._is_started:
+                await server.changed.wait()
+        assert bench.session.processes.alive == 0
+
+
+async def test_a_server_that_never_answers_the_first_request(misbehave, put, opened, monkeypatch):
+    monkeypatch.setattr(client, "INITIALIZE_TIMEOUT", 0.2)
+    put(FILE)
+    misbehave("mute")
+    async with opened() as bench:
+        result = await ask(bench)
+    assert result.code in ("E_FAILED", "E_TIMEOUT")
+    assert "did not answer within" in result.text
+
+
+async def test_a_server_that_needs_too_much_memory_is_ended(misbehave, put, opened, monkeypatch):
+    """The limit counts what the whole process tree uses."""
+    monkeypatch.setattr(server_process, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(server_process, "BACKOFF_SECONDS", 0.01)
+    monkeypatch.setattr(server_process, "MAX_RESTARTS", 0)
+    put(FILE)
+    misbehave("memory", "hang")
+    async with opened(**{"lsp.memory": 100_000_000}) as bench:
+        result = await ask(bench)
+        assert result.code in ("E_FAILED", "E_NOT_INSTALLED")
+        assert "more than 100 MB of memory" in result.text
+        event = await bench.wait_for(PluginEvent, lambda each: each.name == "lsp.given_up")
+        assert "more than 100 MB of memory" in event.data["say"]
+
+
+async def test_requests_of_a_server_are_all_answered(misbehave, put, opened):
+    """pyright waits for the answers. A server cannot change files on its own."""
+    put(FILE)
+    misbehave("ask")
+    async with opened() as bench:
+        await bench.call("list_symbols", path="a.py")
+        result = await bench.call("list_symbols", path="a.py")
+    answers, _ = json.loads(result.text[result.text.index("[") :])
+    assert answers == {
+        "q0": [None, None],
+        "q1": None,
+        "q2": {"applied": False, "failureReason": "not supported"},
+        "q3": -32601,
+    }
+
+
+async def test_an_answer_of_another_shape_is_a_failure(misbehave, put, opened):
+    put(FILE)
+    misbehave("wrong")
+    async with opened() as bench:
+        assert (await ask(bench)).code == "E_FAILED"
+
+
+async def test_pushed_diagnostics_of_an_old_version_are_skipped(misbehave, put, opened, root):
+    put(FILE)
+    misbehave("push")
+    async with opened() as bench:
+        await ask(bench)
+        server = next(iter(bench.session.plugin(LanguageServers).pool._processes.values()))
+        for version, text in ((2, "value = 2\n"), (3, "value = 3\n")):
+            found = await server.diagnose(root / "a.py", text, 5)
+            assert [each.message for each in found] == [f"version {version}"]
+
+
+# --- renames --------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow(cases=6)
+@pytest.mark.parametrize(
+    ("way", "code"),
+    [
+        ("outside", "E_PATH_TRAVERSAL"),
+        ("above", "E_PATH_TRAVERSAL"),
+        ("encoded", "E_PATH_TRAVERSAL"),
+        ("link", "E_PATH_TRAVERSAL"),
+        ("host", "E_PATH_TRAVERSAL"),
+        ("scheme", "E_PATH_TRAVERSAL"),
+        ("installed", "E_PATH_TRAVERSAL"),
+        ("shifted", "E_STALE"),
+        ("overlap", "E_STALE"),
+        ("beyond", "E_STALE"),
+        ("old", "E_STALE"),
+        ("create", "E_DENIED"),
+    ],
+)
+async def test_a_rename_changes_nothing_but_the_name_in_files_of_the_project(
+    misbehave, put, opened, root, tmp_path, way, code
+):
+    """Not even the correct edits of such an answer are made, and the user is not asked."""
+    put(FILE)
+    misbehave(way)
+    (tmp_path / "outside.py").write_text("value = 1\n")
+    (root / "link.py").symlink_to(tmp_path / "outside.py")
+    async with opened() as bench:
+        result = await bench.call("rename_symbol", name="value", new_name="other", path="a.py")
+    assert result.code == code
+    assert "Nothing was changed" in result.text
+    assert (root / "a.py").read_text() == "value = 1\n"
+    assert (tmp_path / "outside.py").read_text() == "value = 1\n"
+    assert not (root / "new.py").exists()
+
+
+async def test_a_definition_outside_the_project_is_named_but_not_quoted(misbehave, put, opened):
+    put(FILE)
+    misbehave("fine")
+    async with opened() as bench:
+        result = await ask(bench)
+    assert result.text.splitlines()[1:] == ["/etc/hostname:1"]
+
+
+async def test_pipes_in_place_of_files_do_not_keep_hilum_waiting(put, install, opened, root):
+    """Neither one that a configuration extends nor one that replaces an open file."""
+    put(
+        {"pyproject.toml": '[tool.ty]\nextend = "pipe"\n', "a.py": "value = 1\n", "b.py": "x = 1\n"}
+    )
+    os.mkfifo(root / "pipe")
+    install("ty")
+    async with opened() as bench:
+        await bench.call("find_definition", name="x", path="b.py")
+        (root / "b.py").unlink()
+        os.mkfifo(root / "b.py")
+        result = await ask(bench)
+        assert "a.py:1" in result.text or result.code == "E_FAILED"

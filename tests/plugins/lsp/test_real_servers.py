@@ -1,0 +1,263 @@
+"""Definitions, references and renames with ty, and with nothing installed."""
+
+import re
+
+import hilum_files
+import pytest
+from hilum import allow, deny, hookimpl
+from hilum.events import ApprovalAsked
+from hilum.testing import say, use
+from hilum_lsp import LanguageServers
+
+MANY = 31
+
+
+@pytest.fixture
+def project(put, install):
+    """A project whose files all use one function; other names are spelled the same."""
+    files = {"pyproject.toml": "[tool.ty]\n", "core.py": "def helper(value):\n    return value\n"}
+    for number in range(MANY):
+        files[f"part{number:02}.py"] = (
+            "from core import helper\n\n\n"
+            f"def use{number}():\n    helper = 1  # helper\n    return helper\n\n\n"
+            f'print(helper({number}), "helper", helper)\n'
+        )
+    files["other.py"] = 'def helper():\n    return "helper"\n'
+    put(files)
+    install("ty")
+    return files
+
+
+RENAME = {"name": "helper", "new_name": "assist", "path": "core.py"}
+
+
+async def approve_rename(bench, before=lambda: None):
+    """Make the rename with the user's approval; return the question and the result."""
+    bench.model.next(use("rename_symbol", **RENAME), say("Done."))
+    run = await bench.start("Rename it.")
+    asked = await bench.wait_for(ApprovalAsked)
+    before()
+    bench.session.answer(asked.id, True)
+    with bench.guard():
+        await run.wait()
+    return asked, bench.result("rename_symbol")
+
+
+def history(bench):
+    return bench.session.plugin(hilum_files.Changes)
+
+
+async def test_names_are_found_where_they_are_defined_and_used(project, opened):
+    """Other names that are spelled the same are not found."""
+    async with opened() as bench:
+        where = await bench.call("find_definition", name="helper", path="part03.py")
+        assert where.text == "helper is defined at:\ncore.py:1: def helper(value):"
+        uses = await bench.call("find_references", name="helper", path="core.py")
+        assert f"{1 + 3 * MANY} uses of helper in {1 + MANY} files" in uses.text
+        assert "part00.py:9: print(helper(0)" in uses.text
+        assert "part00.py:5" not in uses.text
+        local = await bench.call("find_references", name="helper", path="part03.py", line=5)
+        assert "2 uses of helper in 1 files" in local.text
+        symbols = await bench.call("list_symbols", path="part03.py")
+        assert "4: function use3" in symbols.text
+        found = await bench.call("list_symbols", query="use1")
+        assert "part17.py:4: function use17" in found.text
+
+
+async def test_a_rename_over_many_files_is_one_call_and_one_step_of_undo(project, opened, root):
+    """Every reference changes, and nothing else; the user sees all changes before."""
+    async with opened(approve="ask_first") as bench:
+        asked, result = await approve_rename(bench)
+        assert not result.code, result.text
+        assert f"in {1 + 3 * MANY} places in {1 + MANY} files" in result.text
+        assert "although the word helper occurs there: other.py." in result.text
+        assert asked.call.arguments.count("+print(assist(") == MANY
+        for name, text in project.items():
+            if name.startswith(("core", "part")):
+                wanted = re.sub(r"(import |print\(|def |, )helper\b", r"\1assist", text)
+                assert (root / name).read_text() == wanted
+        await history(bench).undo("call")
+        for name, text in project.items():
+            assert (root / name).read_text() == text
+
+
+async def test_a_rename_is_denied_by_rules_about_the_files_that_it_would_change(
+    project, opened, root
+):
+    """The other gates judge what the server said, not what the model said."""
+
+    class Rules:
+        @hookimpl
+        def on_tool_call(self, call, tool):
+            written = tool.paths_written(tool.check(call.arguments))
+            return deny("No.") if "part07.py" in written else allow()
+
+    Rules.gates = ("on_tool_call",)
+    async with opened(Rules()) as bench:
+        result = await bench.call("rename_symbol", **RENAME, files=["core.py"])
+        assert result.code == "E_DENIED"
+    assert (root / "core.py").read_text() == project["core.py"]
+
+
+async def test_line_ends_marks_and_wide_characters_are_kept(put, install, opened, root):
+    put({"pyproject.toml": "[tool.ty]\n"})
+    install("ty")
+    before = '\ufeffdef caf\u00e9():\r\n    return "\U0001f600"\r\n\r\n\r\nx = "\U0001f600\U0001f600", caf\u00e9()\r\n'
+    (root / "a.py").write_bytes(before.encode())
+    (root / "b.py").write_bytes(
+        'from a import caf\u00e9; y = "\U0001f600\u4e2d"; café()\r'.encode()
+    )
+    async with opened() as bench:
+        result = await bench.call("rename_symbol", name="caf\u00e9", new_name="tea", path="a.py")
+    assert not result.code, result.text
+    assert (root / "a.py").read_bytes().decode() == before.replace("caf\u00e9", "tea")
+    assert (
+        root / "b.py"
+    ).read_bytes().decode() == 'from a import tea; y = "\U0001f600\u4e2d"; tea()\r'
+
+
+async def test_changes_by_commands_are_known_before_the_next_answer(project, opened, root):
+    """In files that are open, and in others."""
+    async with opened() as bench:
+        await bench.call("find_references", name="helper", path="core.py")
+        await bench.call("find_definition", name="helper", path="part01.py")
+        (root / "part01.py").write_text("\n\nfrom core import helper\n")
+        (root / "new.py").write_text("from core import helper\n")
+        (root / "part00.py").unlink()
+        (root / "core.py").write_text("\n\n" + project["core.py"])
+        uses = await bench.call("find_references", name="helper", path="core.py")
+    assert "new.py:1: from core import helper" in uses.text
+    assert "core.py:3: def helper(value):" in uses.text
+    assert "part00.py" not in uses.text
+    assert "part01.py:3: from core import helper" in uses.text
+    assert "part01.py:9" not in uses.text
+
+
+async def test_a_file_that_changes_before_the_approval_is_not_written(project, opened, root):
+    """Neither is any other file."""
+    async with opened(approve="ask_first") as bench:
+
+        def change() -> None:
+            (root / "part09.py").write_text("# mine\n" + project["part09.py"])
+
+        _, result = await approve_rename(bench, change)
+    assert result.code == "E_STALE"
+    assert "assist" not in "".join(path.read_text() for path in root.glob("*.py"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        ({"name": "nowhere", "path": "core.py"}, "E_NOT_FOUND", "does not occur in core.py"),
+        ({"name": "helper", "path": "core.py", "line": 2}, "E_NOT_FOUND", "it is on line 1"),
+        ({"name": "helper", "path": "gone.py"}, "E_FILE_NOT_FOUND", "gone.py"),
+        ({"name": "helper", "path": "../x.py"}, "E_PATH_TRAVERSAL", "../x.py"),
+        ({"name": "go", "path": "twice.py"}, "E_MULTIPLE_MATCHES", "on lines 2, 5"),
+        ({"name": "x", "path": "a.zig"}, "E_NOT_INSTALLED", "no language server for .zig files"),
+    ],
+)
+async def test_errors_name_the_next_step(put, install, opened, arguments, code, text):
+    put(
+        {
+            "core.py": "def helper():\n    return 1\n",
+            "twice.py": "class A:\n    def go(self): ...\n\nclass B:\n    def go(self): ...\n",
+            "a.zig": "x",
+        }
+    )
+    install("ty")
+    async with opened() as bench:
+        result = await bench.call("find_definition", **arguments)
+        assert result.code == code
+        assert text in result.text
+        if code == "E_MULTIPLE_MATCHES":
+            found = await bench.call("find_definition", name="B.go", path="twice.py")
+            assert "twice.py:5" in found.text
+
+
+async def test_a_server_of_the_project_only_runs_if_the_user_trusts_it(project, opened):
+    async with opened(trusted=False, environ={"PATH": ""}) as bench:
+        result = await bench.call("find_definition", name="helper", path="core.py")
+        assert result.code == "E_NOT_INSTALLED"
+        assert "not trusted" in result.text
+        assert bench.session.processes.alive == 0
+
+
+async def test_servers_can_be_switched_off(project, opened):
+    async with opened(**{"lsp.enabled": False}) as bench:
+        result = await bench.call("find_definition", name="helper", path="core.py")
+    assert result.code == "E_NOT_CONFIGURED"
+
+
+async def test_tools_are_deferred_until_a_server_runs(project, opened):
+    async with opened() as bench:
+        tools = [bench.session.tools[name] for name in ("find_definition", "rename_symbol")]
+        agent = bench.session.agents["main"]
+        assert all(each.is_deferred(agent) for each in tools)
+        await bench.call("find_definition", name="helper", path="core.py")
+        assert not any(each.is_deferred(agent) for each in tools)
+
+
+async def test_an_idle_server_ends_and_starts_again(project, opened, monkeypatch):
+    from hilum_lsp import server_process
+
+    monkeypatch.setattr(server_process, "LOOK_SECONDS", 0.02)
+    async with opened() as bench:
+        await bench.call("find_definition", name="helper", path="core.py")
+        pool = bench.session.plugin(LanguageServers).pool
+        (server,) = pool.running()
+        server.last_use -= 10_000
+        while bench.session.processes.alive:
+            await server.changed.wait()
+        result = await bench.call("find_definition", name="helper", path="core.py")
+        assert not result.code
+
+
+async def test_a_server_cannot_write_to_the_workspace(put, opened, root):
+    """It runs in the sandbox of processes that only look at files."""
+    program = root / ".venv/bin/ty"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\ntouch {root}/written && echo written >&2\nexit 3\n")
+    program.chmod(0o755)
+    put({"a.py": "x = 1\n"})
+    async with opened("guard") as bench:
+        result = await bench.call("find_definition", name="x", path="a.py")
+    assert result.code in ("E_FAILED", "E_NOT_INSTALLED", "E_TIMEOUT")
+    assert "ead-only file system" in result.text
+    assert not (root / "written").exists()
+
+
+def hide(bench, path: str) -> None:
+    """Write a rule of the user that holds from the next call on."""
+    rules = bench.folder / "config" / "permissions.toml"
+    rules.parent.mkdir(exist_ok=True)
+    rules.write_text(f'deny = ["read_file({path})"]\n')
+
+
+async def test_files_that_were_hidden_since_are_neither_quoted_nor_renamed(project, opened, root):
+    """The running server has read them before the user made the rule."""
+    async with opened("guard") as bench:
+        await bench.call("find_references", name="helper", path="core.py")
+        hide(bench, "part05.py")
+        uses = await bench.call("find_references", name="helper", path="core.py")
+        assert "part04.py:1: from core import helper" in uses.text
+        assert "part05.py:1\n" in uses.text
+        assert "part05.py:1:" not in uses.text
+        found = await bench.call("list_symbols", query="use")
+        assert "part04.py:4" in found.text
+        assert "part05.py" not in found.text
+        assert (await bench.call("list_symbols", path="part05.py")).code == "E_DENIED"
+        renamed = await bench.call("rename_symbol", **RENAME)
+        assert renamed.code == "E_DENIED"
+        assert "part05.py" in renamed.text
+    assert (root / "core.py").read_text() == project["core.py"]
+
+
+async def test_a_server_does_not_see_hidden_files_and_the_model_reads_so(project, opened, root):
+    async with opened("guard") as bench:
+        hide(bench, "part05.py")
+        uses = await bench.call("find_references", name="helper", path="core.py")
+        assert "(Rules hide part05.py from the language server.)" in uses.text
+        renamed = await bench.call("rename_symbol", **RENAME)
+        assert "(Rules hide part05.py from the language server.)" in renamed.text
+    assert "assist" in (root / "part04.py").read_text()
+    assert (root / "part05.py").read_text() == project["part05.py"]
