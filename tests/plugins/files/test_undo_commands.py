@@ -1,18 +1,28 @@
 """``hilum diff`` and ``hilum undo`` on the store that sessions leave."""
 
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import hilum_files
 import hilum_shell
 import hilum_store
+import msgspec
 import pytest
 import trio
+from hilum import Workspace
 from hilum.__main__ import main
-from hilum.events import PluginEvent
+from hilum.events import CallDone, PluginEvent
 from hilum.testing import open_bench, say, use
-from hilum_files.journal.records import SHOWN
+from hilum_files.journal.content_store import ContentStore
+from hilum_files.journal.journal import Journal
+from hilum_files.journal.ledger import Ledger
+from hilum_files.journal.records import COMMAND, SHOWN, Record
+from hilum_files.journal.snapshots import Snapshots
+from hilum_files.journal.tree import SnapshotLimits
 
 Hilum = Callable[..., str]
 
@@ -95,6 +105,99 @@ def test_undo_takes_back_run_by_run_and_says_so(folder: Path, hilum: Hilum) -> N
     assert "b.txt: deleted" in hilum("undo", "undo")
     assert (root / "a.txt").read_text() == "one\n2\nthree\n"
     assert "(undone)" in hilum("diff", "--list")
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+import hilum_files, hilum_shell, hilum_store, trio
+from hilum.testing import open_bench, say, use
+
+async def main(folder, command):
+    async with open_bench(
+        hilum_files, hilum_shell, hilum_store, folder=folder, files={"a.txt": "a\\n", "b.txt": "b\\n"}
+    ) as bench:
+        bench.model.next(
+            use("run_terminal_cmd", command="echo first >> a.txt"),
+            use("run_terminal_cmd", command=command.replace("HILUM", str(os.getpid()))),
+            say("Done."),
+        )
+        await bench.run("Work.")
+
+trio.run(main, Path(sys.argv[1]), sys.argv[2])
+"""
+"""A session whose second command says when hilum is killed."""
+
+
+@pytest.fixture
+def killed(tmp_path: Path) -> Path:
+    """The workspace of a session that was killed while a command ran."""
+    command = "rm b.txt; echo new > new.txt; kill -9 HILUM; sleep 100"
+    argv = [sys.executable, "-c", KILLED, str(tmp_path), command]
+    assert subprocess.run(argv, check=False).returncode == -signal.SIGKILL
+    return tmp_path / "workspace"
+
+
+def test_a_command_that_ran_when_hilum_was_killed_is_undone(killed: Path, hilum: Hilum) -> None:
+    said = hilum("undo")
+    assert {"a.txt: restored", "b.txt: recreated", "new.txt: deleted"} <= set(said.splitlines())
+    assert "was interrupted" in said
+    assert {path.name: path.read_text() for path in killed.iterdir()} == {
+        "a.txt": "a\n",
+        "b.txt": "b\n",
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["diff"], "+++ b/new.txt"),
+        (["diff", "--list"], "b.txt, new.txt"),
+        (["undo", "--dry-run"], "b.txt: would be recreated"),
+    ],
+)
+def test_a_command_that_ran_when_hilum_was_killed_is_shown(
+    killed: Path, hilum: Hilum, arguments: list[str], expected: str
+) -> None:
+    assert expected in hilum(*arguments)
+    # What the user changes from now on is not attributed to the command.
+    (killed / "own.txt").write_text("own")
+    hilum("undo")
+    assert (killed / "own.txt").exists()
+    assert (killed / "b.txt").exists()
+
+
+async def test_a_command_that_still_runs_is_named(tmp_path: Path) -> None:
+    """While the session is open, its command has not ended, and is not recorded as interrupted."""
+    variables = f"HILUM_DATA={tmp_path}/data HILUM_CONFIG={tmp_path}/config"
+    async with open_bench(hilum_files, hilum_shell, hilum_store, folder=tmp_path) as bench:
+        command = f"echo new > new.txt; {variables} {sys.executable} -m hilum diff --list"
+        bench.model.next(use("run_terminal_cmd", command=command), say("Done."))
+        await bench.run("Work.")
+        (done,) = bench.of(CallDone)
+        assert "is running, or was interrupted" in done.result.text
+        (record,) = bench.session.plugin(hilum_files.Changes).records()
+        assert [change.path for change in record.changes] == ["new.txt"]
+        assert not record.cut_off
+
+
+def test_a_call_that_waited_for_approval_has_changed_nothing(tmp_path: Path) -> None:
+    """If hilum is killed meanwhile, nothing that the user does later is attributed to the call."""
+    ledger = Ledger()
+    command = Record(id="c1", tool="run_terminal_cmd", what="make", call="1", agent="main")
+    ledger.apply(msgspec.structs.replace(command.to_event(COMMAND), seq=1))
+    assert ledger.is_interrupted
+    assert not ledger.has_started(command)
+    workspace = Workspace(tmp_path)
+    store = ContentStore(tmp_path / "objects")
+    logged: list[PluginEvent] = []
+    journal = Journal(workspace, store, logged.append, "s")
+    journal.ledger = ledger
+    Snapshots(journal, "s", SnapshotLimits(1000, 1000)).recover()
+    journal.apply_events([msgspec.structs.replace(event, seq=2) for event in logged])
+    assert not journal.ledger.is_interrupted
+    assert not journal.ledger.records
+    store.close()
 
 
 async def work_without_changes(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
-from hilum import UsageError, Workspace, errors, events, open_kernel
+from hilum import StoreError, UsageError, Workspace, errors, events, open_kernel
 from hilum.command import Parser, escape_terminal, say
 from hilum.store import unspell_folder
 from msgspec.structs import replace
@@ -21,6 +21,9 @@ from hilum_files.journal.file_diffs import LEFT_OUT, FileDiff, diff_records
 from hilum_files.journal.journal import Journal, conflict_error, contents_folder
 from hilum_files.journal.ledger import Ledger
 from hilum_files.journal.records import Change, Record, unspell_path
+from hilum_files.journal.snapshots import Snapshots
+from hilum_files.journal.tree import SnapshotLimits
+from hilum_files.settings import FilesSettings
 from hilum_files.text import show
 
 if TYPE_CHECKING:
@@ -136,6 +139,8 @@ async def _run_with_journal(options: argparse.Namespace, action: Action) -> None
         is_writing = action is _undo_changes and not options.dry_run
         # The log can be read while the session is open; only an undo needs the session's lock.
         log = await kernel.store.open(session) if is_writing else None
+        if log is None and _was_interrupted(logged):
+            log = await _try_to_open(kernel, session)
         workspace = Workspace(unspell_folder(info.workspace), kernel.options.extra_roots)
         journal = Journal(workspace, ContentStore(contents_folder()), _ignore, session)
         if log is not None:
@@ -147,7 +152,8 @@ async def _run_with_journal(options: argparse.Namespace, action: Action) -> None
                 logged = await _read_events(kernel, session)
             journal.apply_events(logged)
             if log is not None:
-                await trio.to_thread.run_sync(journal.finish_interrupted)
+                settings = kernel.read_settings(workspace.root).get(FilesSettings)
+                await trio.to_thread.run_sync(_recover, journal, settings)
             # The action runs in a thread, because it blocks and `_make_writer` calls back into the
             # event loop.
             await trio.to_thread.run_sync(action, options, journal)
@@ -155,6 +161,21 @@ async def _run_with_journal(options: argparse.Namespace, action: Action) -> None
             journal.store.close()
             if log is not None:
                 await log.close()
+
+
+async def _try_to_open(kernel: Kernel, session: str) -> Log | None:
+    """Open the log of a session with unfinished commands, unless the session itself is open."""
+    try:
+        return await kernel.store.open(session)
+    except StoreError:  # the session is open, or its log cannot be written
+        return None
+
+
+def _recover(journal: Journal, settings: FilesSettings) -> None:
+    """Record what an interrupted session changed, as the next opening of the session would."""
+    limits = SnapshotLimits(settings.snapshot_file_limit, settings.snapshot_limit)
+    snapshots = Snapshots(journal, journal.session, limits)
+    snapshots.recover()
 
 
 def _ignore(event: events.PluginEvent) -> None:
@@ -201,12 +222,21 @@ async def _find_session(
 
 def _has_changes(logged: Sequence[events.AnyEvent]) -> bool:
     """Return whether a session changed files, or may have done so before it was interrupted."""
+    ledger = _make_ledger(logged)
+    recorded = ledger.records or ledger.undos or ledger.unprotected
+    return bool(recorded or ledger.is_interrupted)
+
+
+def _was_interrupted(logged: Sequence[events.AnyEvent]) -> bool:
+    """Return whether a session has changes or commands without a recorded end."""
+    return _make_ledger(logged).is_interrupted
+
+
+def _make_ledger(logged: Sequence[events.AnyEvent]) -> Ledger:
     ledger = Ledger()
     for event in logged:
         ledger.apply(event)
-    recorded = ledger.records or ledger.undos or ledger.unprotected
-    cut_off = ledger.open or ledger.commands
-    return bool(recorded or cut_off)
+    return ledger
 
 
 async def _read_events(kernel: Kernel, session: str) -> list[events.AnyEvent]:
@@ -225,6 +255,7 @@ def _show_diff(options: argparse.Namespace, journal: Journal) -> None:
     if options.list:
         _list_records(journal)
         return
+    _warn_of_unfinished(journal)
     records = journal.ledger.select(options.scope, options.id)
     left_out: list[str] = []
     shown: list[FileDiff] = []
@@ -267,6 +298,7 @@ def _list_names(names: Sequence[str], limit: int) -> str:
 
 def _list_records(journal: Journal) -> None:
     """List all records by run, and mark those that are undone."""
+    _warn_of_unfinished(journal)
     run = None
     for record in journal.ledger.records.values():
         if record.run != run:
@@ -298,6 +330,7 @@ def _print_record(record: Record, *, is_undone: bool) -> None:
 
 
 def _undo_changes(options: argparse.Namespace, journal: Journal) -> None:
+    _warn_of_unfinished(journal)
     records = journal.ledger.select(options.scope, options.id)
     if options.dry_run:
         plan = journal.plan(options.scope, options.id, shared=options.shared)
@@ -345,8 +378,8 @@ def _warn(journal: Journal, records: Iterable[Record]) -> None:
         runs.add(record.run)
         if record.cut_off and record.what:
             _print_warning(
-                f"{record.what!r} was interrupted: changes made before the session was opened again"
-                " are counted as its own."
+                f"{record.what!r} was interrupted: changes that others made afterwards, until hilum"
+                " looked at the files again, are counted as its own."
             )
         if record.found_late:
             _print_warning(
@@ -356,6 +389,16 @@ def _warn(journal: Journal, records: Iterable[Record]) -> None:
     for record in journal.ledger.unprotected:
         if any(origin.run in runs for origin in journal.ledger.origins.trace(record)):
             _print_warning(f"{record.what!r}: {record.unprotected}")
+
+
+def _warn_of_unfinished(journal: Journal) -> None:
+    """Print a warning about commands whose changes are not known yet."""
+    for record in journal.ledger.commands.values():
+        _print_warning(
+            f"{record.what!r} is running, or was interrupted: its changes are not known yet. They"
+            " are shown when it has ended, or when the session is opened again"
+            f" (hilum --resume {journal.session})."
+        )
 
 
 # --- output ---------------------------------------------------------------------------------------

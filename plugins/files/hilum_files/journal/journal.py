@@ -61,6 +61,7 @@ class Journal:
         flush: Callable[[], None] = lambda: None,
     ) -> None:
         self.workspace = workspace
+        self.session = session
         self.store = store
         self.emit = emit
         self.flush = flush

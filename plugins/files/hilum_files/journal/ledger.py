@@ -62,6 +62,8 @@ class Ledger:
         self.undos: dict[str, Record] = {}
         self.open: dict[str, Record] = {}
         self.commands: dict[tuple[str, str], Record] = {}
+        # Those of the commands that were allowed to run.
+        self._started: set[tuple[str, str]] = set()
         self.seen: dict[str, dict[str, str]] = {}
         self.names: dict[str, str] = {}
         self.causes: dict[str, str] = {}
@@ -78,10 +80,23 @@ class Ledger:
         self.origins.apply(event)
         if isinstance(event, events.CallDone):
             self._apply_read(event)
+        elif isinstance(event, events.CallStarted):
+            if (event.agent, event.call.id) in self.commands:
+                self._started.add((event.agent, event.call.id))
         elif isinstance(event, events.RunStarted):
             self._apply_run(event)
         elif isinstance(event, events.PluginEvent):
             self._apply_own(event)
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether changes or commands have no recorded end."""
+        return bool(self.open or self.commands)
+
+    def has_started(self, command: Record) -> bool:
+        """Return whether a command that has not ended was allowed to run."""
+        # A program that no call started has begun when its record is written.
+        return not command.tool or (command.agent, command.call) in self._started
 
     def seen_by(self, agent: str) -> dict[str, str]:
         """Return the hashes of the files that an agent saw, keyed by spelled path."""
@@ -123,6 +138,7 @@ class Ledger:
     def _apply_changed(self, record: Record) -> None:
         self.open.pop(record.id, None)
         self.commands.pop((record.agent, record.call), None)
+        self._started.discard((record.agent, record.call))
         if record.unprotected:
             self.unprotected.append(record)
         record = self._without_own(record)

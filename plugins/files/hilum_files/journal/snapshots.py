@@ -367,11 +367,17 @@ class Snapshots:
     def recover(self) -> None:
         """Record the outcome of changes and commands that were interrupted when hilum ended."""
         ledger = self._journal.ledger
-        if not ledger.open and not ledger.commands:
+        if not ledger.is_interrupted:
             return
         with self._journal.tree_lock, lock_workspace(self._root):
             self._journal.finish_interrupted()
-        pending = sorted(ledger.commands.values(), key=lambda command: command.seq)
+        commands = sorted(ledger.commands.values(), key=lambda command: command.seq)
+        pending = [command for command in commands if ledger.has_started(command)]
+        for command in commands:
+            if command not in pending:  # hilum ended while the call waited for approval
+                self._journal.emit(command.to_event(CHANGED))
+        if not pending:
+            return
         changes: list[Change] = []
         problem = ""
         try:
