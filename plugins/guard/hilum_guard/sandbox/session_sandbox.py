@@ -7,7 +7,7 @@ import os
 import shutil
 import socket
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
@@ -230,11 +230,13 @@ class Sandbox:
         from hilum_guard.sandbox.backends import wrap  # with the first command
 
         os.makedirs(self.temp, mode=0o700, exist_ok=True)
-        watched = self._begin_watching(enforced)
+        git_folders: list[str] = []
         if BACKGROUND in command.env:
             # Long-running services do not need to write to the Git folder, and a folder that is
             # read-only as a whole stays read-only when the user's Git replaces a file in it.
-            watched += filter(None, map(self.watch.git_folder, self.watch.roots))
+            git_folders += filter(None, map(self.watch.git_folder, self.watch.roots))
+        watched = self._begin_watching(enforced, command, git_folders)
+        watched += git_folders
         policy = self._make_policy(command, enforced, extra, watched)
         self._unwanted.update(policy.unwanted)
         if not command.looks:
@@ -261,15 +263,29 @@ class Sandbox:
                 put.append(path)
         return put
 
-    def _begin_watching(self, enforced: Enforcement) -> list[str]:
-        """Watch the workspace while a command runs, and return the paths to protect."""
+    def _begin_watching(
+        self, enforced: Enforcement, command: Command, git_folders: Sequence[str]
+    ) -> list[str]:
+        """Watch the workspace while a command runs, and return the paths to protect.
+
+        Args:
+            enforced: What the sandbox enforces.
+            command: The command.
+            git_folders: The folders that will be read-only for a service.
+        """
         self.recover()
+        closed = None
+        if BACKGROUND in command.env:
+            # Only mounts are known to keep a folder closed, whatever the user does in it.
+            closed = git_folders if enforced.by == "bubblewrap" else ()
         # The watcher must know the state before the command, so `watch.begin` comes before the
         # command starts.
         if enforced.by == "bubblewrap":
-            watched, sentences = self.watch.begin(self._put_masks)
+            watched, sentences = self.watch.begin(
+                self._put_masks, closed=closed, writes=not command.looks
+            )
         else:
-            watched, sentences = self.watch.begin()
+            watched, sentences = self.watch.begin(closed=closed, writes=not command.looks)
         if sentences:
             self.observer.report_undone(sentences)
         if self.watch.unmarked:

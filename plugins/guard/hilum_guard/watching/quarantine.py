@@ -18,6 +18,8 @@ from hilum_guard.repositories import git_metadata
 from hilum_guard.repositories.git_metadata import Entry
 from hilum_guard.watching.executed_files import find_name
 
+UNATTRIBUTED = "A service or you wrote it."
+"""The end of a sentence about an entry that appeared while only services ran."""
 MAX_SHOWN = 5
 """Maximum number of settings named in one sentence."""
 MAX_NUMBER = 1000
@@ -45,7 +47,9 @@ class Quarantine:
         self.failed: dict[Entry, str] = {}
         self.restored: set[Entry] = set()
 
-    def make_inert(self, new: Iterable[Entry], known: Iterable[Entry]) -> list[str]:
+    def make_inert(
+        self, new: Iterable[Entry], known: Iterable[Entry], *, by_command: bool = True
+    ) -> list[str]:
         """Make entries inert.
 
         An entry that cannot be made inert is reported and does not affect the others.
@@ -53,10 +57,20 @@ class Quarantine:
         Args:
             new: The entries.
             known: The entries that existed before the commands; they belong to the user.
+            by_command: Whether a command wrote the new entries; otherwise, a service or the user
+                did.
 
         Returns:
             A sentence for each.
         """
+        sentences = self._make_inert(new, known, by_command=by_command)
+        if by_command:
+            return sentences
+        return [f"{sentence} {UNATTRIBUTED}" for sentence in sentences]
+
+    def _make_inert(
+        self, new: Iterable[Entry], known: Iterable[Entry], *, by_command: bool
+    ) -> list[str]:
         sentences: list[str] = []
         for entries in _group(new):
             entry = entries[0]
@@ -65,7 +79,7 @@ class Quarantine:
                     sentences.append(self._clean_file(entries))
                     continue
                 for each in entries:
-                    sentences.append(self._make_one_inert(each, known))
+                    sentences.append(self._make_one_inert(each, known, by_command=by_command))
             except (FileNotFoundError, NotADirectoryError):
                 # The entry no longer exists, or a link replaced its folder; the next check finds
                 # out which.
@@ -93,7 +107,7 @@ class Quarantine:
             f" removed; the original file is {kept}."
         )
 
-    def _make_one_inert(self, entry: Entry, known: Iterable[Entry]) -> str:
+    def _make_one_inert(self, entry: Entry, known: Iterable[Entry], *, by_command: bool) -> str:
         """Make one entry inert, and return a sentence about it."""
         shown = self.show(entry.path)
         if entry.kind == "folder":
@@ -105,7 +119,7 @@ class Quarantine:
             )
         renamed = self.show(_rename(entry.path))
         self._restore(entry, known)
-        return f"{shown} {_explain(entry)}. It is now {renamed}."
+        return f"{shown} {_explain(entry, by_command=by_command)}. It is now {renamed}."
 
     def _restore(self, entry: Entry, known: Iterable[Entry]) -> None:
         """Restore the user's pointer or link that another one replaced."""
@@ -138,13 +152,14 @@ def _group(entries: Iterable[Entry]) -> list[list[Entry]]:
     return list(groups.values())
 
 
-def _explain(entry: Entry) -> str:
+def _explain(entry: Entry, *, by_command: bool) -> str:
     """Return a phrase that follows an entry's path and names the program that executes it."""
     if entry.kind == "name":
         row = find_name(os.path.basename(entry.path))
+        written = "was written by a command" if by_command else "is new"
         if row:
-            return f"was written by a command, and {row.program} executes it {row.when}"
-        return "was written by a command"
+            return f"{written}, and {row.program} executes it {row.when}"
+        return written
     if entry.kind == "hook":
         return "is a hook that Git would execute"
     return f"points Git to other metadata ({printable(entry.detail[:200])})"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVarTuple
 
@@ -32,6 +32,7 @@ from hilum.events import CallDone
 from hilum_guard.file_names import is_below, printable
 from hilum_guard.sandbox.session_sandbox import BACKGROUND, Sandbox
 from hilum_guard.watching.folder_scan import MAX_FOLDERS
+from hilum_guard.watching.quarantine import UNATTRIBUTED
 from hilum_guard.watching.sandbox_observer import SandboxObserver
 
 if TYPE_CHECKING:
@@ -52,6 +53,15 @@ _UNDONE_FOR_MODEL = (
     "E_DENIED: A command wrote files that other programs execute outside the sandbox. The changes"
     " were undone:\n{listed}\nDo not try to bypass this. If the user wants such a file, write it with"
     " write_file, which asks the user."
+)
+_UNDONE_ELSEWHERE = (
+    "This call did not do it, but a command wrote files that other programs execute outside the"
+    " sandbox. The changes were undone:\n{listed}"
+)
+_UNATTRIBUTED_FOR_MODEL = (
+    "Note: a service or the user wrote files that other programs execute outside the sandbox. hilum"
+    " cannot tell who, and made them inert:\n{listed}\nDo not try to bypass this. The user knows how"
+    " to get them back."
 )
 
 
@@ -86,6 +96,8 @@ class WorkspaceGuard(SandboxObserver):
         self._token = trio.lowlevel.current_trio_token()
         self._box.watch.alive = self._count_running
         self._box.watch.exempt = self._exempt
+        self._box.watch.commands = self._count_commands
+        self._box.watch.unclosed = self._count_unclosed
         self._box.observer = self
 
     def _count_running(self) -> int:
@@ -97,6 +109,17 @@ class WorkspaceGuard(SandboxObserver):
         if self._box.describe_kind():
             return processes.count("command", "service", "check")
         return processes.alive
+
+    def _count_commands(self) -> int:
+        """Return the number of processes that may write to the workspace and are no services."""
+        return self._count_running() - self._session.processes.count("service")
+
+    def _count_unclosed(self) -> int:
+        """Return the number of services whose sandbox does not close the Git folder."""
+        # A thread calls this method while the event loop adds and removes processes.
+        live = self._session.processes.live.copy().values()
+        closed = sum(BACKGROUND in command.env for command in live)
+        return self._session.processes.count("service") - closed
 
     def stop(self) -> None:
         """Stop starting tasks because the session is closing and ends its commands."""
@@ -227,16 +250,32 @@ class WorkspaceGuard(SandboxObserver):
         unread = self._unread
         self._unread = []
         if unread:
-            listed = "\n".join(f"- {line}" for line in unread)
-            text = Text(_UNDONE_FOR_MODEL.format(listed=listed), "guard")
-            code = result.code or "E_DENIED"
-            return msgspec.structs.replace(result, parts=(*result.parts, text), code=code)
+            return self._add_undone(agent, result, unread)
         if losses:
             return result
         hint = self._explain_refusal(result)
         if hint:
             return msgspec.structs.replace(result, parts=(*result.parts, Text(hint, "guard")))
         return None
+
+    def _add_undone(self, agent: Agent, result: ToolResult, sentences: Sequence[str]) -> ToolResult:
+        """Return a result with notes on what was undone; a call that may have done it fails."""
+        unattributed = [line for line in sentences if line.endswith(UNATTRIBUTED)]
+        by_command = [line for line in sentences if line not in unattributed]
+        notes: list[str] = []
+        code = result.code
+        if by_command:
+            listed = "\n".join(f"- {line}" for line in by_command)
+            if _may_have_written(agent, result):
+                code = code or "E_DENIED"
+                notes.append(_UNDONE_FOR_MODEL.format(listed=listed))
+            else:
+                notes.append(_UNDONE_ELSEWHERE.format(listed=listed))
+        if unattributed:
+            listed = "\n".join(f"- {line}" for line in unattributed)
+            notes.append(_UNATTRIBUTED_FOR_MODEL.format(listed=listed))
+        parts = (*result.parts, *(Text(note, "guard") for note in notes))
+        return msgspec.structs.replace(result, parts=parts, code=code)
 
     def _explain_refusal(self, result: ToolResult) -> str:
         """Return why a command could not write; empty for other results."""
@@ -322,10 +361,17 @@ class WorkspaceGuard(SandboxObserver):
             return
         self._unread += sentences
         listed = "".join(f"\n  {line}" for line in sentences)
-        say = (
-            "A command wrote files that other programs execute outside the sandbox. The changes"
-            f" were undone; check them:{listed}"
-        )
+        if all(line.endswith(UNATTRIBUTED) for line in sentences):
+            say = (
+                "A service or you wrote files that other programs execute outside the sandbox. hilum"
+                f" cannot tell who, and made them inert; nothing is deleted:{listed}\n  If a file is"
+                " yours, stop the services (/stop), and give it its name again."
+            )
+        else:
+            say = (
+                "A command wrote files that other programs execute outside the sandbox. The changes"
+                f" were undone; check them:{listed}"
+            )
         with suppress(StoreError):
             self._session.note("guard.undone", say=say, what=sentences)
             # Only logged sentences may be removed from the marker on disk.
@@ -369,6 +415,15 @@ class WorkspaceGuard(SandboxObserver):
         names = [printable(command.argv[-1][:200]) for command in ended]
         with suppress(StoreError):
             self._session.note("guard.sandbox_lost", say=text, paths=shown, ended=names)
+
+
+def _may_have_written(agent: Agent, result: ToolResult) -> bool:
+    """Return whether a call has run, and not only read; a denied call has not run."""
+    run = agent.conversation.run
+    state = run.calls.get(result.call_id) if run else None
+    if state is None:
+        return True
+    return state.started is not None and state.started.risk != "read"
 
 
 async def _stop(process: Process) -> None:

@@ -5,7 +5,8 @@ The sandbox protects paths that exist. A path that does not exist yet, such as a
 and Git would see. Therefore the workspace's folders are checked before and after every command and,
 while a command runs, several times a second. New files that would be executed are made inert (see
 ``quarantine``). A file that the user writes while no command runs belongs to the user and is left
-alone.
+alone. While only services run, so does what no service can write: the Git folders that the sandbox
+closes to them. Of other files, it is not known whether a service or the user wrote them.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ class WorkspaceWatcher:
         alive: Returns the number of commands that may be running.
         exempt: Returns paths that a file tool is about to write with the user's approval.
         mark: Records that commands run and what existed before, in case this process is killed.
+        commands: Returns how many of those that ``alive`` counts are no services.
+        unclosed: Returns how many services may be running for which no Git folder is closed.
 
     Attributes:
         dirty: Whether commands may have run since the last scan.
@@ -65,11 +68,15 @@ class WorkspaceWatcher:
         alive: Callable[[], int] = lambda: 0,
         exempt: Callable[[], Iterable[str]] = tuple,
         mark: RunMarker | None = None,
+        commands: Callable[[], int] | None = None,
+        unclosed: Callable[[], int] = lambda: 0,
     ) -> None:
         self.roots = tuple(roots)
         self.temp = temp
         self.alive = alive
         self.exempt = exempt
+        self.commands = alive if commands is None else commands
+        self.unclosed = unclosed
         self.dirty = False
         self.seconds = 0.0
         self.unmarked = ""
@@ -82,6 +89,13 @@ class WorkspaceWatcher:
         # existed then: see `_was_there_before`.
         self._since = 0
         self._packages: dict[str, int] = {}
+        # Whether something other than services may have run since the last check.
+        self._commanded = False
+        # The Git folders, with their inodes, that are closed to all services that have begun since
+        # nothing ran; None if no service has.
+        self._closed: dict[str, int] | None = None
+        # Whether, at the last check, a service ran for which no Git folder is closed.
+        self._was_unclosed = False
         # The executed files that existed before the commands.
         self._known: set[Entry] = set()
         # Protected paths with their inodes, as sandboxes mounted them.
@@ -105,12 +119,18 @@ class WorkspaceWatcher:
         return self._scan.truncated
 
     def begin(
-        self, put_masks: Callable[[], Collection[str]] = tuple
+        self,
+        put_masks: Callable[[], Collection[str]] = tuple,
+        *,
+        closed: Collection[str] | None = None,
+        writes: bool = True,
     ) -> tuple[list[str], list[str]]:
         """Prepare for a command. Call this before each command starts.
 
         Args:
             put_masks: Creates the missing masks of the sandbox (see ``masks``) and returns them.
+            closed: For a service, the Git folders that its sandbox makes read-only as a whole.
+            writes: Whether the command can write to the workspace.
 
         Returns:
             The paths that the sandbox should protect, and a sentence for each entry that was made
@@ -122,6 +142,7 @@ class WorkspaceWatcher:
                 sentences = self.check()
                 self._add_late_masks(put_masks())
             else:
+                self._closed = None
                 self._masks.update(put_masks())
                 self._late_masks.clear()
                 self._since = time.time_ns() - SETTLED
@@ -134,11 +155,35 @@ class WorkspaceWatcher:
             # The marker must be on disk before the command starts. If hilum is killed while the
             # command runs, the next session learns from the marker what existed before.
             self.dirty = True
+            if closed is not None:
+                self._close_to_services(closed)
+            elif writes:
+                self._commanded = True
             self._write_mark()
             held = self._list_held()
             for path in held:
                 self._mounted.setdefault(path, read_inode(path))
             return held, sentences
+
+    def _close_to_services(self, folders: Collection[str]) -> None:
+        """Remember the Git folders that no service can write to."""
+        inodes = {path: read_inode(path) for path in folders}
+        before = self._closed
+        self._closed = {
+            path: inode
+            for path, inode in inodes.items()
+            # A service that began earlier may write to a folder that did not exist then.
+            if inode and (before is None or before.get(path) == inode)
+        }
+
+    def _is_closed(self, path: str) -> bool:
+        """Return whether no service that runs can have written to a path."""
+        if not self._closed or self._was_unclosed or self.unclosed():
+            return False
+        resolved = resolve_links(path)
+        # The sandbox no longer protects a folder that another one has replaced.
+        intact = [folder for folder, inode in self._closed.items() if read_inode(folder) == inode]
+        return is_below(resolved, intact)
 
     def _add_late_masks(self, paths: Collection[str]) -> None:
         """Attribute masks to hilum that were created while commands may still run.
@@ -167,18 +212,27 @@ class WorkspaceWatcher:
             if not self.dirty:
                 return []
             alive = self.alive()
+            has_commands = self.commands() > 0
+            is_unclosed = self.unclosed() > 0
+            # Processes that have not called `begin` yet are counted, but have written nothing.
+            by_command = self._commanded
             exempt = set(map(resolve_links, self.exempt()))
             sentences: list[str] = []
             tried: set[Entry] = set()
             for _ in range(MAX_ROUNDS):
-                new, more = self._check_once(tried, exempt, everywhere)
+                new, more = self._check_once(tried, exempt, everywhere, by_command=by_command)
                 sentences += more
                 if new <= self._quarantine.failed.keys():
                     # No entries are left that can be made inert.
+                    if not has_commands:
+                        self._commanded = False
+                    # One that ends between two checks may have written before it ended.
+                    self._was_unclosed = is_unclosed
                     if not alive:
                         self.dirty = False
                     break
                 if new <= tried:
+                    self._was_unclosed |= is_unclosed
                     # A running program keeps creating the entry, so leave it to the next check.
                     break
                 tried |= new
@@ -188,7 +242,7 @@ class WorkspaceWatcher:
             return sentences
 
     def _check_once(
-        self, tried: set[Entry], exempt: set[str], everywhere: bool
+        self, tried: set[Entry], exempt: set[str], everywhere: bool, *, by_command: bool
     ) -> tuple[set[Entry], list[str]]:
         """Scan once, and make new entries inert.
 
@@ -196,6 +250,7 @@ class WorkspaceWatcher:
             tried: Entries that an earlier round tried to make inert.
             exempt: Paths that the user approved.
             everywhere: Whether to also scan folders of installed packages.
+            by_command: Whether something other than services may have written what is new.
 
         Returns:
             The new entries, and a sentence for each that was made inert.
@@ -207,7 +262,8 @@ class WorkspaceWatcher:
         late = {entry for entry in self._known if entry.path in self._late_masks}
         self._known -= {entry for entry in late if not is_empty(entry.path)}
         for entry in found - self._known - quarantine.failed.keys():
-            if self._was_there_before(entry.path):
+            is_closed = not by_command and self._is_closed(entry.path)
+            if is_closed or self._was_there_before(entry.path):
                 self._known.add(entry)
         new = {entry for entry in found - self._known if not _is_exempt(entry.path, exempt)}
         failed = quarantine.failed.items()
@@ -219,7 +275,7 @@ class WorkspaceWatcher:
             shown = {quarantine.show(entry.path) for entry in remaining}
             self._undoing = tuple(sorted(shown.union(self._undoing)))
             self._write_mark()
-        sentences = quarantine.make_inert(remaining, self._known)
+        sentences = quarantine.make_inert(remaining, self._known, by_command=by_command)
         # Exempt entries keep their state until the tool has written them.
         before = {entry for entry in self._known if _is_exempt(entry.path, exempt)}
         unchanged = {entry for entry in found - new if not _is_exempt(entry.path, exempt)}
@@ -268,6 +324,7 @@ class WorkspaceWatcher:
             self._packages = dict(state.packages)
             self._untold = list(state.untold)
             self._undoing = state.undoing
+            self._commanded = True
             self.dirty = True
 
     def note_told(self, sentences: Iterable[str]) -> None:
