@@ -177,7 +177,8 @@ def _print_words(words: tuple[str, ...]) -> str:
     if words[0].rpartition("/")[2] == "printf" and len(words) > 1:
         text = words[1]
         for word in words[2:]:
-            text = re.sub(r"%[-\w.]*[sbq]", lambda _, word=word: word, text, count=1)
+            before, directive, after = (*re.split(r"(%[-\w.]*[sbq])", text, maxsplit=1), "", "")[:3]
+            text = f"{before}{word}{after}" if directive else text
     text = re.sub(r"\\x([0-9a-fA-F]{2})", lambda match: chr(int(match[1], 16)), text)
     return re.sub(r"\\0?([0-7]{3})", lambda match: chr(int(match[1], 8) % 256), text)
 
