@@ -292,6 +292,16 @@ def _find_hidden_paths(constraint: Paths, facts: CallFacts) -> str:
     return ""
 
 
+def _may_create(constraint: Paths, access: FileAccess, facts: CallFacts) -> bool:
+    """Return whether a program receives the name of a new file, which it probably creates."""
+    if (access.kind != "any" and access.certain) or UNKNOWN in access.path:
+        return False
+    paths = [os.path.join(cwd or "/", access.path) for cwd in access.cwds]
+    created = attrs.evolve(access, kind="write", certain=True)
+    is_new = not any(map(os.path.lexists, paths))
+    return is_new and facts.matcher.match(constraint, created) != ""
+
+
 _OBJECTS = re.compile(r"(?:.*/)?\.git(?:/+objects(?:/.*)?|/*)", re.DOTALL)
 
 
@@ -311,16 +321,6 @@ def _find_object_reader(constraint: Paths, facts: CallFacts) -> str:
         if facts.matcher.match_stored(constraint, everything):
             return f"`{command.source[:80]}` may read what Git has stored of such a file"
     return ""
-
-
-def _may_create(constraint: Paths, access: FileAccess, facts: CallFacts) -> bool:
-    """Return whether a program receives the name of a new file, which it probably creates."""
-    if (access.kind != "any" and access.certain) or UNKNOWN in access.path:
-        return False
-    paths = [os.path.join(cwd or "/", access.path) for cwd in access.cwds]
-    created = attrs.evolve(access, kind="write", certain=True)
-    is_new = not any(map(os.path.lexists, paths))
-    return is_new and facts.matcher.match(constraint, created) != ""
 
 
 def _runs_new_script(command: CommandFacts, facts: CallFacts) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -163,24 +163,30 @@ def _list_texts(facts: CallFacts) -> Iterator[str]:
     yield from facts.command_texts
     for command in facts.commands:
         yield from command.words
+        yield from _as_printed(command.words)
         yield command.command.stdin or ""
-        # Concatenated literal text in code, and what programs make of their words.
+        # Concatenated literal text, in code and in words.
         for code in (*command.effects.code, *command.words[1:]):
             yield join_literals(code)
-        if command.effects.program in ("echo", "printf", "sed"):
-            yield _print_words(command.words)
 
 
-def _print_words(words: tuple[str, ...]) -> str:
-    """Return what `echo` or `printf` prints, or the script of `sed`, with characters for escapes."""
-    text = " ".join(words[1:])
-    if words[0].rpartition("/")[2] == "printf" and len(words) > 1:
-        text = words[1]
-        for word in words[2:]:
-            before, directive, after = (*re.split(r"(%[-\w.]*[sbq])", text, maxsplit=1), "", "")[:3]
-            text = f"{before}{word}{after}" if directive else text
-    text = re.sub(r"\\x([0-9a-fA-F]{2})", lambda match: chr(int(match[1], 16)), text)
-    return re.sub(r"\\0?([0-7]{3})", lambda match: chr(int(match[1], 8) % 256), text)
+def _as_printed(words: Sequence[str]) -> Iterator[str]:
+    """Yield the words of a command with their escapes, and what `printf` makes of them."""
+    plain = [_ESCAPE.sub(_read_escape, word) for word in words]
+    yield from (new for new, word in zip(plain, words, strict=True) if new != word)
+    if plain[:1] == ["printf"]:
+        values = iter(plain[2:])
+        yield _DIRECTIVE.sub(lambda _: next(values, ""), "".join(plain[1:2]))
+
+
+_ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|0?([0-7]{1,3})|n|t)")
+_DIRECTIVE = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?[bsdiuxXocq]")
+
+
+def _read_escape(escape: re.Match[str]) -> str:
+    if escape[1] or escape[2]:
+        return chr(int(escape[1] or escape[2], 16))
+    return chr(int(escape[3], 8)) if escape[3] else {"n": "\n", "t": "\t"}[escape[0][1]]
 
 
 def _text(change: dict[str, Any], name: str) -> str:
