@@ -281,6 +281,8 @@ class _Match:
     def match_findings(self, findings: Findings) -> tuple[Fit, str]:
         if UNKNOWN in self.access.path:
             return self._match_unknown(findings.cwd), self.access.path
+        if "{}" not in self.access.path and re.search(r"[*?\[]", self.access.path):
+            return self.match_words(), self.access.path
         literals = self._literals
         doubt: Fit = ""
         found = ""
