@@ -215,6 +215,11 @@ class Preceded:
 
 
 Constraint = Paths | Commands | Tools | Hosts | Contexts | Answers | Content | Messages | Preceded
+PARTS: dict[str, type[Constraint]] = {
+    kind.__name__: kind
+    for kind in (Paths, Commands, Tools, Hosts, Contexts, Answers, Content, Messages, Preceded)
+}
+"""The kinds of constraints, by name."""
 
 
 @attrs.frozen

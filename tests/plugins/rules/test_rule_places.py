@@ -146,7 +146,9 @@ def test_a_project_does_not_keep_the_users_rules_out(
     assert [file.path for file in current().snapshot.active] == ["~/.claude/CLAUDE.md", "AGENTS.md"]
     assert not told(current())
     mine = current(text=[text])
-    assert "~/.claude/CLAUDE.md" not in [file.path for file in mine.snapshot.active]
+    (kept,) = (file for file in mine.snapshot.active if file.is_excluded)
+    assert kept.path == "~/.claude/CLAUDE.md"
+    assert [rule.sentence for rule in kept.rules] == ["refuses writing keys.txt"]
 
 
 def test_folders_without_rules_take_no_place_of_those_with_rules(
