@@ -11,7 +11,7 @@ from hilum import StoreError
 from hilum.settings import lock_folder
 from hilum_rules.binding import find_undecided
 from hilum_rules.lock_file import LockFile, write_lock
-from hilum_rules.rule import Rule, RulesFile
+from hilum_rules.rule import Problem, Rule, RulesFile
 from hilum_rules.signed_rules import Locks, find_stale, hash_rule, make_entry
 
 from hilum_rules_compile.past_calls import Trial
@@ -129,7 +129,9 @@ def _check_lock(lock: LockFile) -> None:
     """Reject a lock with mistakes, because writing it would lose what cannot be read."""
     if lock.mistakes:
         line, message = lock.mistakes[0]
+        hint = (
+            "Correct or remove these lines first." if line else "Restore or delete the file first."
+        )
         raise StoreError(
-            f"{lock.shown}:{line}: {message}",
-            hint="Nothing was signed. Correct or remove these lines first.",
+            str(Problem(lock.shown, line, message)), hint=f"Nothing was signed. {hint}"
         )

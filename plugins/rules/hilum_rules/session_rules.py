@@ -84,7 +84,10 @@ class Rules:
         self._protects = False
         self._history: CallHistory | None = None
         self._held: HeldChecks | None = None
+        # The locks that cannot be read and about which the user has been told.
+        self._announced: set[str] = set()
         self._restore()
+        self._announce_unreadable()
 
     @property
     def bundle(self) -> Bundle:
@@ -141,6 +144,18 @@ class Rules:
         if self._held or any(rule.check is not None for rule in snapshot.bundle.rules):
             self._open_held().take(snapshot.active)
 
+    def _announce_unreadable(self) -> None:
+        """Tell the user about locks that cannot be read, so that every change needs approval."""
+        unreadable = {rule.path for rule in self.bundle.rules if rule.is_passing}
+        told = [
+            str(problem)
+            for problem in self.snapshot.problems
+            if problem.path in unreadable and problem.path not in self._announced
+        ]
+        self._announced = unreadable
+        if told:
+            self.session.note("rules.unreadable_lock", say="\n".join(told[:MAX_LISTED]))
+
     def _report_held(self) -> None:
         new = self._held.take_unreported() if self._held else []
         if new:
@@ -158,6 +173,7 @@ class Rules:
             self._hold()
             self._report(cause)
             self._report_held()
+            self._announce_unreadable()
         self._protect_paths()
         return result
 
