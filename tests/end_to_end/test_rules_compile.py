@@ -4,6 +4,7 @@ import json
 import tomllib
 
 import pytest
+import trio
 from hilum_replay import Answer
 
 RULES = """\
@@ -172,6 +173,29 @@ async def test_accept_edit_and_refuse_at_a_terminal(project, asks):
     assert len(rows) == 4
     done = await project("rules", "compile", "--json")
     assert json.loads(done.out) == {"proposals": []}
+
+
+async def test_what_was_typed_before_a_question_is_no_answer(project):
+    """Nor is a word that only begins like one."""
+    asked, answered = trio.Event(), trio.Event()
+
+    async def wait(request):
+        asked.set()
+        await answered.wait()
+        return propose(request)
+
+    async with project.model(wait), project.on_terminal("rules", "compile") as terminal:
+        await asked.wait()
+        terminal.type("a\na\na\n")
+        answered.set()
+        await terminal.see("Type a letter and Enter")
+        terminal.type("abort\n")
+        await terminal.see("none of these answers")
+        await terminal.see("Type a letter and Enter")
+        terminal.type("q\n")
+        await terminal.see("0 checks signed, 0 left as advice.")
+        assert await terminal.end() == 0
+    assert not (project.workspace / ".hilum").exists()
 
 
 async def test_all_at_a_terminal(project):

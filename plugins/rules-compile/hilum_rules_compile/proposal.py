@@ -83,7 +83,7 @@ def verify(proposal: Proposal, rule: Rule, root: Path) -> Verified:
     problem = problem or next(_find_problems(proposal, rule, check, root), "")
     if problem or check is None:
         return Verified(proposal, rejected=problem or "it names nothing")
-    return Verified(proposal, check, warning=_find_warning(rule, check, root))
+    return Verified(proposal, check, warning=find_warning(rule, check, root))
 
 
 def compile_proposed(lines: Sequence[str], rule: Rule) -> tuple[Check | None, str]:
@@ -135,7 +135,14 @@ def _find_problems(
             yield f"it would concern everything that an agent does: {examples[0]}"
 
 
-def _find_warning(rule: Rule, check: Check, root: Path) -> str:
+def find_warning(rule: Rule, check: Check, root: Path) -> str:
+    """Return what the user should know before signing a check; empty if there is nothing. Blocks.
+
+    Args:
+        rule: The sentence.
+        check: The check.
+        root: The workspace.
+    """
     tried = msgspec.structs.replace(rule, check=check)
     if all(find_objection(tried, each, root) for each in EVERYDAY["write"]):
         return "It concerns every file that an agent writes."

@@ -120,7 +120,7 @@ def test_every_kind_of_check_in_the_request_can_be_compiled() -> None:
     assert len(lines) == 10
     for kind, target in (
         ("write", "sdk/**"), ("command", "git push --force, npm publish"), ("tool", "web_fetch"),
-        ("host", "example.com"), ("context", "A.md in shared"), ("answer", "/x/i"),
+        ("host", "example.com"), ("answer", "/x/i"),
         ("write", "a/** except a/b/**"), ("command", "npm except npm run docs"),
         ("command", "git commit, git push to branch main"), ("content", "/x/ in src/**"), ("commit-message", "/x/i"),
     ):  # fmt: skip
