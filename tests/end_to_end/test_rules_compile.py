@@ -92,6 +92,7 @@ async def test_proposals_as_data_and_signing_by_number(project, asks):
     listed = json.loads((await project("rules", "--json")).out)
     states = {rule["number"]: rule["state"] for rule in listed["rules"]}
     assert states == {"1.1": "proposed", "1.2": "proposed", "1.3": "advice", "1.4": "advice"}
+    assert "Proposed: enforce: deny write sdk/**" in (await project("rules", "--why", "1.1")).out
     refused = await project("rules", "compile", "--accept", "1.4")
     assert refused.code == 2
     assert "cannot be signed" in refused.err
@@ -109,6 +110,10 @@ async def test_proposals_as_data_and_signing_by_number(project, asks):
         assert (await project("run", "--approve", "auto", "Change it.")).code == 0
     assert "hands off" in server.bodies[-1].decode()
     assert (project.workspace / "sdk" / "api.ts").read_text() == "x\n"
+    withdrawn = await project("rules", "compile", "--refuse", "1.1")
+    assert "1.1  withdrawn: sessions that are open enforce it" in withdrawn.out
+    assert [each.get("enforce") for each in read_lock(project)] == [None, None]
+    assert "0 enforced" in (await project("rules")).out
 
 
 async def test_refusing_by_number(project):

@@ -329,7 +329,13 @@ def test_what_is_imported_by_two_stands_once(put: Put, current: Read) -> None:
     put({"AGENTS.md": "@c.md\n\n- a", "CLAUDE.md": "@c.md\n\n@AGENTS.md\n\n- b", "c.md": "- c"})
     rules = current()
     assert sentences(rules) == ["c", "a", "b"]
-    assert len(told(rules)) == 2
+    assert not told(rules)
+
+
+def test_a_file_that_only_imports_one_that_was_read_is_no_problem(put: Put, current: Read) -> None:
+    put({"AGENTS.md": "- a\n", "CLAUDE.md": "@AGENTS.md\n"})
+    assert sentences(current()) == ["a"]
+    assert not told(current())
 
 
 @pytest.mark.parametrize(
