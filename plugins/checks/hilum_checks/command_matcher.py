@@ -119,7 +119,7 @@ def _match_pattern(constraint: Commands, pattern: Words, words: Words, *, is_pat
     missing = [option for option in options if not _has_option(option, words)]
     if missing and not _may_be_hidden(pattern, words):
         return ""
-    words = _put_goal_first(pattern, words)
+    words = _put_goal_first(pattern, _open_globs(pattern, words))
     if options and pattern[0] == "*":
         fit: Fit = "yes"
     else:
@@ -130,6 +130,21 @@ def _match_pattern(constraint: Commands, pattern: Words, words: Words, *, is_pat
     if fit == "yes" and constraint.new and _installs_own(words[len(pattern) :]):
         return ""
     return fit
+
+
+def _open_globs(pattern: Words, words: Words) -> Words:
+    """Return words with each one that a file name may turn into a sub-command as unknown.
+
+    `touch push; git pus*` is `git push`.
+    """
+    opened = [
+        UNKNOWN
+        if any(char in word for char in "*?[")
+        and any(fnmatch.fnmatchcase(each, word) for each in pattern[1:])
+        else word
+        for word in words[1:]
+    ]
+    return (*words[:1], *opened)
 
 
 def _may_be_hidden(pattern: Words, words: Words) -> bool:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import attrs
-from hilum_guard import UNKNOWN, FileAccess, fit_path
+from hilum_guard import UNKNOWN, FileAccess, fit_path, is_tracked
 
 from hilum_checks.model import EVERYTHING, READS, Action, Paths
 from hilum_checks.workspace_view import WorkspaceView, fold
@@ -65,6 +65,10 @@ class PathMatcher:
 
     def match(self, constraint: Paths, access: FileAccess) -> Fit:
         """Return whether a constraint covers an access."""
+        # Shells drop null bytes, which no path can contain.
+        if "\0" in access.path or "\0" in access.source:
+            path, source = (each.replace("\0", UNKNOWN) for each in (access.path, access.source))
+            access = attrs.evolve(access, path=path, source=source)
         match = _Match(self._view, constraint, access)
         return "" if match.is_allowed else match.match_words()
 
@@ -139,7 +143,20 @@ class _Match:
             if self._means_any(self.view.spellings(path)):
                 return "yes"
             best = stronger_fit(best, self._match_contents(path, cwd))
+        if self.access.stored and not best:
+            return self._match_stored(os.path.join(cwd or "/", written))
         return best
+
+    def _match_stored(self, path: str) -> Fit:
+        """Match a pattern of Git, whose wildcards also match slashes."""
+        magic = re.search(r"[*?\[]", path)
+        if magic is None:
+            return ""
+        folder = os.path.dirname(path[: magic.start()])
+        contents = self.view.list_contents(os.path.realpath(folder), folder, copied=False)
+        pattern = fold(self.view.display(os.path.normpath(path))).replace("**/", "*")
+        found = [form for form in contents.forms if fnmatchcase(fold(form), pattern)]
+        return "yes" if self._means_any(found) else ""
 
     def _match_unseen(self) -> Fit:
         """Return whether a pattern may match a path that was not examined."""
@@ -159,7 +176,11 @@ class _Match:
         actions = self.actions
         if len(actions) == 1 or actions <= self.constraint.actions:
             return actions <= self.constraint.actions
-        exists = os.path.lexists(os.path.join(self.view.real_root, form))
+        path = os.path.join(self.view.real_root, form)
+        if (self.access.deep or self.access.source) and os.path.isdir(path):
+            # Files below a folder may be changed or created.
+            return bool(actions & self.constraint.actions)
+        exists = os.path.lexists(path)
         return ("change" if exists else "create") in self.constraint.actions
 
     def _means(self, form: str) -> bool:
@@ -280,11 +301,21 @@ class _Match:
         """
         path = self.access.path
         if not path.strip(UNKNOWN):
-            return ""
-        guess = path.replace(UNKNOWN, "x")
-        cwds = (cwd or self.view.real_root,)
-        fit = self._match_other(attrs.evolve(self.access, path=guess, cwds=cwds))
-        return "maybe" if fit else ""
+            return "maybe" if self.access.stored and self._is_stored() else ""
+        guesses = [path.replace(UNKNOWN, "x")]
+        if self.access.stored:
+            guesses.append(path.rpartition(UNKNOWN)[2].lstrip("/") or ".")
+        cwds = (cwd or self.view.real_root, self.view.real_root)
+        accesses = [attrs.evolve(self.access, path=guess, cwds=cwds) for guess in guesses]
+        return "maybe" if any(map(self._match_other, accesses)) else ""
+
+    def _is_stored(self) -> bool:
+        """Return whether a repository may contain a file of the constraint, which nothing hides."""
+        root = self.view.real_root
+        contents = self.view.list_contents(root, root, copied=False)
+        covered = [os.path.join(root, form) for form in contents.forms if self._means(form)]
+        files = [path for path in covered if not os.path.isdir(path)]
+        return not contents.is_complete or any(is_tracked(path, root) for path in files)
 
     def _match_unknown_outside(self, known: str) -> Fit:
         if not self.access.path.startswith(("/", UNKNOWN, "~")):

@@ -66,9 +66,18 @@ class WorkspaceView:
         if not any(char in path for char in "*?["):
             return [path], True
         if path not in self._expanded:
-            self._expanded[path] = expand_glob(path, self.real_root)
+            self._expanded[path] = self._expand(path)
         found, is_complete = self._expanded[path]
         return [path, *found], is_complete
+
+    def _expand(self, path: str) -> tuple[list[str], bool]:
+        found, is_complete = expand_glob(path, self.real_root)
+        folder, name = os.path.split(path)
+        if not any(char in name for char in "*?[") and name:
+            # A command may create the file in each folder: `for d in */; do touch $d/new; done`.
+            folders, _ = expand_glob(folder, self.real_root)
+            found += [os.path.join(each, name) for each in folders]
+        return found, is_complete
 
     def spellings(self, path: str) -> list[str]:
         """Return the displayed forms of a path: as written, and with links followed.

@@ -12,7 +12,7 @@ import attrs
 from hilum_guard import UNKNOWN, FileAccess, git_words
 
 from hilum_checks.call_facts import CallFacts
-from hilum_checks.code_texts import find_paths, may_write, read_text
+from hilum_checks.code_texts import find_paths, join_literals, may_write, read_text
 from hilum_checks.command_facts import CommandFacts
 from hilum_checks.expressions import count_matches
 from hilum_checks.model import WRITES, Content, Messages, Paths
@@ -62,7 +62,11 @@ def _accesses_of_code(facts: CallFacts) -> Iterator[FileAccess]:
 _DECODERS = frozenset("base32 base64 gunzip iconv openssl rev tr uudecode xxd zcat".split())
 _ASSEMBLES = re.compile(
     r"\bchr\b|decode|fromhex|CharCode|\[::-|reverse|join|pack\b|environ|\bENV\b"
+    r"|['\"]\s*%|\bformat\b|\b[fF]['\"]"
 )
+
+
+_ONE_LINERS = frozenset("perl ruby awk gawk mawk".split())
 
 
 def _writes_unknown(facts: CallFacts) -> bool:
@@ -73,9 +77,11 @@ def _writes_unknown(facts: CallFacts) -> bool:
         # An editor's commands contain the text in another form.
         if command.effects.program in _DECODERS | _EDITORS:
             return True
-        if any(UNKNOWN in word for word in command.words[1:]):
+        if any(UNKNOWN in text for text in (*command.words[1:], command.command.stdin or "")):
             return True
-        if any(_ASSEMBLES.search(text) for text in command.effects.code):
+        # One-liners such as `s/x/$ENV{T}/` need not look like code.
+        codes = command.words[1:] if command.effects.program in _ONE_LINERS else ()
+        if any(_ASSEMBLES.search(text) for text in (*command.effects.code, *codes)):
             return True
     return False
 
@@ -122,12 +128,25 @@ def _list_texts(facts: CallFacts, access: FileAccess) -> Iterator[str]:
     for command in facts.commands:
         yield from command.words
         yield command.command.stdin or ""
-        # Concatenated literal text in code.
-        for code in command.effects.code:
-            yield re.sub(r"""['"]\s*[+.]?\s*['"]""", "", code)
+        # Concatenated literal text in code, and what `echo` and `printf` make of their words.
+        for code in (*command.effects.code, *command.words[1:]):
+            yield join_literals(code)
+        if command.effects.program in ("echo", "printf"):
+            yield _print_words(command.words)
     if access.source and UNKNOWN not in access.source:
         for cwd in access.cwds:
             yield read_text(os.path.join(cwd or "/", access.source))
+
+
+def _print_words(words: tuple[str, ...]) -> str:
+    """Return what `echo` or `printf` prints."""
+    text = " ".join(words[1:])
+    if words[0].rpartition("/")[2] == "printf" and len(words) > 1:
+        text = words[1]
+        for word in words[2:]:
+            text = re.sub(r"%[-\w.]*[sbq]", lambda _, word=word: word, text, count=1)
+    text = re.sub(r"\\x([0-9a-fA-F]{2})", lambda match: chr(int(match[1], 16)), text)
+    return re.sub(r"\\0?([0-7]{3})", lambda match: chr(int(match[1], 8) % 256), text)
 
 
 def _text(change: dict[str, Any], name: str) -> str:
@@ -173,12 +192,24 @@ def _find_messages(facts: CallFacts) -> Iterator[_Message]:
         is_help = words[-1:] in (("--help",), ("-h",))
         if command.effects.program == "git" and words[1:2] and words[1] in _COMMITS and not is_help:
             yield from _read_message(command, words[1:], facts)
+        elif command.effects.program == "git" and _commits_unseen(words[1:]):
+            yield _Message(None, command.source)
     if facts.unknown_command:
         yield _Message(None, facts.unknown_command)
     name = facts.tool.name.lower()
     message = facts.arguments.get("message")
     if facts.tool.schema is not None and "commit" in name and isinstance(message, str):
         yield _Message(message, facts.tool.name)
+
+
+def _commits_unseen(words: tuple[str, ...]) -> bool:
+    """Return whether a Git command commits with messages that its words do not show."""
+    verb = words[0] if words else ""
+    if verb in ("am", "fast-import", "citool", "gui"):
+        return True
+    if verb in ("filter-branch", "filter-repo"):
+        return any(word.startswith(("--msg-filter", "--message", "--commit")) for word in words)
+    return verb == "hash-object" and "commit" in words and "-w" in words
 
 
 def _read_message(
@@ -224,6 +255,8 @@ def _find_paragraphs(
             continue
         message = _MESSAGE_OPTION.fullmatch(word)
         file = None if message else _FILE_OPTION.fullmatch(word)
+        trailer = re.fullmatch(r"--trailer(?:=(.*))?()", word, re.DOTALL)
+        message = message or trailer
         option = message or file
         if option is None:
             continue

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from hilum_guard.effects.file_search import Findings, search
     from hilum_guard.effects.git_effects import git_words
     from hilum_guard.hosts.addresses import host_of
-    from hilum_guard.new_files import is_new_file
+    from hilum_guard.new_files import is_new_file, is_tracked
     from hilum_guard.previews import describe_call, describe_scope, find_dangers
     from hilum_guard.programs.options import operands
     from hilum_guard.protected_files import hidden as explain_hidden_file
@@ -76,6 +76,7 @@ __all__ = [
     "git_words",
     "host_of",
     "is_new_file",
+    "is_tracked",
     "judge_command",
     "load_rules",
     "looks_secret",
@@ -101,6 +102,7 @@ _MODULES = {
     "SimpleCommand": "commands.verdicts",
     "judge_command": "commands",
     "is_new_file": "new_files",
+    "is_tracked": "new_files",
     "UNKNOWN": "effects.file_access",
     "CommandEffects": "effects.file_access",
     "FileAccess": "effects.file_access",

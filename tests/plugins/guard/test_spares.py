@@ -618,11 +618,13 @@ async def test_a_killed_hilum_leaves_no_spare(pool: Pool, root: Path, temp: Path
     """The warden ends waiting spares, as it ends commands."""
     argv = [PYTHON, "-c", KILLED, str(root), str(temp / "killed")]
     hilum = await trio.lowlevel.open_process(argv, stdout=subprocess.PIPE)
-    assert hilum.stdout is not None
-    assert (await hilum.stdout.receive_some()).startswith(b"up")
-    assert marked("of-a-killed-hilum")
-    hilum.kill()
-    await hilum.wait()
+    try:
+        assert hilum.stdout is not None
+        assert (await hilum.stdout.receive_some()).startswith(b"up")
+        assert marked("of-a-killed-hilum")
+    finally:
+        hilum.kill()
+        await hilum.wait()
     await wait_until(lambda: not marked("of-a-killed-hilum"))
 
 

@@ -22,7 +22,7 @@ _FRONT_VALUED = frozenset(
 _READ_ONLY = frozenset(
     """status log show diff blame grep ls-files ls-tree cat-file rev-parse branch tag remote
     config describe shortlog reflog rev-list merge-base for-each-ref name-rev add commit fetch
-    push stage bundle fsck count-objects help version notes""".split()
+    push stage bundle check-attr check-ignore ls-remote fsck count-objects help version notes""".split()
 )
 _VALUED: dict[str, frozenset[str]] = {
     "clone": frozenset(

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from hilum_guard.effects.file_access import UNKNOWN
+
 
 class Shown(NamedTuple):
     """Contents that a Git command shows.
@@ -123,7 +125,10 @@ def _find_named(
         return
     operands = _drop_leading_text(verb, rest, operands)
     stored = [word for word in operands if _is_in_revision(word)]
-    existing = [word for word in operands if word not in stored and is_path(word)]
+    # A word that is known only at run time may name a path.
+    existing = [
+        word for word in operands if word not in stored and (UNKNOWN in word or is_path(word))
+    ]
     revisions = [word for word in operands if word not in stored and word not in existing]
     named = [*_find_in_pathspecs(paths), *_find_in_line_ranges(rest)]
     for word in stored:
@@ -256,7 +261,7 @@ def _read_pathspec(word: str) -> list[Shown]:
         return [Shown(word or start, top=top)]
     # Git's `*` also matches slashes, so everything below the preceding folder is included.
     folder = os.path.dirname(word[: pattern.start()])
-    return [Shown(folder or start, top=top, certain=False)]
+    return [Shown(folder or start, top=top, certain=False), Shown(word, top=top, certain=False)]
 
 
 def _find_message_files(verb: str, rest: Sequence[str]) -> Iterator[Shown]:
