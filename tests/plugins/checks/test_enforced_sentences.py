@@ -20,7 +20,7 @@ ENFORCED = {
     "Never modify existing migrations in `db/migrate/`.": "refuses changing and deleting db/migrate",
     "Never read `.env` or `secrets/`.": "refuses reading .env, secrets",
     "Do not access `/proc`.": "refuses reading and writing /proc",
-    "除非用户要求，否则不要提交。": "asks before the command `git commit` or `git commit-tree` or `git am` or `git cherry-pick` and similar commands",
+    "除非用户要求，否则不要修改 `a/`。": "asks before writing a",
     "Only edit files in `src/`.": "refuses writing files by hand, except src",
     "never delete files outside the workspace": "refuses deleting files outside the workspace",
     "No changes to `schema.sql` without approval.": "asks before writing schema.sql",
