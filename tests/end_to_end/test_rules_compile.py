@@ -152,6 +152,7 @@ async def test_accept_edit_and_refuse_at_a_terminal(project, asks):
         await terminal.see("enforce:")
         terminal.type("\n")
         await terminal.see("Rejected:")
+        await terminal.see("Type a letter and Enter")
         terminal.type("e\n")
         await terminal.see("]:")
         terminal.type("ask command make ship\n")
@@ -279,6 +280,7 @@ async def test_what_a_model_writes_cannot_control_the_terminal_and_ctrl_c_ends_t
         await terminal.see("[a] accept")
         terminal.type("a\n")
         await terminal.see("Rejected:")
+        await terminal.see("Type a letter and Enter")
         terminal.type("e\n")
         await terminal.see("enforce [")
         # A signal that comes just before the read is only noticed when the read ends.
