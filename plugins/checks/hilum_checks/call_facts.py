@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 import attrs
 import msgspec
-from hilum_guard import UNKNOWN, FileAccess, judge_command, read_effects, search
+from hilum_guard import UNKNOWN, FileAccess, git_words, judge_command, read_effects, search
 
 from hilum_checks import code_texts, host_matcher
 from hilum_checks.command_facts import CommandFacts
@@ -222,7 +222,11 @@ class CallFacts:
             # A search may find what an earlier command creates.
             is_settled = is_settled and (bool(effects.found) or _creates_nothing(effects))
             if not effects.found:
-                accesses += [(access, None) for access in effects.files]
+                accesses += [
+                    (access, None)
+                    for access in effects.files
+                    if not (access.stored and _compares_files(command))
+                ]
             for found in effects.found:
                 # Each search runs only once, because commands often repeat a search, which reads
                 # the disk.
@@ -278,6 +282,18 @@ class CallFacts:
             if is_host:
                 hosts.add(host_matcher.parse_host(text))
         return hosts - {""}
+
+
+def _compares_files(command: CommandFacts) -> bool:
+    """Return whether a command is `git diff` for all files of the working tree.
+
+    To Git, the files that the sandbox hides look unchanged, so that this shows nothing of them.
+    """
+    words = git_words(command.words)
+    return words[1:2] == ("diff",) and not any(
+        word in ("--cached", "--staged", "--merge-base", "--no-index") or not word.startswith("-")
+        for word in words[2:]
+    )
 
 
 def _creates_nothing(effects: CommandEffects) -> bool:

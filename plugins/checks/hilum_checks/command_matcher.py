@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import attrs
 from hilum_guard import UNKNOWN, fit_words, git_words
 
-from hilum_checks import code_texts
+from hilum_checks import code_texts, git_references
 from hilum_checks.git_branches import match_branches
 from hilum_checks.model import Commands
 from hilum_checks.path_matcher import Fit, stronger_fit
@@ -60,6 +60,10 @@ def _match_any(constraint: Commands, command: CommandFacts) -> Fit:
         best = stronger_fit(
             best, _match_words(constraint, command, by_path, is_path="/" in by_path[0])
         )
+    # A rule about a branch means commits and pushes, which are read above.
+    for other in () if constraint.branches else git_references.find_equivalents(command):
+        fit = _match_words(constraint, command, other.words, is_path=False)
+        best = stronger_fit(best, fit if other.certain or not fit else "maybe")
     # Code does not show which branch is checked out when it runs.
     if best != "yes" and not constraint.branches and _is_in_code(constraint, command):
         return "yes"

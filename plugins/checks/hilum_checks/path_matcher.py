@@ -52,6 +52,10 @@ class PathMatcher:
         """The resolved root."""
         return self._view.real_root
 
+    def expand(self, path: str, cwd: str | None) -> list[str]:
+        """Return the absolute paths to which a path may refer, with patterns expanded."""
+        return self._view.expand(path, cwd)[0]
+
     def is_kept_by_sandbox(self, constraint: Paths) -> bool:
         """Return whether the sandbox can keep a constraint without knowing the names of files."""
         if constraint.unless or not constraint.actions >= {"create", "change", "delete"}:
@@ -71,6 +75,15 @@ class PathMatcher:
             access = attrs.evolve(access, path=path, source=source)
         match = _Match(self._view, constraint, access)
         return "" if match.is_allowed else match.match_words()
+
+    def match_stored(self, constraint: Paths, access: FileAccess) -> Fit:
+        """Return whether a Git command may show stored contents of a file that is not to be read.
+
+        The sandbox hides files of the working tree, but not what Git has stored of them.
+        """
+        if not access.stored or not access.deep or "read" not in constraint.actions:
+            return ""
+        return _Match(self._view, constraint, access).match_tracked()
 
     def match_found(
         self, constraint: Paths, access: FileAccess, findings: Findings
@@ -229,6 +242,33 @@ class _Match:
             return "yes"
         return "" if contents.is_complete else "maybe"
 
+    def match_tracked(self) -> Fit:
+        """Return whether the constraint covers a file that Git has stored below the path."""
+        for cwd in self.access.cwds:
+            path = self.access.path
+            if UNKNOWN in path or cwd is None:
+                path = self.view.real_root
+            folder = os.path.realpath(os.path.join(cwd or "/", os.path.expanduser(path)))
+            tracked = self.view.list_tracked(folder)
+            if not tracked.is_complete:
+                return "maybe"
+            if not any(literal in tracked.text for literal in self._literals):
+                continue
+            shown = self.view.display(folder)
+            inner = [form for form in tracked.forms if self._is_below(form, shown)]
+            if any(self._is_likely(form, self._literals) and self._means(form) for form in inner):
+                return "maybe"
+        return ""
+
+    def _is_below(self, form: str, shown: str) -> bool:
+        """Return whether a displayed path is a folder's, or below the folder."""
+        if shown == "." or form == shown:
+            return True
+        # The top of the repository may be above the workspace.
+        path = os.path.join(self.view.real_root, form)
+        folder = os.path.join(self.view.real_root, shown)
+        return fold(path).startswith(fold(f"{folder.rstrip('/')}/"))
+
     # --- paths that a search finds ----------------------------------------------------------------
 
     @property
@@ -238,6 +278,8 @@ class _Match:
     def match_findings(self, findings: Findings) -> tuple[Fit, str]:
         if UNKNOWN in self.access.path:
             return self._match_unknown(findings.cwd), self.access.path
+        if "{}" not in self.access.path and re.search(r"[*?\[]", self.access.path):
+            return self.match_words(), self.access.path
         literals = self._literals
         doubt: Fit = ""
         found = ""

@@ -201,7 +201,11 @@ def _match_paths(constraint: Paths, facts: CallFacts) -> tuple[Fit, str]:
         if action:
             return "yes", action
     if not doubt and facts.tool.risk == "execute":
-        doubt = facts.unknown_command or _find_hidden_paths(constraint, facts)
+        doubt = (
+            facts.unknown_command
+            or _find_object_reader(constraint, facts)
+            or _find_hidden_paths(constraint, facts)
+        )
     return ("maybe", doubt) if doubt else ("", "")
 
 
@@ -211,6 +215,7 @@ def _matching_accesses(
     """Yield the accesses that a constraint covers or may cover, each with the covered path."""
     for access in facts.accesses:
         fit = facts.matcher.match(constraint, access)
+        fit = fit or facts.matcher.match_stored(constraint, access)
         if fit:
             yield fit, access, access.path
     for access, findings in facts.found_files:
@@ -296,6 +301,27 @@ def _may_create(constraint: Paths, access: FileAccess, facts: CallFacts) -> bool
     created = attrs.evolve(access, kind="write", certain=True)
     is_new = not any(map(os.path.lexists, paths))
     return is_new and facts.matcher.match(constraint, created) != ""
+
+
+_OBJECTS = re.compile(r"(?:.*/)?\.git(?:/+objects(?:/.*)?|/*)", re.DOTALL)
+
+
+def _find_object_reader(constraint: Paths, facts: CallFacts) -> str:
+    """Return the command that may read the files of Git's object database itself."""
+    if "read" not in constraint.actions:
+        return ""
+    for command in facts.commands:
+        accesses = [
+            access
+            for access in command.effects.files
+            if access.kind == "read" and not access.stored and _OBJECTS.fullmatch(access.path)
+        ]
+        if not accesses and not any(".git/objects" in text for text in command.texts):
+            continue
+        everything = FileAccess("read", ".", deep="some", stored=True, cwds=command.cwds)
+        if facts.matcher.match_stored(constraint, everything):
+            return f"`{command.source[:80]}` may read what Git has stored of such a file"
+    return ""
 
 
 def _runs_new_script(command: CommandFacts, facts: CallFacts) -> bool:

@@ -184,6 +184,8 @@ WAYS_ROUND = [
     ("deny delete README.md", "printf '%s\\n' 'require(\"fs\").unlinkSync(\"README.md\")' > build/w.js; node build/w.js"),
     ("deny delete README.md", "cat > build/w.py <<'E'\nimport os; os.remove('README.md')\nE\npython3 build/w.py"),
     ("deny delete README.md", "ruby -e 'Dir[\"*\"].each{|f| File.delete f}'"),
+    ("deny create archive/**", "for D in archiv?; do :; done; find README.md -exec cp {} $D/b.md \\;"),
+    ("deny command scripts/release.sh", 'cp "$(type -P ./scripts/release.sh)" .; ./release.sh'),
     # programs that start others, and patterns for a sub-command
     ("deny command git push", "env - git push"),
     ("deny command git push", "screen -dm git push"),
@@ -277,7 +279,7 @@ def test_a_repository_shows_no_file_that_must_not_be_read(command: str, reposito
 
 @pytest.mark.parametrize(
     "command",
-    ["git diff HEAD~1", "git log -p -- '*.js'", "git log -p -- $X/src/app.js", "git status"],
+    ["git diff HEAD~1 -- src", "git log -p -- src/app.js", "git log --stat", "git status"],
 )
 def test_a_repository_shows_other_files(command: str, repository: Path) -> None:
     assert verdict("deny read secrets/", command, repository) == ""

@@ -197,7 +197,7 @@ def _read_linked(reader: ShellReader, command: ParsedCommand, name: str) -> bool
         if UNKNOWN in source:
             reader.add_unknown()
         # Links may point to each other.
-        elif _fold_name(source) != name and reader.implied_depth < 3:
+        elif _is_other(source, command.words[0].value) and reader.implied_depth < 3:
             reader.implied_depth += 1
             try:
                 reader.read_inner(command, (Word(source), *command.words[1:]))
@@ -211,13 +211,20 @@ def _find_originals(reader: ShellReader, command: ParsedCommand) -> list[str]:
     word = command.words[0]
     first = word.value
     copies = reader.program_copies.get(os.path.basename(first), ())
-    sources = [source for source in copies if _fold_name(source) != _fold_name(first)]
+    sources = [source for source in copies if _is_other(source, first)]
     if "/" in first and word.known and not first.startswith(_SYSTEM_FOLDERS):
         for cwd in command.cwds:
             path = os.path.join(cwd or "/", os.path.expanduser(first))
             if os.path.islink(path):
                 sources.append(resolve_links(path))
     return list(dict.fromkeys(sources))
+
+
+def _is_other(source: str, first: str) -> bool:
+    """Return whether a program has another name than its copy, or is a script in another folder."""
+    if _fold_name(source) != _fold_name(first):
+        return True
+    return "/" in source and source != first and not source.startswith(_SYSTEM_FOLDERS)
 
 
 def _fold_name(path: str) -> str:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import attrs
 
-from hilum_guard.effects.file_access import UNKNOWN, FileAccess
+from hilum_guard.effects.file_access import UNKNOWN, AccessKind, FileAccess
 from hilum_guard.programs.options import Parsed, Syntax, parse, valued_only
 from hilum_guard.programs.tables import parse_switch, read_table
 
@@ -426,7 +426,7 @@ def _read_sqlite(call: _Call) -> Iterator[FileAccess]:
         match = _SQLITE_LINE.fullmatch(text)
         if match is None or match[2].lstrip("'\"").startswith("|"):
             continue
-        kind = "read" if match[1] in ("read", "import") else "write"
+        kind: AccessKind = "read" if match[1] in ("read", "import") else "write"
         # The path may be quoted for SQLite, and the name of a database may stand before it.
         words = match[2].replace("'", " ").replace('"', " ").split()
         for word in words:
