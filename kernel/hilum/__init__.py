@@ -32,7 +32,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "time_limits": ("calls_left_behind",),
     "context": ("ContextRequest", "estimate"),
-    "discovery": ("list_program_commands",),
+    "discovery": ("list_program_commands", "list_user_commands"),
     "agents": ("Agent", "Mode", "Profile", "ToolFilter"),
     "errors": (
         "AddressRefused",
@@ -40,6 +40,7 @@ _HOMES = {
         "ModelError",
         "NeedsUser",
         "PluginError",
+        "PromptDenied",
         "SettingsError",
         "StoreError",
         "ToolDenied",

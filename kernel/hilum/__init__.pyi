@@ -33,11 +33,13 @@ from hilum.approval_facts import says_the_same as says_the_same
 from hilum.context import ContextRequest as ContextRequest
 from hilum.context import estimate as estimate
 from hilum.discovery import list_program_commands as list_program_commands
+from hilum.discovery import list_user_commands as list_user_commands
 from hilum.errors import AddressRefused as AddressRefused
 from hilum.errors import HilumError as HilumError
 from hilum.errors import ModelError as ModelError
 from hilum.errors import NeedsUser as NeedsUser
 from hilum.errors import PluginError as PluginError
+from hilum.errors import PromptDenied as PromptDenied
 from hilum.errors import SettingsError as SettingsError
 from hilum.errors import StoreError as StoreError
 from hilum.errors import ToolDenied as ToolDenied

@@ -9,6 +9,7 @@ is checked and logged.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,14 @@ import msgspec
 import trio
 from msgspec.structs import replace
 
-from hilum.arguments import CUT_OFF, MAX_DEPTH, NO_TOOL
+from hilum.arguments import (
+    CUT_OFF,
+    MAX_DEPTH,
+    NO_TOOL,
+    BadArguments,
+    decode_arguments,
+    encode_arguments,
+)
 from hilum.deferred_tools import ACCESS_TOOLS, unwrap, wrap
 from hilum.errors import (
     CALL_CUT_SHORT,
@@ -51,6 +59,8 @@ if TYPE_CHECKING:
     from hilum.agents import Agent
     from hilum.session import Session
 
+# Maximum number of characters of rewritten arguments that the model reads.
+MAX_SHOWN_ARGUMENTS = 1_000
 # Maximum number of characters in a result that the log keeps. The model may get a shorter text: see
 # ``shorten_results``.
 RESULT_LIMIT = 200_000
@@ -292,9 +302,37 @@ async def _execute(agent: Agent, state: CallState, place: Place) -> Output:
     if not judged.rewritten_by:
         return output
     # Without a note, the model would attribute the result to the arguments that it wrote.
-    plugins = ", ".join(judged.rewritten_by)
-    note = f"[Ran with other arguments, by {plugins}: {prepared.call.arguments[:1000]}]"
+    note = _describe_rewrite(state.to_run.arguments, prepared.call.arguments, judged.rewritten_by)
     return replace(output, text=f"{output.text}\n{note}")
+
+
+def _describe_rewrite(written: str, run: str, plugins: Sequence[str]) -> str:
+    """Return the note about a call that gates rewrote.
+
+    Args:
+        written: The arguments as the model wrote them.
+        run: The arguments with which the call ran.
+        plugins: The plugins with the gates.
+    """
+    by = ", ".join(plugins)
+    try:
+        before = decode_arguments(written)
+        after = decode_arguments(run)
+    except BadArguments:
+        return f"[Ran with other arguments, by {by}: {run[:MAX_SHOWN_ARGUMENTS]}]"
+    # What a gate only adds may be long, such as the diff of a rename, and the model did not write it.
+    added = [name for name in after if name not in before]
+    removed = [name for name in before if name not in after]
+    kept = [name for name in before if name in after]
+    changed = {name: after[name] for name in kept if before[name] != after[name]}
+    parts = []
+    if changed:
+        parts.append(encode_arguments(changed)[:MAX_SHOWN_ARGUMENTS])
+    if removed:
+        parts.append(f"without {', '.join(removed)}")
+    if added:
+        parts.append(f"with {', '.join(added)}")
+    return f"[Ran with other arguments, by {by}: {'; '.join(parts)}]"
 
 
 def _check_interrupted(state: CallState) -> None:

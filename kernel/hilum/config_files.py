@@ -202,7 +202,7 @@ def _parse_json(text: str, report: Report) -> Any:
     def build(items: list[tuple[str, Any]]) -> dict[str, Any]:
         mapping = dict(items)
         if len(mapping) < len(items):
-            _report_duplicates(items, reported, report)
+            _report_duplicates(items, reported, text, report)
         return mapping
 
     plain = text
@@ -225,13 +225,43 @@ def _parse_json(text: str, report: Report) -> Any:
         raise UnreadableFile(f"It is not JSON: {error}.") from None
 
 
-def _report_duplicates(items: list[tuple[str, Any]], reported: set[str], report: Report) -> None:
+def _report_duplicates(
+    items: list[tuple[str, Any]], reported: set[str], text: str, report: Report
+) -> None:
+    lines: dict[str, int] = {}
     counts = Counter(key for key, _ in items)
     for key, count in counts.items():
         if count > 1 and key not in reported and len(reported) < MAX_DUPLICATES:
             reported.add(key)
             shown = key[:MAX_SHOWN_KEY]
-            report(f"The key {shown!r} occurs twice in one mapping; the last one is used.", 0)
+            lines = lines or _index_repeated_keys(text)
+            line = lines.get(key, 0)
+            report(f"The key {shown!r} occurs twice in one mapping; the last one is used.", line)
+
+
+def _index_repeated_keys(text: str) -> dict[str, int]:
+    """Return the keys that occur twice in one mapping, each with the line of the second one."""
+    open_keys: list[set[str]] = []  # the keys so far of each open mapping or list
+    line = 1
+    key_line = 0
+    key = ""
+    found: dict[str, int] = {}
+    for match in re.finditer(_TOKEN, re.sub(_COMMENT, _blank_comment, text)):
+        token = match[0]
+        if token == "\n":
+            line += 1
+        elif token in "{[":
+            open_keys.append(set())
+        elif token in "}]":
+            del open_keys[-1:]
+        elif token == ":" and open_keys:
+            if key in open_keys[-1]:
+                found.setdefault(key, key_line)
+            open_keys[-1].add(key)
+        elif token not in ":,":
+            key_line = line
+            key = _decode_string(token)
+    return found
 
 
 def _without_comments(text: str) -> str:

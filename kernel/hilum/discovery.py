@@ -65,6 +65,13 @@ GATES = "hilum.gates"
 """
 
 
+USER_COMMANDS = "hilum.user_commands"
+"""The group of entry points that names commands that only the user may run, because they decide what
+an agent may do, or change what belongs to the user: ``"mcp approve" = "hilum_mcp.command:main"``. A
+name without an action stands for the whole command. Only the names are read.
+"""
+
+
 class EntryPoint(NamedTuple):
     """A name that a distribution declares, with its object (``module`` or ``module:attribute``)."""
 
@@ -127,6 +134,11 @@ def _entries(text: str, group: str) -> Iterator[tuple[str, str]]:
 
 def _after_standard(point: EntryPoint) -> bool:
     return point.distribution.lower() not in STANDARD
+
+
+def list_user_commands() -> list[str]:
+    """Return the commands that only the user may run, for example ``mcp approve``."""
+    return [points[0].name for points in all_entry_points(USER_COMMANDS).values()]
 
 
 def clash(kind: str, points: Iterable[EntryPoint]) -> str:

@@ -231,6 +231,14 @@ class UsageError(HilumError):
     exit_code = 2
 
 
+class PromptDenied(UsageError):
+    """A plugin refuses a prompt, which is neither logged nor sent."""
+
+    code = "E_DENIED"
+    # The command line was correct.
+    exit_code = 1
+
+
 class SettingsError(UsageError):
     """Settings are invalid. ``problems`` lists all mistakes, each with its file and key."""
 

@@ -262,7 +262,8 @@ async def interpret_prompt(session: Session, text: str, agent_name: str) -> Inte
     ``None`` leaves the prompt to the next plugin. A prompt that no plugin interprets is plain text.
     ``agent_name`` is the agent that gets the prompt if the text addresses no other one.
     An implementation may ask the user, but must return at once for a prompt that it does not
-    interpret. Raise ``UsageError`` to refuse a command: the prompt is then not sent.
+    interpret. Raise ``UsageError`` to refuse a command, or ``PromptDenied`` to refuse any prompt:
+    the prompt is then not sent.
     """
 
 

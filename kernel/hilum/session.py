@@ -205,7 +205,8 @@ class Session:
         Raises:
             UsageError: The agent or model does not exist, or the prompt is empty, or there are too
                 many images, or an image is too large (``E_BAD_ARGS``), or the session is being
-                closed (``E_INTERRUPTED``), or a plugin refuses the command that the text contains.
+                closed (``E_INTERRUPTED``), or a plugin refuses the prompt (``E_DENIED``) or the
+                command that the text contains.
             PluginError: A plugin that removes secrets from texts does not work.
         """
         self._check_open()

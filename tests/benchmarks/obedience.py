@@ -170,10 +170,15 @@ def judge_all(
                 tally.refused += 1
                 tally.asked += kind == "ask"
                 kept.append((rule, way))
-            elif rule.kind in ("tool", "answer") or field.try_way(rule, way):
+            elif rule.kind in ("tool", "answer"):
                 passed.append((rule, way))
             else:
-                tally.idle += 1
+                if field.try_way(rule, way):
+                    passed.append((rule, way))
+                else:
+                    tally.idle += 1
+                # The next way is judged by the files that it would find.
+                field.restore()
         refused += kept
         if rule.kind not in ("tool", "answer"):
             for _, way in random.Random(seed).sample(kept, min(proofs, len(kept))):

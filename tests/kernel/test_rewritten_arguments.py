@@ -74,6 +74,24 @@ async def test_the_rewritten_call_is_judged_approved_logged_and_run(bench, tools
     assert seen[-1] == "b"
 
 
+async def test_the_note_has_no_values_that_a_gate_added(bench, ran):
+    """Such as the diff of a rename, which the model did not write."""
+
+    @tool(risk="write", writes="path")
+    def write(path: str, diff: str = "") -> str:
+        """Write."""
+        ran.append((path, diff))
+        return "written"
+
+    def add(given):
+        return {"path": given["path"], "diff": "long " * 100} if not given.get("diff") else None
+
+    kit = await bench(plugin("tools", write), rewriting("add", add))
+    result = await kit.call("write", path="a")
+    assert ran == [("a", "long " * 100)]
+    assert result.text == "written\n[Ran with other arguments, by add: with diff]"
+
+
 async def test_a_denial_of_the_rewritten_call_holds(bench, tools, ran):
     """A gate cannot rewrite a call into one that another gate denies."""
     watch = plugin(

@@ -11,7 +11,14 @@ import msgspec
 import trio
 
 from hilum.agents import Mode
-from hilum.errors import HilumError, PluginError, StoreError, ToolError, UsageError
+from hilum.errors import (
+    HilumError,
+    PluginError,
+    PromptDenied,
+    StoreError,
+    ToolError,
+    UsageError,
+)
 from hilum.events import Delta
 from hilum.hookspecs import PromptCommand
 from hilum.messages import Image
@@ -316,7 +323,9 @@ class Pong(_Message, frozen=True):
 
 FromTerminal = Hello | Subscribe | Request | Ping
 FromOwner = Welcome | State | Events | Output | Reply | Pong
-_ERRORS = {kind.__name__: kind for kind in (UsageError, PluginError, StoreError, ToolError)}
+# The first class that fits an error is sent.
+_KINDS = (PromptDenied, UsageError, PluginError, StoreError, ToolError)
+_ERRORS = {kind.__name__: kind for kind in _KINDS}
 
 
 def make_error_reply(request: int, error: HilumError) -> Reply:

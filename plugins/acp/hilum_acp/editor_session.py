@@ -13,7 +13,7 @@ from typing import Any
 
 import attrs
 import trio
-from hilum import HilumError, Plans, Run, Session
+from hilum import HilumError, Plans, PromptDenied, Run, Session
 from hilum import events as ev
 from hilum.errors import E_CONTENT, E_OUTPUT_LIMIT, E_TURN_LIMIT, E_UNKNOWN
 from hilum_view import Approval, Card, Question
@@ -206,6 +206,9 @@ class EditorSession:
             try:
                 run = await self._begin_run(given, prompt)
                 return await self._answer(run, cancels)
+            except PromptDenied as error:
+                await self._say(str(error))
+                return {"stopReason": "refusal"}
             except HilumError as error:
                 if self.session.closing and self.session.journal.broken is None:
                     return CANCELLED

@@ -11,7 +11,7 @@ import attrs
 from hilum_checks import answer_forms, quoted_names
 from hilum_checks import vocabulary as v
 from hilum_checks.clauses import ANYWHERE, Clause, read_clauses
-from hilum_checks.code_names import code_expression, is_code
+from hilum_checks.code_names import code_expression, is_code, keyword_files
 from hilum_checks.model import (
     READS,
     WRITES,
@@ -82,7 +82,7 @@ _PATHS: dict[str, frozenset[Action]] = {
 }
 _RUNS = ("run", "start", "use", "call", "")
 _BRANCH_VERBS = {"push": v.GIT_PUSH, "force-push": v.FORCE_PUSH, "commit": v.GIT_COMMIT}
-_FILES = "file|folder|file kind|it|new|existing|generated"
+_FILES = "other|file|folder|file kind|config files|it|new|existing|generated"
 
 
 def _read_action(verb: str, clause: Clause, effect: Effect, scope: Scope) -> Constraint | None:
@@ -91,9 +91,11 @@ def _read_action(verb: str, clause: Clause, effect: Effect, scope: Scope) -> Con
             return read(verb, clause)
     if any(map(_TRAILER.fullmatch, clause.names)):
         return _read_unwanted_message(verb, clause)
-    code = read_code(verb, clause, scope)
+    code = _read_symbols(verb, clause, scope) or read_code(verb, clause, scope)
     if code:
         return code
+    if clause.scopes:
+        return _read_option(verb, clause, scope)
     if verb in _BRANCH_VERBS and clause.places == {"to"} and (clause.names or clause.branches):
         return _read_branches(verb, clause)
     if not clause.names:
@@ -117,18 +119,21 @@ def _read_named(verb: str, clause: Clause, scope: Scope) -> Constraint | None:
 
 def _read_branches(verb: str, clause: Clause) -> Commands | None:
     names = [*clause.names, *clause.branches]
+    if verb == "push" and names == ["upstream"]:
+        return Commands(tuple((*words, "upstream") for words in v.GIT_PUSH))
     is_sure = all(re.fullmatch(r"[\w-]+(?:[./][\w-]+)*", name, re.ASCII) for name in names)
-    known = "branch|changes|file|remote"
+    known = "branch|changes|file|remote|it"
     if not is_sure or not clause.has_only("names", "branches", nouns=known, places="to"):
         return None
     return Commands(_BRANCH_VERBS[verb], branches=tuple(names))
 
 
 def _read_run(verb: str, clause: Clause, scope: Scope) -> Constraint | None:
-    if not clause.has_only("names", nouns="tool|commands|it"):
+    if not clause.has_only("names", nouns="tool|commands|it|dev server"):
         return None
     # "Never run `pytest` directly" means that something else may run it.
-    if clause.by_hand and any(len(name.split()) < 2 for name in clause.names):
+    is_short = any(len(name.split()) < 2 and name not in v.MANAGERS for name in clause.names)
+    if clause.by_hand and is_short:
         return None
     used = verb in ("use", "call")
     if "tool" in clause.nouns:
@@ -158,6 +163,8 @@ def _commands(
         many: Whether a program name alone is not enough, because no verb says that it runs.
     """
     found: list[tuple[str, ...]] = []
+    # In "`npm` or `node`", the first name shows that the second one is a program too.
+    are_programs = any(name in v.MANAGERS for name in names)
     for name in names:
         if name in v.OPTIONS and used:
             found.append(("*", name))
@@ -165,11 +172,27 @@ def _commands(
                 # ``-n`` means ``--no-verify`` for ``git commit`` but a dry run for ``git push``.
                 found.append(("git", "commit", "-n"))
             continue
-        words = quoted_names.command_words(name, used=used)
-        if not words or (many and len(words) < 2):
+        words = quoted_names.command_words(
+            name, used=used and not (are_programs and name in v.PROGRAMS)
+        )
+        is_alone = len(words) < 2 and name not in v.MANAGERS
+        if not words or (many and is_alone):
             return None
         found += quoted_names.command_spellings(words)
     return Commands(tuple(dict.fromkeys(found)), str(scope.folder)) if found else None
+
+
+def read_other_managers(tokens: Sequence[Token], scope: Scope) -> Commands | None:
+    """Read "use only ⟦0⟧": a package manager, which forbids the others."""
+    clauses = read_clauses([token for token in tokens if token.text != "supported"])
+    if len(clauses) != 1 or not clauses[0].has_only("names", nouns="it|workspace|commands|tool"):
+        return None
+    clause = clauses[0]
+    for managers in v.PACKAGE_MANAGERS:
+        is_one = len(clause.names) == 1 and clause.names[0] in managers
+        if is_one and {"use", "run"}.issuperset(clause.verbs):
+            return _commands(sorted(managers - {"bun", *clause.names}), scope)
+    return None
 
 
 def read_tools(names: list[str], *, known: bool = False) -> Tools | None:
@@ -200,22 +223,104 @@ _WRITING_CODE = ("use", "call", "add", "introduce", "create", "contain", "")
 # Texts about code may name what code must not contain.
 _TEXTS = ("*.md", "*.mdx", "*.mdc", "*.txt", "*.rst", "*.adoc", ".cursorrules")
 _TESTS = ("*test*", "*spec*")
+_CONFIG = ("config/**", "*.config.*", "config.*")
 
 
 def read_code(verb: str, clause: Clause, scope: Scope) -> Content | None:
     """Read "never use `eval()`": text that must not be added to files of code."""
-    is_plain = clause.has_only("names", nouns="source|tests|it", places="in")
-    if verb not in _WRITING_CODE or not is_plain or bool(clause.nouns) != bool(clause.places):
+    nouns = clause.nouns - ({"construct", "it"} if clause.places else {"construct", "it", "file"})
+    known = "construct|source|tests|config files|it" if clause.places else "construct|it|file"
+    is_plain = clause.has_only("names", "scopes", nouns=known, places="in|outside")
+    if verb not in _WRITING_CODE or not is_plain or len(clause.places) > 1:
+        return None
+    if bool(nouns or clause.scopes) != bool(clause.places) or (nouns and clause.scopes):
         return None
     if not clause.names or not all(is_code(name) for name in clause.names):
         return None
+    if not all(quoted_names.is_path(name, named=True) for name in clause.scopes):
+        return None
     expression = "|".join(map(code_expression, clause.names))
-    files = ("**",) if scope.folder == WORKSPACE else (f"/{scope.folder}/**",)
-    if "tests" in clause.nouns:
-        return Content(expression, _TESTS, _TEXTS) if scope.folder == WORKSPACE else None
-    # "In production code" leaves out tests.
-    unless = (*_TEXTS, *_TESTS) if "source" in clause.nouns else _TEXTS
-    return Content(expression, files, unless)
+    places = _patterns(clause.scopes, scope)
+    for noun, files in (("tests", _TESTS), ("source", _TESTS), ("config files", _CONFIG)):
+        places += files if noun in nouns else ()
+    if "outside" in clause.places or "source" in nouns:
+        # "In production code" leaves out tests.
+        is_sure = "source" not in nouns or clause.places == {"in"}
+        return (
+            Content(expression, _code_files(clause, scope), (*_TEXTS, *places)) if is_sure else None
+        )
+    if "tests" in nouns and scope.folder != WORKSPACE:
+        return None
+    return Content(expression, places or _code_files(clause, scope), _TEXTS)
+
+
+def _read_symbols(verb: str, clause: Clause, scope: Scope) -> Content | None:
+    """Read "no em dashes" and "never use emojis in code"."""
+    found = clause.nouns & {"emoji", "em dash"}
+    known = "emoji|em dash|file|source|tests|construct|workspace|documentation"
+    if verb not in _WRITING or not clause.has_only(nouns=known, places="in|to") or not found:
+        return None
+    # "Never use emojis" may be about answers.
+    if clause.nouns == {"emoji"}:
+        return None
+    expression = "|".join(
+        sorted(r"\p{Emoji_Presentation}" if each == "emoji" else "—" for each in found)
+    )
+    unless = () if found == {"em dash"} or "documentation" in clause.nouns else _TEXTS
+    return Content(expression, _code_files(clause, scope), unless)
+
+
+def _code_files(clause: Clause, scope: Scope) -> tuple[str, ...]:
+    """Return the files of code in the folder of a rule."""
+    known = keyword_files(clause.names)
+    if scope.folder == WORKSPACE:
+        return known or ("**",)
+    return tuple(f"/{scope.folder}/**/{file}" for file in known) or (f"/{scope.folder}/**",)
+
+
+def _read_option(verb: str, clause: Clause, scope: Scope) -> Commands | None:
+    """Read "never use `--no-build` with `dotnet test`"."""
+    is_plain = clause.has_only("names", "scopes", nouns="commands|option", places="with|in")
+    if verb not in (*_RUNS, "pass", "add") or not is_plain:
+        return None
+    # "Never run ⟦0⟧ with ⟦1⟧" names the command first.
+    parts = [clause.names, clause.scopes]
+    options, commands = parts if clause.names[0].startswith("-") else parts[::-1]
+    return _with_options(options, commands)
+
+
+def _with_options(options: list[str], commands: list[str]) -> Commands | None:
+    """Return commands with each of the given options."""
+    words = [quoted_names.command_words(command) for command in commands]
+    if not all(words) or not all(map(_LONG_OPTION.match, options)):
+        return None
+    found = [(*each, option.split()[0]) for each in words for option in options]
+    return Commands(
+        tuple(spelling for each in found for spelling in quoted_names.command_spellings(each))
+    )
+
+
+_LONG_OPTION = re.compile(r"--[a-z][\w-]*(?:[ =][\w.-]+)?$")
+
+
+def read_wanted_option(tokens: Sequence[Token], scope: Scope) -> Commands | None:
+    """Read "always pass ⟦0⟧ to ⟦1⟧" and "always run ⟦0⟧ with ⟦1⟧": commands that need an option."""
+    clauses = read_clauses(tokens)
+    if len(clauses) != 1 or not clauses[0].verbs or not (scope.binding or scope.hard):
+        return None
+    clause = clauses[0]
+    is_plain = clause.has_only("names", "scopes", nouns="commands|option", places="with|to")
+    if (
+        not is_plain
+        or not clause.scopes
+        or not {"pass", "use", "run", "add"}.issuperset(clause.verbs)
+    ):
+        return None
+    names = [clause.names, clause.scopes]
+    options, commands = names if clause.names[0].startswith("-") else names[::-1]
+    found = _with_options(options, commands)
+    plain = _commands(commands, scope)
+    return attrs.evolve(plain, unless=found.patterns) if found and plain else None
 
 
 def read_unwanted_code(tokens: Sequence[Token], scope: Scope) -> Content | None:
@@ -369,6 +474,8 @@ class Plain:
         return clause.has_only(nouns=f"{self.needed}|{self.others}", places=place)
 
 
+_DOCUMENTS = ("*.md", "*.mdx", "*.rst", "*.adoc")
+_CI_FILES = (".github/workflows/**", ".gitlab-ci.yml", ".circleci/**")
 _DELETE_FILES = Paths(("**",), frozenset({"delete"}))
 _CODE = "changes|file|it|branch"
 PLAIN_ACTIONS = (
@@ -376,15 +483,23 @@ PLAIN_ACTIONS = (
     Plain("push", "", f"{_CODE}|remote|workspace", Commands(v.GIT_PUSH)),
     Plain("force-push", "", f"{_CODE}|remote", Commands(v.FORCE_PUSH)),
     Plain("amend", "", "existing", Commands(v.AMEND)),
+    Plain("create|", "branch", "new|git", Commands(v.BRANCH)),
+    Plain("create|", "worktree", "new|git", Commands(v.WORKTREE)),
+    Plain("run|start|use", "dev server", "", Commands(v.DEV_SERVER)),
+    Plain("write|create", "ci", "file", Paths(_CI_FILES, WRITES)),
+    Plain("stash", "", f"{_CODE}|workspace", Commands(v.STASH)),
+    Plain("reset", "", f"{_CODE}|workspace", Commands(v.RESET)),
+    Plain("create|save|", "documentation", "new|file", Paths(_DOCUMENTS, v.CREATES)),
     Plain("stage", "", _CODE, Commands(v.STAGE)),
     Plain("rebase", "", "branch", Commands(v.REBASE)),
-    Plain("open|submit|create|commit", "pull request", "new", Commands(v.PULL_REQUEST)),
+    Plain("open|submit|create|commit|", "pull request", "new", Commands(v.PULL_REQUEST)),
     Plain("install", "packages|modules", "new|other", Commands(v.INSTALL, new=True)),
-    Plain("add|introduce", "packages", "new|other", Commands(v.INSTALL, new=True)),
+    Plain("add|introduce|", "packages", "new|other|workspace", Commands(v.INSTALL, new=True)),
+    Plain("write", "packages", "workspace", Commands(v.INSTALL, new=True), sure=False),
     Plain("publish", "", "packages|registry|artifacts", Commands(v.PUBLISH)),
     Plain("release", "", "packages|artifacts", Commands(v.PUBLISH)),
     Plain("tag", "", f"{_CODE}|artifacts", Commands(v.TAG)),
-    Plain("merge", "pull request", "", Commands(v.MERGE)),
+    Plain("merge", "", "pull request|it|changes", Commands(v.MERGE)),
     Plain("skip", "hooks", "git", Commands(v.SKIP_HOOKS)),
     Plain("use|run|", "sudo", "commands", Commands(v.AS_ROOT)),
     Plain("run|use|", "destructive", "commands", Commands(v.DESTRUCTIVE)),
@@ -427,16 +542,56 @@ _CONVENTIONAL = r"^\w+(?:\([^)]*\))?!?: \S"
 
 
 def read_wanted_message(tokens: Sequence[Token]) -> Messages | None:
-    """Read "use conventional commits"."""
+    """Read "use conventional commits" and "commit messages in English"."""
     clauses = read_clauses(tokens)
-    if len(clauses) != 1 or "conventional" not in clauses[0].nouns:
+    if len(clauses) != 1:
         return None
     clause = clauses[0]
+    if clause.has_only(nouns="message|english|chinese|git", places="in|to|with"):
+        return _read_language(clause)
+    if _are_types(clause):
+        return Messages(_CONVENTIONAL, wanted=True)
+    if "conventional" not in clause.nouns:
+        return None
     # The names are examples of types: `feat:`, or of the form: `<type>: <description>`.
-    are_types = all(re.search(r":$|:\s*<|^[a-z]+$", name) for name in clause.names)
-    is_plain = clause.nouns <= {"conventional", "message", "git"} and not clause.places
+    are_types = all(
+        re.search(r":$|^<?\w+>?(?:\(<?\w+>?\))?!?:\s|^[a-z]+$", name) for name in clause.names
+    )
+    is_plain = clause.nouns <= {"conventional", "message", "git", "standard"} and not clause.places
     is_use = set(clause.verbs) <= {"use", "follow", "commit"} and not clause.exceptions
     return Messages(_CONVENTIONAL, wanted=True) if are_types and is_plain and is_use else None
+
+
+def _read_language(clause: Clause) -> Messages | None:
+    """Read the language of commit messages."""
+    if "message" not in clause.nouns or not {
+        "use",
+        "create",
+        "save",
+        "commit",
+        "follow",
+    }.issuperset(clause.verbs):
+        return None
+    if "english" in clause.nouns:
+        return (
+            Messages(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Cyrillic}]")
+            if "chinese" not in clause.nouns
+            else None
+        )
+    return Messages(r"\p{Han}", wanted=True) if "chinese" in clause.nouns else None
+
+
+def _are_types(clause: Clause) -> bool:
+    """Return whether a sentence lists the types of conventional commits: `feat:`, `fix:`."""
+    is_about = bool(clause.nouns & {"message", "prefix"}) or "commit" in clause.verbs
+    is_plain = clause.has_only("names", nouns="message|prefix|git", places="with")
+    types = all(re.fullmatch(r"[a-z]+:", name) for name in clause.names)
+    # `<type>(<scope>): <description>`
+    if is_about and is_plain and len(clause.names) == 1 and not clause.verbs:
+        return re.match(r"<?type>?(?:\(.*\))?!?: ", clause.names[0]) is not None
+    is_sure = {"feat:", "fix:"}.issubset(clause.names) or "message" in clause.nouns
+    is_use = {"use", "follow", "commit", "start"}.issuperset(clause.verbs)
+    return is_about and is_plain and types and len(clause.names) > 1 and is_sure and is_use
 
 
 _ATTRIBUTION = (
@@ -447,12 +602,18 @@ _ATTRIBUTION = (
 
 def _read_attribution(verb: str, clause: Clause) -> Messages | None:
     """Read "never add AI attribution to commits" and "do not commit with a co-author"."""
-    is_known = clause.nouns <= {"co-author", "ai", "trailer", "message", "text"}
+    is_known = clause.nouns <= {"co-author", "ai", "trailer", "attribution", "message", "text"}
     if clause.names or clause.branches or clause.kinds or not is_known:
         return None
     if "co-author" in clause.nouns and verb in (*_WRITING, "commit"):
         return Messages(r"(?i)co-authored-by:")
-    is_about_commits = {"ai", "trailer", "message"} <= clause.nouns
+    if verb == "contain" and clause.nouns == {"ai", "message"}:
+        return Messages(rf"{_ATTRIBUTION}|\b(?:claude|copilot|codex|anthropic)\b")
+    is_about_commits = {"ai", "attribution"} <= clause.nouns or {
+        "ai",
+        "trailer",
+        "message",
+    } <= clause.nouns
     return Messages(_ATTRIBUTION) if is_about_commits and verb in _WRITING else None
 
 
@@ -476,21 +637,27 @@ def read_preceded(
 ) -> tuple[Preceded, ...]:
     """Read "always run ⟦0⟧ before committing": a check for each command that must run."""
     clauses = read_clauses(needed)
-    if len(clauses) != 1 or clauses[0].verbs != ["run"]:
+    if len(clauses) != 1 or clauses[0].verbs not in (["run"], ["pass"]) or clauses[0].scopes:
         return ()
     # "Run ⟦0⟧ in the root of the repository".
-    if not (clauses[0].nouns <= {"workspace"} and clauses[0].places <= {"in", "from"}):
+    if not (
+        clauses[0].nouns <= {"workspace", "tests", "commands"}
+        and clauses[0].places <= {"in", "from"}
+    ):
         return ()
-    commands = [_commands([name], scope) for name in clauses[0].names]
+    names = [part.strip() for name in clauses[0].names for part in name.split("&&")]
+    commands = [_commands([name], scope) for name in names]
     found = read_actions(before, "deny", scope)
     if not all(commands) or len(found) != 1:
         return ()
     waiting = found[0]
     # An order is binding; "`x` is run before committing" may describe a hook.
-    is_order = needed[0].role == "verb" or scope.hard or scope.binding
+    is_order = (
+        needed[0].role == "verb" or clauses[0].verbs == ["pass"] or scope.hard or scope.binding
+    )
     if not isinstance(waiting, Commands) or waiting.branches or not is_order:
         return ()
-    known = {*v.GIT_COMMIT, *v.GIT_PUSH, *v.PULL_REQUEST}
+    known = {*v.GIT_COMMIT, *v.GIT_PUSH, *v.PULL_REQUEST, *v.MERGE, *v.PUBLISH, *v.TAG}
     if not known.issuperset(waiting.patterns):
         return ()
     return tuple(Preceded(each, waiting) for each in commands if each)

@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 import attrs
 import msgspec
-from hilum_guard import UNKNOWN, FileAccess, judge_command, read_effects, search
+from hilum_guard import UNKNOWN, FileAccess, git_words, judge_command, read_effects, search
 
 from hilum_checks import code_texts, host_matcher
 from hilum_checks.command_facts import CommandFacts
@@ -144,21 +144,40 @@ class CallFacts:
                 return f"what `{command.source[:80]}` runs is known only at run time"
         return ""
 
+    @cached_property
+    def written_code(self) -> str:
+        """What the call may write to a script: its words and inputs that may be code."""
+        texts = [word for command in self.commands for word in command.words]
+        texts += [command.command.stdin or "" for command in self.commands]
+        return "\n".join(text for text in texts if re.search(r"[\s(;'\"]", text))
+
+    @cached_property
+    def _written_paths(self) -> set[str]:
+        return {access.path for access in self.accesses if access.kind == "write"}
+
+    def texts_of(self, command: CommandFacts) -> list[str]:
+        """Return the texts that a command may run as code, also in a script that the call writes."""
+        script = command.effects.script
+        if script is not None and not script.shell and script.path in self._written_paths:
+            return [*command.texts, self.written_code]
+        return command.texts
+
     # --- paths ------------------------------------------------------------------------------------
 
     @cached_property
     def accesses(self) -> list[FileAccess]:
         """The accesses to files that the call names."""
         named = [access for access, findings in self._command_accesses if findings is None]
-        named += self._accesses_by_links(named)
+        named += list(self.accesses_by_links(named))
         # The command of one of hilum's own tools shows what is accessed; another tool may also use
         # paths in its other arguments.
         if not self._verdicts or not self._is_own:
             named += self._argument_accesses()
         return named
 
-    def _accesses_by_links(self, named: list[FileAccess]) -> Iterator[FileAccess]:
-        """Yield the accesses through links that an earlier command of the call makes."""
+    @cached_property
+    def _links(self) -> dict[str, str]:
+        """The links that the call makes, with their targets."""
         links: dict[str, str] = {}
         for command in self.commands:
             if command.effects.program in ("ln", "gln") and len(command.words) > 2:
@@ -169,10 +188,14 @@ class CallFacts:
                     path = os.path.join(path, os.path.basename(target))
                 base = os.path.dirname(path) if "s" in _letters(command.words) else command.cwd
                 links[path] = os.path.join(base or "/", target)
-        for access in named if links else ():
+        return links
+
+    def accesses_by_links(self, named: Iterable[FileAccess]) -> Iterator[FileAccess]:
+        """Yield the accesses through links that an earlier command of the call makes."""
+        for access in named if self._links else ():
             for cwd in access.cwds:
                 path = os.path.normpath(os.path.join(cwd or "/", access.path))
-                for link, target in links.items():
+                for link, target in self._links.items():
                     # The command that makes the link writes it, too.
                     is_link = path == link and access.kind != "link" and access.existing
                     if is_link or path.startswith(f"{link}/"):
@@ -199,7 +222,11 @@ class CallFacts:
             # A search may find what an earlier command creates.
             is_settled = is_settled and (bool(effects.found) or _creates_nothing(effects))
             if not effects.found:
-                accesses += [(access, None) for access in effects.files]
+                accesses += [
+                    (access, None)
+                    for access in effects.files
+                    if not (access.stored and _compares_files(command))
+                ]
             for found in effects.found:
                 # Each search runs only once, because commands often repeat a search, which reads
                 # the disk.
@@ -255,6 +282,18 @@ class CallFacts:
             if is_host:
                 hosts.add(host_matcher.parse_host(text))
         return hosts - {""}
+
+
+def _compares_files(command: CommandFacts) -> bool:
+    """Return whether a command is `git diff` for all files of the working tree.
+
+    To Git, the files that the sandbox hides look unchanged, so that this shows nothing of them.
+    """
+    words = git_words(command.words)
+    return words[1:2] == ("diff",) and not any(
+        word in ("--cached", "--staged", "--merge-base", "--no-index") or not word.startswith("-")
+        for word in words[2:]
+    )
 
 
 def _creates_nothing(effects: CommandEffects) -> bool:

@@ -8,7 +8,7 @@ import attrs
 
 from hilum_checks.sentences import Token
 
-_PARTS = ("names", "exceptions", "branches", "kinds", "length")
+_PARTS = ("names", "scopes", "exceptions", "branches", "kinds", "length")
 ANYWHERE = "in|to|from|with|outside"
 """All places."""
 
@@ -20,6 +20,7 @@ class Clause:
     Attributes:
         verbs: The verbs.
         names: The names in the object.
+        scopes: The names after a place, as in "`a` in `b`".
         exceptions: The names after "except".
         nouns: The other words in the object.
         places: Words such as "in" and "to".
@@ -31,6 +32,7 @@ class Clause:
 
     verbs: list[str] = attrs.Factory(list)
     names: list[str] = attrs.Factory(list)
+    scopes: list[str] = attrs.Factory(list)
     exceptions: list[str] = attrs.Factory(list)
     nouns: set[str] = attrs.Factory(set)
     places: set[str] = attrs.Factory(set)
@@ -66,6 +68,9 @@ def read_clauses(tokens: Sequence[Token]) -> list[Clause]:
     is_exception = False
     for token in tokens:
         clause = clauses[-1]
+        # "Tag or release" names an action, and "push to main or release" a branch.
+        if token.word == "release" and previous == "join" and not clause.places and clause.verbs:
+            token = Token("verb", "release")
         if token.role == "verb":
             if not clause.verbs or previous == "join":
                 # An object before its verb, as in Chinese, belongs to the first verb.
@@ -79,10 +84,9 @@ def read_clauses(tokens: Sequence[Token]) -> list[Clause]:
                 return []
         elif token.role == "name":
             # In "`a` in `b`", the second name is not one of the things that the sentence is about.
-            if previous == "place" and clause.names and not is_exception:
-                return []
-            names = clause.exceptions if is_exception else clause.names
-            names.append(token.word)
+            is_scope = bool(clause.scopes) or (previous == "place" and bool(clause.names))
+            names = clause.scopes if is_scope else clause.names
+            (clause.exceptions if is_exception else names).append(token.word)
         elif token.role == "except":
             is_exception = True
         elif not _add_word(clause, token):
@@ -90,7 +94,19 @@ def read_clauses(tokens: Sequence[Token]) -> list[Clause]:
         # A noun between a place and a name does not separate them: "in the folder `b`".
         if token.role not in ("noun", "filler", "by hand") or previous != "place":
             previous = token.role
-    return clauses
+    return [part for clause in clauses for part in _split_pull_request(clause)]
+
+
+def _split_pull_request(clause: Clause) -> list[Clause]:
+    """Return "commit, push, open a pull request" as two clauses: nobody pushes pull requests."""
+    if clause.nouns != {"pull request"} or clause.verbs[-1:] not in (
+        ["open"],
+        ["submit"],
+        ["create"],
+    ):
+        return [clause]
+    others = Clause(clause.verbs[:-1])
+    return [*([others] if others.verbs else []), attrs.evolve(clause, verbs=clause.verbs[-1:])]
 
 
 def _merge_verbs(clause: Clause, verb: str) -> bool:
@@ -98,6 +114,10 @@ def _merge_verbs(clause: Clause, verb: str) -> bool:
     first = clause.verbs[-1]
     if first in ("run", "create", "use") and not clause.has_object:
         clause.verbs[-1] = verb
+        return True
+    # "All commits must follow …".
+    if first == "commit" and verb in ("follow", "use") and not clause.has_object:
+        clause.verbs.append(verb)
         return True
     return first in ("push", "amend", "force-push", "rebase") and verb == "commit"
 

@@ -3,21 +3,62 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from hilum_checks import quoted_names
 from hilum_checks import vocabulary as v
 
-# Names that can only be code: `print()`, `.unwrap()`, `std::fs`, `Task.Delay`, `// Arrange`.
+# Names that can only be code: `print()`, `.unwrap()`, `std::fs`, `Task.Delay`, `// Arrange`,
+# `setTimeout`, `process.env`, `@ts-ignore`, `dbg!`.
 _CODE = re.compile(
     r"(?:[\w$.]*\w)?\((?:\.\.\.|['\"].*)?\)|[\w$.]+\w\(.*\)|\.[A-Za-z]\w*(?:\(\))?(?:\.\w+\(\))*"
-    r"|\w+::[\w:]*|[A-Z]\w*(?:\.[A-Za-z]\w+)+|console\.\w+|as [a-z]+|async [a-z]+"
+    r"|\w+::[\w:]*|[A-Z]\w*(?:\.[A-Za-z]\w+)+|as [a-z]+|async [a-z]+"
     r"|//\s?\w+|#!?\[\w+.*\]|@[A-Z]\w+|['\"].+['\"]"
+    r"|(?:[a-z]\w*\.)*[a-z]+[A-Z]\w*|[a-z]\w*(?:\.[a-z]\w*)*\.[A-Z]\w+"
+    r"|(?:console|process|os|sys|time|datetime|random|typing|logging|window|document|math"
+    r"|it|test|describe|fmt|log|unittest)(?:\.\w+)+"
+    r"|@ts-[a-z-]+|@apply|SELECT \*|eslint-disable[\w-]*|# ?(?:type: ?ignore|noqa|nosec).*|\w+!|!important|except:"
 )
+_SCRIPTS = (
+    "*.ts",
+    "*.tsx",
+    "*.mts",
+    "*.cts",
+    "*.js",
+    "*.jsx",
+    "*.mjs",
+    "*.cjs",
+    "*.vue",
+    "*.svelte",
+)
+# Words of programming languages: how they are found, and in which files.
+_KEYWORDS = {
+    "any": r"(?:[:<,|&]\s*|\bas\s+)any(?=\s*(?:[;,)=>|&\[\]{}]|$))",
+    ": any": r":\s*any(?=\s*(?:[;,)=>|&\[\]{}]|$))",
+    "var": r"^\s*(?:for\s*\()?var\s+[\w$\[{]",
+    "debugger": r"^\s*debugger\b",
+    "fit": r"^\s*fit\s*\(",
+    "fdescribe": r"^\s*fdescribe\s*\(",
+    "assert": r"^\s*assert\s",
+    "unsafe": r"\bunsafe\s*(?:\{|fn\b|impl\b)",
+}
+_FILES = {"assert": ("*.py",), "unsafe": ("*.rs",)}
+_NO_CODE = ("camelCase", "PascalCase")
+
+
+def keyword_files(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the files in which the words of a programming language mean something; none for other names."""
+    known = [name for name in names if name in _KEYWORDS]
+    if not known:
+        return ()
+    return _FILES.get(known[0], _SCRIPTS)
 
 
 def is_code(name: str) -> bool:
     """Return whether a name can only be code, and not a file, a command or a host."""
-    if not _CODE.fullmatch(name) or len(name) < 4:
+    if name in _KEYWORDS:
+        return True
+    if not _CODE.fullmatch(name) or len(name) < 4 or name in _NO_CODE:
         return False
     # `Program.cs` is a file, and `Node.js` is neither.
     return "(" in name or not (quoted_names.is_path(name) or v.read_host(name))
@@ -25,6 +66,8 @@ def is_code(name: str) -> bool:
 
 def code_expression(name: str) -> str:
     """Return an expression for code; for a function, of its calls with any arguments."""
+    if name in _KEYWORDS:
+        return f"(?m:{_KEYWORDS[name]})"
     text = re.sub(r"\((?:\.\.\.)?\)$", "(", name)
     start = r"(?<![\w.$>:])" if re.match(r"\w", text) else ""
     end = r"(?!\w)" if re.search(r"\w$", text) else ""

@@ -82,10 +82,14 @@ def mention_pattern(words: tuple[str, ...]) -> re.Pattern[str]:
 
 
 _WRITING = re.compile(
-    r"""open\s*\([^)]*,\s*(?:mode\s*=\s*)?['"][^'"]*[wax+]|write|unlink|remove|rename"""
+    r"""open\s*\(.*,\s*(?:mode\s*=\s*)?['"][^'"]*[wax+]|write|unlink|remove|rename"""
     r"""|replace\s*\(|rmtree|mkdir|touch|truncate|copy|move|save|dump|append|O_WRONLY|O_CREAT"""
-    r"""|O_RDWR|symlink|link\(|chmod|rm\(|rmSync|createWrite|open\s*\([^)]*['"]>|inplace"""
-    r"""|>\s*['"\w]|to_csv|put_contents|^\s*w!?\s""",
+    r"""|O_RDWR|symlink|link\(|chmod|rm\(|rmSync|createWrite|inplace"""
+    r"""|\bopen\b[^;\n]*(?:['"]|\bqq?\s*\W)\s*\+?[<>]*>|\bopen\b[^;\n]*(?:['"]|\bqq?\s*\W)\s*\+<"""
+    r"""|>\s*['"\w]|to_csv|put_contents|^\s*w!?\s|^\s*\.(?:output|once|save|backup|clone|log)\b"""
+    r"""|[/,|#!][gpiIe0-9]*w\s"""
+    # A program that the code starts.
+    r"""|(?:^|[\s'"`(])(?:cp|mv|ln|dd|tee|install|rsync|patch|shred|sed|tar|unzip)['"`\s]""",
     re.IGNORECASE | re.MULTILINE,
 )
 _READING = re.compile(
@@ -124,6 +128,7 @@ _DECODES = re.compile(
 # What assembles text at run time.
 _ASSEMBLES = re.compile(
     r"['\"]\s*[+.%]|[+.]\s*['\"]|\bjoin\b|replace\(|format|\b[fF]['\"]|\$\{|glob|argv|environ|\bENV\b"
+    r"|listdir|scandir|iterdir|\bwalk\b|readdir|\bDir\b"
 )
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import attrs
 from hilum_guard import UNKNOWN, fit_words, git_words
 
-from hilum_checks import code_texts
+from hilum_checks import code_texts, git_references
 from hilum_checks.git_branches import match_branches
 from hilum_checks.model import Commands
 from hilum_checks.path_matcher import Fit, stronger_fit
@@ -60,6 +60,10 @@ def _match_any(constraint: Commands, command: CommandFacts) -> Fit:
         best = stronger_fit(
             best, _match_words(constraint, command, by_path, is_path="/" in by_path[0])
         )
+    # A rule about a branch means commits and pushes, which are read above.
+    for other in () if constraint.branches else git_references.find_equivalents(command):
+        fit = _match_words(constraint, command, other.words, is_path=False)
+        best = stronger_fit(best, fit if other.certain or not fit else "maybe")
     # Code does not show which branch is checked out when it runs.
     if best != "yes" and not constraint.branches and _is_in_code(constraint, command):
         return "yes"
@@ -119,7 +123,7 @@ def _match_pattern(constraint: Commands, pattern: Words, words: Words, *, is_pat
     missing = [option for option in options if not _has_option(option, words)]
     if missing and not _may_be_hidden(pattern, words):
         return ""
-    words = _put_goal_first(pattern, words)
+    words = _put_goal_first(pattern, _open_globs(pattern, words))
     if options and pattern[0] == "*":
         fit: Fit = "yes"
     else:
@@ -130,6 +134,21 @@ def _match_pattern(constraint: Commands, pattern: Words, words: Words, *, is_pat
     if fit == "yes" and constraint.new and _installs_own(words[len(pattern) :]):
         return ""
     return fit
+
+
+def _open_globs(pattern: Words, words: Words) -> Words:
+    """Return words with each one that a file name may turn into a sub-command as unknown.
+
+    `touch push; git pus*` is `git push`.
+    """
+    opened = [
+        UNKNOWN
+        if any(char in word for char in "*?[")
+        and any(fnmatch.fnmatchcase(each, word) for each in pattern[1:])
+        else word
+        for word in words[1:]
+    ]
+    return (*words[:1], *opened)
 
 
 def _may_be_hidden(pattern: Words, words: Words) -> bool:

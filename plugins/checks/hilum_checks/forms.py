@@ -18,11 +18,13 @@ from hilum_checks.actions import (
     read_actions,
     read_commands,
     read_main_context,
+    read_other_managers,
     read_other_paths,
     read_preceded,
     read_unwanted_code,
     read_wanted_answer,
     read_wanted_message,
+    read_wanted_option,
 )
 from hilum_checks.limiting import is_limiting
 from hilum_checks.model import (
@@ -38,6 +40,7 @@ from hilum_checks.sentences import (
     Token,
     is_about_generated,
     is_harmless,
+    is_other_harmless,
     split_rule,
     wants_new_files,
 )
@@ -58,18 +61,23 @@ def compile_sentence(text: str, *, hard: bool, folder: PurePosixPath) -> Compile
     scope = Scope(folder, hard, is_about_generated(low), wants_new_files(low), is_binding)
     parts: list[tuple[Effect, Constraint]] = []
     doubts: list[str] = []
+    others: list[tuple[str, bool]] = []
     before: Chunk = ()
     for sentence in sentences:
         found = _read_sentence(sentence, before, scope)
         parts += found
-        doubts += sentence.asides if found else (sentence.text,)
+        if found:
+            doubts += sentence.asides
+        else:
+            others.append((sentence.text, not parts))
         # A rule about production must not be enforced everywhere.
         if any(is_limiting(label) for label in sentence.labels):
             return _advice("its first words may limit it to a situation")
         before = sentence.tokens
     if not parts:
         return NOT_A_CONSTRAINT
-    if not all(is_harmless(text) for text in doubts):
+    are_harmless = all(is_other_harmless(text, earlier=earlier) for text, earlier in others)
+    if not are_harmless or not all(is_harmless(text) for text in doubts):
         return _advice("the rest of the same rule may limit it or make exceptions")
     if any(_forbids_hint(constraint, text) for _, constraint in parts):
         return _advice("it recommends a command that runs the forbidden one")
@@ -127,6 +135,10 @@ def _drop_asking(tokens: Chunk) -> Chunk:
             continue
         # "Permission" in "ask for permission" says the same again.
         if token.role == "ASK" and previous == "ASK":
+            continue
+        if token.text == "we" and not kept:
+            continue
+        if token.text in ("you", "we") and following == "MUST":
             continue
         if token.role == "MUST" and following in ("ASK", "NEEDS", "ONLY", "MUST"):
             continue
@@ -186,7 +198,10 @@ def _deny(constraint: Constraint | None) -> Parts:
 
 def _read_subject(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     """Read ``⟦0⟧ must not be edited`` and ``use ⟦0⟧, not ⟦1⟧``."""
-    if any(token.role == "verb" for token in chunks[0]):
+    has_verb, has_other = (any(token.role == "verb" for token in chunk) for chunk in chunks)
+    are_named = all(any(token.role == "name" for token in chunk) for chunk in chunks)
+    # "⟦0⟧, not ⟦1⟧" forbids only the second one.
+    if has_verb or (are_named and not has_other):
         return _read_instead(chunks, scope)
     return _act("deny", 1, 0)(chunks, scope)
 
@@ -195,12 +210,22 @@ def _read_instead(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     """Read ``use ⟦0⟧ instead of ⟦1⟧``, where the verb may be repeated."""
     wanted, unwanted = chunks
     verbs = {token.word for token in (*wanted, *unwanted) if token.role == "verb"}
-    if not verbs <= {"use", "run"} or wanted[0].role != "verb":
+    # "This project uses ⟦0⟧, not ⟦1⟧".
+    while wanted and wanted[0].word in ("it", "workspace"):
+        wanted = wanted[1:]
+    if not verbs <= {"use", "run"} or not wanted or wanted[0].role not in ("verb", "name"):
+        return ()
+    # "Use ⟦0⟧ in services, not ⟦1⟧" says nothing about other places.
+    limits = ("in", "outside", "for")
+    if any(token.word in limits and token.role in ("place", "asking") for token in wanted):
         return ()
     code = read_unwanted_code(_without_verbs(unwanted), scope)
     if code:
         return _deny(code)
-    constraint = read_commands(_without_verbs(unwanted), scope, used=True)
+    # What replaces a program of JavaScript is a program too: "use `bun test` instead of `jest`".
+    program = next((token.word.split()[0] for token in wanted if token.role == "name"), "")
+    is_sure = program in ("bun", "bunx", "deno")
+    constraint = read_commands(_without_verbs(unwanted), scope, used=not is_sure)
     preferred = read_commands(_without_verbs(wanted), scope, used=False)
     if constraint is None or preferred is None or _overlap(preferred, constraint):
         return ()
@@ -220,7 +245,8 @@ def _overlap(preferred: Commands, unwanted: Commands) -> bool:
 def _read_only(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     """Read ``only edit ⟦0⟧`` and ``only load ⟦0⟧ in the main session``."""
     tokens = tuple(token for chunk in chunks for token in chunk)
-    return _deny(read_main_context(tokens) or read_other_paths(tokens, scope))
+    found = read_main_context(tokens) or read_other_paths(tokens, scope)
+    return _deny(found or read_other_managers(tokens, scope))
 
 
 def _read_closed(chunks: Sequence[Chunk], scope: Scope) -> Parts:
@@ -233,12 +259,30 @@ def _read_closed(chunks: Sequence[Chunk], scope: Scope) -> Parts:
 def _read_wanted(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     """Read ``answers must end with ⟦0⟧`` and ``use conventional commits``."""
     tokens = tuple(token for chunk in chunks for token in chunk)
-    return _deny(read_wanted_answer(tokens) or read_wanted_message(tokens))
+    found = read_wanted_answer(tokens) or read_wanted_message(tokens)
+    return _deny(found or read_wanted_option(tokens, scope))
 
 
 def _read_preceded(chunks: Sequence[Chunk], scope: Scope) -> Parts:
-    """Read ``always run ⟦0⟧ before committing``."""
-    return tuple(("deny", each) for each in read_preceded(chunks[0], chunks[1], scope))
+    """Read ``always run ⟦0⟧ before committing`` and ``提交前运行 ⟦0⟧``."""
+    needed, before = chunks
+    if not any(token.role == "name" for token in needed):
+        needed, before = before, needed
+    return tuple(("deny", each) for each in read_preceded(needed, before, scope))
+
+
+def _read_before(chunks: Sequence[Chunk], scope: Scope) -> Parts:
+    """Read ``before committing, run ⟦0⟧``."""
+    tokens = chunks[0]
+    starts = [at for at, token in enumerate(tokens) if _starts_needed(token)]
+    if not starts:
+        return ()
+    before, needed = _trim(tokens[: starts[0]]), tokens[starts[0] :]
+    return _read_preceded([needed, before], scope) if before else ()
+
+
+def _starts_needed(token: Token) -> bool:
+    return token.role == "name" or (token.role == "verb" and token.word in ("run", "pass"))
 
 
 def _read_unless(chunks: Sequence[Chunk], scope: Scope) -> Parts:
@@ -259,6 +303,7 @@ FORMS: dict[str, Reader] = {
     "* INSTEAD *": _read_instead,
     # Only edit `a`.  `a` 仅在主会话中加载
     "ONLY *": _read_only,
+    "* ONLY": _read_only,
     "* ONLY *": _read_only,
     "* MUST ONLY *": _read_only,
     # `a` is read-only.  These files are read-only: `a`.
@@ -273,6 +318,10 @@ FORMS: dict[str, Reader] = {
     "NOT * UNLESS ASK *": _read_unless,
     "* NOT WITHOUT ASK": _act("ask", 0),
     "* NOT UNLESS ASK": _act("ask", 0),
+    # Never commit without running `a`.
+    "NOT * WITHOUT *": lambda chunks, scope: _read_preceded(
+        [tuple(token for token in chunks[1] if token.text != "first"), chunks[0]], scope
+    ),
     "NOT * UNASKED": _act("ask", 0),
     "NOT UNASKED *": _act("ask", 0),
     "* NOT * WITHOUT ASK": _act("ask", 1, 0),
@@ -287,6 +336,11 @@ FORMS: dict[str, Reader] = {
     "* NEEDS ASK": _act("ask", 0),
     # Always run `a` before committing.
     "* BEFORE *": _read_preceded,
+    "BEFORE *": _read_before,
+    "BEFORE * MUST *": lambda chunks, scope: _read_preceded(chunks[::-1], scope),
+    "* MUST * BEFORE *": lambda chunks, scope: _read_preceded(
+        [(*chunks[0], *chunks[1]), chunks[2]], scope
+    ),
     "* BEFORE MUST *": lambda chunks, scope: _read_preceded(chunks[::-1], scope),
     # Only push when asked.  Push only when asked.  只有要求时才推送
     "ONLY * WHEN ASK": _act("ask", 0),

@@ -11,6 +11,7 @@ from urllib.parse import unquote, urlsplit
 from hilum_guard import UNKNOWN, git_words, operands
 
 from hilum_checks import vocabulary as v
+from hilum_checks.code_texts import join_literals
 from hilum_checks.model import Hosts
 
 if TYPE_CHECKING:
@@ -33,6 +34,11 @@ _TEXTUAL = frozenset(
     """.split()
 )
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]{0,30}://[^\s'\"<>`|;)]+", re.IGNORECASE)
+# An address whose host code assembles.
+_ASSEMBLED = re.compile(r"://(?:%|\$?\{|['\"]\s*[+.%,])")
+_RANGE = re.compile(r"^[^/]*(?://)?[^/]*\[\w+-\w+")
+_CONNECTS = re.compile(r"urlopen|requests|httpx|\bfetch\b|socket|connect|\bhttps?\b")
+_DECODES = re.compile(r"\bchr\(|decode|fromhex|\[::-1\]|CharCode|\batob\b|base64|\breverse\b")
 # Spellings of an address such as ``127.1`` and ``0x7f000001``.
 _NUMBERS = re.compile(
     r"(?<![\w.-])(?:0x[0-9a-f]{8}|\d{8,10}|(?:0x[0-9a-f]+|\d+)(?:\.(?:0x[0-9a-f]+|\d+)){1,3})(?![\w.])",
@@ -131,6 +137,8 @@ def match_command(constraint: Hosts, command: CommandFacts) -> Fit:
         return ""
     if _opens_socket(constraint, command) or _runs_code(constraint, command):
         return "yes"
+    if "*" not in constraint.names and any(map(_hides_host, effects.code)):
+        return "maybe"
     if effects.program == "git":
         return _match_git(constraint, command)
     # Without this check, ``grep example.com`` would count as contacting the host.
@@ -140,6 +148,13 @@ def match_command(constraint: Hosts, command: CommandFacts) -> Fit:
     if _names_host(constraint, command, is_client=is_client):
         return "yes"
     return _match_client(constraint, command) if is_client else ""
+
+
+def _hides_host(code: str) -> bool:
+    """Return whether code assembles or decodes the host that it contacts."""
+    if _ASSEMBLED.search(code):
+        return True
+    return _CONNECTS.search(code) is not None and _DECODES.search(code) is not None
 
 
 def _opens_socket(constraint: Hosts, command: CommandFacts) -> bool:
@@ -156,7 +171,9 @@ def _runs_code(constraint: Hosts, command: CommandFacts) -> bool:
     texts = command.texts
     if "*" in constraint.names:
         texts = [text for text in texts if _ADDRESS.search(text)]
-    return any(mentions(constraint, text) for text in texts)
+    return any(
+        mentions(constraint, text) or mentions(constraint, join_literals(text)) for text in texts
+    )
 
 
 def _names_host(constraint: Hosts, command: CommandFacts, *, is_client: bool) -> bool:
@@ -166,13 +183,26 @@ def _names_host(constraint: Hosts, command: CommandFacts, *, is_client: bool) ->
         return False
     # A client may read addresses from its input (``wget -i -``, ``curl -K -``).
     texts = [" ".join(command.words), command.command.stdin or ""]
+    # A variable such as `https_proxy` or `PIP_INDEX_URL` may name the host.
+    if command.command.assigned:
+        texts.append(command.source)
     return any(mentions(constraint, text) for text in texts)
 
 
 def _match_client(constraint: Hosts, command: CommandFacts) -> Fit:
     """Return whether a network client contacts, or may contact, a forbidden host."""
-    words = command.words[1:]
-    hosts = [parse_host(word) for word in operands(words, _VALUED)]
+    words = operands(command.words[1:], _VALUED)
+    hosts = [parse_host(word) for word in words]
+    # curl expands `http://{a.test,b.test}/`, and `http://a[1-9].test/`.
+    hosts += [
+        normalize_host(part)
+        for host in hosts
+        if "{" in host
+        for part in re.split(r"[{},]+", host)
+        if part
+    ]
+    if "*" not in constraint.names and any(_RANGE.search(word) for word in words):
+        hosts.append(UNKNOWN)
     named = [host for host in hosts if v.is_host(host) or re.fullmatch(r"[0-9a-f:.]+", host)]
     if any(is_meant(constraint, host) for host in named):
         return "yes"
@@ -220,4 +250,6 @@ def _match_git(constraint: Hosts, command: CommandFacts) -> Fit:
 
 def _has_unknown_host(word: str) -> bool:
     """Return whether the host of an address in a word is known only at run time."""
-    return "://" in word and parse_host(word.partition("=")[2] or word) == UNKNOWN
+    addresses = re.findall(r"[a-z][a-z0-9+.-]*://.*", word, re.IGNORECASE)
+    # In `url.https://HOST/.insteadOf=x`, the address comes first.
+    return any(parse_host(re.sub(r"/[^/]*=.*", "", each)) == UNKNOWN for each in addresses)

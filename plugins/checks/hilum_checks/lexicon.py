@@ -20,9 +20,10 @@ class Entry(NamedTuple):
 # Words that do not change the meaning of a rule. They are removed before phrases are looked up.
 FILLERS = frozenset(
     """
-    a an the any all every each some our your please always ever also just simply strictly
+    a an the any all every each some our your please always ever also just simply strictly explicitly anywhere
     absolutely expressly completely is are be been being yourself following
-    的 了 都 请 你 您 任何 所有 一切 一律 绝对 永远 千万 严格 先 一下 在 被 把 将 对 才 这个 这些 位于
+    描述 简单 简洁 清晰 编写 撰写 的 了 都 请 你 您 任何 所有 一切 一律 绝对 永远 千万 严格 先 一下 に 在 被
+    把 将 对 才 这个 这些 位于
     """.split()
 )
 # Words about who asks whom. They are removed only next to the marker ASK.
@@ -42,22 +43,25 @@ AGENTS = frozenset(
 )
 
 MARKERS = {
-    "NOT": "never|never ever|not|do not|don't|dont|must not|must never|may not|should not|should"
+    "NOT": "never|kein|keine|niemals|nunca|never ever|not|do not|don't|dont|must not|must never"
+    "|may not|should not|should"
     " never|shall not|shall never|cannot|can not|can't|mustn't|shouldn't|not allowed|not allowed to"
     "|never allowed to|not permitted|not permitted to|forbidden|forbidden to|forbidden from"
-    "|prohibited|prohibited from|it forbidden to|it not allowed to|it prohibited to|no|not to"
+    "|prohibited|prohibited from|disallowed|banned|avoid at all costs|it forbidden to"
+    "|it not allowed to|it prohibited to|no|not to"
     "|under no circumstances|under no circumstances should|under no circumstances may"
     "|do not ever|not ever|never attempt to|do not attempt to|don't attempt to|never try to"
     "|do not try to|don't try to"
     "|禁止|严禁|不得|不要|不准|不可|不可以|不能|不许|不允许|不应|不应该|绝不|绝不能|绝不要|绝不可"
-    "|绝不允许|绝对不要|绝对不能|切勿|请勿|勿|别|不",
-    "ONLY": "only|只|仅|仅限|只用|只能|仅能|只可以|只有|只允许|仅允许",
+    "|绝不允许|绝对不要|绝对不能|切勿|永不|从不|请勿|勿|别|不",
+    "ONLY": "only|exclusively|只|仅|仅限|只用|只能|仅能|只可以|只有|只允许|仅允许",
     "MUST": "must|should|shall|必须|务必|应|应当|一定要|要",
-    "ASK": "ask|asks|asked|asking|ask for|asking for|check with|checking with|request|requests"
+    "ASK": "ask|stop and ask|stop and confirm|pause and ask|asks|asked|asking|ask for|asking for"
+    "|check with|checking with|request|requests"
     "|requested|tell|tells|told|instruct|instructs|instructed|instruction|instructions|permission"
     "|approval|confirmation|consent|authorization|go-ahead|sign-off|confirm|confirms|confirming"
     "|confirmed|approve|approves|approved|authorize|authorized|authorised"
-    "|says so|say so"
+    "|says so|say so|discussion|discussing"
     "|询问|请示|问|同意|允许|许可|确认|授权|批准|要求|指示|审批|请求",
     "BEFORE": "before|prior to|before you|前|之前|以前",
     "WITHOUT": "without|未经|没有|未|在未|在没有",
@@ -67,7 +71,7 @@ MARKERS = {
     "INSTEAD": "instead of|rather than|而不是|而非",
     "UNASKED": "automatically|on own|on own initiative|proactively|unprompted|autonomously"
     "|擅自|私自|自行|主动|自动",
-    "CLOSED": "read-only|read only|off-limits|off limits|immutable|frozen|untouchable"
+    "CLOSED": "read-only|as read-only|read only|off-limits|off limits|immutable|frozen|untouchable"
     "|只读|只读文件|只读目录",
 }
 VERBS = {
@@ -79,26 +83,29 @@ VERBS = {
     "|手动修改|手动编辑|手工修改|手改",
     "save": "write|save",
     "delete": "delete|remove|erase|rename|move|unlink|删除|移除|移动|重命名|删掉|删",
-    "create": "create|place|put|make|创建|新建|发起",
+    "create": "create|re-create|recreate|place|put|make|创建|新建|发起",
     "add": "add|新增|添加",
-    "introduce": "introduce",
+    "introduce": "introduce|reintroduce|re-add",
     "read": "read|view|inspect|look at|read from|读取|查看|阅读|读",
     "open": "open|打开",
-    "submit": "submit|close",
+    "submit": "submit|close|raise",
     "access": "access|访问|读写",
-    "run": "run|execute|issue|invoke|launch|perform|运行|执行",
+    "run": "run|execute|issue|invoke|launch|perform|运行|执行|実行",
     "start": "start|begin|开头|开始",
-    "use": "use|block with|block on|使用|用",
+    "pass": "pass|passes|通过",
+    "use": "use|uses|block with|block on|使用|采用|用",
     "follow": "follow|遵循",
     "merge": "merge|合并",
-    "tag": "tag|create tag|打标签",
-    "release": "release|cut release",
+    "tag": "tag|create git tags|create tags|create tag|create git tag|push tag|push tags|打标签",
+    "release": "release|cut release|create release|create github release|create releases",
     "call": "call|调用",
-    "commit": "commit|git commit|commits|git commits|提交",
-    "push": "push|git push|pushes|推送",
+    "commit": "commit|git commit|commits|git commits|finalize|提交|コミット",
+    "push": "push|プッシュ|git push|pushes|推送",
     "force-push": "force push|force-push|force pushes|force-pushes|push with force|git push --force"
     "|强制推送|强推",
     "amend": "amend",
+    "stash": "stash|git stash",
+    "reset": "reset|git reset",
     "stage": "stage|git add|暂存",
     "rebase": "rebase|git rebase",
     "install": "install|安装",
@@ -120,27 +127,38 @@ NOUNS = {
     "folder": "folder|folders|directory|directories|dir|tree|目录|文件夹",
     "file kind": "lockfile|lockfiles|lock file|lock files|lock|migration|migrations|config"
     "|configuration|environment|vendored|snapshot|snapshots|schema|配置文件|迁移文件|迁移",
+    "config files": "config files|configuration files",
+    "construct": "type|types|cast|casts|casting|type casting|type assertion|type assertions|statement"
+    "|statements|calls|comment|comments|function|functions|macro|macros|keyword|annotation"
+    "|annotations|syntax|helper|api|类型|语句",
+    "option": "option|options|flag|flags|参数",
     "it": "it|them|this|these|those|that|itself|its|their|自己",
     "new": "new|newly|新|新的",
     "existing": "existing|applied|committed|已有|已有的|现有|现有的",
     "generated": "generated|auto-generated|autogenerated|compiled|build output|生成|自动生成|生成的",
     "changes": "changes|work|更改|改动|代码更改",
-    "remote": "remote|remotes|origin|upstream|github|gitlab|远程|远端|远程仓库",
-    "branch": "branch|branches|分支",
+    "remote": "remote|remotes|origin|github|gitlab|远程|远端|远程仓库",
+    "worktree": "worktree|worktrees",
+    "branch": "branch|branches|feature branch|分支",
     "workspace": "workspace|project|repository|repo|working directory|working tree|project root"
     "|workspace root|repo root|repository root|root of repository|root of repo"
     "|codebase|工作区|项目|仓库|工作目录|项目目录|当前目录",
-    "packages": "package|packages|dependency|dependencies|library|libraries|software"
+    "documentation": "documentation|docs|readme|readmes|documentation files|docs files"
+    "|markdown files|readme files|文档",
+    "packages": "package|packages|dependency|dependencies|application's dependencies"
+    "|project dependencies|library|libraries|software"
     "|依赖|包|软件包|依赖包|第三方库|库|软件",
     "modules": "module|modules",
     "other": "additional|third-party|extra|external|unapproved|额外的|第三方",
-    "pull request": "pull request|pull requests|pr|prs|merge request|merge requests|合并请求",
+    "pull request": "marking pr ready|marking pr as ready|pull request|pull requests|pr|prs"
+    "|merge request|merge requests|合并请求",
     "hooks": "hook|hooks|git hooks|pre-commit hooks|pre-commit hook|commit hooks|pre-push hooks",
     "sudo": "sudo",
     "destructive": "destructive|破坏性|毁灭性",
     "git": "git",
     "artifacts": "artifact|artifacts|releases",
-    "commands": "shell command|shell commands|command|commands|operation|operations|action|actions|命令|操作|指令",
+    "commands": "shell command|shell commands|command|commands|operation|operations|action"
+    "|actions|命令|操作|指令",
     "network": "network|internet|web|network access|network requests|network calls|http requests"
     "|external requests|网络|互联网|外网|外部网络",
     "shell": "shell|terminal|command line|终端|命令行",
@@ -155,16 +173,29 @@ NOUNS = {
     "source": "production code|shipping code|application code|library code|new code|source code"
     "|app code",
     "tests": "test|tests|test code|test files|unit tests",
-    "conventional": "conventional commits|conventional commit|conventional commit format"
+    "ci": "ci|ci workflow|ci workflows|ci configuration|ci config|ci files|workflow files",
+    "standard": "specification|spec|standard|convention|规范|标准",
+    "dev server": "dev server|development server|开发服务器",
+    "english": "english|英文|英语",
+    "chinese": "chinese|中文|简体中文|汉语",
+    "prefix": "prefix|prefixes|commit prefix|commit prefixes|commit types|commit type"
+    "|commit format|前缀|类型前缀|提交格式|提交类型",
+    "conventional": "conventional commits|semantic commits|semantic commit messages"
+    "|conventional-commits|conventional commit|conventional commit format"
     "|conventional commits format|conventional commit messages|conventional commit message"
     "|conventional-commit messages|conventional commits required|conventional commits format for"
     "|conventional commits for",
-    "message": "commit message|commit messages|to commits|in commits|to commit messages|提交信息|提交说明",
-    "trailer": "trailer|trailers|line|lines|footer|footers|attribution",
-    "co-author": "co-author|co-authors|co-author line|co-author lines|co-author trailer"
+    "message": "commit message|commit message format|commit format|commit messages"
+    "|git commit messages|commit subject|commit subjects|commit title|commit titles|to commits"
+    "|in commits|to commit messages|提交信息|提交说明|提交消息|提交内容",
+    "trailer": "trailer|trailers|line|lines|footer|footers",
+    "attribution": "attribution|attributions|signature|signatures|watermark|watermarks",
+    "co-author": "co-authored-by|as co-author|co-author|co-authors|co-author line"
+    "|co-author lines|co-author trailer"
     "|co-author trailers|co-authorship",
     "ai": "ai|agent|ai-generated|claude|copilot|codex",
     "emoji": "emoji|emojis|表情符号|表情",
+    "em dash": "em dash|em dashes|em-dash|em-dashes",
     "question": "question|questions|问题|问句|提问",
     "text": "word|words|phrase|phrases|text|sentence|string|词语|短语",
     "memory": "memory|long-term memory|记忆|长期记忆",
@@ -172,7 +203,7 @@ NOUNS = {
     "|聊天|对话",
 }
 PROGRAMS = frozenset(
-    "npm npx pnpm yarn bun pip pip3 pipenv poetry kubectl terraform wget curl".split()
+    "npm npx pnpm yarn bun uv pip pip3 pipenv poetry kubectl terraform wget curl".split()
 )
 """Words without quotes that can only be the names of programs."""
 KINDS = {
@@ -198,14 +229,18 @@ OTHERS = {
     "join": "or|and|nor|and/or|、|和|或|或者|及|与|以及",
     "by hand": "directly|manually|by hand|manual|direct|straight|直接|手动|手工",
     "except": "except|except for|excluding|other than|apart from",
-    "filler": "locally|for reason|under circumstances|under circumstance|no matter what"
+    "filler": "locally|for package management|for dependency management|for package operations"
+    "|for logging|for debugging|in typescript"
+    "|in python|in javascript|in rust|treat|as package manager"
+    "|package manager|包管理器|包管理|for reason|under circumstances|under circumstance|no matter what"
     "|in this repo|in this repository|in this project|in this codebase|in repo|in repository"
-    "|in project|in codebase|to bypass git hooks|to bypass hooks|to skip hooks"
+    "|in project|in codebase|across repo|across codebase|make sure|make sure to|make sure that"
+    "|ensure|ensure that|to bypass git hooks|to bypass hooks|to skip hooks"
     "|under condition|to bypass pre-commit hooks|无论如何|任何情况下|在任何情况下|情况下",
 }
-_BRANCHES = "main|master|develop|dev|trunk|production|staging|release"
+_BRANCHES = "upstream|main|master|develop|dev|trunk|production|staging|release"
 # Verbs whose last letter is doubled, as in "committing".
-_DOUBLED = frozenset("commit run put skip".split())
+_DOUBLED = frozenset("commit run put skip submit tag".split())
 _IRREGULAR = {
     "write": "written",
     "overwrite": "overwritten",

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import attrs
-from hilum_guard import UNKNOWN, FileAccess, fit_path
+from hilum_guard import UNKNOWN, FileAccess, fit_path, is_tracked
 
 from hilum_checks.model import EVERYTHING, READS, Action, Paths
 from hilum_checks.workspace_view import WorkspaceView, fold
@@ -52,6 +52,10 @@ class PathMatcher:
         """The resolved root."""
         return self._view.real_root
 
+    def expand(self, path: str, cwd: str | None) -> list[str]:
+        """Return the absolute paths to which a path may refer, with patterns expanded."""
+        return self._view.expand(path, cwd)[0]
+
     def is_kept_by_sandbox(self, constraint: Paths) -> bool:
         """Return whether the sandbox can keep a constraint without knowing the names of files."""
         if constraint.unless or not constraint.actions >= {"create", "change", "delete"}:
@@ -65,8 +69,21 @@ class PathMatcher:
 
     def match(self, constraint: Paths, access: FileAccess) -> Fit:
         """Return whether a constraint covers an access."""
+        # Shells drop null bytes, which no path can contain.
+        if "\0" in access.path or "\0" in access.source:
+            path, source = (each.replace("\0", UNKNOWN) for each in (access.path, access.source))
+            access = attrs.evolve(access, path=path, source=source)
         match = _Match(self._view, constraint, access)
         return "" if match.is_allowed else match.match_words()
+
+    def match_stored(self, constraint: Paths, access: FileAccess) -> Fit:
+        """Return whether a Git command may show stored contents of a file that is not to be read.
+
+        The sandbox hides files of the working tree, but not what Git has stored of them.
+        """
+        if not access.stored or not access.deep or "read" not in constraint.actions:
+            return ""
+        return _Match(self._view, constraint, access).match_tracked()
 
     def match_found(
         self, constraint: Paths, access: FileAccess, findings: Findings
@@ -139,7 +156,20 @@ class _Match:
             if self._means_any(self.view.spellings(path)):
                 return "yes"
             best = stronger_fit(best, self._match_contents(path, cwd))
+        if self.access.stored and not best:
+            return self._match_stored(os.path.join(cwd or "/", written))
         return best
+
+    def _match_stored(self, path: str) -> Fit:
+        """Match a pattern of Git, whose wildcards also match slashes."""
+        magic = re.search(r"[*?\[]", path)
+        if magic is None:
+            return ""
+        folder = os.path.dirname(path[: magic.start()])
+        contents = self.view.list_contents(os.path.realpath(folder), folder, copied=False)
+        pattern = fold(self.view.display(os.path.normpath(path))).replace("**/", "*")
+        found = [form for form in contents.forms if fnmatchcase(fold(form), pattern)]
+        return "yes" if self._means_any(found) else ""
 
     def _match_unseen(self) -> Fit:
         """Return whether a pattern may match a path that was not examined."""
@@ -159,7 +189,11 @@ class _Match:
         actions = self.actions
         if len(actions) == 1 or actions <= self.constraint.actions:
             return actions <= self.constraint.actions
-        exists = os.path.lexists(os.path.join(self.view.real_root, form))
+        path = os.path.join(self.view.real_root, form)
+        if (self.access.deep or self.access.source) and os.path.isdir(path):
+            # Files below a folder may be changed or created.
+            return bool(actions & self.constraint.actions)
+        exists = os.path.lexists(path)
         return ("change" if exists else "create") in self.constraint.actions
 
     def _means(self, form: str) -> bool:
@@ -207,6 +241,33 @@ class _Match:
         if is_likely and self._means_any(contents.forms):
             return "yes"
         return "" if contents.is_complete else "maybe"
+
+    def match_tracked(self) -> Fit:
+        """Return whether the constraint covers a file that Git has stored below the path."""
+        for cwd in self.access.cwds:
+            path = self.access.path
+            if UNKNOWN in path or cwd is None:
+                path = self.view.real_root
+            folder = os.path.realpath(os.path.join(cwd or "/", os.path.expanduser(path)))
+            tracked = self.view.list_tracked(folder)
+            if not tracked.is_complete:
+                return "maybe"
+            if not any(literal in tracked.text for literal in self._literals):
+                continue
+            shown = self.view.display(folder)
+            inner = [form for form in tracked.forms if self._is_below(form, shown)]
+            if any(self._is_likely(form, self._literals) and self._means(form) for form in inner):
+                return "maybe"
+        return ""
+
+    def _is_below(self, form: str, shown: str) -> bool:
+        """Return whether a displayed path is a folder's, or below the folder."""
+        if shown == "." or form == shown:
+            return True
+        # The top of the repository may be above the workspace.
+        path = os.path.join(self.view.real_root, form)
+        folder = os.path.join(self.view.real_root, shown)
+        return fold(path).startswith(fold(f"{folder.rstrip('/')}/"))
 
     # --- paths that a search finds ----------------------------------------------------------------
 
@@ -280,11 +341,21 @@ class _Match:
         """
         path = self.access.path
         if not path.strip(UNKNOWN):
-            return ""
-        guess = path.replace(UNKNOWN, "x")
-        cwds = (cwd or self.view.real_root,)
-        fit = self._match_other(attrs.evolve(self.access, path=guess, cwds=cwds))
-        return "maybe" if fit else ""
+            return "maybe" if self.access.stored and self._is_stored() else ""
+        guesses = [path.replace(UNKNOWN, "x")]
+        if self.access.stored:
+            guesses.append(path.rpartition(UNKNOWN)[2].lstrip("/") or ".")
+        cwds = (cwd or self.view.real_root, self.view.real_root)
+        accesses = [attrs.evolve(self.access, path=guess, cwds=cwds) for guess in guesses]
+        return "maybe" if any(map(self._match_other, accesses)) else ""
+
+    def _is_stored(self) -> bool:
+        """Return whether a repository may contain a file of the constraint, which nothing hides."""
+        root = self.view.real_root
+        contents = self.view.list_contents(root, root, copied=False)
+        covered = [os.path.join(root, form) for form in contents.forms if self._means(form)]
+        files = [path for path in covered if not os.path.isdir(path)]
+        return not contents.is_complete or any(is_tracked(path, root) for path in files)
 
     def _match_unknown_outside(self, known: str) -> Fit:
         if not self.access.path.startswith(("/", UNKNOWN, "~")):

@@ -110,7 +110,7 @@ def is_generated(pattern: str) -> bool:
 
 # Placeholders for arguments at the end of a command: `...`, `<file>`, `[options]`.
 _PLACEHOLDER = re.compile(r"\.\.\.|…|\*|[<\[].*|.*[>\]]")
-_SCRIPT_FOLDERS = ("./", "scripts/", "bin/", "tools/")
+_SCRIPT_FOLDERS = ("./", "vendor/bin/", "scripts/", "bin/", "tools/")
 _PROGRAM = re.compile(r"[a-z0-9][a-z0-9._/-]*|\./[\w./-]+")
 _SCRIPT = re.compile(
     r"[a-z0-9]\w*(?:[-/]\w+)*\.(?:sh|py|bash|js|rb|pl)|\./[\w./-]+"

@@ -54,6 +54,12 @@ class Sentence:
 def split_rule(rule: str) -> list[Sentence] | str:
     """Return the sentences of a rule, or why it cannot be enforced."""
     text = _marker_pattern().sub("", rule.strip())
+    mark = rule.strip()[: -len(text)] if text else ""
+    # "❌ `git push`" says "never". Other sentences below such a mark say so themselves.
+    if re.search("[❌✗✘]", mark) and not re.match(
+        r"(?i)[*_]*(?:never|no|do|don|must|only|always|ask)\b", text
+    ):
+        text = f"never {text}"
     if len(text) > MAX_SENTENCE:
         return "it is too long for one constraint"
     if re.search(r"[?？](?:\s|$)", text):
@@ -72,6 +78,7 @@ def split_rule(rule: str) -> list[Sentence] | str:
 
     # Cursor writes file references as links such as `[name](mdc:path)`.
     text = re.sub(r"\[([^\]]*)\]\(mdc:([^)]*)\)", r"`\2`", text)
+    text = re.sub(r"\[([^\]`]+)\]\(https?:[^)]*\)", r"\1", text)
     text = _quote_pattern().sub(set_apart, text)
     if "`" in text:
         return "its quotes are not balanced"
@@ -89,21 +96,44 @@ _ENDS = re.compile(r"[.!?](?:\s+|$)|[。！？；;]\s*")
 
 def _read(text: str, names: list[str]) -> Sentence:
     asides: list[str] = []
+    edited = _EDIT_ASIDE.search(text)
+    is_generated = edited and "generated" in text[: edited.end()]
+    if edited and is_generated and not _doubt_pattern().search(text[: edited.start()]):
+        return Sentence(tuple(_tokenize(f"do not hand-edit {edited[1]}", names)), text)
 
     def take_aside(found: re.Match[str]) -> str:
         inner = found[1].strip()
+        named = [names[int(number)] for number in re.findall(rf"{OPEN}(\d+){CLOSE}", inner)]
+        if _NAMES.fullmatch(inner) and all(map(_LINT.fullmatch, named)):
+            return " "  # "no `any` (`@typescript-eslint/no-explicit-any`)"
         if _NAMES.fullmatch(inner):
             return f" {inner} "  # "generated files (`src/gen/`)" names the files
         if re.match(rf"(?:not|never|no|不是|不要用?)\s*{OPEN}", inner):
             return f", {inner} "  # "use `uv` (not `pip`)"
+        if _not_programs().fullmatch(inner):
+            return f", {inner} "  # "use pnpm (not npm/yarn)"
         asides.append(inner)
         return " " if found.start() else ""
 
     head = re.sub(r"\s*[(（]([^()（）]*)[)）]", take_aside, text).strip()
+    head = re.sub(
+        r"\s+and fix (?:any|all|the)? ?(?:reported |lint )?(?:issues|errors|warnings|problems|failures)",
+        "",
+        head,
+    )
+    head = _SOURCE.sub(r"\1", head)
+    head = re.sub(r"\bis an? read-only [\w-]+(?: [\w-]+)?$", "is read-only", head)
+    # "Before pushing, run `x` to catch errors".
+    if head.startswith("before "):
+        head = re.sub(
+            r"\s+to (?:format|lint|check|verify|validate|ensure|catch|confirm)\b[^,;⟦]*$", "", head
+        )
     # "Run `x` to check the types before pushing".
     purpose = r"\bto (?:validate|verify|check|ensure|confirm) [a-z ]+? (?=(?:locally )?before\b)"
     head = re.sub(purpose, "", head)
-    found = _reason_pattern().search(head)
+    # In "before committing, run `x`", the comma begins no reason.
+    start = head.find(",") + 1 if head.startswith(("before ", "prior to ")) else 0
+    found = _reason_pattern().search(head, start)
     if found:
         asides.append(head[found.end() :])
         head = head[: found.start()]
@@ -117,10 +147,16 @@ def _read(text: str, names: list[str]) -> Sentence:
     labels = following.labels
     if not _has_marker(left):
         # "`dist/` is generated - do not edit" names the files first; "Package manager:" is a label.
-        if any(token.role == "name" or token.word == "conventional" for token in left):
+        if any(token.role == "name" or token.word in _SUBJECTS for token in left):
             tokens = (*left, *tokens)
         else:
             labels = (head[: found.start()].strip(), *labels)
+    elif tokens and tokens[0].role == "NOT" and _says_where(left):
+        # "Use them only in some files - never use `a` elsewhere".
+        labels = (head[: found.start()].strip(), *labels)
+    elif _is_before(left):
+        # "Before committing: `a`" names what must run.
+        tokens = _put_order(left, tokens)
     elif ":" in found[0] or "：" in found[0]:
         is_verb_heading = all(token.role == "NOT" for token in left)
         if _has_marker(tokens) and not is_verb_heading:
@@ -131,11 +167,47 @@ def _read(text: str, names: list[str]) -> Sentence:
     return Sentence(tokens, text, (*asides, *following.asides), labels)
 
 
+_LINT = re.compile(r"(?:@?[\w-]+/)*(?:no|prefer|enforce|require|ban)-[a-z-]+")
+# "Types in `src/api.ts` (generated, do not edit)".
+_EDIT_ASIDE = re.compile(
+    r"(⟦\d+⟧(?:\s*(?:,|/|and|or|, and)\s*⟦\d+⟧)*)\s*(?:files?|folders?|directory)?\s*[(（]"
+    r"(?:(?:auto-?)?generated[^\w()]+)?(?:do not|don't|never) (?:hand-)?(?:edit|modify|touch|change)"
+    r"(?: it| them| directly| manually| by hand)*[)）]"
+)
+# What a file is generated from says nothing about the rule: "`a` is generated by `b` from `c`".
+_SOURCE = re.compile(
+    r"\b((?:auto-?)?generated) (?:by|from|via|with|using)\b[^,.;:()—–]*?"
+    r"(?=\s+[-–—]|[,;:—]|\s+and (?:must|should)\b|$)"
+)
+_SUBJECTS = ("conventional", "prefix", "message")
 _BREAK = re.compile(r"\s+[-–—]{1,2}\s+|—+|:(?:\s+|$)|：")
 
 
 def _has_marker(tokens: Sequence[Token]) -> bool:
     return any(token.role in lexicon.MARKERS and token.role != "MUST" for token in tokens)
+
+
+def _says_where(tokens: Sequence[Token]) -> bool:
+    """Return whether a part names nothing and forbids nothing, although it says "only"."""
+    roles = {token.role for token in tokens}
+    return roles & {*lexicon.MARKERS, "name"} <= {"ONLY", "MUST"} and "ONLY" in roles
+
+
+_RUN = Token("verb", "run", "run")
+
+
+def _is_before(tokens: Sequence[Token]) -> bool:
+    """Return whether a part says only before what something must be done: "before committing"."""
+    roles = {token.role for token in tokens}
+    return "BEFORE" in roles and roles <= {"BEFORE", "MUST", "verb", "noun", "join", "filler"}
+
+
+def _put_order(left: list[Token], right: tuple[Token, ...]) -> tuple[Token, ...]:
+    """Return a sentence with the commands that follow its colon: "Run before committing: ⟦0⟧"."""
+    start = [token.role for token in left].index("BEFORE")
+    if left[-1].word == "run" or any(token.role == "verb" for token in right):
+        return (*left, *right)
+    return (*left[:start], *right, *left[start:]) if start else (*left, _RUN, *right)
 
 
 def _is_choice(tokens: Sequence[Token]) -> bool:
@@ -163,9 +235,10 @@ def _reason_pattern() -> re.Pattern[str]:
     """Return a pattern for the beginning of a reason, or of what to do instead."""
     return re.compile(
         r",\s*(?=(?:because|since|as (?:it|they|this|these)|it(?:'s| is)|they(?:'re| are)|these"
-        r"|this|use|run|instead|which (?:is|are)|so)\b)"
+        r"|this|use|run|prefer|including|instead|which (?:is|are)|so)\b)"
         r"|\s+(?=to (?:prevent|avoid)\b)|\s+(?=because\b|since (?:it|they|this|these)\b|as (?:it|they|these) (?:is|are)\b"
         r"|so that\b)"
+        r"|\s*(?:→|=>|->)\s*"
         r"|[，,]\s*(?=等待?(?:用户|我)(?:确认|同意|批准))|[，,]\s*(?=因为|它|这|由于|请?(?:改用|使用)|应(?:使用|改用)|而是)"
     )
 
@@ -264,6 +337,12 @@ def _token(text: str, entry: lexicon.Entry | None) -> Token:
 
 
 @cache
+def _not_programs() -> re.Pattern[str]:
+    program = "|".join(lexicon.PROGRAMS)
+    return re.compile(rf"(?:not|never|no) (?:{program})(?:(?:/|, | or | and |, or )(?:{program}))*")
+
+
+@cache
 def _marker_pattern() -> re.Pattern[str]:
     return re.compile(r"^(?:(?:[-*+•>]|\d+[.)]|\[[ xX]\]|[^\w\s`\"'“「*_.⟦/~(\[]+|#{1,6})\s+)+")
 
@@ -330,7 +409,7 @@ def _doubt_pattern() -> re.Pattern[str]:
 @cache
 def _hint_pattern() -> re.Pattern[str]:
     return re.compile(
-        r"^(?:please |then |just |always )?(?:use|run|call|edit|change|regenerate|generate|create"
+        r"^(?:please |then |just |always |properly )?(?:use|prefer|work|type|run|call|edit|change|regenerate|generate|create"
         r"|add|see|update|apply|put|set|instead)\b|^(?:请|应|改用|使用|运行|见)"
     )
 
@@ -356,6 +435,40 @@ def is_harmless(text: str) -> bool:
     is_hint = _hint_pattern().match(text)
     pattern = _limit_pattern() if is_hint else _doubt_pattern()
     return pattern.search(text) is None
+
+
+_OTHERS = (
+    r"\b(?:unless|except(?! handling)\w*|excluding|other than|apart from|aside from|only|but"
+    r"|however|if|when\w*|while|until|without|may|might|could|can|allowed|permitted|ok|okay|fine"
+    r"|exceptions?|not|never|ask|sometimes|otherwise|in case|for now|temporar\w*|during)\b"
+)
+_SITUATION = (
+    r"^(?:when|whenever|if|while|during|until|once|after|before|for|in|on|as)\b"
+    r"|^only\b|\bonly (?:in|on|for|when|if|after|during)\b"
+    r"|\b(?:unless|except(?! handling)\w*|but|however|may|can|allowed|permitted|exceptions?"
+    r"|applies|apply|following|these rules|ok|okay|fine|should not|otherwise)\b"
+)
+
+
+def is_other_harmless(text: str, *, earlier: bool) -> bool:
+    """Return whether another sentence of a rule limits nothing.
+
+    Args:
+        text: The sentence.
+        earlier: Whether it stands before the sentence that is enforced, so that its conditions
+            are its own.
+    """
+    # "Use ⟦0⟧ for slow tests. Do not use ⟦1⟧" is about tests.
+    if earlier and re.search(r"\b(?:for|in) (?:[\w-]+ ){0,2}(?:tests?|production)\b", text):
+        return False
+    if is_harmless(text):
+        return True
+    if re.search(_LIMITING_CHINESE, text):
+        return False
+    text = re.sub(
+        r"\bwith no exceptions?\b|\binstead\b|\ballowed (?:types|scopes|prefixes)\b", "", text
+    ).strip()
+    return re.search(_SITUATION if earlier else _OTHERS, text) is None
 
 
 def wants_new_files(text: str) -> bool:

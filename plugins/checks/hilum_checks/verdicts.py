@@ -200,7 +200,11 @@ def _match_paths(constraint: Paths, facts: CallFacts) -> tuple[Fit, str]:
         if action:
             return "yes", action
     if not doubt and facts.tool.risk == "execute":
-        doubt = facts.unknown_command or _find_hidden_paths(constraint, facts)
+        doubt = (
+            facts.unknown_command
+            or _find_object_reader(constraint, facts)
+            or _find_hidden_paths(constraint, facts)
+        )
     return ("maybe", doubt) if doubt else ("", "")
 
 
@@ -210,6 +214,7 @@ def _matching_accesses(
     """Yield the accesses that a constraint covers or may cover, each with the covered path."""
     for access in facts.accesses:
         fit = facts.matcher.match(constraint, access)
+        fit = fit or facts.matcher.match_stored(constraint, access)
         if fit:
             yield fit, access, access.path
     for access, findings in facts.found_files:
@@ -238,20 +243,24 @@ def _find_in_code(constraint: Paths, facts: CallFacts) -> str:
     Paths that code does not name are covered by the sandbox.
     """
     for command in facts.commands:
-        for text in command.texts:
+        for text in facts.texts_of(command):
             access = _access_of_code(constraint, text)
             if access is None:
                 continue
             # Code may resolve a relative path against the working directory or the workspace.
-            access = attrs.evolve(access, cwds=(command.cwd, str(facts.matcher.root)))
+            access = attrs.evolve(access, cwds=(command.cwd, str(facts.matcher.root)), deep="some")
             # Code may use the arguments of its command as paths.
             words = [word.rpartition("=")[2] for word in command.words[1:]]
             for path in (*code_texts.find_paths(text), *words):
                 named = attrs.evolve(access, path=path)
                 # Possible matches are ignored, because nearly every word in a program could be a
                 # path.
-                if _may_be_path(named) and facts.matcher.match(constraint, named) == "yes":
-                    return f"the code that it runs contains {path[:200]}"
+                for each in (named, *facts.accesses_by_links((named,))):
+                    # Only the shell resolves patterns, and code may contain `*` for other reasons.
+                    is_pattern = path in words and any(char in path for char in "*?[")
+                    is_path = is_pattern or _may_be_path(each)
+                    if is_path and facts.matcher.match(constraint, each) == "yes":
+                        return f"the code that it runs contains {path[:200]}"
     return ""
 
 
@@ -266,18 +275,51 @@ def _find_hidden_paths(constraint: Paths, facts: CallFacts) -> str:
         if access.certain and access.kind in ("write", "delete") and not access.path.strip(UNKNOWN):
             return "a path that it writes is known only at run time"
     line = "\n".join(facts.command_texts)
-    written = {access.path for access in facts.accesses if access.kind == "write"}
     for command in facts.commands:
-        texts = list(command.texts)
-        script = command.effects.script
-        if script is not None and not script.shell and script.path in written:
-            texts.append(line)
-        for text in texts:
+        # Code is judged by what it says.
+        for access in () if command.texts else command.effects.files:
+            if _may_create(constraint, access, facts):
+                return f"it may create {access.path[:200]}"
+    for command in facts.commands:
+        for text in facts.texts_of(command):
             # Quotes may make the code differ from its spelling on the line.
-            is_written = text in line or text in command.effects.code
+            is_written = text in line or text in command.effects.code or text == facts.written_code
             is_new = is_written or _runs_new_script(command, facts)
-            if _access_of_code(constraint, text) and code_texts.hides_paths(text, is_new=is_new):
+            is_hidden = any(UNKNOWN in word for word in command.words[1:])
+            is_hidden = is_hidden or code_texts.hides_paths(text, is_new=is_new)
+            if is_hidden and _access_of_code(constraint, text):
                 return f"the path that `{command.source[:80]}` uses is known only at run time"
+    return ""
+
+
+def _may_create(constraint: Paths, access: FileAccess, facts: CallFacts) -> bool:
+    """Return whether a program receives the name of a new file, which it probably creates."""
+    if (access.kind != "any" and access.certain) or UNKNOWN in access.path:
+        return False
+    paths = [os.path.join(cwd or "/", access.path) for cwd in access.cwds]
+    created = attrs.evolve(access, kind="write", certain=True)
+    is_new = not any(map(os.path.lexists, paths))
+    return is_new and facts.matcher.match(constraint, created) != ""
+
+
+_OBJECTS = re.compile(r"(?:.*/)?\.git(?:/+objects(?:/.*)?|/*)", re.DOTALL)
+
+
+def _find_object_reader(constraint: Paths, facts: CallFacts) -> str:
+    """Return the command that may read the files of Git's object database itself."""
+    if "read" not in constraint.actions:
+        return ""
+    for command in facts.commands:
+        accesses = [
+            access
+            for access in command.effects.files
+            if access.kind == "read" and not access.stored and _OBJECTS.fullmatch(access.path)
+        ]
+        if not accesses and not any(".git/objects" in text for text in command.texts):
+            continue
+        everything = FileAccess("read", ".", deep="some", stored=True, cwds=command.cwds)
+        if facts.matcher.match_stored(constraint, everything):
+            return f"`{command.source[:80]}` may read what Git has stored of such a file"
     return ""
 
 

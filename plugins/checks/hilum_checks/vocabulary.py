@@ -63,7 +63,7 @@ OUTPUTS = frozenset("dist build out target coverage logs log htmlcov .cache .cov
 
 PROGRAMS = frozenset(
     """
-    act alembic ansible ansible-playbook apt apt-get aws az awk bash black brew bun bundle
+    jest vitest ts-node webpack esbuild act alembic ansible ansible-playbook apt apt-get aws az awk bash black brew bun bundle
     bunx cargo chmod chown composer conda corepack crontab curl dd deno django-admin docker
     docker-compose doas dotnet dropdb emacs eslint fd firebase fly flyctl gcloud gem gh git
     glab go gradle gradlew grep gsutil helm heroku hg jest jj just kill killall kubectl lerna
@@ -96,6 +96,13 @@ def pairs(text: str) -> dict[str, str]:
     """Parse pairs of words that are separated by ``|``."""
     return dict(pair.split() for pair in text.split("|"))
 
+
+PACKAGE_MANAGERS = (
+    frozenset("npm pnpm yarn bun".split()),
+    frozenset("pip pip3 pipenv poetry uv conda".split()),
+)
+"""Programs of which a project uses one."""
+MANAGERS = frozenset.union(*PACKAGE_MANAGERS) - {"bun", "uv"}
 
 # Different spellings of the same command.
 SAME: tuple[Phrases, ...] = (
@@ -154,7 +161,15 @@ SKIP_HOOKS = phrases("* --no-verify|git commit -n")
 STAGE = phrases("git add|git stage|git update-index")
 REBASE = phrases("git rebase|git pull --rebase|git pull -r")
 AS_ROOT = phrases("sudo|doas|su|pkexec")
-PULL_REQUEST = phrases("gh pr create|glab mr create|hub pull-request")
+PULL_REQUEST = phrases("gh pr create|gh pr ready|glab mr create|hub pull-request")
+BRANCH = phrases("git checkout -b|git checkout -B|git switch -c|git switch -C")
+WORKTREE = phrases("git worktree add")
+DEV_SERVER = phrases(
+    "npm run dev|npm start|npm run start|pnpm dev|pnpm run dev|pnpm start|yarn dev|yarn start|bun dev"
+    "|bun run dev|next dev|nuxt dev|astro dev|ng serve|php artisan serve|flask run|rails server"
+)
+STASH = phrases("git stash")
+RESET = phrases("git reset")
 MERGE = phrases("gh pr merge|glab mr merge")
 TAG = phrases("git tag -a|git tag -s|git tag -m|git tag v*")
 INSTALL = phrases(

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import attrs
+from hilum_guard import find_git_top, list_tracked_files
 
 from hilum_checks.glob_expansion import expand_glob
 
@@ -45,6 +46,7 @@ class WorkspaceView:
     # Every rule needs the same patterns and folders.
     _expanded: dict[str, tuple[list[str], bool]] = attrs.field(factory=dict, init=False)
     _contents: dict[tuple[str, str, bool], Contents] = attrs.field(factory=dict, init=False)
+    _tracked: dict[str | None, Contents] = attrs.field(factory=dict, init=False)
 
     @cached_property
     def real_root(self) -> str:
@@ -66,9 +68,18 @@ class WorkspaceView:
         if not any(char in path for char in "*?["):
             return [path], True
         if path not in self._expanded:
-            self._expanded[path] = expand_glob(path, self.real_root)
+            self._expanded[path] = self._expand(path)
         found, is_complete = self._expanded[path]
         return [path, *found], is_complete
+
+    def _expand(self, path: str) -> tuple[list[str], bool]:
+        found, is_complete = expand_glob(path, self.real_root)
+        folder, name = os.path.split(path)
+        if not any(char in name for char in "*?[") and name:
+            # A command may create the file in each folder: `for d in */; do touch $d/new; done`.
+            folders, _ = expand_glob(folder, self.real_root)
+            found += [os.path.join(each, name) for each in folders]
+        return found, is_complete
 
     def spellings(self, path: str) -> list[str]:
         """Return the displayed forms of a path: as written, and with links followed.
@@ -114,6 +125,19 @@ class WorkspaceView:
             text = fold("\n".join(forms))
             self._contents[key] = Contents(forms, text, len(forms) <= MAX_WALK)
         return self._contents[key]
+
+    def list_tracked(self, path: str) -> Contents:
+        """Return the files in the index of the repository that contains a path.
+
+        Args:
+            path: An absolute path; it need not exist.
+        """
+        top = find_git_top(os.path.realpath(path))
+        if top not in self._tracked:
+            names = list_tracked_files(top) if top is not None else []
+            forms = [self.display(os.path.join(top or "/", name)) for name in names or ()]
+            self._tracked[top] = Contents(forms, fold("\n".join(forms)), names is not None)
+        return self._tracked[top]
 
     def is_elsewhere(self, known: str) -> bool:
         """Return whether the known beginning of a path is outside the workspace."""

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
 import attrs
 from hilum_guard import UNKNOWN, FileAccess, git_words
 
+from hilum_checks import copied_texts
 from hilum_checks.call_facts import CallFacts
-from hilum_checks.code_texts import find_paths, may_write, read_text
+from hilum_checks.code_texts import find_paths, join_literals, may_write, read_text
 from hilum_checks.command_facts import CommandFacts
 from hilum_checks.expressions import count_matches
 from hilum_checks.model import WRITES, Content, Messages, Paths
@@ -35,10 +36,21 @@ def match_content(constraint: Content, facts: CallFacts) -> tuple[Fit, str]:
     doubt = ""
     for access in (*facts.accesses, *_accesses_of_code(facts)):
         fit = access.kind in ("write", "link") and facts.matcher.match(paths, access)
-        if fit and _adds_text(constraint.expression, facts, access):
+        if not fit or copied_texts.is_moved_within(facts, paths, access):
+            continue
+        if _adds_text(constraint.expression, facts, access):
             return "yes", f"it adds such text to {access.path[:200]}"
-        if fit == "yes" and _writes_unknown(facts):
+        copied = _find_copied(constraint.expression, facts, paths, access)
+        if copied == "yes":
+            return "yes", f"it copies such text to {access.path[:200]}"
+        if copied:
+            doubt = doubt or f"it may copy such text to {access.path[:200]}"
+        carries = access.certain and copied_texts.find_carrier(facts, access)
+        if fit == "yes" and (carries or _writes_unknown(facts)):
             doubt = doubt or f"what it writes to {access.path[:200]} is known only at run time"
+    for text, name in copied_texts.find_copied_by_search(facts, paths):
+        if count_matches(constraint.expression, text) != 0:
+            return "yes", f"it copies such text from {name[:200]}"
     doubt = doubt or facts.unknown_command
     return ("maybe", doubt) if doubt else ("", "")
 
@@ -62,7 +74,11 @@ def _accesses_of_code(facts: CallFacts) -> Iterator[FileAccess]:
 _DECODERS = frozenset("base32 base64 gunzip iconv openssl rev tr uudecode xxd zcat".split())
 _ASSEMBLES = re.compile(
     r"\bchr\b|decode|fromhex|CharCode|\[::-|reverse|join|pack\b|environ|\bENV\b"
+    r"|['\"]\s*%|\bformat\b|\b[fF]['\"]"
 )
+
+
+_ONE_LINERS = frozenset("perl ruby awk gawk mawk".split())
 
 
 def _writes_unknown(facts: CallFacts) -> bool:
@@ -73,11 +89,32 @@ def _writes_unknown(facts: CallFacts) -> bool:
         # An editor's commands contain the text in another form.
         if command.effects.program in _DECODERS | _EDITORS:
             return True
-        if any(UNKNOWN in word for word in command.words[1:]):
+        if any(UNKNOWN in text for text in (*command.words[1:], command.command.stdin or "")):
             return True
-        if any(_ASSEMBLES.search(text) for text in command.effects.code):
+        # One-liners such as `s/x/$ENV{T}/` need not look like code.
+        codes = command.words[1:] if command.effects.program in _ONE_LINERS else ()
+        if any(_ASSEMBLES.search(text) for text in (*command.effects.code, *codes)):
             return True
     return False
+
+
+def _find_copied(expression: str, facts: CallFacts, paths: Paths, access: FileAccess) -> Fit:
+    """Return whether a command copies text that matches an expression to a file."""
+    doubt: Fit = ""
+    if not facts.command_texts:
+        return doubt
+    # The text that a file contains already may stay.
+    old = max(
+        (count_matches(expression, read_text(os.path.join(cwd or "/", access.path))) or 0)
+        for cwd in access.cwds or (None,)
+    )
+    for text, certain in copied_texts.find_copied(facts, paths, access):
+        added = count_matches(expression, text)
+        if added is None or added > old:
+            if certain:
+                return "yes"
+            doubt = "maybe"
+    return doubt
 
 
 def _adds_text(expression: str, facts: CallFacts, access: FileAccess) -> bool:
@@ -94,7 +131,7 @@ def _replacements(facts: CallFacts, access: FileAccess) -> Iterator[tuple[str, s
     """Yield the texts that a call removes, each with the text that it writes instead."""
     if facts.command_texts:
         # The whole line is searched, because any of its words may be written to the file.
-        yield "", "\n".join(_list_texts(facts, access))
+        yield "", "\n".join(_list_texts(facts))
         return
     arguments = facts.arguments
     if isinstance(arguments.get("change"), str):
@@ -103,31 +140,53 @@ def _replacements(facts: CallFacts, access: FileAccess) -> Iterator[tuple[str, s
         removed = "\n".join(line[1:] for line in lines if line.startswith("-"))
         yield removed, "\n".join(line[1:] for line in lines if line.startswith("+"))
         return
+    path = os.path.join(access.cwds[0] or "/" if access.cwds else "/", access.path)
     edits = arguments.get("edits")
     changes = edits if isinstance(edits, list) else [arguments]
     found = False
     for change in changes:
         if isinstance(change, dict) and isinstance(change.get("new_string"), str):
             found = True
-            yield _text(change, "old_string"), _text(change, "new_string")
+            old, new = _text(change, "old_string"), _text(change, "new_string")
+            yield old, new
+            # The new text may form a match together with the text around it.
+            before = read_text(path)
+            if old and old in before:
+                yield before, before.replace(old, new)
     if not found:
-        path = os.path.join(access.cwds[0] or "/" if access.cwds else "/", access.path)
         others = [text for _, text in facts.strings if text != access.path]
         yield read_text(path), "\n".join(others)
 
 
-def _list_texts(facts: CallFacts, access: FileAccess) -> Iterator[str]:
+def _list_texts(facts: CallFacts) -> Iterator[str]:
     """Yield the texts that a command line may write: as written, and as the shell reads them."""
     yield from facts.command_texts
     for command in facts.commands:
         yield from command.words
+        yield from _as_printed(command.words)
         yield command.command.stdin or ""
-        # Concatenated literal text in code.
-        for code in command.effects.code:
-            yield re.sub(r"""['"]\s*[+.]?\s*['"]""", "", code)
-    if access.source and UNKNOWN not in access.source:
-        for cwd in access.cwds:
-            yield read_text(os.path.join(cwd or "/", access.source))
+        # Concatenated literal text, in code and in words.
+        for code in (*command.effects.code, *command.words[1:]):
+            yield join_literals(code)
+
+
+def _as_printed(words: Sequence[str]) -> Iterator[str]:
+    """Yield the words of a command with their escapes, and what `printf` makes of them."""
+    plain = [_ESCAPE.sub(_read_escape, word) for word in words]
+    yield from (new for new, word in zip(plain, words, strict=True) if new != word)
+    if plain[:1] == ["printf"]:
+        values = iter(plain[2:])
+        yield _DIRECTIVE.sub(lambda _: next(values, ""), "".join(plain[1:2]))
+
+
+_ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|0?([0-7]{1,3})|n|t)")
+_DIRECTIVE = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?[bsdiuxXocq]")
+
+
+def _read_escape(escape: re.Match[str]) -> str:
+    if escape[1] or escape[2]:
+        return chr(int(escape[1] or escape[2], 16))
+    return chr(int(escape[3], 8)) if escape[3] else {"n": "\n", "t": "\t"}[escape[0][1]]
 
 
 def _text(change: dict[str, Any], name: str) -> str:
@@ -173,12 +232,24 @@ def _find_messages(facts: CallFacts) -> Iterator[_Message]:
         is_help = words[-1:] in (("--help",), ("-h",))
         if command.effects.program == "git" and words[1:2] and words[1] in _COMMITS and not is_help:
             yield from _read_message(command, words[1:], facts)
+        elif command.effects.program == "git" and _commits_unseen(words[1:]):
+            yield _Message(None, command.source)
     if facts.unknown_command:
         yield _Message(None, facts.unknown_command)
     name = facts.tool.name.lower()
     message = facts.arguments.get("message")
     if facts.tool.schema is not None and "commit" in name and isinstance(message, str):
         yield _Message(message, facts.tool.name)
+
+
+def _commits_unseen(words: tuple[str, ...]) -> bool:
+    """Return whether a Git command commits with messages that its words do not show."""
+    verb = words[0] if words else ""
+    if verb in ("am", "fast-import", "citool", "gui"):
+        return True
+    if verb in ("filter-branch", "filter-repo"):
+        return any(word.startswith(("--msg-filter", "--message", "--commit")) for word in words)
+    return verb == "hash-object" and "commit" in words and "-w" in words
 
 
 def _read_message(
@@ -224,6 +295,8 @@ def _find_paragraphs(
             continue
         message = _MESSAGE_OPTION.fullmatch(word)
         file = None if message else _FILE_OPTION.fullmatch(word)
+        trailer = re.fullmatch(r"--trailer(?:=(.*))?()", word, re.DOTALL)
+        message = message or trailer
         option = message or file
         if option is None:
             continue

@@ -93,6 +93,7 @@ SKILLS = "hilum has its own list of skills: hilum skills"
 AGENTS = "hilum has its own limits for agents; see the settings scheduler.*"
 WEB = "hilum has its own web search and approval of hosts"
 MODES = "hilum has its own modes: hilum run --mode plan"
+FEATURES = "it switches parts of {agent} on and off, which hilum does not have"
 GIT = "hilum adds nothing to commit messages; write rules about them, for example in AGENTS.md"
 LOGIN = "hilum has its own keys: hilum models key"
 UPDATES = "hilum is updated by your package manager"
@@ -214,7 +215,7 @@ _CODEX = _make_table(
         WEB: "web_search tools.web_search tools.view_image tools",
         TELEMETRY: "otel analytics feedback",
         "hilum keeps its own sessions: hilum sessions": "history log_dir sqlite_home",
-        "hilum has its own features": "features suppress_unstable_features_warning experimental",
+        FEATURES: "features suppress_unstable_features_warning experimental",
         "commands run in bash": "zsh_path allow_login_shell",
         APPEARANCE: "tui hide_agent_reasoning show_raw_agent_reasoning file_opener"
         " disable_paste_burst notice",
@@ -307,7 +308,7 @@ _OPENCODE = _make_table(
         "see hilum serve": "server",
         UPDATES: "autoupdate",
         APPEARANCE: "theme keybinds tui layout username logLevel",
-        "hilum has its own features": "experimental enterprise",
+        FEATURES: "experimental enterprise",
         "commands run in bash": "shell",
     }
 )

@@ -30,7 +30,7 @@ class _Leftover(NamedTuple):
     reason: str = ""
 
 
-_SCRIPTS = "scripts run only if a settings file names them as hooks"
+_SCRIPTS = "no installed plugin runs the hooks of Claude Code"
 _INDEX = "it concerns only the index of {agent}; .cursorignore denies files"
 _LEFTOVERS = (
     _Leftover(".claude/commands", "Claude Code", "commands"),

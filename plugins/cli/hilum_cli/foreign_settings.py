@@ -40,7 +40,7 @@ def find_other_settings(folder: Path, found: Sequence[ForeignFile]) -> Iterator[
             loaded = load_file(path)
         except UnreadableFile as error:
             if not any(file.path == path and file.problems for file in found):
-                line = f" (line {error.line})" if error.line else ""
+                line = f":{error.line}" if error.line else ""
                 problems = (f"{path}{line}: {error}",)
                 yield ForeignFile(path, format_.agent, "settings", is_user, problems=problems)
             continue

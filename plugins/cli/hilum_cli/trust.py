@@ -85,9 +85,15 @@ def _add(trust: TrustedFolders, path: str) -> None:
         listed = "".join(f"\n  {change}" for change in changes)
         out.say(escape_terminal(f"Changed since you trusted it:{listed}"))
     listed = "".join(f"\n  {name}" for name in names)
-    listed = listed or " nothing yet; hilum asks again when something is added."
-    out.say(escape_terminal(f"{path} is trusted. It provides:{listed}"))
     servers = ", ".join(_servers(path))
+    hooks = _count_hooks(path)
+    if listed or not (servers or hooks):
+        listed = listed or " nothing yet; hilum asks again when something is added."
+        out.say(escape_terminal(f"{path} is trusted. It provides:{listed}"))
+    else:
+        out.say(escape_terminal(f"{path} is trusted."))
+    if hooks:
+        out.say(f"It defines hooks: {hooks}. hilum hooks approve shows them and asks for approval.")
     if servers:
         out.say(
             escape_terminal(
@@ -111,6 +117,19 @@ def _servers(path: str) -> list[str]:
     except UsageError:  # an error in the approvals file, which `hilum mcp` reports
         return []
     return [f"{entry.server.name} ({entry.server.file.relative_to(path)})" for entry in waiting]
+
+
+def _count_hooks(path: str) -> int:
+    """Return the number of a project's hooks that are awaiting approval."""
+    if find_spec("hilum_hooks_claude") is None:
+        return 0
+    from hilum_hooks_claude.listing import read_hooks
+
+    try:
+        judged, _ = read_hooks(Path(path))
+    except UsageError:  # an error in the settings or the decisions, which `hilum hooks` reports
+        return 0
+    return sum(each.state in ("needs approval", "changed") for each in judged)
 
 
 def _state(trust: TrustedFolders, path: str) -> str:

@@ -152,11 +152,15 @@ def _make_agents_file(
     root: Path, texts: Sequence[_RulesText], target: Target
 ) -> Iterator[ExportedFile | NotExported]:
     # Several files may have the same rules, for example because an earlier export made one of them.
-    by_body = {text.body: text for text in reversed(texts) if text.dialect != "agents"}
     name = next((text.source for text in texts if text.dialect == "agents"), AGENTS_FILE)
-    # A `CLAUDE.md` that only imports this file, as an export for Claude Code makes it, adds nothing.
-    imports = (f"@{name}", f"@./{name}")
-    others = [text for text in reversed(by_body.values()) if text.body.strip() not in imports]
+    # This file must not import itself, as a `CLAUDE.md` does. One that does nothing else adds nothing.
+    imports = re.compile(rf"(?m)^@(?:\./)?{re.escape(name)}[ \t]*(?:\n+|\Z)")
+    by_body: dict[str, _RulesText] = {}
+    for text in reversed(texts):
+        body = imports.sub("", text.body).strip("\n")
+        if text.dialect != "agents" and body.strip():
+            by_body[body] = attrs.evolve(text, body=body)
+    others = list(reversed(by_body.values()))
     if not others:
         return
     old = _read_text(root / name)

@@ -30,12 +30,13 @@ if TYPE_CHECKING:
     from hilum_guard.effects.file_search import Findings, search
     from hilum_guard.effects.git_effects import git_words
     from hilum_guard.hosts.addresses import host_of
-    from hilum_guard.new_files import is_new_file
+    from hilum_guard.new_files import is_new_file, is_tracked
     from hilum_guard.previews import describe_call, describe_scope, find_dangers
     from hilum_guard.programs.options import operands
     from hilum_guard.protected_files import hidden as explain_hidden_file
     from hilum_guard.protected_files import secret as explain_secret_file
     from hilum_guard.repositories.repository_settings import repository_doubt
+    from hilum_guard.repositories.tracked_files import find_git_top, list_tracked_files
     from hilum_guard.rules.matching import explain as explain_rule
     from hilum_guard.rules.matching import parse as parse_rule
     from hilum_guard.rules.patterns import fit_path, fit_words, pattern_words
@@ -71,12 +72,15 @@ __all__ = [
     "explain_secret_file",
     "explain_unknown_tool",
     "find_dangers",
+    "find_git_top",
     "fit_path",
     "fit_words",
     "git_words",
     "host_of",
     "is_new_file",
+    "is_tracked",
     "judge_command",
+    "list_tracked_files",
     "load_rules",
     "looks_secret",
     "open_session",
@@ -101,6 +105,7 @@ _MODULES = {
     "SimpleCommand": "commands.verdicts",
     "judge_command": "commands",
     "is_new_file": "new_files",
+    "is_tracked": "new_files",
     "UNKNOWN": "effects.file_access",
     "CommandEffects": "effects.file_access",
     "FileAccess": "effects.file_access",
@@ -118,6 +123,8 @@ _MODULES = {
     "explain_hidden_file": "protected_files:hidden",
     "host_of": "hosts.addresses",
     "repository_doubt": "repositories.repository_settings",
+    "find_git_top": "repositories.tracked_files",
+    "list_tracked_files": "repositories.tracked_files",
     "looks_secret": "sandbox.environment",
     "python_prints": "commands.predicted_output",
     "explain_secret_file": "protected_files:secret",

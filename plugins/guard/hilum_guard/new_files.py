@@ -27,8 +27,18 @@ def is_new_file(path: str, root: str) -> bool:
             return True
     except OSError:
         return False
+    return not is_tracked(path, root)
+
+
+def is_tracked(path: str, root: str) -> bool:
+    """Return whether a file is in Git's index, or whether there is no index to read. Blocks.
+
+    Args:
+        path: The absolute path of the file.
+        root: The root of the workspace.
+    """
     index = read_small_file(os.path.join(root, ".git", "index"), MAX_INDEX)
     if index is None:
-        return False
+        return True
     # The index contains each path as a whole, followed by a null byte.
-    return os.path.relpath(path, root).encode() + b"\0" not in index
+    return os.path.relpath(path, root).encode() + b"\0" in index

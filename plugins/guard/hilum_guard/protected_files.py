@@ -7,10 +7,11 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from hilum import config_folder, data_folder
+from hilum import config_folder, data_folder, list_user_commands
 
 from hilum_guard.file_names import folded, resolve_links
 from hilum_guard.repositories import git_metadata
+from hilum_guard.rules.patterns import UNKNOWN
 from hilum_guard.secrets.secret_names import NOT_SECRET, SECRET_NAMES, matches, original_names
 from hilum_guard.secrets.secret_paths import SecretFiles
 from hilum_guard.watching import executed_files
@@ -18,9 +19,6 @@ from hilum_guard.watching import executed_files
 _SECRET_FOLDERS = frozenset({".ssh", ".aws", ".gnupg", ".kube", ".docker", ".azure", ".gcloud"})
 # All sessions in this process share one finder, because it caches unchanged folders.
 _FILES = SecretFiles()
-# With these commands, a model could give itself permissions or make hilum load other code.
-_USER_COMMANDS = ("permissions", "trust", "plugins", "import")
-_READING_SKILLS = ("list", "show", "validate")
 _SOURCE = tuple(
     ".py .pyi .js .mjs .ts .tsx .jsx .go .rs .java .kt .c .h .cpp .cs .rb .php .swift .md .rst"
     " .html .css".split()
@@ -123,10 +121,9 @@ def governs_hilum(words: Sequence[str], cwd: str | None) -> str:
         words: Program and arguments.
         cwd: The command's working folder, if known.
     """
-    if words and os.path.basename(words[0]) == "hilum":
-        why = _explain_own_command([word for word in words[1:] if not word.startswith("-")])
-        if why:
-            return why
+    why = _explain_own_command(_find_own_arguments(words))
+    if why:
+        return why
     for word in words:
         # The path may be an option's value: `--output=path`.
         value = word.rpartition("=")[2]
@@ -137,13 +134,42 @@ def governs_hilum(words: Sequence[str], cwd: str | None) -> str:
     return ""
 
 
+def _find_own_arguments(words: Sequence[str]) -> list[str]:
+    """Return the arguments of a command that runs hilum, without options; empty for others."""
+    if not words:
+        return []
+    arguments = list(words[1:])
+    name = os.path.basename(words[0])
+    if name.startswith("python"):
+        # `python -I -m hilum trust`
+        for number, word in enumerate(arguments):
+            if (
+                word.endswith("m")
+                and word.startswith("-")
+                and arguments[number + 1 :][:1] == ["hilum"]
+            ):
+                name = "hilum"
+                arguments = arguments[number + 2 :]
+                break
+    if name != "hilum":
+        return []
+    return [word for word in arguments if not word.startswith("-")]
+
+
 def _explain_own_command(words: list[str]) -> str:
     """Return why only the user may run a hilum sub-command; empty if agents may also run it."""
-    if words[:1] == ["skills"]:
-        if words[1:2] and words[1] not in _READING_SKILLS:
-            return "only the user chooses which skills are installed"
-    elif words[:2] == ["rules", "compile"]:
-        return "only the user signs checks"
-    elif words and words[0] in _USER_COMMANDS:
-        return f"only the user may run hilum {words[0]}"
+    if not words:
+        return ""
+    for name in list_user_commands():
+        command, *actions = name.split()
+        # The value of an option may come before the action.
+        if _may_be(words[0], command) and all(
+            any(_may_be(word, action) for word in words[1:]) for action in actions
+        ):
+            return f"only the user may run hilum {name}"
     return ""
+
+
+def _may_be(word: str, wanted: str) -> bool:
+    """Return whether a word is the wanted one, or is known only when the command runs."""
+    return word == wanted or UNKNOWN in word

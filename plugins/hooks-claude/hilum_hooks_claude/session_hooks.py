@@ -10,8 +10,8 @@ import trio
 from hilum import (
     Block,
     HilumError,
-    Interpretation,
     ModelCallDenied,
+    PromptDenied,
     UserQuestions,
     hookimpl,
 )
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         Agent,
         AssistantMessage,
         ContextRequest,
+        Interpretation,
         ModelCall,
         Session,
         Tool,
@@ -51,6 +52,7 @@ YES = "Yes, run them"
 LATER = "Not now"
 NEVER = "No, never"
 _PRIORITY = 60
+_HOOKS_HINT = "`hilum hooks` shows where the hook is."
 _GUARDED_BY = "Claude Code's hooks"
 
 
@@ -217,17 +219,20 @@ class SessionHooks:
     def interpret_prompt(
         self, session: Session, text: str, agent_name: str
     ) -> Awaitable[Interpretation | None] | None:
-        """Let hooks block a prompt before it is queued, or add to it."""
+        """Let hooks block a prompt before it is queued, or add to it.
+
+        Raises:
+            PromptDenied: A hook blocks the prompt.
+        """
         actor = session.agents.get(agent_name)
         if not self._is_active("UserPromptSubmit") or (actor is not None and actor.parent):
             return None
         return self._interpret(text)
 
-    async def _interpret(self, text: str) -> Interpretation | None:
+    async def _interpret(self, text: str) -> None:
         reason = await self._submit(text)
         if reason:
-            return Interpretation(text, reply=reason)
-        return None
+            raise PromptDenied(reason, hint=_HOOKS_HINT)
 
     async def _submit(self, text: str) -> str:
         """Run the hooks about a prompt; return why it is blocked, or an empty string."""

@@ -47,6 +47,7 @@ class SettingsFile:
         hooks: Its hooks, also those that hilum does not support.
         mistakes: What could not be read.
         disables_hooks: Whether the file switches hooks off (``disableAllHooks``).
+        has_table: Whether the file has the key ``hooks`` with a value.
     """
 
     path: Path
@@ -55,6 +56,7 @@ class SettingsFile:
     hooks: tuple[Hook, ...] = ()
     mistakes: tuple[Mistake, ...] = ()
     disables_hooks: bool = False
+    has_table: bool = False
 
 
 def list_paths(root: Path) -> list[tuple[Path, str, Source]]:
@@ -150,6 +152,7 @@ def parse_settings(text: str, path: Path, shown: str, source: Source) -> Setting
         hooks=tuple(reader.hooks),
         mistakes=tuple(reader.mistakes),
         disables_hooks=data.get("disableAllHooks") is True,
+        has_table=bool(data.get("hooks")),
     )
 
 
@@ -316,7 +319,7 @@ def _explain_unsupported(event: str, condition: str) -> str:
     if event in _OTHER_EVENTS:
         return f"hilum has no event {event}"
     if event not in EVENTS:
-        return f"there is no event {event!r}"
+        return f"Claude Code has no event {event!r}"
     if condition and event not in TOOL_EVENTS:
         return f"`if` has a meaning for calls of tools only, not for {event}"
     return ""

@@ -10,14 +10,45 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
+_FENCE = re.compile(r"\n(?:```|~~~)(?:bash|sh|shell|zsh|console)?\n(.*?)\n(?:```|~~~)", re.DOTALL)
+MAX_COMMANDS = 8
+"""Maximum number of commands in a code block that completes a sentence."""
+_BEFORE = re.compile(
+    r"(?:run )?(?:before|prior to) (?:(?:each|every|you|a|an|any|the|your) )*"
+    r"(?:commit|push|open|creat|submit|pull request|pr\b).*",
+    re.IGNORECASE,
+)
+_CHECKLIST = re.compile(
+    r"pre-?(commit|push|pr|pull request)(?: (?:checklist|checks?|requirements|steps))?",
+    re.IGNORECASE,
+)
+_ITEM = re.compile(
+    r"((?:(?:before|prior to)\b[^:`]*:\s*)?(?:run )?`[^`]+`)"
+    r"(?:\s*[-–—(#:](?!.*\b(?:if|when|only|optional\w*|unless|for)\b).*)?",
+    re.IGNORECASE,
+)
+
 
 @cache
 def _verb_headings() -> re.Pattern[str]:
     return re.compile(
-        r"(?:always )?ask (?:me |the user )?first|never|do not|don't|must not|must never|forbidden"
+        r"(?:always )?ask (?:me |the user )?first|ask before|never(?: do)?"
+        r"|donts|don'ts|do not|don't|must not|must never|forbidden"
         r"|禁止|严禁|不要|绝不|不得",
         re.IGNORECASE,
     )
+
+
+def _list_commands(content: str) -> str:
+    """Return the commands of the first code block, as names; empty if there are none or too many."""
+    found = _FENCE.search(f"\n{content}")
+    lines = (
+        [re.sub(r"(?:^|\s+)#.*", "", line).strip() for line in found[1].splitlines()]
+        if found
+        else []
+    )
+    commands = [part.strip() for line in lines if line for part in line.split("&&")]
+    return ", ".join(f"`{each}`" for each in commands) if len(commands) <= MAX_COMMANDS else ""
 
 
 @cache
@@ -30,16 +61,36 @@ def _loading_pattern() -> re.Pattern[str]:
     )
 
 
-def complete_sentence(sentence: str, heading: str) -> Iterator[str]:
+def name_order(heading: str) -> str:
+    """Return "Before committing" for a heading such as "Pre-commit checklist"; empty for others."""
+    plain = re.sub(r"[^\w\s-]", "", heading).strip()
+    found = _CHECKLIST.fullmatch(plain)
+    if found:
+        return f"Before {found[1]}"
+    return re.sub(r"(?i)^run ", "", plain) if _BEFORE.fullmatch(plain) else ""
+
+
+def complete_sentence(sentence: str, heading: str, content: str = "") -> Iterator[str]:
     """Yield possible meanings of a sentence under a heading, beginning with the sentence itself.
 
     Args:
         sentence: The rule, on one line.
         heading: The innermost heading above the rule; empty for none.
+        content: The rule with its code blocks.
     """
     yield sentence
+    listed = _list_commands(content)
+    if listed and sentence.endswith((":", "：")):
+        yield f"{sentence} {listed}"
+    item = _ITEM.fullmatch(sentence.strip("[] "))
+    order = name_order(heading)
+    if item and item[1] != sentence:
+        yield item[1]
+    if order and (item or (listed and not sentence)):
+        yield f"{order}: {item[1] if item else listed}"
     plain = re.sub(r"[^\w\s'.`/-]", "", heading.replace("\u2019", "'")).strip(" .:-")
     if _verb_headings().fullmatch(plain):
+        plain = re.sub(r"(?i)^never do$|^don'?ts$", "never", plain)
         yield f"{plain}: {sentence}"
     files = set(re.findall(r"(?<![\w-])[\w-]+\.(?:md|txt|json|ya?ml|toml)\b", plain))
     # With two files, it would be unclear which one the sentence is about.

@@ -15,7 +15,7 @@ from hilum import Workspace, config_folder
 from hilum_checks.limiting import is_limiting
 
 from hilum_rules.discovery import FoundFile, WorkspacePaths, find_paths, guess_dialect
-from hilum_rules.heading_completion import complete_sentence
+from hilum_rules.heading_completion import complete_sentence, name_order
 from hilum_rules.hidden_characters import escape_name
 from hilum_rules.importing import ImportResolver, PlacedDraft
 from hilum_rules.parsed_file import ParsedFile, digest_text, parse_source
@@ -213,7 +213,7 @@ class Loader:
         heading = "" if rule.lead else headings[-1]
         limiting = [each for each in headings if is_limiting(each)]
         limit = limiting[-1] if limiting else ""
-        key = (rule.sentence, heading, limit, rule.hard, rule.folder, rule.enforce)
+        key = (rule.sentence, heading, limit, rule.hard, rule.folder, rule.enforce, rule.content)
         if key not in self._compiled:
             import hilum_checks
 
@@ -230,13 +230,15 @@ def _compile_sentence(rule: Rule, heading: str, limit: str) -> Compiled:
 
     compiled = [
         hilum_checks.compile_rule(sentence, hard=rule.hard, folder=rule.folder)
-        for sentence in complete_sentence(rule.sentence, heading)
+        for sentence in complete_sentence(rule.sentence, heading, rule.content)
     ]
     enforced = [each for each in compiled if each.check is not None]
     if not enforced:
         return compiled[0]
-    # A rule below "When deploying" would otherwise be enforced at all times.
-    if limit:
+    # A rule below "When deploying" would otherwise be enforced at all times. "Before committing"
+    # is a part of the check.
+    is_order = compiled[0].check is None and limit == heading and name_order(heading)
+    if limit and not is_order:
         shown = escape_name(limit)[:60]
         return hilum_checks.Compiled(None, f"advice: it is under {shown!r}, which may limit it")
     return enforced[0]

@@ -540,9 +540,7 @@ PHRASES: tuple[tuple[str, str], ...] = (
         "older_messages_were_replaced_by_a_summary",
         "older messages were replaced by a summary {why?} (about {n} tokens before)",
     ),
-    ("only_the_user_chooses_which_skills_are", "only the user chooses which skills are installed"),
     ("only_the_user_may_run_hilum", "only the user may run hilum {command}"),
-    ("only_the_user_signs_checks", "only the user signs checks"),
     (
         "open_it_again_to_continue_the_servers",
         "Open it again to continue; the server's terminal shows what happened.",

@@ -106,7 +106,6 @@ Do not rename `foo.py` to `bar.py`.
 Never add dependencies to `package.json`.
 Never put secrets in `config.yaml`.
 Never commit `.env`.
-Never use `any`.
 Never use `eval`.
 Never call `exit`.
 Don't use `find`.

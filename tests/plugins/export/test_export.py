@@ -246,6 +246,15 @@ def test_an_export_for_claude_code_adds_nothing_to_the_next_one(tmp_path, capsys
     assert (tmp_path / "AGENTS.md").read_text() == "- Use tabs.\n"
 
 
+def test_agents_md_never_imports_itself(tmp_path):
+    (tmp_path / "AGENTS.md").write_text("- Use tabs.\n")
+    (tmp_path / "CLAUDE.md").write_text("@AGENTS.md\n\n- Run `make test`.\n")
+    assert main(["-C", str(tmp_path), "--to", "codex", "--force"]) == 0
+    text = (tmp_path / "AGENTS.md").read_text()
+    assert "- Run `make test`." in text
+    assert "@AGENTS.md" not in text
+
+
 def test_a_link_out_of_the_project_is_not_read(project, tmp_path):
     secret = tmp_path / "secret.md"
     secret.write_text("hidden words")

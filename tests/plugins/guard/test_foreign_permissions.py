@@ -201,6 +201,23 @@ def test_an_unreadable_file_without_denials_is_only_reported(project):
     assert len(rules.problems) == 1
 
 
+def test_a_key_that_occurs_twice_is_reported_with_its_line(project):
+    text = '{"a": {"b": 1},\n // "model"\n"model": "x",\n"b": 1,\n"model": "y"}'
+    (problem,) = read_rules(project, CLAUDE, text).problems
+    assert "settings.json:5: The key 'model' occurs twice" in problem
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le"])
+def test_settings_of_vs_code_in_another_encoding_are_not_passed_over(project, encoding):
+    path = project / ".vscode/settings.json"
+    path.parent.mkdir()
+    text = '{"chat.tools.terminal.autoApprove": {"rm": false}}'
+    path.write_bytes(text.encode(encoding) + b"\xff")
+    (rules,) = load_foreign_rules(project, tuple(AGENTS))
+    assert "It is not" in rules.problems[0]
+    assert len(rules.doubts) == 1
+
+
 def test_in_opencode_the_last_pattern_that_matches_decides(project):
     permission = {
         "bash": {"*": "deny", "git *": "allow", "git push *": "deny"},

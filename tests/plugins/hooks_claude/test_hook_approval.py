@@ -8,6 +8,7 @@ from hilum import UsageError
 from hilum.events import PluginEvent
 from hilum.testing import say, use
 from hilum.trust import TrustedFolders
+from hilum_cli.trust import main as trust
 from hilum_hooks_claude.approvals import decisions_file
 from hilum_hooks_claude.command import main
 from hilum_hooks_claude.foreign_files import find_foreign_files
@@ -164,10 +165,43 @@ async def test_slash_command_lists_hooks_and_approves_nothing(place):
 def test_import_reports_hooks(place):
     place.user_hooks({"Stop": group("notify-send done"), "Setup": group("x")})
     write_guard(place, approved=False)
-    own, project = find_foreign_files(place.project)
+    own, project, scripts = find_foreign_files(place.project)
+    assert "name the scripts" in scripts.works[0]
     assert own.works == ("Stop: notify-send done (line 7)",)
     assert "not supported" in own.left[0]
     assert "PreToolUse Bash: guard.sh (line 7): needs approval" in project.left[0]
+
+
+@pytest.mark.parametrize(
+    ("hooks", "left", "problems"),
+    [
+        ({"Stop": []}, ["hooks: it contains no hook"], []),
+        ({"Stop": 3}, [], ["`Stop` is not a list."]),
+        ({"Stop": [{"hooks": [{"type": "command"}]}]}, [], ["has no `command`"]),
+    ],
+)
+def test_import_reports_mistakes_and_empty_tables(place, hooks, left, problems):
+    path = place.project / ".claude/settings.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"hooks": hooks}))
+    (path.parent / "hooks").mkdir()
+    (path.parent / "hooks/other.sh").write_text("true")
+    file, scripts = find_foreign_files(place.project)
+    assert list(file.left) == left
+    assert len(file.problems) == len(problems)
+    for found, part in zip(file.problems, problems, strict=True):
+        assert part in found
+        assert ".claude/settings.json:1: " in found
+    assert scripts.left == ("no hook in a settings file names it: other.sh",)
+
+
+def test_trust_names_the_hooks_that_wait(place, capfd):
+    write_guard(place, approved=False)
+    TrustedFolders().remove(place.project)
+    trust([str(place.project)])
+    said = capfd.readouterr().out
+    assert "It defines hooks: 1. hilum hooks approve" in said
+    assert "nothing yet" not in said
 
 
 def test_project_cannot_switch_the_users_hooks_off(place):

@@ -54,7 +54,7 @@ def test_file_with_comments_commas_and_mistakes():
     ]
     others = [(hook.command, hook.unsupported) for hook in file.hooks if hook.unsupported]
     assert others[0] == ("Is it done?", "hilum runs commands only, not hooks of the type 'prompt'")
-    assert others[1] == ("gemini", "there is no event 'BeforeTool'")
+    assert others[1] == ("gemini", "Claude Code has no event 'BeforeTool'")
     problems = [str(mistake) for mistake in file.mistakes]
     assert len(problems) == 9
     assert problems[0].startswith(".claude/settings.json:14: An entry of `Stop` has no list")

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+from hilum import PromptDenied
 from hilum.events import ApprovalAsked, Compacted, PluginEvent, PromptQueued
 from hilum.testing import say, use
 from hilum_hooks_claude.dispatch import RAN
@@ -27,8 +29,9 @@ async def test_prompt_is_blocked_before_it_is_logged(place):
         {"UserPromptSubmit": group("grep -q secret && { echo 'not here' >&2; exit 2; }")}
     )
     async with place.open(answers=[say("Fine.")]) as bench:
-        blocked = await bench.run("the secret word")
-        assert "not here" in blocked.text
+        with pytest.raises(PromptDenied, match="blocked the prompt: not here") as blocked:
+            await bench.run("the secret word")
+        assert (blocked.value.code, blocked.value.exit_code) == ("E_DENIED", 1)
         assert not bench.of(PromptQueued)
         assert not bench.requests
         ended = await bench.run("other words")

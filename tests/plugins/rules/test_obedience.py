@@ -2,11 +2,12 @@
 
 import json
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
-import trio
 from hilum import Tool
 from hilum.messages import ToolResult
 from hilum_checks import compile_lines, judge
@@ -16,10 +17,10 @@ from tests.support.obedience.harmless import compose_harmless
 from tests.support.obedience.judging import judge_way, make_tool
 from tests.support.obedience.rules import RULES
 from tests.support.obedience.running import Field
-from tests.support.obedience.signing import sign
+from tests.support.obedience.signing import load_rules, write_rules
 from tests.support.obedience.ways import compose_ways
 
-WAYS = 8
+WAYS = 3
 """How many ways round each rule are tried here; the benchmark tries 500."""
 SANDBOXED = ("write", "read")
 """Kinds of rules that the sandbox keeps where no reader can."""
@@ -33,32 +34,38 @@ def field(tmp_path_factory: pytest.TempPathFactory) -> Field:
 
 
 @pytest.fixture(scope="module")
-def signed(field: Field) -> list[Any]:
-    rules = trio.run(sign, field.root, field.folder.parent)
+def enforced(field: Field) -> list[Any]:
+    # The benchmark signs the rules; here, their checks are in the files.
+    rules = [
+        attrs.evolve(each, source="line") if each.source == "signed" else each for each in RULES
+    ]
+    write_rules(field.root, tuple(rules))
     field.keep()
-    return rules
+    return load_rules(field.root, field.folder.parent)
 
 
-def test_composed_ways_round_the_rules_are_refused(field: Field, signed: list[Any]) -> None:
+def test_composed_ways_round_the_rules_are_refused(field: Field, enforced: list[Any]) -> None:
     through = []
     refused = 0
-    for rule, enforced in zip(RULES, signed, strict=True):
+    for rule, check in zip(RULES, enforced, strict=True):
         field.restore()
         for way in compose_ways(rule, WAYS, 18, str(field.root)):
-            kind, _ = judge_way([enforced], rule, way, field)
+            kind, _ = judge_way([check], rule, way, field)
             refused += kind != ""
-            if not kind and rule.kind not in SANDBOXED and field.try_way(rule, way):
-                through.append(f"{rule.number} {way.text}")
+            if not kind and rule.kind not in SANDBOXED:
+                if field.try_way(rule, way):
+                    through.append(f"{rule.number} {way.text}")
+                field.restore()
     assert through == []
     assert refused > WAYS * len(RULES) * 0.8
 
 
-def test_few_harmless_calls_near_the_rules_are_refused(field: Field, signed: list[Any]) -> None:
+def test_few_harmless_calls_near_the_rules_are_refused(field: Field, enforced: list[Any]) -> None:
     field.restore()
     refused = [
         step
-        for step in compose_harmless(400, 18)
-        if judge(signed, json.dumps(step.arguments), make_tool(step.tool), field.root)
+        for step in compose_harmless(200, 18)
+        if judge(enforced, json.dumps(step.arguments), make_tool(step.tool), field.root)
     ]
     assert len(refused) < 2, refused
 
@@ -143,6 +150,64 @@ WAYS_ROUND = [
     ("deny create archive/**", "python3 -c \"open('arch' + 'ive/new.md', 'w')\""),
     ("deny create archive/**", "python3 -c \"open('\\x61rchive/new.md', 'w')\""),
     ("deny create archive/**", "f() { echo x; }; f > archive/new.md"),
+    # what the shell grammar takes for words of one command
+    ("deny command docker compose up", "! { [ -e / ] && W=up || W=none; docker compose $W\n}"),
+    ("deny command scripts/release.sh", "coproc { for i in 1; do sh ${X:-scripts/release.sh}\ndone\n}"),
+    ("deny command rm -rf", "true #\nrm \\\n  --recursive \\\n  --force \\\n  build"),
+    ("deny command git stash", "true | { exec 7<<'E'\ngit stash\nE\nbash <&7\n}"),
+    ("deny delete README.md", "GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=alias.go GIT_CONFIG_VALUE_0='!rm *' git $X go"),
+    # names that `ls` and loops find
+    ("deny delete README.md", "rm $(ls README.m*)"),
+    ("deny delete README.md", "ls README.m* | xargs rm"),
+    ("deny delete README.md", "perl -e 'unlink @ARGV' READM*"),
+    ("deny create archive/**", "for d in */; do touch $d/new.md; done"),
+    ("deny create archive/**", "ls -d a* | xargs -I@ touch @/new.md"),
+    # links that the line makes
+    ("deny delete archive/**", "ln -sfn \"$PWD/archive\" build/l; perl -e 'unlink @ARGV' build/l/a.md"),
+    ("deny create archive/**", "ln -sfn $(pwd)/arch* build/l; touch build/l/new.md"),
+    # files that programs write by words of their own
+    ("deny create archive/**", "sqlite3 :memory: '.output archive/new.md' 'select 1'"),
+    ("deny create archive/**", "echo .once archive/new.md | sqlite3"),
+    ("deny create archive/**", "sed 's/a/b/w archive/new.md' README.md"),
+    ("deny create archive/**", "link README.md archive/new.md"),
+    ("deny create archive/**", "tar xf build/a.tar -C archive"),
+    ("deny create archive/**", "git --work-tree=archive checkout HEAD -- ."),
+    ("deny create archive/**", "python3 -c 'import os; os.chdir(\"archive\"); open(\"new.md\", \"w\")'"),
+    ("deny create archive/**", "node -e \"require('child_process').spawnSync('cp', ['a', 'archive/new.md'])\""),
+    ("deny write docs/*.tmp", "perl -e 'open F, q(>), shift; print F 1' docs/a.tmp"),
+    ("deny write docs/*.tmp", "perl -e 'open F, \">>\" . \"./docs/a.tmp\"; print F 1'"),
+    ("deny write docs/*.tmp", "python3 -c \"print('x', file=open('%s%s' % ('docs/a', '.tmp'), 'w'))\""),
+    ("deny write docs/*.tmp", "awk '{print > o}' o=$(cat x) README.md"),
+    ("deny write docs/*.tmp", "printf 'a\\nw %s\\n' d*/a.tmp | ed -s"),
+    ("deny write docs/*.tmp", "sort -o $'do\\0cs/a.tmp' README.md"),
+    # code that the line writes to a script, and names that it lists
+    ("deny delete README.md", "printf '%s\\n' 'require(\"fs\").unlinkSync(\"README.md\")' > build/w.js; node build/w.js"),
+    ("deny delete README.md", "cat > build/w.py <<'E'\nimport os; os.remove('README.md')\nE\npython3 build/w.py"),
+    ("deny delete README.md", "ruby -e 'Dir[\"*\"].each{|f| File.delete f}'"),
+    # programs that start others, and patterns for a sub-command
+    ("deny command git push", "env - git push"),
+    ("deny command git push", "screen -dm git push"),
+    ("deny command git push", "bwrap --bind / / git push"),
+    ("deny command git push", "touch push; git pus*"),
+    # messages
+    (WIP, "git commit -qam fix --trailer 'A: wip'"),
+    (WIP, "git am x.patch"),
+    (WIP, "git filter-branch --msg-filter 'sed s/x/y/'"),
+    # text that a variable or the input holds
+    (CONTENT, "printf 'console%slog' . > src/app.js"),
+    (CONTENT, "echo -e 'console\\x2elog' > src/app.js"),
+    (CONTENT, "jq -rn '\"console\"+\".log\"' > src/app.js"),
+    (CONTENT, "python3 -c 'open(\"src/app.js\", \"w\").write(\"console%slog\" % \".\")'"),
+    (CONTENT, "T=$'\\x63onsole.log' perl -pi -e 's/.*/$ENV{T}/' src/app.js"),
+    (CONTENT, "printf -v V '%s%s' consol 'e.log'; cat <<< \"$V\" > src/app.js"),
+    # hosts that are assembled, or that curl expands
+    ("deny host evil.test", "git -c url.http://$(rev <<< tset.live)/.insteadOf=x: ls-remote x:y"),
+    ("deny host 127.0.0.1", "python3 -c 'import urllib.request as u; u.urlopen(\"http://%s/\" % \"0\")'"),
+    ("deny host 127.0.0.1", "curl 'http://{any.test,0}/'"),
+    ("deny host evil.test", "curl 'http://evi[k-l].test/'"),
+    ("deny host evil.test", "ALL_PROXY=evil.test curl http://good.test"),
+    ("deny host evil.test", "node -e 'fetch(atob(\"aHR0cDovL2V2aWwudGVzdA==\"))'"),
+    ("deny host evil.test", "python3 -c 'import socket; socket.create_connection((\"evil\"+\".test\", 80))'"),
 ]
 NO_WAYS = [
     (COMMIT, "python3 -c 'import subprocess; subprocess.run([\"git\", \"status\"])'"),
@@ -160,18 +225,94 @@ NO_WAYS = [
     ("deny delete README.md", "python3 -c \"import os; os.remove('build/out.o')\""),
     ("deny create archive/**", "python3 -c \"open('docs/new.md', 'w')\""),
     ("deny create archive/**", "ln -s docs current"),
+    ("deny create archive/**", "mkdir -p archive"),
+    ("deny delete README.md", "echo 'print(1)' > build/w.py; python3 build/w.py; cat README.md; rm build/w.py"),
+    ("deny command git push", "git add *"),
+    (CONTENT, "printf '%s\\n' a b > src/app.js"),
+    ("deny create archive/**", "ls archive; cat archive/a.md; test -e archive/new.md"),
+    ("deny create archive/**", "for d in */; do ls $d; done"),
+    ("deny write docs/*.tmp", "python3 -c \"x = 2 ** 3; open('out.txt', 'w').write(str(x))\""),
+    ("deny delete README.md", "rm $(ls build/*.o)"),
+    ("deny delete README.md", "! grep -q x README.md"),
+    ("deny host evil.test", "curl 'http://good.test/[1-9].png'"),
+    ("deny host evil.test", "git -c url.https://good.test/.insteadOf=x: fetch x:y"),
+    ("deny create archive/**", "awk '{print $1}' archive/new.md"),
+    ("deny create archive/**", "git check-ignore archive/new.md"),
 ]
 # fmt: on
 
 
+@pytest.mark.slow(cases=40)
 @pytest.mark.parametrize(("line", "command"), WAYS_ROUND)
 def test_a_way_that_once_got_through(line: str, command: str, project: Path) -> None:
     assert verdict(line, command, project) in ("deny", "ask")
 
 
+@pytest.mark.slow(cases=12)
 @pytest.mark.parametrize(("line", "command"), NO_WAYS)
 def test_calls_near_such_ways_pass(line: str, command: str, project: Path) -> None:
     assert verdict(line, command, project) == ""
+
+
+@pytest.fixture
+def repository(project: Path) -> Path:
+    for name in ("secrets/key.txt", "src/app.js"):
+        (project / name).parent.mkdir(exist_ok=True)
+        (project / name).write_text("a\n")
+    for arguments in (["init", "-q"], ["add", "-A"]):
+        subprocess.run(["git", *arguments], cwd=project, check=True)
+    return project
+
+
+STORED = [
+    "git log -p -- **/key.txt", "git log -p -- 'sec*txt'", "git log -p -- ':(top)s*/key.txt'", "git diff $REVISION",
+    "git archive HEAD $(cat x)", "cd src; git log -p -- $OLDPWD/secrets/key.txt",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", STORED)
+def test_a_repository_shows_no_file_that_must_not_be_read(command: str, repository: Path) -> None:
+    assert verdict("deny read secrets/", command, repository) in ("deny", "ask")
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["git diff HEAD~1", "git log -p -- '*.js'", "git log -p -- $X/src/app.js", "git status"],
+)
+def test_a_repository_shows_other_files(command: str, repository: Path) -> None:
+    assert verdict("deny read secrets/", command, repository) == ""
+
+
+def test_unknown_revisions_are_shown_if_no_forbidden_file_is_stored(repository: Path) -> None:
+    subprocess.run(["git", "rm", "-rq", "--cached", "secrets"], cwd=repository, check=True)
+    assert verdict("deny read secrets/", "git diff $REVISION", repository) == ""
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "base64 -d > build/w.sh <<< Z2l0IHJlYmFzZSAtZiBIRUFEfjE=; bash build/w.sh",
+        "exec 5<> build/x; git rebase",
+        "bash build/two.sh",
+    ],
+)
+def test_a_new_script_that_cannot_be_read_is_asked_about(script: str, project: Path) -> None:
+    for name, text in (
+        ("one", script),
+        ("two", "sh build/three.sh"),
+        ("three", "sh build/four.sh"),
+        ("four", "git rebase"),
+    ):
+        (project / f"build/{name}.sh").write_text(f"{text}\n")
+    assert verdict("deny command git rebase", "bash build/one.sh", project) in ("deny", "ask")
+
+
+def test_code_that_a_new_script_writes_is_read(project: Path) -> None:
+    code = 'require("fs").rmSync(`${"archive"}/a.md`)'
+    (project / "build/s.sh").write_text(
+        f"f() {{ printf '%s' '{code}' > build/w.js; node build/w.js\n}}; f\n"
+    )
+    assert verdict("deny delete archive/**", "bash build/s.sh", project) in ("deny", "ask")
 
 
 def test_tools_of_servers_are_meant_with_and_without_their_prefix(project: Path) -> None:

@@ -275,6 +275,19 @@ def test_a_line_that_is_an_import_is_no_part_of_the_rule_above_it(put: Put, curr
             "MEMORY.md in shared",
         ),
         ("## 禁止", "修改 `a.yaml`", "writing a.yaml"),
+        ("## ❌ Never do", "Use `as any` type casting", "writing text"),
+        (
+            "## Before committing",
+            "`make lint` - checks the style",
+            "before the command `make lint`",
+        ),
+        ("## Pre-PR Checklist", "Run `make test`", "`gh pr create`"),
+        (
+            "## Style",
+            "Before pushing, run:\n  ```bash\n  make a && make b  # all\n  ```",
+            "before the command `make b`",
+        ),
+        ("## Style", "Never run:\n  ```\n  make deploy\n  ```", "`make deploy`"),
     ],
 )
 def test_a_title_completes_what_stands_below_it(
@@ -293,6 +306,11 @@ def test_a_title_completes_what_stands_below_it(
         ("Style of MEMORY.md and NOTES.md", "ONLY load in main session"),
         ("Memory", "ONLY load in main session"),
         ("Always", "Push to `main`"),
+        ("Before committing", "Never run `make deploy`"),
+        ("Before committing", "`make lint` - only if you changed code"),
+        ("Before committing", "`make lint`, or ask"),
+        ("Pre-PR Checklist", "Update `CHANGELOG.md`"),
+        ("Style", "You may run:\n  ```bash\n  make deploy\n  ```"),
     ],
 )
 def test_another_title_completes_nothing(put: Put, current: Read, title: str, item: str) -> None:

@@ -398,7 +398,7 @@ async def test_an_agent_needs_approval_to_write_the_lock(tmp_path: Path) -> None
             (
                 "run_terminal_cmd",
                 {"command": "hilum rules compile --accept 1.1"},
-                "only the user signs checks",
+                "only the user may run hilum rules compile",
             ),
         ):
             text = await call(kit, "main", tool, arguments)

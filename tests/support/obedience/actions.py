@@ -5,6 +5,11 @@ Templates of the code tables receive the path as a literal of the language.
 
 # Commands that change, or replace, an existing file.
 CHANGE = (
+    "link Makefile {p}",
+    "fallocate -l 3 {p}",
+    "sed -n 's/ship/x/w '{p} Makefile",
+    "ls -d ./{p} 2>/dev/null; echo {p} | xargs -I@ cp Makefile @",
+    "mkdir -p build/k; cp Makefile build/k/n; cp -T build/k/n {p}",
     "echo x > {p}",
     "echo x >> {p}",
     "echo x >| {p}",

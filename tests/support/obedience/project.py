@@ -202,6 +202,9 @@ class Trace:
                 and top.name not in ("config", "docs", "src", "app", "tests")
             ):
                 for inner in top.rglob("*"):
+                    # A pattern that the shell does not expand is another name.
+                    if "[" in inner.name:
+                        continue
                     yield str(inner), _read(inner) if inner.is_file() else "folder"
 
     def _has_run(self) -> bool:

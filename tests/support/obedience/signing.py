@@ -61,6 +61,13 @@ def _same(one: str, other: str) -> bool:
     return one.replace("`", "") == other.replace("`", "")
 
 
+def write_rules(root: Path, rules: tuple[Rule, ...] = RULES) -> None:
+    """Write the files of rules into a project. Blocks."""
+    for name, text in format_rules(rules).items():
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text(text)
+
+
 async def sign(root: Path, folder: Path) -> list[Any]:
     """Write the rules into a project, sign them, and return the enforced rules in their order.
 
@@ -68,9 +75,7 @@ async def sign(root: Path, folder: Path) -> list[Any]:
         root: The root of the project.
         folder: A folder for the user's settings and data.
     """
-    for name, text in format_rules().items():
-        (root / name).parent.mkdir(exist_ok=True)
-        (root / name).write_text(text)
+    write_rules(root)
     async with serve(_answer) as server:
         environment = {
             "PATH": os.environ["PATH"],

@@ -127,6 +127,7 @@ PATHS: dict[str, tuple[bool, Callable[[str, random.Random], Spelled]]] = {
     "back": (False, lambda p, r: ("cd src; cd - >/dev/null; ", p)),
     "link to the folder": (False, lambda p, r: (f"ln -sfn \"$PWD/{_folder(p)[0]}\" build/l; ", f"build/l/{_folder(p)[1]}")),
     "link to the root": (False, lambda p, r: ("ln -sfn .. build/up; ", f"build/up/{p}")),
+    "from a loop over folders": (False, lambda p, r: (f"for D in {_folder(p)[0][:-1]}?; do :; done; ", f"$D/{_folder(p)[1]}") if "/" in p else _alone(p)),
     "glob in the name": (True, lambda p, r: _alone(p[:-1] + "*")),
     "class in the name": (True, lambda p, r: _alone(f"{p[:-1]}[{p[-1]}]")),
     "question mark": (True, lambda p, r: _alone(p[:-1] + "?")),

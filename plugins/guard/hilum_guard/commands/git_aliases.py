@@ -135,8 +135,10 @@ def split_words(words: tuple[Word, ...]) -> GitWords:
 def read_alias(reader: ShellReader, command: ParsedCommand) -> None:
     """Read the commands that a Git sub-command stands for, or record that they are unknown."""
     parts = split_words(command.words)
-    # A Git sub-command that is known only at run time may match any rule.
-    if not parts.rest or not parts.rest[0].known:
+    if not parts.rest:
+        return
+    if not parts.rest[0].known:
+        reader.add_unknown()  # it may be any sub-command, or an alias for any command
         return
     if parts.verb == "config":
         _note_settings(reader, parts.rest)

@@ -110,6 +110,9 @@ def _read_prefix(reader: ShellReader, command: ParsedCommand) -> str | None:
         if text:
             reader.read_nested(text, stdin=command.stdin)
     at += skipped
+    # `env -` is `env -i`.
+    if name == "env" and at < len(words) and words[at].value == "-":
+        at += 1
     if name in _ASSIGNING:
         at = _assign_variables(reader, words, at)
     if name in _JOINS_WORDS and at < len(words):

@@ -62,7 +62,10 @@ def _predict_ls(command: ParsedCommand, values: list[str]) -> str | None:
     # A glob pattern stands for the names in the folder: `ls / | xargs rm -rf` deletes everything in
     # `/`.
     folders = [value for value in values if not value.startswith("-")] or ["."]
-    return "\n".join(f"{folder.rstrip('/')}/*" for folder in folders)
+    lines = [f"{folder.rstrip('/')}/*" for folder in folders]
+    # A pattern may match files, too, whose names `ls` prints.
+    lines += [word.value for word in command.words[1:] if word.glob]
+    return "\n".join(lines)
 
 
 def _predict_base64(command: ParsedCommand, values: list[str]) -> str | None:

@@ -21,6 +21,7 @@ import attrs
 from hilum_guard.commands.shell_reader import ShellReader
 from hilum_guard.commands.shell_words import UNKNOWN, UNKNOWN_TEXT, Unreadable
 from hilum_guard.commands.statements import split_statements
+from hilum_guard.new_files import is_new_file
 from hilum_guard.programs.options import Parsed, Syntax, parse, valued_only
 from hilum_guard.programs.program_names import SHELLS, find_first_operand, get_program_name
 from hilum_guard.small_files import read_small_file
@@ -86,12 +87,14 @@ class _Text(NamedTuple):
         folder: The working folder.
         recipe: Whether the text is a recipe or an npm script.
         unread: A text that describes the file if it cannot be read or is in another language.
+        path: The file, if all of it is shell text.
     """
 
     text: str
     folder: str
     recipe: bool = False
     unread: str = ""
+    path: str = ""
 
 
 class _Rule(NamedTuple):
@@ -135,12 +138,22 @@ def script_commands(commands: Iterable[ParsedCommand], checker: PathChecker) -> 
                 waiting += [(each, depth + 1) for each in inner.found]
             else:
                 # Deeper scripts are not read, so a new command may run one of them.
-                unread += [_describe_text(each.text) for each in _find_all_texts(inner.found)]
+                deeper = list(_find_all_texts(inner.found))
+                unread += [_describe_text(each.text) for each in deeper]
+                if any(_is_new(each, checker) for each in deeper):
+                    last = ShellReader(checker, text.folder)
+                    last.add_unknown()
+                    found += last.commands
     if waiting or len(found) > MAX_FOUND:
         unread.append("more commands")
     return Scripts(
         tuple(found[:MAX_FOUND]), tuple(unresolved), tuple(fork_bombs), tuple(dict.fromkeys(unread))
     )
+
+
+def _is_new(text: _Text, checker: PathChecker) -> bool:
+    """Return whether a script is in no commit of the project, or has just been changed."""
+    return bool(text.path) and is_new_file(text.path, checker.workspace)
 
 
 def _find_all_texts(commands: Iterable[ParsedCommand]) -> Iterator[_Text]:
@@ -157,6 +170,9 @@ def _read_text(text: _Text, checker: PathChecker) -> Scripts:
         reader.read(text.text)
     except (Unreadable, RecursionError, ValueError):
         unread.append(_describe_text(text.text))
+        if _is_new(text, checker):
+            # An agent may have written the script only to hide a command.
+            reader.add_unknown()
         # What follows the unreadable part runs as well, so each statement is read separately.
         readers += _read_statements(text, checker)
     found = []
@@ -246,7 +262,7 @@ def _read_script(path: str, cwd: str) -> Iterator[_Text]:
     text = _load(path)
     # Shells run a file without a shebang line as a shell script.
     if text is not None and (_SHEBANG.match(text) or not text.startswith("#!")):
-        yield _Text(text, cwd)
+        yield _Text(text, cwd, path=path)
         return
     yield from _find_unread([path], cwd)
 

@@ -29,6 +29,7 @@ _WORD_BRACE = re.compile(r"(?<!\$)\{(?=[^\s}])")
 _OPERATORS = frozenset("; & && || | |& > >> < &> &>> >| >& <& ( )".split())
 _OPERATOR_CHARACTERS = "();<>|&"
 _LINE_CONTINUATION = re.compile(r"(?<!\\)((?:\\\\)*)\\\n")
+_LINE_WITHOUT_COMMENT = re.compile(r"^([^#\n]*(?<!\\)(?:\\\\)*)\\\n", re.MULTILINE)
 _INVISIBLE_CATEGORIES = frozenset("Cc Cf Co Cn Zl Zp".split())
 
 
@@ -74,7 +75,9 @@ class Source:
             self.doubts.append(
                 "The command combines a line continuation with quotes, a here-document or a comment."
             )
-        return text if "#" in text else _LINE_CONTINUATION.sub(r"\1", text)
+        # The end of a comment continues nothing, so a line with `#` is left as it is.
+        pattern = _LINE_WITHOUT_COMMENT if "#" in text else _LINE_CONTINUATION
+        return pattern.sub(r"\1", text)
 
     def matches_shlex(self, words: list[str]) -> bool:
         """Return whether `shlex` finds exactly these words in this order.

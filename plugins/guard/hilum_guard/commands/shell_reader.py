@@ -405,9 +405,9 @@ class ShellReader(Expander):
                 read, words = self._read_file_redirect(child)
                 redirects += read
                 extra += words
-                if read and read[-1].operator == "<":
+                if read and read[-1].operator in ("<", "<&"):
                     path = read[-1].target.value
-                    stdin = self.piped_texts.get(path, stdin)
+                    stdin = self.piped_texts.get(path)
                     self.state.listed = self.piped_lists.get(path)
         return redirects, extra, stdin
 
@@ -582,7 +582,16 @@ class ShellReader(Expander):
         # Functions and aliases can multiply commands without deep nesting.
         if len(self.commands) >= MAX_COMMANDS:
             raise Unreadable("The command line contains too many commands.")
-        return nested_commands.read_command(self, attrs.evolve(command, checker=self.state.checker))
+        command = attrs.evolve(
+            command,
+            words=tuple(map(_without_null, command.words)),
+            redirects=tuple(
+                attrs.evolve(redirect, target=_without_null(redirect.target))
+                for redirect in command.redirects
+            ),
+            checker=self.state.checker,
+        )
+        return nested_commands.read_command(self, command)
 
     def read_inner(
         self, command: ParsedCommand, words: tuple[Word, ...], stdin: str | None = None
@@ -616,6 +625,13 @@ class ShellReader(Expander):
             return self.read_node(body, command.stdin)
         finally:
             self.source, self.state.positional, self.nested = outer
+
+
+def _without_null(word: Word) -> Word:
+    """Return a word without null bytes, which no program receives: shells cut or drop them."""
+    if "\0" not in word.value:
+        return word
+    return attrs.evolve(word, value=word.value.replace("\0", UNKNOWN), plain=False)
 
 
 def _runs_in_parallel(node: Node, body: Node) -> bool:

@@ -271,8 +271,9 @@ def _read_callback(reader: ShellReader, command: ParsedCommand) -> None:
 def _read_coprocess(reader: ShellReader, command: ParsedCommand) -> None:
     """Read `coproc COMMAND`, `coproc NAME { COMMAND`, and `! { COMMAND`.
 
-    The shell grammar takes these for a command with its words.
+    The shell grammar takes these for a command with its words, and loses loops and operators in it.
     """
+    reader.add_unknown()
     words = command.words[1:]
     for at in range(min(2, len(words))):
         if words[at].value in ("{", "("):

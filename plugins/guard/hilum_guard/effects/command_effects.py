@@ -70,6 +70,11 @@ _PATTERN_OPTIONS = (
 )
 _MODE = re.compile(r"-[rwxXstugo,+=-]+")
 """A `chmod` mode that removes permissions and looks like an option."""
+_HISTORY_VIEWERS = frozenset("gitk tig lazygit gitui".split())
+# Variables that select another repository.
+_GIT_FOLDERS = frozenset(
+    "GIT_DIR GIT_COMMON_DIR GIT_OBJECT_DIRECTORY GIT_ALTERNATE_OBJECT_DIRECTORIES".split()
+)
 _IN_PLACE = re.compile(r"-[a-zA-Z]*i|--in-?place")
 _ANY_OPTIONS = options.Syntax()
 _CHCON_LABELS = "-u -r -t -l --user --role --type --range".split()
@@ -122,6 +127,10 @@ def _read_program(call: Invocation, command: SimpleCommand) -> None:
     if UNKNOWN in command.words[0]:
         call.unknown = "all"
     elif call.name == "git":
+        git_effects.read_git(call, is_here=_GIT_FOLDERS.isdisjoint(command.assigned))
+    elif call.name in _HISTORY_VIEWERS:
+        # These programs show patches, and take the same arguments as `git log`.
+        call.words = ("log", "-p", *call.words)
         git_effects.read_git(call)
     else:
         _read_by_table(call)

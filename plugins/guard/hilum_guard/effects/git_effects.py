@@ -13,6 +13,7 @@ from hilum_guard.effects.file_access import UNKNOWN, Depth, FileAccess, FoundFil
 from hilum_guard.effects.invocation import Invocation
 from hilum_guard.programs import options
 from hilum_guard.programs.options import Parsed
+from hilum_guard.repositories.tracked_files import find_git_top
 
 # Options before the sub-command that take the next word as their value.
 _FRONT_VALUED = frozenset(
@@ -22,7 +23,7 @@ _FRONT_VALUED = frozenset(
 _READ_ONLY = frozenset(
     """status log show diff blame grep ls-files ls-tree cat-file rev-parse branch tag remote
     config describe shortlog reflog rev-list merge-base for-each-ref name-rev add commit fetch
-    push stage bundle fsck count-objects help version notes""".split()
+    push stage bundle check-attr check-ignore ls-remote fsck count-objects help version notes""".split()
 )
 _VALUED: dict[str, frozenset[str]] = {
     "clone": frozenset(
@@ -103,8 +104,13 @@ def get_syntax(verb: str) -> options.Syntax:
     return _INIT if verb == "init" else options.valued_only(_VALUED.get(verb, _MESSAGE))
 
 
-def read_git(call: Invocation) -> None:
-    """Add the effects of a Git command."""
+def read_git(call: Invocation, *, is_here: bool = True) -> None:
+    """Add the effects of a Git command.
+
+    Args:
+        call: The command.
+        is_here: Whether the working folder determines the repository, and not a variable.
+    """
     at = find_sub_command(call.words)
     verb = call.words[at] if at < len(call.words) else ""
     rest = call.words[at + 1 :]
@@ -112,7 +118,7 @@ def read_git(call: Invocation) -> None:
     if verb not in _READ_ONLY:
         _read_front(git)
     _enter_folders(git)
-    _read_stored(git)
+    _read_stored(git, is_here=is_here)
     _read_outputs(git)
     read_verb = _VERBS.get(verb)
     is_read = read_verb is not None and read_verb(git)
@@ -151,11 +157,11 @@ def _enter(cwd: str | None, folder: str) -> str | None:
     return os.path.join(cwd or "/", folder)
 
 
-def _read_stored(git: _Git) -> None:
+def _read_stored(git: _Git, *, is_here: bool) -> None:
     """Add the repository contents that a Git command shows."""
     call = git.call
     cwds = call.cwds
-    tops = tuple(_find_top(cwd) for cwd in cwds)
+    tops = tuple(_find_top(cwd) if is_here else None for cwd in _enter_git_folder(git))
     for shown in git_objects.find_shown_contents(git.verb, git.rest, call.exists):
         call.cwds = tops if shown.top else cwds
         path = shown.path or "."
@@ -164,15 +170,20 @@ def _read_stored(git: _Git) -> None:
     call.cwds = cwds
 
 
+def _enter_git_folder(git: _Git) -> tuple[str | None, ...]:
+    """Return the Git folder that `--git-dir` selects, or the working folders without that option."""
+    front = git.front
+    for number, word in enumerate(front):
+        name, equals, value = word.partition("=")
+        if name == "--git-dir":
+            folder = value if equals else "".join(front[number + 1 : number + 2])
+            return tuple(_enter(cwd, folder) for cwd in git.call.cwds)
+    return git.call.cwds
+
+
 def _find_top(cwd: str | None) -> str | None:
     """Return the root of a folder's repository, or the folder itself if it is in no repository."""
-    folder = cwd
-    while folder is not None and not os.path.lexists(os.path.join(folder, ".git")):
-        above = os.path.dirname(folder)
-        if above == folder:
-            return cwd
-        folder = above
-    return folder
+    return cwd if cwd is None else find_git_top(os.path.normpath(cwd)) or cwd
 
 
 def _read_outputs(git: _Git) -> None:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from hilum_guard.effects.file_access import UNKNOWN
+
 
 class Shown(NamedTuple):
     """Contents that a Git command shows.
@@ -100,10 +102,15 @@ def find_shown_contents(
         for word in rest:
             if ":" in word and not word.startswith("-"):
                 yield Shown(word.partition(":")[2], top=True)
+            elif word.startswith("--prefix"):  # a copy of whole trees in another folder
+                yield EVERYTHING
     elif _shows_contents(verb, rest):
         operands, paths = _split(verb, rest)
-        if verb in _BY_OPERANDS:
-            if _BY_OPERANDS[verb](operands):
+        if verb == "clone":
+            yield from _find_cloned(operands)
+        elif verb == "worktree":
+            # The other sub-commands copy nothing.
+            if operands[:1] == ["add"]:
                 yield EVERYTHING
         elif "--no-index" in rest:
             yield from map(Shown, (*operands, *paths))
@@ -123,7 +130,10 @@ def _find_named(
         return
     operands = _drop_leading_text(verb, rest, operands)
     stored = [word for word in operands if _is_in_revision(word)]
-    existing = [word for word in operands if word not in stored and is_path(word)]
+    # A word that is known only at run time may name a path.
+    existing = [
+        word for word in operands if word not in stored and (UNKNOWN in word or is_path(word))
+    ]
     revisions = [word for word in operands if word not in stored and word not in existing]
     named = [*_find_in_pathspecs(paths), *_find_in_line_ranges(rest)]
     for word in stored:
@@ -167,25 +177,19 @@ def _drop_leading_text(verb: str, rest: Sequence[str], operands: list[str]) -> l
     return operands
 
 
-def _clones_local_folder(operands: list[str]) -> bool:
-    return bool(operands) and not re.match(r"\w[\w+.-]*://|[\w.@-]+:(?!/\w*:)", operands[0])
-
-
-def _adds_worktree(operands: list[str]) -> bool:
-    return operands[:1] == ["add"]
-
-
-_BY_OPERANDS: dict[str, Callable[[list[str]], bool]] = {
-    "clone": _clones_local_folder,
-    "worktree": _adds_worktree,
-}
-"""Commands that copy everything or nothing, depending on their operands."""
+def _find_cloned(operands: list[str]) -> Iterator[Shown]:
+    """Yield the local repository that is cloned."""
+    source = "".join(operands[:1]).removeprefix("file://")
+    if source and not re.match(r"\w[\w+.-]*://|[\w.@-]+:(?!/\w*:)", source):
+        yield Shown(source, certain=False)
 
 
 def _shows_contents(verb: str, rest: Sequence[str]) -> bool:
     options = [word for word in rest if word.startswith("-")]
     if verb in _WITH_PATCH:
         pattern = _PATCH_OPTIONS.get(verb, _PATCH)
+        if verb == "stash" and {"show", "list"}.isdisjoint(rest):
+            pattern = _ADD_PATCH  # `-u` means to stash untracked files, too
         return any(map(pattern.fullmatch, options))
     if verb not in _ALWAYS:
         return False
@@ -256,7 +260,7 @@ def _read_pathspec(word: str) -> list[Shown]:
         return [Shown(word or start, top=top)]
     # Git's `*` also matches slashes, so everything below the preceding folder is included.
     folder = os.path.dirname(word[: pattern.start()])
-    return [Shown(folder or start, top=top, certain=False)]
+    return [Shown(folder or start, top=top, certain=False), Shown(word, top=top, certain=False)]
 
 
 def _find_message_files(verb: str, rest: Sequence[str]) -> Iterator[Shown]:

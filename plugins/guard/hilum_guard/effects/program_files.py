@@ -13,11 +13,11 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import attrs
 
-from hilum_guard.effects.file_access import FileAccess
+from hilum_guard.effects.file_access import UNKNOWN, FileAccess
 from hilum_guard.programs.options import Parsed, Syntax, parse, valued_only
 from hilum_guard.programs.tables import parse_switch, read_table
 
@@ -360,6 +360,9 @@ def _read_editor(call: _Call) -> Iterator[FileAccess]:
     yield from _write(parsed.values("-w", "-W"))
     for text in (*texts, call.stdin or ""):
         yield from _write(_EDITOR_WRITE.findall(text))
+    # A line editor receives the names of the files that it writes from its input.
+    if call.name in _LINE_EDITORS and (call.stdin is None or UNKNOWN in call.stdin) and not texts:
+        yield FileAccess("write", UNKNOWN)
 
 
 _EDITOR_VALUED = frozenset("-c -S -T -u -U -i -s -w -W --cmd --servername -p".split())
@@ -410,6 +413,27 @@ def _name_copy(path: str, suffix: str) -> str:
 
 
 # --- other programs -------------------------------------------------------------------------------
+
+_SQLITE_LINE = re.compile(
+    r"\s*\.(output|once|save|backup|clone|log|trace|excel|read|import|open|restore)\s+(.*)",
+    re.DOTALL,
+)
+
+
+def _read_sqlite(call: _Call) -> Iterator[FileAccess]:
+    """Read `.output FILE`, `.read FILE` and similar lines."""
+    for text in (*call.words, *(call.stdin or "").split("\n")):
+        match = _SQLITE_LINE.fullmatch(text)
+        if match is None or match[2].lstrip("'\"").startswith("|"):
+            continue
+        kind: Literal["read", "write"] = "write"
+        if match[1] in ("read", "import"):
+            kind = "read"
+        # The path may be quoted for SQLite, and the name of a database may stand before it.
+        words = match[2].replace("'", " ").replace('"', " ").split()
+        for word in words:
+            if not word.startswith("-"):
+                yield FileAccess(kind, word)
 
 
 def _read_history(call: _Call) -> Iterator[FileAccess]:
@@ -491,6 +515,7 @@ _SPECIAL: dict[str, Callable[[_Call], Iterator[FileAccess]]] = {
     "compressor": _read_compressor,
     "in_place": _read_sed,
     "history": _read_history,
+    "sqlite": _read_sqlite,
     "formatter": _read_formatter,
     "install": _read_install,
     "rsync": _read_rsync,

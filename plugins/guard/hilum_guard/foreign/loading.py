@@ -64,9 +64,18 @@ def _read(file: PermissionFile, workspace: Path) -> Iterator[RuleList]:
         rules.doubt(f"It is {error}.")
         yield rules
         return
-    if file.format == "copilot" and copilot.MARK not in data:
+    if file.format == "copilot" and copilot.MARK not in data and _is_text(data):
         return
     yield _parse(file, place, data)
+
+
+def _is_text(data: bytes) -> bool:
+    """Return whether the content of a file is UTF-8, in which words can be looked for."""
+    try:
+        data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _parse(file: PermissionFile, place: Place, data: bytes) -> RuleList:
@@ -78,8 +87,10 @@ def _parse(file: PermissionFile, place: Place, data: bytes) -> RuleList:
     try:
         loaded = load_file(file.path)
     except UnreadableFile as error:
-        # A file without one of these words denies nothing, even if it could be read.
-        if any(word in data for word in file.marks):
+        # A file without one of these words denies nothing, even if it could be read. Without NUL,
+        # UTF-16 has the same words.
+        plain = data.replace(b"\0", b"")
+        if any(word in plain for word in file.marks):
             rules.doubt(str(error), error.line)
         else:
             rules.problem(str(error), error.line)

@@ -41,8 +41,9 @@ if TYPE_CHECKING:
     from hilum_guard.sandbox.sandbox_policy import SandboxPolicy
 
 # bwrap's output goes through descriptor 4, so that the shell reads only what sandbox_init.py
-# writes. A file to cover, such as one of the user's sockets, may vanish before bwrap mounts over
-# it, and bwrap then fails. In that case, the script tries once more without the vanished files.
+# writes. A file to cover or to protect may vanish before bwrap mounts over it, such as one of the
+# user's sockets, or what `git clean` removes, and bwrap then fails. In that case, the script tries
+# once more without the vanished files. The workspace watcher makes inert what appears at their paths.
 SCRIPT = """
 trap '' TERM INT HUP QUIT
 exec 4>&1
@@ -60,7 +61,8 @@ if [ -z "$said" ] && [ "$code" = 1 ]; then
   options=1
   while [ "$left" -gt 0 ]; do
     if [ "$1" = --chdir ]; then options=; fi
-    if [ "$options" ] && [ "$left" -gt 2 ] && [ "$1 $2" = "--ro-bind /dev/null" ] && [ ! -e "$3" ]; then
+    if [ "$options" ] && [ "$left" -gt 2 ] && [ "$1" = --ro-bind ] && [ ! -e "$3" ] &&
+       {{ [ "$2" = /dev/null ] || [ "$2" = "$3" ]; }}; then
       shift 3
       left=$((left - 3))
     else

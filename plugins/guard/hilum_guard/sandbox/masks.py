@@ -51,7 +51,7 @@ class Masks:
     def __init__(self) -> None:
         self._fds: dict[str, int] = {}
 
-    def put(self, path: str, *, file: bool = False) -> None:
+    def put(self, path: str, *, file: bool = False) -> bool:
         """Create and lock a mask at a path where nothing exists.
 
         An empty file or folder at the path is locked as well, because it may be the mask of another
@@ -60,13 +60,29 @@ class Masks:
         Args:
             path: The path.
             file: Whether to create a file instead of a folder.
+
+        Returns:
+            Whether this call locked the mask; False if it was locked before, or cannot be.
         """
-        if path in self._fds and os.path.lexists(path):
-            return
+        if self._holds(path):
+            return False
         deadline = time.monotonic() + PUT_TIMEOUT
         with suppress(OSError):
-            while not self._put(path, file=file) and time.monotonic() < deadline:
+            while time.monotonic() < deadline:
+                if self._put(path, file=file):
+                    return True
                 time.sleep(_RETRY_PAUSE)
+        return False
+
+    def _holds(self, path: str) -> bool:
+        """Return whether the locked mask is still at its path; the user may have removed it."""
+        fd = self._fds.get(path)
+        if fd is None:
+            return False
+        try:
+            return os.path.samestat(os.fstat(fd), os.lstat(path))
+        except OSError:
+            return False
 
     def _put(self, path: str, *, file: bool) -> bool:
         """Create and lock a mask; return False if another process removed it first."""

@@ -169,10 +169,11 @@ def find_masks(roots: Iterable[str]) -> list[str]:
         found += [os.path.join(root, name) for name in MASKED]
         if os.path.isdir(git) and not os.path.islink(git):
             found += [os.path.join(git, name) for name in ("hooks", *MASKED_FILES)]
-    return [path for path in found if not os.path.lexists(path) or _is_empty(path)]
+    return [path for path in found if not os.path.lexists(path) or is_empty(path)]
 
 
-def _is_empty(path: str) -> bool:
+def is_empty(path: str) -> bool:
+    """Return whether a path is an empty folder or file."""
     try:
         return not (os.listdir(path) if os.path.isdir(path) else os.path.getsize(path))
     except OSError:

@@ -230,9 +230,7 @@ class Sandbox:
         from hilum_guard.sandbox.backends import wrap  # with the first command
 
         os.makedirs(self.temp, mode=0o700, exist_ok=True)
-        if enforced.by == "bubblewrap":
-            self._put_masks()
-        watched = self._begin_watching()
+        watched = self._begin_watching(enforced)
         if BACKGROUND in command.env:
             # Long-running services do not need to write to the Git folder, and a folder that is
             # read-only as a whole stays read-only when the user's Git replaces a file in it.
@@ -249,18 +247,29 @@ class Sandbox:
             return wrapped
         return self.spares.offer(command, wrapped, policy.unwanted)
 
-    def _put_masks(self) -> None:
-        """Create missing folders that programs would use, so that commands cannot create them."""
-        roots = sandbox_policy.find_writable(self.workspace, self.settings)
-        for path in sandbox_policy.find_masks(roots):
-            self._masks.put(path, file=os.path.basename(path) in sandbox_policy.MASKED_FILES)
+    def _put_masks(self) -> list[str]:
+        """Create missing folders that programs would use, so that commands cannot create them.
 
-    def _begin_watching(self) -> list[str]:
+        Returns:
+            The masks that did not exist before this call, or were not locked.
+        """
+        roots = sandbox_policy.find_writable(self.workspace, self.settings)
+        put = []
+        for path in sandbox_policy.find_masks(roots):
+            is_file = os.path.basename(path) in sandbox_policy.MASKED_FILES
+            if self._masks.put(path, file=is_file):
+                put.append(path)
+        return put
+
+    def _begin_watching(self, enforced: Enforcement) -> list[str]:
         """Watch the workspace while a command runs, and return the paths to protect."""
         self.recover()
         # The watcher must know the state before the command, so `watch.begin` comes before the
         # command starts.
-        watched, sentences = self.watch.begin()
+        if enforced.by == "bubblewrap":
+            watched, sentences = self.watch.begin(self._put_masks)
+        else:
+            watched, sentences = self.watch.begin()
         if sentences:
             self.observer.report_undone(sentences)
         if self.watch.unmarked:

@@ -71,6 +71,7 @@ class WorkspaceGuard(SandboxObserver):
         self._follows = False
         # Sentences that the model reads with the next result.
         self._unread: list[str] = []
+        self._unread_losses: list[str] = []
         self._reported: set[str] = set()
         self._nursery: trio.Nursery | None = None
         self._token: trio.lowlevel.TrioToken | None = None
@@ -218,6 +219,11 @@ class WorkspaceGuard(SandboxObserver):
             except Exception as error:
                 # The model must not mistake an unchecked workspace for a clean workspace.
                 self._tell_failure(error)
+        losses = self._unread_losses
+        self._unread_losses = []
+        if losses:
+            text = Text("\n".join(losses), "guard")
+            result = msgspec.structs.replace(result, parts=(*result.parts, text))
         unread = self._unread
         self._unread = []
         if unread:
@@ -225,6 +231,8 @@ class WorkspaceGuard(SandboxObserver):
             text = Text(_UNDONE_FOR_MODEL.format(listed=listed), "guard")
             code = result.code or "E_DENIED"
             return msgspec.structs.replace(result, parts=(*result.parts, text), code=code)
+        if losses:
+            return result
         hint = self._explain_refusal(result)
         if hint:
             return msgspec.structs.replace(result, parts=(*result.parts, Text(hint, "guard")))
@@ -354,10 +362,10 @@ class WorkspaceGuard(SandboxObserver):
         shown = [printable(path) for path in paths]
         listed = ", ".join(shown[:MAX_NAMED])
         text = (
-            f"{listed} was replaced while commands ran, so their sandbox no longer protected it;"
-            f" hilum ended them ({len(ended)}). New commands cannot write to it."
+            f"Another program replaced {listed} while commands ran, so their sandbox no longer"
+            f" protected this path. hilum ended these commands ({len(ended)}); they can be run again."
         )
-        self._unread.append(text)
+        self._unread_losses.append(text)
         names = [printable(command.argv[-1][:200]) for command in ended]
         with suppress(StoreError):
             self._session.note("guard.sandbox_lost", say=text, paths=shown, ended=names)

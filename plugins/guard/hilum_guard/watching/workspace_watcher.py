@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from hilum_guard.file_names import is_below, printable, resolve_links, select_unlinked
 from hilum_guard.repositories import git_metadata
 from hilum_guard.repositories.git_metadata import Entry
-from hilum_guard.sandbox.sandbox_policy import find_repository
+from hilum_guard.sandbox.sandbox_policy import find_repository, is_empty
 from hilum_guard.watching.executed_files import find_name, inner_paths
 from hilum_guard.watching.folder_scan import (
     SETTLED,
@@ -86,6 +86,9 @@ class WorkspaceWatcher:
         self._known: set[Entry] = set()
         # Protected paths with their inodes, as sandboxes mounted them.
         self._mounted: dict[str, int] = {}
+        # The masks of the sandbox, and those that were created while commands ran.
+        self._masks: set[str] = set()
+        self._late_masks: set[str] = set()
         # Sentences that are not logged yet, and those logged since the marker was written.
         self._untold: list[str] = []
         self._told: list[str] = []
@@ -101,8 +104,13 @@ class WorkspaceWatcher:
         """Whether there are more folders than hilum watches."""
         return self._scan.truncated
 
-    def begin(self) -> tuple[list[str], list[str]]:
+    def begin(
+        self, put_masks: Callable[[], Collection[str]] = tuple
+    ) -> tuple[list[str], list[str]]:
         """Prepare for a command. Call this before each command starts.
+
+        Args:
+            put_masks: Creates the missing masks of the sandbox (see ``masks``) and returns them.
 
         Returns:
             The paths that the sandbox should protect, and a sentence for each entry that was made
@@ -112,7 +120,10 @@ class WorkspaceWatcher:
             sentences: list[str] = []
             if self.dirty:
                 sentences = self.check()
+                self._add_late_masks(put_masks())
             else:
+                self._masks.update(put_masks())
+                self._late_masks.clear()
                 self._since = time.time_ns() - SETTLED
                 # An entry that could not be made inert must not become known, so that each check
                 # tries it again.
@@ -128,6 +139,20 @@ class WorkspaceWatcher:
             for path in held:
                 self._mounted.setdefault(path, read_inode(path))
             return held, sentences
+
+    def _add_late_masks(self, paths: Collection[str]) -> None:
+        """Attribute masks to hilum that were created while commands may still run.
+
+        This happens if the user removes the masks, for example with ``git clean``.
+        """
+        if not paths:
+            return
+        self._masks.update(paths)
+        self._late_masks.update(paths)
+        self._known |= {entry for entry in self._look() if entry.path in paths}
+        for path in paths:
+            if path in self._mounted:
+                self._mounted[path] = read_inode(path)
 
     def check(self, *, everywhere: bool = False) -> list[str]:
         """Make inert the files that appeared since the last scan while commands ran.
@@ -177,6 +202,10 @@ class WorkspaceWatcher:
         """
         quarantine = self._quarantine
         found = self._look(everywhere=everywhere)
+        # The sandboxes of earlier commands do not protect a mask that was created after they began.
+        # What is in it may therefore come from a command, so the mask counts as new.
+        late = {entry for entry in self._known if entry.path in self._late_masks}
+        self._known -= {entry for entry in late if not is_empty(entry.path)}
         for entry in found - self._known - quarantine.failed.keys():
             if self._was_there_before(entry.path):
                 self._known.add(entry)
@@ -211,14 +240,22 @@ class WorkspaceWatcher:
                 self._write_mark()
 
     def replaced(self) -> list[str]:
-        """Return protected paths that another file replaced, which sandboxes no longer protect."""
+        """Return protected paths that another file replaced, which sandboxes no longer protect.
+
+        A mask that was removed is not among them: it contained nothing, and whatever appears at its
+        path is new, so the next check makes it inert.
+        """
         with self._lock:
             found = []
             for path, before in self._mounted.items():
                 now = read_inode(path)
-                if now != before:
+                if now == before:
+                    continue
+                self._mounted[path] = now
+                if now or path not in self._masks:
                     found.append(path)
-                    self._mounted[path] = now
+                else:
+                    self._known = {entry for entry in self._known if entry.path != path}
             return found
 
     # --- the mark ---------------------------------------------------------------------------------

@@ -1,0 +1,171 @@
+"""Finds the usual Git commands that do the same to tags, branches and commits as other commands.
+
+A rule about `git tag` also means `git update-ref refs/tags/v1` and `git fetch . main:refs/tags/v1`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from hilum_guard import UNKNOWN, git_words, operands
+
+if TYPE_CHECKING:
+    from hilum_checks.command_facts import CommandFacts
+
+Words = tuple[str, ...]
+
+
+class Equivalent(NamedTuple):
+    """A command that does the same as another one.
+
+    Attributes:
+        words: The program and its arguments.
+        certain: Whether the commands certainly do the same.
+    """
+
+    words: Words
+    certain: bool = True
+
+
+_TAG: Words = ("git", "tag")
+_BRANCH: Words = ("git", "branch")
+_COMMIT: Words = ("git", "commit")
+_STORED = re.compile(r"(?:^|.*/)\.git/(?:.+/)?(refs/(?:tags|heads)/.+)", re.DOTALL)
+# Commands of `git update-ref --stdin`, and of `git fast-import`, at the beginning of a line.
+_UPDATES = re.compile(r"(?:^|[\n\0])(?:symref-)?(create|update|delete) ([^ \n\0]+)")
+_IMPORTS = re.compile(r"^(commit|reset|tag) (\S+)", re.MULTILINE)
+_REFSPEC = re.compile(r"\+?([^:]*):(.+)", re.DOTALL)
+_HERE = re.compile(r"\.{0,2}/|\.\.?$|file://")
+
+
+def find_equivalents(command: CommandFacts) -> Iterator[Equivalent]:
+    """Yield the usual commands that do the same to references and commits as a command.
+
+    Args:
+        command: The command.
+    """
+    for access in command.effects.files:
+        for cwd in access.cwds:
+            stored = _STORED.fullmatch(os.path.normpath(os.path.join(cwd or "", access.path)))
+            if stored and access.kind in ("write", "link", "delete"):
+                yield from _change(stored[1], deletes=access.kind == "delete")
+    if command.effects.program != "git":
+        return
+    words = git_words(command.words)
+    read = _READERS.get("".join(words[1:2]))
+    if read is not None:
+        yield from read(words[2:], command.command.stdin)
+
+
+def _change(reference: str, *, deletes: bool = False) -> Iterator[Equivalent]:
+    """Yield the command that changes or deletes a reference with a full name."""
+    kind, _, name = reference.removeprefix("refs/").partition("/")
+    if kind == "tags":
+        yield Equivalent((*_TAG, "-d", name) if deletes else (*_TAG, name))
+    elif kind == "heads":
+        yield Equivalent((*_BRANCH, "-D", name) if deletes else (*_BRANCH, name))
+    elif UNKNOWN in kind:
+        yield from _change_any()
+
+
+def _change_any() -> Iterator[Equivalent]:
+    """Yield the commands that may change a reference whose name is known only at run time."""
+    yield Equivalent(_TAG, certain=False)
+    yield Equivalent(_BRANCH, certain=False)
+    yield Equivalent((*_BRANCH, "-D"), certain=False)
+
+
+def _read_update(words: Words, stdin: str | None) -> Iterator[Equivalent]:
+    """Read `git update-ref`."""
+    if "--stdin" not in words:
+        for reference in operands(words, "m")[:1]:
+            yield from _change(reference, deletes="-d" in words)
+    elif stdin is None or UNKNOWN in stdin:
+        yield from _change_any()
+    else:
+        for verb, reference in _UPDATES.findall(stdin):
+            yield from _change(reference.strip('"'), deletes=verb == "delete")
+
+
+def _read_symbolic(words: Words, _: str | None) -> Iterator[Equivalent]:
+    """Read `git symbolic-ref`, which only prints a reference if no target is given."""
+    deletes = not {"-d", "--delete"}.isdisjoint(words)
+    names = operands(words, "m")
+    if names and (deletes or len(names) > 1):
+        yield from _change(names[0], deletes=deletes)
+
+
+def _read_import(_: Words, stdin: str | None) -> Iterator[Equivalent]:
+    """Read `git fast-import`."""
+    if stdin is None or UNKNOWN in stdin:
+        yield Equivalent(_COMMIT, certain=False)
+        yield from _change_any()
+        return
+    for verb, name in _IMPORTS.findall(stdin):
+        if verb == "commit":
+            yield Equivalent(_COMMIT)
+        yield from _change(f"refs/tags/{name}" if verb == "tag" else name)
+
+
+def _read_fetch(words: Words, _: str | None) -> Iterator[Equivalent]:
+    """Read `git fetch` and `git pull` with the references to which they fetch."""
+    for word in operands(words, "jo")[1:]:
+        yield from _copy(word, is_local=True)
+
+
+def _read_push(words: Words, _: str | None) -> Iterator[Equivalent]:
+    """Read `git push` with the references to which it pushes."""
+    repository, *refspecs = operands(words, "o") or [""]
+    is_local = _HERE.match(repository) is not None
+    deletes = not {"-d", "--delete"}.isdisjoint(words)
+    for word in refspecs:
+        yield from _copy(f":{word}" if deletes else word, is_local=is_local)
+
+
+def _copy(refspec: str, *, is_local: bool) -> Iterator[Equivalent]:
+    """Yield the command that does the same as a refspec.
+
+    Args:
+        refspec: The refspec, `SOURCE:TARGET`.
+        is_local: Whether the target is in a repository on this machine.
+    """
+    parts = _REFSPEC.fullmatch(refspec)
+    if parts is None:
+        return
+    source, target = parts[1], parts[2]
+    if target.startswith(("tags/", "heads/")):
+        target = f"refs/{target}"
+    # A tag that is copied under its own name is not a new one.
+    if target.startswith("refs/tags/"):
+        if not source.startswith(("refs/tags/", "tags/")):
+            yield from _change(target, deletes=not source)
+    elif is_local:
+        full = target if target.startswith("refs/") else f"refs/heads/{target}"
+        yield from _change(full, deletes=not source)
+
+
+def _read_object(words: Words, _: str | None) -> Iterator[Equivalent]:
+    """Read `git hash-object`, which can store any kind of object."""
+    if "commit" in words:
+        yield Equivalent(_COMMIT)
+    elif "tag" in words:
+        yield Equivalent(_TAG)
+
+
+def _read_tag_object(_: Words, stdin: str | None) -> Iterator[Equivalent]:
+    yield Equivalent(_TAG)
+
+
+_READERS = {
+    "update-ref": _read_update,
+    "symbolic-ref": _read_symbolic,
+    "fast-import": _read_import,
+    "fetch": _read_fetch,
+    "pull": _read_fetch,
+    "push": _read_push,
+    "hash-object": _read_object,
+    "mktag": _read_tag_object,
+}

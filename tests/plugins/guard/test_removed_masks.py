@@ -1,0 +1,130 @@
+"""The user removes the masks of the sandbox, for example with ``git clean``: commands go on."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import hilum_guard
+import hilum_shell
+import pytest
+import trio
+from hilum.testing import open_bench
+from hilum_guard.sandbox import sandbox_probe
+from hilum_guard.session_guard import Guard
+from hilum_guard.watching.workspace_watcher import WorkspaceWatcher
+
+CLEAN = ["git", "clean", "-fdxq", "-e", "step*"]
+WAIT = "echo x > step1; until [ -e step2 ]; do sleep 0.02; done; echo ended"
+
+
+SERVER = """
+import os, time
+open("step1", "w").close()
+while not os.path.exists("step2"):
+    time.sleep(0.02)
+name = "." + "cursor"
+os.makedirs(name, exist_ok=True)
+with open(name + "/mcp.json", "w") as file:
+    file.write("x")
+open("step3", "w").close()
+time.sleep(600)
+"""
+
+
+@pytest.fixture(autouse=True)
+def bubblewrap() -> None:
+    """Only bubblewrap needs masks."""
+    if sandbox_probe.probe().by != "bubblewrap":
+        pytest.skip("no bubblewrap here")
+
+
+async def wait_for(path: Path) -> None:
+    """Wait until a command has created a file."""
+    with trio.fail_after(60):
+        # A file system announces nothing.
+        while not await trio.Path(path).exists():  # noqa: ASYNC110
+            await trio.sleep(0.01)
+
+
+@pytest.mark.parametrize("removed", ["all", "one"])
+@pytest.mark.parametrize("spares", [0, 8])
+async def test_commands_go_on(tmp_path: Path, removed: str, spares: int) -> None:
+    """Before, between and during commands, with and without spare sandboxes."""
+    settings = {"guard": {"spare_sandboxes": spares}}
+    async with open_bench(
+        hilum_guard, hilum_shell, folder=tmp_path, approve="auto", settings=settings
+    ) as bench:
+        root = bench.workspace
+        await trio.run_process(["git", "init", "-q", str(root)])
+        box = bench.session.plugin(Guard).sandbox
+
+        def clean() -> None:
+            if removed == "all":
+                subprocess.run(CLEAN, cwd=root, check=True)
+                assert not (root / ".vscode").exists()
+            else:
+                (root / ".cursor").rmdir()
+
+        async def clean_during_a_command() -> None:
+            await wait_for(root / "step1")
+            clean()
+            # The command ends only after the watcher has noticed it.
+            with trio.fail_after(60):
+                while box.watch._mounted.get(str(root / ".cursor")):  # noqa: ASYNC110
+                    await trio.sleep(0.01)
+            (root / "step2").touch()
+
+        for _ in range(3):
+            result = await bench.call("run_terminal_cmd", command="mkdir .cursor/x || echo refused")
+            assert (result.code, "refused" in result.text) == ("", True), result.text
+            clean()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(clean_during_a_command)
+            result = await bench.call("run_terminal_cmd", command=WAIT)
+        assert (result.code, "ended" in result.text) == ("", True), result.text
+        result = await bench.call("run_terminal_cmd", command="mkdir .cursor/x || echo refused")
+        assert (result.code, "refused" in result.text) == ("", True), result.text
+        names = {getattr(event, "name", "") for event in bench.events}
+        assert not names & {"guard.undone", "guard.sandbox_lost"}
+    assert not list(root.glob("*.quarantined"))
+
+
+async def test_a_command_that_runs_on_cannot_fill_the_gap(tmp_path: Path) -> None:
+    """A server of before the removal writes into the mask that hilum created again."""
+    async with open_bench(hilum_guard, hilum_shell, folder=tmp_path, approve="auto") as bench:
+        root = bench.workspace
+        (root / "serve.py").write_text(SERVER)
+        await bench.call("run_terminal_cmd", command="python3 serve.py", background=True)
+        await wait_for(root / "step1")
+        (root / ".cursor").rmdir()
+        result = await bench.call("run_terminal_cmd", command="echo here")
+        assert (result.code, "here" in result.text) == ("", True), result.text
+        assert (root / ".cursor").is_dir()
+        (root / "step2").touch()
+        await wait_for(root / "step3")
+        result = await bench.call("run_terminal_cmd", command="echo there")
+        with trio.fail_after(60):
+            while (root / ".cursor/mcp.json").exists():  # noqa: ASYNC110
+                await trio.sleep(0.01)
+    assert (root / ".cursor.quarantined/mcp.json").read_text() == "x"
+
+
+def test_a_removed_mask_is_no_replaced_file(tmp_path: Path) -> None:
+    """But another folder in its place is one, and is new to the next check."""
+    root = tmp_path.resolve()
+    mask = root / ".cursor"
+
+    def put_masks() -> list[str]:
+        mask.mkdir()
+        return [str(mask)]
+
+    watch = WorkspaceWatcher([str(root)], alive=lambda: 1)
+    watch.begin(put_masks)
+    mask.rmdir()
+    assert watch.replaced() == []
+    mask.mkdir()
+    assert watch.replaced() == [str(mask)]
+    assert "was written by a command" in watch.check()[0]
+    shutil.rmtree(root / ".cursor.quarantined")
+    watch.begin(put_masks)
+    assert (watch.replaced(), watch.check()) == ([], [])
