@@ -18,7 +18,7 @@ from hilum_guard.repositories import git_metadata
 from hilum_guard.repositories.git_metadata import Entry
 from hilum_guard.watching.executed_files import find_name
 
-UNATTRIBUTED = "A service or you wrote it."
+UNATTRIBUTED = "A service or the user wrote it."
 """The end of a sentence about an entry that appeared while only services ran."""
 MAX_SHOWN = 5
 """Maximum number of settings named in one sentence."""
