@@ -116,6 +116,16 @@ class WarmCheckers(Protocol):
         """
         ...
 
+    async def wait_warm(self, checker: str, program: str, folder: Path, seconds: float) -> bool:
+        """Wait until a checker that was started can be asked, and return whether it can.
+
+        The other arguments are those of ``is_warm``.
+
+        Args:
+            seconds: Time limit.
+        """
+        ...
+
     async def find_diagnostics(
         self, checker: str, program: str, folder: Path, path: Path, text: str, seconds: float
     ) -> Sequence[WarmFinding] | None:

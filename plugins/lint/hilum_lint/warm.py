@@ -61,6 +61,14 @@ class WarmRunner:
         if service is not None:
             await service.warm_up(use.checker.name, use.program, use.folder)
 
+    async def wait_warm(self, use: CheckerUse, seconds: float) -> bool:
+        """Start a checker if it can keep running, and return whether it can be asked in time."""
+        service = self.session.plugin(WarmCheckers)
+        if service is None or not use.program:
+            return False
+        await service.warm_up(use.checker.name, use.program, use.folder)
+        return await service.wait_warm(use.checker.name, use.program, use.folder, seconds)
+
     async def check(
         self, use: CheckerUse, path: Path, text: str, seconds: float
     ) -> tuple[Diagnostic, ...] | None:

@@ -93,6 +93,13 @@ class LanguageServers:
         await trio.to_thread.run_sync(import_module, "hilum_lsp.server_pool")
         self.pool.start_checker(checker, program, folder)
 
+    async def wait_warm(self, checker: str, program: str, folder: Path, seconds: float) -> bool:
+        """Wait until the server that has the diagnostics of a checker is ready."""
+        if "pool" not in vars(self):
+            return False
+        server = self.pool.find_checker(checker, program, folder)
+        return server is not None and await server.becomes_quick(seconds)
+
     async def find_diagnostics(
         self, checker: str, program: str, folder: Path, path: Path, text: str, seconds: float
     ) -> Sequence[WarmFinding] | None:
