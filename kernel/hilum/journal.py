@@ -70,6 +70,7 @@ class Journal:
             them.
         streams: Output that is still arriving.
         news: Set, and then replaced by a new event, when there are events or output to read.
+        new_events: The same, but not for output.
         closed: Whether the session is closed.
         appended_at: Time of the last event on trio's clock.
         on_broken: Called when the journal breaks.
@@ -81,6 +82,7 @@ class Journal:
         self.broken: StoreError | None = None
         self.streams: dict[Key, Stream] = {}
         self.news: trio.Event = trio.Event()
+        self.new_events: trio.Event = trio.Event()
         self.closed: bool = False
         self.appended_at: float = trio.current_time()
         self.on_broken: Callable[[], None] = _do_nothing
@@ -149,7 +151,7 @@ class Journal:
     async def wait_for_delay(self, delayed: bool) -> StoreError | None:
         """Wait until events are delayed, or no longer delayed, and return why they are."""
         while (self.delay is not None) != delayed:
-            await self.news.wait()
+            await self.new_events.wait()
         return self.delay
 
     def _advance(self, error: StoreError | None) -> None:
@@ -185,7 +187,8 @@ class Journal:
         stream = self.streams.setdefault(key, Stream(agent, run))
         stream.tool = stream.tool or tool
         stream.add(text)
-        self._wake()
+        # Most readers want events only. A model streams hundreds of pieces for each event.
+        self._wake_output()
 
     def read_answer(self, agent: str) -> str:
         """Return the text of the answer that is arriving for an agent; empty if there is none."""
@@ -255,8 +258,14 @@ class Journal:
         return events
 
     def _wake(self) -> None:
-        self.news.set()
+        """Wake all tasks that wait for events or for output."""
+        self.new_events.set()
         # A trio event cannot be cleared, so it is replaced.
+        self.new_events = trio.Event()
+        self._wake_output()
+
+    def _wake_output(self) -> None:
+        self.news.set()
         self.news = trio.Event()
 
     def end(self) -> None:
@@ -302,7 +311,7 @@ class Reader:
         while not self._ready:
             # The trio event is fetched before reading, because anything that arrives in between
             # sets it.
-            news = journal.news
+            news = journal.news if self._deltas else journal.new_events
             self._fill()
             if self._ready:
                 break

@@ -4,6 +4,7 @@ import json
 import tomllib
 
 import pytest
+import trio
 from hilum_replay import Answer
 
 RULES = """\
@@ -91,6 +92,7 @@ async def test_proposals_as_data_and_signing_by_number(project, asks):
     listed = json.loads((await project("rules", "--json")).out)
     states = {rule["number"]: rule["state"] for rule in listed["rules"]}
     assert states == {"1.1": "proposed", "1.2": "proposed", "1.3": "advice", "1.4": "advice"}
+    assert "Proposed: enforce: deny write sdk/**" in (await project("rules", "--why", "1.1")).out
     refused = await project("rules", "compile", "--accept", "1.4")
     assert refused.code == 2
     assert "cannot be signed" in refused.err
@@ -108,6 +110,10 @@ async def test_proposals_as_data_and_signing_by_number(project, asks):
         assert (await project("run", "--approve", "auto", "Change it.")).code == 0
     assert "hands off" in server.bodies[-1].decode()
     assert (project.workspace / "sdk" / "api.ts").read_text() == "x\n"
+    withdrawn = await project("rules", "compile", "--refuse", "1.1")
+    assert "1.1  withdrawn: sessions that are open enforce it" in withdrawn.out
+    assert [each.get("enforce") for each in read_lock(project)] == [None, None]
+    assert "0 enforced" in (await project("rules")).out
 
 
 async def test_refusing_by_number(project):
@@ -146,6 +152,7 @@ async def test_accept_edit_and_refuse_at_a_terminal(project, asks):
         await terminal.see("enforce:")
         terminal.type("\n")
         await terminal.see("Rejected:")
+        await terminal.see("Type a letter and Enter")
         terminal.type("e\n")
         await terminal.see("]:")
         terminal.type("ask command make ship\n")
@@ -172,6 +179,29 @@ async def test_accept_edit_and_refuse_at_a_terminal(project, asks):
     assert len(rows) == 4
     done = await project("rules", "compile", "--json")
     assert json.loads(done.out) == {"proposals": []}
+
+
+async def test_what_was_typed_before_a_question_is_no_answer(project):
+    """Nor is a word that only begins like one."""
+    asked, answered = trio.Event(), trio.Event()
+
+    async def wait(request):
+        asked.set()
+        await answered.wait()
+        return propose(request)
+
+    async with project.model(wait), project.on_terminal("rules", "compile") as terminal:
+        await asked.wait()
+        terminal.type("a\na\na\n")
+        answered.set()
+        await terminal.see("Type a letter and Enter")
+        terminal.type("abort\n")
+        await terminal.see("none of these answers")
+        await terminal.see("Type a letter and Enter")
+        terminal.type("q\n")
+        await terminal.see("0 checks signed, 0 left as advice.")
+        assert await terminal.end() == 0
+    assert not (project.workspace / ".hilum").exists()
 
 
 async def test_all_at_a_terminal(project):
@@ -250,6 +280,7 @@ async def test_what_a_model_writes_cannot_control_the_terminal_and_ctrl_c_ends_t
         await terminal.see("[a] accept")
         terminal.type("a\n")
         await terminal.see("Rejected:")
+        await terminal.see("Type a letter and Enter")
         terminal.type("e\n")
         await terminal.see("enforce [")
         # A signal that comes just before the read is only noticed when the read ends.

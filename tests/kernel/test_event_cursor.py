@@ -1,5 +1,6 @@
 """Events: one ordered stream, read from any point, by any number of readers, at any speed."""
 
+from collections import Counter
 from contextlib import aclosing
 from itertools import pairwise
 
@@ -134,6 +135,44 @@ async def test_the_arguments_of_a_call_come_with_the_name_of_its_tool(bench):
         run.stop()
         await run.wait()
     assert tools == ["echo", ""]
+
+
+class Steps(trio.abc.Instrument):
+    """Counts how often each task runs."""
+
+    def __init__(self):
+        self.counts = Counter()
+
+    def before_task_step(self, task):
+        """Count."""
+        self.counts[task.name] += 1
+
+
+async def test_output_wakes_only_readers_of_output(bench):
+    """A model streams hundreds of pieces, and many plugins follow the events."""
+    kit = await bench(answers=[])
+    journal = kit.session.journal
+    seen = {"events": [], "output": []}
+
+    async def read(name):
+        async for item in kit.session.events(journal.last, deltas=name == "output"):
+            seen[name].append(item)
+
+    steps = Steps()
+    with kit.guard():
+        async with trio.open_nursery() as nursery:
+            for name in seen:
+                nursery.start_soon(read, name, name=name)
+            await trio.testing.wait_all_tasks_blocked()
+            trio.lowlevel.add_instrument(steps)
+            for _ in range(20):
+                journal.delta((journal.last, "text", ""), "main", "r", "x")
+                await trio.testing.wait_all_tasks_blocked()
+            trio.lowlevel.remove_instrument(steps)
+            nursery.cancel_scope.cancel()
+    assert "".join(delta.text for delta in seen["output"]) == "x" * 20
+    assert steps.counts["output"] >= 20
+    assert steps.counts["events"] == 0
 
 
 async def test_reader_without_deltas_sees_none(bench):

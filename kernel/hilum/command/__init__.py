@@ -6,6 +6,7 @@ terminal does not interpret it.
 
 from hilum.command.checks import check_folder, check_text
 from hilum.command.parser import Names, Parser
+from hilum.command.questions import ask_line, discard_typed
 from hilum.command.session_options import add_session_options
 from hilum.command.text import escape_terminal, format_json, output_error, say, say_json
 
@@ -13,8 +14,10 @@ __all__ = [
     "Names",
     "Parser",
     "add_session_options",
+    "ask_line",
     "check_folder",
     "check_text",
+    "discard_typed",
     "escape_terminal",
     "format_json",
     "output_error",

@@ -54,7 +54,6 @@ def main(argv: Sequence[str], *, watch: Watch | None = None, asks: bool = False)
 
 def _ask(question: str) -> str:
     """Ask a question on the terminal and return the answer; at end-of-file, an empty string."""
-    try:
-        return input(f"{question} ").strip()
-    except EOFError:
-        return ""
+    from hilum.command import ask_line  # late, as in ``main``
+
+    return ask_line(f"{question} ")

@@ -222,11 +222,7 @@ class CallFacts:
             # A search may find what an earlier command creates.
             is_settled = is_settled and (bool(effects.found) or _creates_nothing(effects))
             if not effects.found:
-                accesses += [
-                    (access, None)
-                    for access in effects.files
-                    if not (access.stored and _compares_files(command))
-                ]
+                accesses += [(access, None) for access in _without_hidden(command)]
             for found in effects.found:
                 # Each search runs only once, because commands often repeat a search, which reads
                 # the disk.
@@ -282,6 +278,23 @@ class CallFacts:
             if is_host:
                 hosts.add(host_matcher.parse_host(text))
         return hosts - {""}
+
+
+def _without_hidden(command: CommandFacts) -> list[FileAccess]:
+    """Return a command's accesses, except those to stored files that it does not show."""
+    files = list(command.effects.files)
+    if _compares_files(command):
+        return [access for access in files if not access.stored]
+    patterns = [
+        access.path for access in files if access.stored and re.search(r"[*?\[]", access.path)
+    ]
+    # Of the folder in which a pathspec begins, Git shows only the files that the pathspec matches.
+    starts = {re.split(r"[*?\[]", pattern)[0].rpartition("/")[0] or "." for pattern in patterns}
+    return [
+        access
+        for access in files
+        if not (access.stored and not access.certain and access.path in starts)
+    ]
 
 
 def _compares_files(command: CommandFacts) -> bool:

@@ -329,6 +329,8 @@ FORMS: dict[str, Reader] = {
     "* NOT UNASKED *": _act("ask", 1, 0),
     # 未经同意，不得推送   不要在没有询问的情况下推送
     "WITHOUT ASK NOT *": _act("ask", 0),
+    # 除非用户要求，否则不要提交
+    "UNLESS ASK NOT *": _act("ask", 0),
     "NOT WITHOUT ASK *": _act("ask", 0),
     # Ask before pushing.  推送前先询问   Pushing requires approval.
     "ASK BEFORE *": _act("ask", 0),

@@ -42,7 +42,7 @@ class Paths:
         doing = self._describe_actions()
         exceptions = f", except {_list_paths(self.unless)}" if self.unless else ""
         manner = " by hand" if self.by_hand else ""
-        return f"{doing} {self._describe_files(doing)}{exceptions}{manner}"
+        return f"{doing} {self._describe_files(doing)}{manner}{exceptions}"
 
     def _describe_actions(self) -> str:
         if not self.actions >= WRITES:
@@ -215,6 +215,11 @@ class Preceded:
 
 
 Constraint = Paths | Commands | Tools | Hosts | Contexts | Answers | Content | Messages | Preceded
+PARTS: dict[str, type[Constraint]] = {
+    kind.__name__: kind
+    for kind in (Paths, Commands, Tools, Hosts, Contexts, Answers, Content, Messages, Preceded)
+}
+"""The kinds of constraints, by name."""
 
 
 @attrs.frozen
@@ -254,7 +259,9 @@ class Compiled:
 
 
 NOT_A_CONSTRAINT = Compiled(
-    None, "advice: it is not worded as one of the constraints that can be enforced"
+    None,
+    "advice: it has none of the forms that are enforced by themselves; an `enforce:` line below it, or"
+    " a check from hilum rules compile, would be enforced",
 )
 
 

@@ -245,10 +245,13 @@ class _Match:
     def match_tracked(self) -> Fit:
         """Return whether the constraint covers a file that Git has stored below the path."""
         for cwd in self.access.cwds:
-            path = self.access.path
-            if UNKNOWN in path or cwd is None:
-                path = self.view.real_root
-            folder = os.path.realpath(os.path.join(cwd or "/", os.path.expanduser(path)))
+            path = os.path.expanduser(self.access.path)
+            if UNKNOWN in path:  # `match` compares the parts that are known
+                continue
+            # An unknown repository may be that of the workspace.
+            folder = self.view.real_root
+            if cwd is not None or path.startswith("/"):
+                folder = os.path.realpath(os.path.join(cwd or "/", path))
             tracked = self.view.list_tracked(folder)
             if not tracked.is_complete:
                 return "maybe"

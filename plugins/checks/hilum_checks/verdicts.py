@@ -53,7 +53,7 @@ class EnforcedRule(Protocol):
 
     @property
     def line(self) -> int:
-        """The line of the rule in its file."""
+        """The line of the rule in its file; 0 if ``path`` says it all."""
 
     @property
     def check(self) -> Check | None:
@@ -177,7 +177,8 @@ def quote_rule(rule: EnforcedRule) -> str:
     text = rule.sentence
     if len(text) > MAX_QUOTED:
         text = f"{text[: MAX_QUOTED - 1]}…"
-    return f"The rule “{text}” ({rule.path}:{rule.line})"
+    place = f"{rule.path}:{rule.line}" if rule.line else rule.path
+    return f"The rule “{text}” ({place})"
 
 
 def _match(constraint: Constraint, facts: CallFacts) -> tuple[Fit, str]:

@@ -11,6 +11,7 @@ from collections.abc import Collection
 
 import trio
 from hilum import ApprovalFacts, Session, UsageError, find_approval_facts, says_the_same
+from hilum.command import discard_typed
 from hilum.events import ApprovalAnswered, ApprovalAsked, CallDone, Event, PluginEvent, StopAsked
 from hilum_view import Question, format_duration, read_question, read_question_end
 
@@ -18,11 +19,6 @@ from hilum_cli import questions
 from hilum_cli.faces import Face
 from hilum_cli.previews import folded
 from hilum_cli.terminal import Out, columns, escape_terminal, is_terminal, wrap
-
-try:
-    import termios
-except ImportError:  # not a POSIX system
-    termios = None  # type: ignore[assignment]
 
 MAX_LINE = 10_000  # bytes
 
@@ -294,17 +290,6 @@ def _explain_answers(covered: str, offered: Collection[str]) -> str:
 def _of_call(asked: ApprovalAsked | Question) -> tuple[str, str]:
     """Return the agent and the call id, because two agents may use the same call id."""
     return asked.agent, asked.call.id if isinstance(asked, ApprovalAsked) else asked.call_id
-
-
-def discard_typed() -> None:
-    """Discard input that was typed before the question was shown."""
-    if termios is None:
-        return
-    try:
-        # A "y" that was typed for another purpose must not approve a call.
-        termios.tcflush(0, termios.TCIFLUSH)
-    except OSError:  # no longer a terminal
-        pass
 
 
 async def read_line(fd: int) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hilum import HilumError, UsageError, home_folder
-from hilum.command import Parser, check_folder, check_text
+from hilum.command import Parser, ask_line, check_folder, check_text
 from hilum.errors import E_BAD_ARGS
 from hilum.foreign_files import ForeignFile, Offer, find_foreign_files
 
@@ -203,12 +203,12 @@ def _ask_about(file: ForeignFile, offers: Sequence[Offer]) -> Iterator[Offer]:
     if len(harmless) > 1:
         question = f"Take over {len(harmless)} entries of {file.path}? [a]ll, [e]ach, [n]one: "
         answer = _read_answer(question)
-        each_alone = answer.startswith("e")
-        if answer.startswith(("a", "y")):
+        each_alone = answer in ("e", "each")
+        if answer in ("a", "all", "y", "yes"):
             yield from harmless
     if each_alone:
         for offer in harmless:
-            if _read_answer(f"Take over {_describe_offer(offer)}? [y/N]: ").startswith("y"):
+            if _read_answer(f"Take over {_describe_offer(offer)}? [y/N]: ") in ("y", "yes"):
                 yield offer
     for offer in offers:
         # A whole word, because an answer that was meant for the next question must not count.
@@ -217,13 +217,10 @@ def _ask_about(file: ForeignFile, offers: Sequence[Offer]) -> Iterator[Offer]:
 
 
 def _read_answer(question: str) -> str:
-    try:
-        answer = input(escape_terminal(question)).strip().casefold()
-        # A request for help is no answer. The question names the possible answers.
-        while answer in ("?", "h", "help"):
-            answer = input(escape_terminal(question)).strip().casefold()
-    except EOFError:
-        return ""
+    answer = ask_line(question).casefold()
+    # A request for help is no answer. The question names the possible answers.
+    while answer in ("?", "h", "help"):
+        answer = ask_line(question).casefold()
     return answer
 
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import msgspec
 import trio
 from hilum import Plans, Run, Session, UsageError
+from hilum.command import discard_typed
 from hilum.events import RunEnded
 from hilum.hooks import PLUGIN_EXCEPTIONS, describe_error
 
-from hilum_cli.approvals import discard_typed, parse_choice, read_line
+from hilum_cli.approvals import parse_choice, read_line
 from hilum_cli.stopping import Stopping
 from hilum_cli.terminal import Out, columns, escape_terminal, line, wrap
 

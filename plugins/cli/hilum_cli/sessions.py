@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import hilum
 import msgspec
 from hilum import StoreError, UsageError, make_redactor
-from hilum.command import Parser, check_folder, check_text
+from hilum.command import Parser, check_folder, check_text, discard_typed
 from hilum.errors import E_BAD_ARGS, E_BUSY, E_UNKNOWN
 from hilum.events import FINAL, encode
 from hilum.store import MemoryStore, UnreadableLog, find_session, storage_plugins
@@ -359,6 +359,7 @@ async def _delete(kernel: Kernel, options: Namespace) -> int:
             )
         from hilum_cli.approvals import read_line
 
+        discard_typed()
         Out(2).put(
             f"Delete {info.id} ({info.events} events: {line(info.title, 60)})? [y/N] ".encode()
         )

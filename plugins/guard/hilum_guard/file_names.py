@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import stat
 import unicodedata
 from collections.abc import Iterable, Iterator
 
@@ -48,6 +49,29 @@ def resolve_all(paths: Iterable[str]) -> Iterator[str]:
         if name in ("", ".", "..") or os.path.islink(resolved):
             resolved = os.path.realpath(path)
         yield resolved
+
+
+def select_unlinked(paths: Iterable[str]) -> Iterator[str]:
+    """Yield the paths that exist and do not lead through a symbolic link, in their order.
+
+    Each folder is resolved only once.
+
+    Args:
+        paths: Absolute, normalized paths.
+    """
+    folders: dict[str, bool] = {}
+    for path in paths:
+        folder, name = os.path.split(path)
+        if folder not in folders:
+            folders[folder] = resolve_links(folder) == folder
+        if not folders[folder] or name in ("", ".", ".."):
+            continue
+        try:
+            mode = os.lstat(path).st_mode
+        except (OSError, ValueError):  # ValueError: NUL in a path
+            continue
+        if not stat.S_ISLNK(mode):
+            yield path
 
 
 def resolve_listed(paths: Iterable[str], workspace: str) -> set[str]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hilum import UsageError
-from hilum.command import Parser, escape_terminal, say, say_json
+from hilum.command import Parser, ask_line, say, say_json
 from hilum.errors import E_BAD_ARGS, E_NOT_FOUND
 
 from hilum_hooks_claude import lazy
@@ -118,8 +118,5 @@ def _ask(text: str) -> bool:
             code=E_BAD_ARGS,
             hint="Look at `hilum hooks`, then pass --yes.",
         )
-    # The question quotes files of a repository, whose escape sequences could overwrite it.
-    try:
-        return input(f"{escape_terminal(text)} [y/N] ").strip().lower() in ("y", "yes")
-    except EOFError:
-        return False
+    # The question quotes files of a repository.
+    return ask_line(f"{text} [y/N] and Enter: ").lower() in ("y", "yes")

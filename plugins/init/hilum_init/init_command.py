@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from hilum import HilumError, UsageError, load_command
-from hilum.command import Parser, check_folder, check_text, say
+from hilum.command import Parser, ask_line, check_folder, check_text, say
 from hilum.config_files import read_regular_file
 from hilum.errors import E_BAD_ARGS, E_FAILED, E_NOT_FOUND
 
@@ -251,11 +251,7 @@ def _confirm(name: str, additions: Sequence[Addition]) -> bool:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return False
     count = "this line" if len(additions) == 1 else f"these {len(additions)} lines"
-    try:
-        answer = input(f"Add {count} to {name}? [y/N] ")
-    except EOFError:
-        return False
-    return answer.strip().lower() in ("y", "yes")
+    return ask_line(f"Add {count} to {name}? [y/N] ").lower() in ("y", "yes")
 
 
 def _read_existing(path: Path, root: Path) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import trio
 from hilum import HilumError, UsageError, errors
-from hilum.command import escape_terminal
+from hilum.command import discard_typed, escape_terminal
 from trio.to_thread import run_sync as in_thread
 
 from hilum_mcp import lazy
@@ -89,6 +89,7 @@ def split_workspace(argv: list[str]) -> tuple[list[str], str]:
 def _ask(question: str, secret: bool) -> str:
     """Ask a question on the terminal, and return the answer; at end-of-file, an empty string."""
     read = getpass if secret else input
+    discard_typed()
     try:
         # The question quotes configuration files from a repository. Escape sequences in these files
         # could overwrite what the user sees.

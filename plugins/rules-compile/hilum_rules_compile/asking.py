@@ -59,7 +59,6 @@ The notation, one check per string:
                             branch main
   deny tool NAMES           tools of the agent, such as web_fetch; * is a wildcard
   deny host NAMES           example.com (with its subdomains); * is the whole network
-  deny context FILE in KINDS    files not to load; kinds: main, shared, headless
   deny answer /REGEX/i      final answers that match
   deny content /REGEX/ in PATHS     text added to these files; without "in", to any file
   deny commit-message /REGEX/i      messages of git commit; require commit-message /REGEX/: the rest
@@ -71,7 +70,7 @@ anything. Paths, in examples as well, are relative to the folder of the rules fi
 "must_match" and "must_not_match" are examples, at least one of each, at most six: actions that the \
 checks must stop, and similar harmless ones that they must not stop:
   {"do": "run", "what": "git push -f origin main"}; "do" is run (a shell command), write, create, \
-delete, read (a path), fetch (a URL), call (a tool), answer (a final answer) or load (a file); \
+delete, read (a path), fetch (a URL), call (a tool) or answer (a final answer); \
 write and create may have "content".
 The program tries all of them; a proposal whose examples fail is rejected.
 

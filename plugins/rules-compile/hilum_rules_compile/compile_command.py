@@ -22,7 +22,7 @@ from hilum_rules.rule_store import read_store
 from hilum_rules.signed_rules import hash_rule
 
 from hilum_rules_compile.asking import BATCH, Answers, ask_for_proposals
-from hilum_rules_compile.decisions import CLOSED, REFUSED, Decision, Item, sign
+from hilum_rules_compile.decisions import CLOSED, REFUSED, Decision, Item, find_signed, sign
 from hilum_rules_compile.past_calls import History, read_history, try_checks
 from hilum_rules_compile.proposal import Proposal, Verified, verify
 from hilum_rules_compile.proposal_cache import keep_proposals, read_proposals
@@ -42,7 +42,8 @@ EPILOG = """\
   hilum rules compile --all               accept all checks, and show them
   hilum rules compile --json              only propose, for programs
   hilum rules compile --accept 1.4 2.7    sign proposals that were shown before
-  hilum rules compile --refuse 1.5        leave sentences as advice
+  hilum rules compile --refuse 1.5        leave a sentence as advice, or withdraw
+                                          its signed check
 
 Decisions are kept in .hilum/rules.lock, which you commit; those about your own
 rules next to your settings.
@@ -88,7 +89,13 @@ def _make_parser() -> Parser:
     add = parser.add_argument
     add("files", nargs="*", metavar="FILE", help="only these rules files, also in nested folders")
     add("--accept", nargs="+", default=[], metavar="N", help="sign the proposals for these rules")
-    add("--refuse", nargs="+", default=[], metavar="N", help="leave these sentences as advice")
+    add(
+        "--refuse",
+        nargs="+",
+        default=[],
+        metavar="N",
+        help="leave these sentences as advice, or withdraw signed checks",
+    )
     add("--all", action="store_true", help="accept all proposed checks (at a terminal)")
     add("--fresh", action="store_true", help="ask the model again about known proposals")
     add("--model", default="", metavar="PROVIDER/NAME", help="model to use")
@@ -202,11 +209,15 @@ def _decide(store: RuleStore, items: Sequence[Item], options: argparse.Namespace
         raise UsageError(f"Rule {min(both)} is accepted and refused.", code=E_BAD_ARGS)
     proposals = read_proposals(store.paths.top)
     by_number = {item.number: item for item in items}
+    signed = {item.number: item for item in find_signed(store)} if options.refuse else {}
     decisions = []
     for number in dict.fromkeys([*options.accept, *options.refuse]):
         item = by_number.get(number)
         if number in options.refuse and item is not None:
             decisions.append(_refuse(item))
+            continue
+        if number in options.refuse and number in signed:
+            decisions.append(attrs.evolve(_refuse(signed[number]), withdraws=True))
             continue
         proposal = proposals.get(hash_rule(item.rule)) if item else None
         if item is None or proposal is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,8 +10,8 @@ import attrs
 from hilum import StoreError
 from hilum.settings import lock_folder
 from hilum_rules.binding import find_undecided
-from hilum_rules.lock_file import LockFile, write_lock
-from hilum_rules.rule import Rule, RulesFile
+from hilum_rules.lock_file import Entry, LockFile, write_lock
+from hilum_rules.rule import Problem, Rule, RulesFile
 from hilum_rules.signed_rules import Locks, find_stale, hash_rule, make_entry
 
 from hilum_rules_compile.past_calls import Trial
@@ -52,13 +52,17 @@ class Decision:
         item: The sentence.
         enforce: The checks that enforce it; empty for advice.
         advice: Why it stays advice; empty if it is enforced.
+        withdraws: Whether the decision takes back a check that was signed.
     """
 
     item: Item
     enforce: Sequence[str] = ()
     advice: str = ""
+    withdraws: bool = False
 
     def __str__(self) -> str:
+        if self.withdraws:
+            return "withdrawn: sessions that are open enforce it until they end, or /reload-rules"
         if self.advice:
             return f"stays advice: {self.advice}"
         return f"enforced: {'; '.join(self.enforce)}"
@@ -67,6 +71,26 @@ class Decision:
 def find_open(store: RuleStore) -> set[tuple[str, str]]:
     """Return the sentences that need a decision: the file of each one, and its hash."""
     return {(rule.path, hash_rule(rule)) for rule in find_undecided(store.snapshot.files)}
+
+
+def find_signed(store: RuleStore) -> Iterator[Item]:
+    """Yield the sentences for which somebody has signed a check. Blocks."""
+    locks = Locks.read(store.paths)
+    for number, file, rule in store.snapshot.numbered():
+        if any(entry.enforce for entry in _find_entries(rule, file.origin, locks)):
+            yield Item(number, file, rule)
+
+
+def _find_entries(rule: Rule, origin: str, locks: Locks) -> list[Entry]:
+    """Return the entries of a sentence, also those that were edited by hand."""
+    name = locks.name_file(rule.path, origin)
+    place = (rule.section, rule.sentence)
+    return [
+        entry
+        for entry in locks.of(origin).entries
+        if entry.file == name
+        and (entry.hash == hash_rule(rule) or (entry.section, entry.sentence) == place)
+    ]
 
 
 def sign(store: RuleStore, decisions: Sequence[Decision]) -> list[Decision]:
@@ -108,15 +132,16 @@ def _sign_in(store: RuleStore, top: Path, decisions: Sequence[Decision]) -> list
             lock = locks.of(origin)
             _check_lock(lock)
             entries = {}
+            stale = find_stale(store.snapshot.files, locks, lock)
             for each in decisions:
                 rule = each.item.rule
-                if (rule.path, hash_rule(rule)) in still_open:
+                signed = _find_entries(rule, origin, locks) if each.withdraws else []
+                stale += signed
+                if signed or (rule.path, hash_rule(rule)) in still_open:
                     name = locks.name_file(rule.path, origin)
                     entries[make_entry(rule, name, each.enforce, each.advice)] = each
             if entries:
-                write_lock(
-                    lock.replace(entries, find_stale(store.snapshot.files, locks, lock)), top
-                )
+                write_lock(lock.replace(entries, stale), top)
     except OSError as error:
         raise StoreError(
             f"{store.paths.display(path)} cannot be written: {error.strerror or error}.",
@@ -129,7 +154,9 @@ def _check_lock(lock: LockFile) -> None:
     """Reject a lock with mistakes, because writing it would lose what cannot be read."""
     if lock.mistakes:
         line, message = lock.mistakes[0]
+        hint = (
+            "Correct or remove these lines first." if line else "Restore or delete the file first."
+        )
         raise StoreError(
-            f"{lock.shown}:{line}: {message}",
-            hint="Nothing was signed. Correct or remove these lines first.",
+            str(Problem(lock.shown, line, message)), hint=f"Nothing was signed. {hint}"
         )

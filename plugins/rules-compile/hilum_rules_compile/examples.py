@@ -8,13 +8,11 @@ from typing import Literal
 
 import msgspec
 from hilum import Tool
-from hilum_checks import check_context, judge, judge_answer
+from hilum_checks import judge, judge_answer
 from hilum_rules.rule import Rule
 
-Action = Literal["run", "write", "create", "delete", "read", "fetch", "call", "answer", "load"]
+Action = Literal["run", "write", "create", "delete", "read", "fetch", "call", "answer"]
 MAX_TEXT = 4_000
-# The kinds of session in which an example of loading is tried.
-_KINDS = ("shared", "headless", "main")
 
 
 class Example(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -83,9 +81,6 @@ def find_objection(rule: Rule, example: Example, root: Path, *, certain: bool = 
     what = example.what[:MAX_TEXT]
     if example.do == "answer":
         return judge_answer([rule], what) or ""
-    if example.do == "load":
-        reasons = [check_context([rule], what, kind) for kind in _KINDS]
-        return next(filter(None, reasons), "")
     name, risk, arguments = _to_call(example, what, rule.folder)
     verdict = judge([rule], json.dumps(arguments), make_tool(name, risk), root)
     if verdict is None or (certain and verdict.kind == "ask" and not _asks(rule)):

@@ -84,7 +84,11 @@ class Trial:
         if not self.calls and not self.answers:
             return "There are no earlier sessions on which to try it."
         text = f"It would have stopped {len(self.refused)} of your last {self.calls} calls"
-        if self.rejected:
+        if not self.calls:
+            text = "There are no stored calls yet on which to try it"
+        if self.rejected and not self.calls:
+            text = f"It would have rejected {self.rejected} of your last {self.answers} answers"
+        elif self.rejected:
             text += f", and {self.rejected} of {self.answers} answers"
         listed = "; ".join(str(call) for call in self.refused[:MAX_SHOWN])
         more = len(self.refused) - MAX_SHOWN

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 from hilum_checks import Check, compile_lines
+from hilum_checks.model import Contexts
 from hilum_rules.rule import Rule
 
 from hilum_rules_compile.examples import EVERYDAY, Example, find_objection
@@ -82,7 +83,7 @@ def verify(proposal: Proposal, rule: Rule, root: Path) -> Verified:
     problem = problem or next(_find_problems(proposal, rule, check, root), "")
     if problem or check is None:
         return Verified(proposal, rejected=problem or "it names nothing")
-    return Verified(proposal, check, warning=_find_warning(rule, check, root))
+    return Verified(proposal, check, warning=find_warning(rule, check, root))
 
 
 def compile_proposed(lines: Sequence[str], rule: Rule) -> tuple[Check | None, str]:
@@ -114,6 +115,9 @@ def _find_problems(
     """Yield why a compiled proposal is not accepted."""
     if check is None:
         return
+    if any(isinstance(constraint, Contexts) for _, constraint in check.parts):
+        # It would keep other rules away from the agent.
+        yield "a check about context is not proposed: write it yourself below the rule"
     if not proposal.must_match or not proposal.must_not_match:
         yield "it lacks examples"
     if len(proposal.must_match) + len(proposal.must_not_match) > MAX_EXAMPLES:
@@ -131,7 +135,14 @@ def _find_problems(
             yield f"it would concern everything that an agent does: {examples[0]}"
 
 
-def _find_warning(rule: Rule, check: Check, root: Path) -> str:
+def find_warning(rule: Rule, check: Check, root: Path) -> str:
+    """Return what the user should know before signing a check; empty if there is nothing. Blocks.
+
+    Args:
+        rule: The sentence.
+        check: The check.
+        root: The workspace.
+    """
     tried = msgspec.structs.replace(rule, check=check)
     if all(find_objection(tried, each, root) for each in EVERYDAY["write"]):
         return "It concerns every file that an agent writes."

@@ -6,14 +6,20 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
-from hilum.command import escape_terminal, say
+from hilum.command import ask_line, say
 from hilum_checks import Check
 from hilum_rules.rule_list import INDENT, count, print_lines, wrap
 from hilum_rules.signed_rules import hash_rule
 
 from hilum_rules_compile.decisions import CLOSED, REFUSED, Decision, Item, find_open, sign
 from hilum_rules_compile.past_calls import History, Trial, try_checks
-from hilum_rules_compile.proposal import MAX_LINES, Proposal, Verified, compile_proposed
+from hilum_rules_compile.proposal import (
+    MAX_LINES,
+    Proposal,
+    Verified,
+    compile_proposed,
+    find_warning,
+)
 
 if TYPE_CHECKING:
     from hilum_rules.rule_store import RuleStore
@@ -89,17 +95,21 @@ class Signing:
             print_lines(format_item(item))
             can_accept = item.verified.can_be_signed
             keys = [key for key in _KEYS if can_accept or key != "a"]
-            answer = _ask(f"{', '.join(f'[{key}] {_KEYS[key]}' for key in keys)}? ", "q")
-            key = answer.strip().lower()[:1]
-            if key == "e":
+            listed = ", ".join(f"[{key}] {_KEYS[key]}" for key in keys)
+            typed = ask_line(f"{listed}? Type a letter and Enter: ", "q").lower()
+            # Only the whole word counts: "abort" does not mean "accept".
+            key = next((key for key in keys if typed in (key, _KEYS[key])), "")
+            if not key:
+                say(f"{typed!r} is none of these answers; nothing was decided." if typed else "")
+            elif key == "e":
                 item = self._edit(item)
-            elif key == "a" and can_accept:
+            elif key == "a":
                 self._sign([Decision(item, item.verified.proposal.enforce)])
                 return True
             elif key == "r":
                 self._sign([Decision(item, advice=REFUSED)])
                 return True
-            elif key in ("s", "q"):
+            else:
                 return key == "s"
 
     def _edit(self, item: Item) -> Item:
@@ -108,17 +118,20 @@ class Signing:
         say("Type a check for each line. Enter keeps it, - removes it; an empty line at the end.")
         lines: list[str] = []
         for line in old:
-            typed = _ask(f"enforce [{line}]: ", "").strip()
+            typed = ask_line(f"enforce [{line}]: ")
             if typed != "-":
                 lines.append(typed or line)
         while len(lines) < MAX_LINES:
-            typed = _ask("enforce: ", "").strip()
+            typed = ask_line("enforce: ")
             if not typed:
                 break
             lines.append(typed)
         check, problem = compile_proposed(lines, item.rule)
         proposal = Proposal(item.verified.proposal.id, tuple(lines))
-        verified = Verified(proposal, check, rejected=problem)
+        warning = ""
+        if check is not None:
+            warning = find_warning(item.rule, check, self.store.paths.workspace)
+        verified = Verified(proposal, check, problem, warning)
         return attrs.evolve(item, verified=verified, trial=self._try(item, check))
 
     def _try(self, item: Item, check: Check | None) -> Trial:
@@ -136,8 +149,8 @@ class Signing:
         print_lines(lines)
         if len(items) > _MAX_ADVICE:
             say(f"… and {len(items) - _MAX_ADVICE} more: hilum rules compile --json")
-        answer = _ask("Leave them as advice, and not ask again? [y/N] ", "n")
-        if answer.strip().lower() in ("y", "yes"):
+        answer = ask_line("Leave them as advice, and not ask again? [y/N] and Enter: ", "n")
+        if answer.lower() in ("y", "yes"):
             self._sign([Decision(item, advice=item.verified.proposal.advice) for item in items])
 
     def _sign(self, decisions: Sequence[Decision]) -> None:
@@ -172,12 +185,3 @@ def format_item(item: Item) -> Iterator[str]:
 def _format_sentence(item: Item) -> Iterator[str]:
     yield from wrap(f"  {item.number}  {item.rule.path}:{item.rule.line}", "", INDENT)
     yield from wrap(item.rule.sentence, INDENT, INDENT, 6)
-
-
-def _ask(question: str, at_end: str) -> str:
-    """Return what the user types; at end-of-file, ``at_end``."""
-    try:
-        # The question may quote a model.
-        return input(escape_terminal(question))
-    except EOFError:
-        return at_end

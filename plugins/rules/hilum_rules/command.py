@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -138,16 +138,16 @@ def _make_parser() -> Parser:
     return parser
 
 
-def _find_proposed(store: RuleStore) -> Collection[str]:
-    """Return the ids of the rules for which a model has proposed a check."""
+def _find_proposed(store: RuleStore) -> dict[str, tuple[str, ...]]:
+    """Return the checks that a model has proposed, by the id of their rule."""
     proposed = find_proposed(store.paths.top)
     # Most projects have no proposals.
     if not proposed:
-        return ()
+        return {}
     from hilum_rules.signed_rules import hash_rule
 
     undecided = find_undecided(store.snapshot.files)
-    return {rule.id for rule in undecided if hash_rule(rule) in proposed}
+    return {rule.id: proposed[name] for rule in undecided if (name := hash_rule(rule)) in proposed}
 
 
 # --- actions --------------------------------------------------------------------------------------
@@ -158,10 +158,11 @@ def _run_show(options: argparse.Namespace, rules: RuleList) -> None:
     for each, file, rule in rules.snapshot.numbered():
         if each == number:
             state = rules.state_of(rule)
+            checks = rules.proposed.get(rule.id, ())
             if options.json:
-                say_json(_rule_data(number, file, rule, state))
+                say_json(_rule_data(number, file, rule, state) | {"proposed": list(checks)})
             else:
-                print_lines(show_rule(number, file, rule, state))
+                print_lines(show_rule(number, file, rule, state, checks))
             return
     raise UsageError(
         f"There is no rule {number}.", code=E_NOT_FOUND, hint="hilum rules lists them."

@@ -233,14 +233,19 @@ class RulesFinder:
 
     def _find_named(self, base: Path, place: _Place, origin: str) -> Iterator[FoundFile]:
         """Yield the files in a folder that have one of a location's names."""
-        folder = base / place.folder
-        # The project folder itself is already watched, and the user's folders are not watched.
-        if origin == "project" and place.folder and os.path.isdir(folder):
-            self.watched.append(folder)
+        # Most of these files do not exist. Joining strings takes a fifth of the time that joining
+        # paths takes, and the files are searched again after each edit.
+        folder = os.path.join(base, place.folder)
+        if place.folder:
+            if not os.path.isdir(folder):
+                return
+            # The project folder itself is already watched, and the user's folders are not watched.
+            if origin == "project":
+                self.watched.append(Path(folder))
         seen = set()
         for name in place.names:
             try:
-                status = os.lstat(folder / name)
+                status = os.lstat(os.path.join(folder, name))
             except (OSError, ValueError):
                 continue
             # `.clinerules` may be a file or a folder of files.
@@ -250,13 +255,13 @@ class RulesFinder:
             identity = (status.st_dev, status.st_ino)
             if identity not in seen:
                 seen.add(identity)
-                yield self._found(folder / name, place.dialect, origin, base)
+                yield self._found(Path(folder, name), place.dialect, origin, base)
 
     def _find_below(self, base: Path, place: _Place, origin: str) -> Iterator[FoundFile]:
         """Yield the files with a location's endings in and below its folder, ordered by name."""
-        root = base / place.folder
-        if not os.path.isdir(root):
+        if not os.path.isdir(os.path.join(base, place.folder)):
             return
+        root = base / place.folder
         real = Path(os.path.realpath(root))
         # A repository must not make hilum read the user's files through a link.
         if origin == "project" and not real.is_relative_to(self._paths.top):

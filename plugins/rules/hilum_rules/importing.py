@@ -63,6 +63,7 @@ class ImportResolver:
     Attributes:
         problems: The current file's imports that failed.
         sources: The files imported by the current file, and their hashes.
+        skips_twins: Whether the current file imports texts that were read before.
 
     Args:
         paths: The paths of the workspace.
@@ -78,6 +79,7 @@ class ImportResolver:
     ) -> None:
         self.problems: list[Problem] = []
         self.sources: list[tuple[Path, str]] = []
+        self.skips_twins = False
         self._paths = paths
         self._allowed = allowed
         self._parse = parse
@@ -117,6 +119,7 @@ class ImportResolver:
         """
         self.problems = []
         self.sources = []
+        self.skips_twins = False
         self._is_always = is_always
         return list(self._drafts(parsed, found, [_Step(parsed.source.real, found.shown, ())]))
 
@@ -154,10 +157,14 @@ class ImportResolver:
         inner = found._replace(shown=shown, path=real)
         twin = self.find_twin(parsed, inner, self._is_always)
         if twin:
-            message = (
-                f"@{name} is not imported: it has the same text as {twin}, which was read before."
-            )
-            self.problems.append(Problem(here.shown, draft.line, message))
+            self.skips_twins = True
+            # The usual `CLAUDE.md` contains only `@AGENTS.md`, which was read in its own right.
+            if twin != shown:
+                message = (
+                    f"@{name} is not imported: it has the same text as {twin}, which was read"
+                    " before."
+                )
+                self.problems.append(Problem(here.shown, draft.line, message))
             return []
         self.sources.append((real, parsed.hash))
         self.problems += [Problem(shown, line, message) for line, message in parsed.problems]

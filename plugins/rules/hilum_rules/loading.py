@@ -180,7 +180,8 @@ class Loader:
         rules, rule_problems = self._make_rules(found, drafts)
         problems = [Problem(found.shown, line, message) for line, message in parsed.problems]
         problems += rule_problems
-        if not rules and not problems and not import_problems:
+        skips_twins = resolver is not None and resolver.skips_twins
+        if not (rules or problems or import_problems or skips_twins):
             problems.append(Problem(found.shown, 0, "It contains no rules."))
         return msgspec.structs.replace(
             empty,

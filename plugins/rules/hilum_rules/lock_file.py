@@ -28,6 +28,10 @@ _HEAD = """\
 """
 _TABLE = "[[rule]]"
 _CONFLICT = re.compile(r"(?:<{7}|={7}|>{7}|\|{7})(?: .*)?$")
+_CLOSED = (
+    "Until it can, every change needs approval. Restore the file, for example with Git, or delete it"
+    " and sign again with `hilum rules compile`."
+)
 _DIGITS = 20
 """The number of hexadecimal digits of a hash, which is not secret: it detects changes."""
 Mistakes = list[tuple[int, str]]
@@ -82,6 +86,7 @@ class LockFile:
         entries: The entries that could be read.
         broken: For each entry that could not be read, its line and the checks that it names.
         mistakes: The mistakes in the file.
+        is_unreadable: Whether the file contains, or may contain, checks that could not be found.
     """
 
     path: Path
@@ -89,6 +94,7 @@ class LockFile:
     entries: tuple[Entry, ...] = ()
     broken: tuple[tuple[int, tuple[str, ...]], ...] = ()
     mistakes: Mistakes = attrs.field(factory=list)
+    is_unreadable: bool = False
 
     def replace(self, new: Iterable[Entry], stale: Iterable[Entry] = ()) -> LockFile:
         """Return the lock with new entries, which replace those for the same sentences.
@@ -134,7 +140,7 @@ def _key(entry: Entry) -> tuple[str, str]:
 
 
 def read_lock(path: Path, shown: str, top: Path) -> LockFile:
-    """Read a lock. A file that cannot be read has no entries and one mistake. Blocks.
+    """Read a lock. A file that cannot be read is marked as unreadable. Blocks.
 
     Args:
         path: The file.
@@ -146,10 +152,13 @@ def read_lock(path: Path, shown: str, top: Path) -> LockFile:
     try:
         source = read_source(path, Workspace(top), MAX_BYTES)
     except UnreadableError as error:
-        return LockFile(path, shown, mistakes=[(0, f"No signed check holds. {error}")])
+        told = f"The signed checks cannot be read. {error} {_CLOSED}"
+        return LockFile(path, shown, mistakes=[(0, told)], is_unreadable=True)
     lock = parse_lock(source.data.decode(errors="replace"), path, shown)
     if source.size > len(source.data):
-        lock.mistakes.append((0, f"Only the first {MAX_BYTES:,} bytes are read."))
+        told = f"It is too large: what is after {MAX_BYTES:,} bytes cannot be read. {_CLOSED}"
+        lock.mistakes.append((0, told))
+        return attrs.evolve(lock, is_unreadable=True)
     return lock
 
 
@@ -169,16 +178,22 @@ def parse_lock(text: str, path: Path, shown: str) -> LockFile:
             lines[index] = ""
     entries: list[Entry] = []
     broken: list[tuple[int, tuple[str, ...]]] = []
+    is_unreadable = False
     for table in split_tables(lines):
         try:
             entries.append(_parse_entry(table))
         except ValueError as error:
             checks = table.find_checks()
-            held = "what it names is denied until it is correct" if checks else "nothing holds"
-            mistakes.append((table.line, f"An entry cannot be read, and {held}: {error}."))
-            broken.append((table.line, checks))
-    named = tuple(each for each in broken if each[1])
-    return LockFile(path, shown, tuple(entries), named, mistakes)
+            if checks:
+                told = f"An entry cannot be read, and what it names is denied until it is correct: {error}."
+                broken.append((table.line, checks))
+            elif table.has_key("advice"):
+                told = f"An entry cannot be read: {error}."
+            else:
+                told = f"An entry cannot be read: {error}. {_CLOSED}"
+                is_unreadable = True
+            mistakes.append((table.line, told))
+    return LockFile(path, shown, tuple(entries), tuple(broken), mistakes, is_unreadable)
 
 
 def _parse_entry(table: Table) -> Entry:

@@ -62,14 +62,21 @@ def update_data(path: Path, update: Callable[[bytes], bytes]) -> None:
         return
 
 
+class _Checks(msgspec.Struct):
+    """The proposed checks."""
+
+    enforce: tuple[str, ...] = ()
+
+
 class _Proposal(msgspec.Struct):
     """The part of a kept proposal that ``hilum rules`` needs."""
 
+    proposal: _Checks = msgspec.field(default_factory=_Checks)
     is_open: bool = False
 
 
-def find_proposed(top: Path) -> set[str]:
-    """Return the hashes of the sentences for which the user can sign a proposed check. Blocks.
+def find_proposed(top: Path) -> dict[str, tuple[str, ...]]:
+    """Return the proposed checks that the user can sign, by the hash of the sentence. Blocks.
 
     Args:
         top: The root of the repository.
@@ -78,5 +85,5 @@ def find_proposed(top: Path) -> set[str]:
         data = read_data(data_file(top, PROPOSALS))
         proposals = msgspec.json.decode(data or b"{}", type=dict[str, _Proposal])
     except (msgspec.DecodeError, msgspec.ValidationError):
-        return set()
-    return {name for name, proposal in proposals.items() if proposal.is_open}
+        return {}
+    return {name: each.proposal.enforce for name, each in proposals.items() if each.is_open}

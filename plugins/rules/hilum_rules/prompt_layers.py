@@ -40,7 +40,7 @@ def build_layers(snapshot: Snapshot, limit: int) -> list[Layer]:
             its layer mentions this.
     """
     layers = []
-    shown = [file for file in snapshot.active if file.rules]
+    shown = [file for file in snapshot.active if file.rules and not file.is_excluded]
     if shown:
         layers.append(Layer(RANK, "rules", PREAMBLE))
     for file in shown:
@@ -55,7 +55,10 @@ def _index_layers(snapshot: Snapshot) -> list[Layer]:
     waiting = [
         file
         for file in snapshot.files
-        if file.rules and file.mode is Mode.AGENT and file not in snapshot.active
+        if file.rules
+        and file.mode is Mode.AGENT
+        and not file.is_excluded
+        and file not in snapshot.active
     ]
     if not waiting:
         return []

@@ -92,6 +92,7 @@ class Rule(msgspec.Struct, frozen=True):
         is_row: Whether the rule is a row of a table.
         is_decided: Whether a user has signed a check for the rule, or has decided that it stays
             advice.
+        is_passing: Whether the check ends as soon as the file is corrected.
     """
 
     id: str
@@ -108,6 +109,7 @@ class Rule(msgspec.Struct, frozen=True):
     why: str = ""
     is_row: bool = False
     is_decided: bool = False
+    is_passing: bool = False
 
     @property
     def hard(self) -> bool:
@@ -140,6 +142,8 @@ class RulesFile(msgspec.Struct, frozen=True):
         source_hash: SHA-256 of all bytes read, including imports, in hexadecimal.
         sources: All files that were read: the file itself and its imports.
         base: The folder to which the file's globs are relative.
+        is_excluded: Whether a rule keeps the file out of the prompt. Its checks are enforced, and
+            ``rules`` contains only the rules that have one.
     """
 
     path: str
@@ -156,6 +160,7 @@ class RulesFile(msgspec.Struct, frozen=True):
     source_hash: str = ""
     sources: tuple[Path, ...] = ()
     base: Path | None = None
+    is_excluded: bool = False
 
 
 class Bundle(msgspec.Struct, frozen=True):

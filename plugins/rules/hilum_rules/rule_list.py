@@ -6,7 +6,7 @@ import shutil
 import textwrap
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
@@ -41,12 +41,12 @@ class RuleList:
 
     Attributes:
         snapshot: The rules.
-        proposed: The ids of the rules for which there is a proposal that nobody has decided about.
+        proposed: The proposed checks that nobody has decided about, by the ids of their rules.
         shown: The states of the rules to list; empty for all, with long files folded.
     """
 
     snapshot: Snapshot
-    proposed: Collection[str] = ()
+    proposed: Mapping[str, Sequence[str]] = attrs.field(factory=dict)
     shown: Collection[str] = ()
 
     def state_of(self, rule: Rule) -> str:
@@ -129,7 +129,9 @@ def _is(number: int) -> str:
     return "is" if number == 1 else "are"
 
 
-def show_rule(number: str, file: RulesFile, rule: Rule, state: str) -> Iterator[str]:
+def show_rule(
+    number: str, file: RulesFile, rule: Rule, state: str, proposed: Sequence[str] = ()
+) -> Iterator[str]:
     """Yield the lines that describe one rule in full.
 
     Args:
@@ -137,6 +139,7 @@ def show_rule(number: str, file: RulesFile, rule: Rule, state: str) -> Iterator[
         file: Its file.
         rule: The rule.
         state: Its state.
+        proposed: The checks that are proposed for it.
     """
     kind = rule.type.replace("_", " ")
     yield from format_rule(number, rule, state)
@@ -145,9 +148,14 @@ def show_rule(number: str, file: RulesFile, rule: Rule, state: str) -> Iterator[
     yield from wrap(f"File: {file.path} ({describe_file(file)}).", "", "  ")
     for check in rule.enforce:
         yield from wrap(f"{rule.path}:{check.line}  enforce: {check.text}", "", "  ")
-    if needs_decision(rule):
+    for line in proposed:
+        yield from wrap(f"Proposed: enforce: {line}", "", "  ")
+    if rule.check is None and not proposed:
         yield from wrap(
-            "It sounds binding: hilum rules compile asks a model for a check.", "", "  "
+            "To enforce it, write a line such as `enforce: deny write PATH` below it, or sign one:"
+            " hilum rules compile asks a model for a check.",
+            "",
+            "  ",
         )
     yield ""
     text = f"{rule.lead}\n{rule.content}" if rule.lead else rule.content

@@ -82,6 +82,8 @@ class RuleStore:
         self.settings = settings
         self.kind = kind
         self.snapshot = Snapshot()
+        # The rules that keep files out of the prompt, with the origins of their files.
+        self._exclusions: list[tuple[str, Rule]] | None = None
         # Nested folders, and whether they contain rules.
         self._nested: dict[PurePosixPath, bool] = {}
         self._in_play: set[str] = set()
@@ -194,14 +196,26 @@ class RuleStore:
         shown = re.sub(r"^(?:~/|(?:\.\./)+)", "", found.shown)
         return self._spec(tuple(self.settings.skip)).match_file(shown)
 
-    def _exclude(self, files: list[RulesFile]) -> tuple[list[RulesFile], list[Problem]]:
-        """Return the files that this kind of session may load, and problems for the others.
+    def reload(self) -> bool:
+        """Load all files again as at the start; return whether the active rules changed."""
+        self._exclusions = None
+        return self.refresh(force=True)
 
-        Only the user's own rules can exclude the user's files.
+    def _exclude(self, files: list[RulesFile]) -> tuple[list[RulesFile], list[Problem]]:
+        """Exclude files from the prompts of this kind of session; return problems about them.
+
+        Only the user's own rules can exclude the user's files. Checks in excluded files hold.
         """
-        rules = [
-            (file.origin, rule) for file in files for rule in file.rules if rule.check is not None
-        ]
+        if self._exclusions is None:
+            # A file that an agent writes later must not decide what is loaded, nor must the
+            # deletion of one.
+            self._exclusions = [
+                (file.origin, rule)
+                for file in files
+                for rule in file.rules
+                if rule.check is not None
+            ]
+        rules = self._exclusions
         if not rules:
             return files, []
         import hilum_checks
@@ -215,8 +229,10 @@ class RuleStore:
         for file in files:
             reason = hilum_checks.check_context(rules_against[file.origin], file.path, self.kind)
             if reason:
-                problems.append(Problem(file.path, 0, f"Not read: {reason}", fatal=True))
-            else:
+                file = _hide_sentences(file)
+                told = "Not shown to the model, but its checks hold" if file.rules else "Not read"
+                problems.append(Problem(file.path, 0, f"{told}: {reason}", fatal=True))
+            if file.rules or not reason:
                 loaded.append(file)
         return loaded, problems
 
@@ -338,6 +354,16 @@ class RuleStore:
         rules = tuple(rule for file in active for rule in file.rules)
         bundle = Bundle(rules, digest, snapshot.problems)
         return msgspec.structs.replace(snapshot, active=active, bundle=bundle)
+
+
+def _hide_sentences(file: RulesFile) -> RulesFile:
+    """Return a file with its checks only, because a denial would show its sentences."""
+    rules = tuple(
+        msgspec.structs.replace(rule, content=rule.check.summary, lead="")
+        for rule in file.rules
+        if rule.check is not None
+    )
+    return msgspec.structs.replace(file, rules=rules, is_excluded=True)
 
 
 def _names(file: RulesFile) -> set[str]:

@@ -9,12 +9,15 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import hilum_checks
+import msgspec
 import trio
 from hilum import (
     Agent,
     AssistantMessage,
     ContextRequest,
+    Interpretation,
     Layer,
+    PromptCommand,
     Tool,
     ToolCall,
     ToolResult,
@@ -24,6 +27,7 @@ from hilum import (
     hookimpl,
 )
 from hilum.errors import HilumError
+from hilum.events import PluginEvent
 
 from hilum_rules.prompt_layers import REMINDER, build_layers
 
@@ -31,6 +35,7 @@ if TYPE_CHECKING:
     from hilum import Session
     from hilum_checks.call_history import CallHistory
 
+    from hilum_rules.held_checks import HeldChecks
     from hilum_rules.rule import Bundle, Rule
     from hilum_rules.rule_store import RuleStore, Snapshot
 
@@ -45,7 +50,16 @@ MAX_SUBJECT = 20_000
 """Maximum number of characters to search for paths in a prompt."""
 MAX_OPEN = 100
 """Maximum number of open files to consider."""
+MAX_LISTED = 20
+"""Maximum number of lifted checks to list."""
 LAYER = "rules "
+HELD = "rules.held"
+"""The event about checks that hold although their rules are no longer in a file."""
+LIFTED = "rules.lifted"
+"""The event about held checks that the user has lifted."""
+COMMAND = PromptCommand(
+    "reload-rules", "Read the rules files again, and lift checks that are in no file any more"
+)
 
 
 class Rules:
@@ -69,6 +83,11 @@ class Rules:
         self._restored: set[str] = set()
         self._protects = False
         self._history: CallHistory | None = None
+        self._held: HeldChecks | None = None
+        # The locks that cannot be read and about which the user has been told.
+        self._announced: set[str] = set()
+        self._restore()
+        self._announce_unreadable()
 
     @property
     def bundle(self) -> Bundle:
@@ -93,7 +112,57 @@ class Rules:
         return hilum_checks.check_context(rules, name_or_path, self.session.kind) if rules else ""
 
     def _enforced(self) -> list[Rule]:
-        return [rule for rule in self.bundle.rules if rule.check is not None]
+        """Return the rules whose checks are in force, also those that are no longer in a file."""
+        rules = [rule for rule in self.bundle.rules if rule.check is not None]
+        return [*rules, *self._held.rules] if self._held else rules
+
+    def _restore(self) -> None:
+        """Hold the checks that were held in a session that is resumed."""
+        position = 0
+        while events := self.session.journal.since(position):
+            position = events[-1].seq
+            for event in events:
+                if not isinstance(event, PluginEvent):
+                    continue
+                if event.name == HELD:
+                    self._open_held().restore(event.data)
+                elif event.name == LIFTED:
+                    self._held = None
+        self._hold()
+
+    def _open_held(self) -> HeldChecks:
+        """Return the held checks, whose module most sessions do not need."""
+        if self._held is None:
+            from hilum_rules.held_checks import HeldChecks
+
+            self._held = HeldChecks()
+        return self._held
+
+    def _hold(self) -> None:
+        """Hold the checks in force, so that a change of their files does not lift them."""
+        snapshot = self._store.snapshot
+        if self._held or any(rule.check is not None for rule in snapshot.bundle.rules):
+            self._open_held().take(snapshot.active)
+
+    def _announce_unreadable(self) -> None:
+        """Tell the user about locks that cannot be read, so that every change needs approval."""
+        unreadable = {rule.path for rule in self.bundle.rules if rule.is_passing}
+        told = [
+            str(problem)
+            for problem in self.snapshot.problems
+            if problem.path in unreadable and problem.path not in self._announced
+        ]
+        self._announced = unreadable
+        if told:
+            self.session.note("rules.unreadable_lock", say="\n".join(told[:MAX_LISTED]))
+
+    def _report_held(self) -> None:
+        new = self._held.take_unreported() if self._held else []
+        if new:
+            from hilum_rules.held_checks import describe_held
+
+            checks = [msgspec.to_builtins(each) for each in new]
+            self.session.note(HELD, say=describe_held(new), checks=checks)
 
     async def _run_in_thread(self, cause: str, work: Callable[..., T], *arguments: Any) -> T:
         """Run a function on the rules in a thread, one at a time, and report resulting changes."""
@@ -101,7 +170,10 @@ class Rules:
         # once.
         async with self._lock:
             result = await trio.to_thread.run_sync(work, *arguments)
+            self._hold()
             self._report(cause)
+            self._report_held()
+            self._announce_unreadable()
         self._protect_paths()
         return result
 
@@ -142,6 +214,39 @@ class Rules:
             removed=_describe_missing(before.bundle, now.bundle),
             source_hash=now.bundle.source_hash,
         )
+
+    # --- what the user commands -------------------------------------------------------------------
+
+    @hookimpl
+    def list_commands(self) -> list[PromptCommand]:
+        """List the command ``/reload-rules``."""
+        return [COMMAND]
+
+    @hookimpl
+    async def interpret_prompt(self, text: str, agent_name: str) -> Interpretation | None:
+        """Carry out ``/reload-rules``."""
+        if text.strip() != f"/{COMMAND.name}":
+            return None
+        agent = self.session.agents.get(agent_name)
+        # The prompts of sub-agents are written by models.
+        if agent is not None and agent.parent:
+            return None
+        return Interpretation(text, reply=await self._reload())
+
+    async def _reload(self) -> str:
+        """Read all rules files as at the start of a session; return what has changed."""
+        lifted = self._held.list_gone() if self._held else []
+        self._held = None
+        await self._run_in_thread("reloaded", self._store.reload)
+        rules = self.bundle.rules
+        lines = [f"Read again: {len(rules)} rules, {len(self._enforced())} of them enforced."]
+        if lifted:
+            self.session.note(LIFTED, sentences=[rule.sentence[:300] for rule in lifted])
+            lines.append("No longer enforced, because no file contains it:")
+            lines += [f"  {rule.path}: {rule.sentence[:300]}" for rule in lifted[:MAX_LISTED]]
+            if len(lifted) > MAX_LISTED:
+                lines.append(f"  and {len(lifted) - MAX_LISTED} more")
+        return "\n".join(lines)
 
     # --- what the model reads ---------------------------------------------------------------------
 
@@ -200,6 +305,7 @@ class Rules:
         # The paths are recorded before the rules are read, because a nested folder's rules apply
         # even to the first call that uses the folder.
         self._store.touch(inside)
+        self._hold()
         rules = self._enforced()
         if not rules:
             return None
@@ -211,6 +317,7 @@ class Rules:
             verdicts += [deny(reason) for reason in reasons if reason]
         else:
             verdicts.append(self._judge_rewrite(agent, call, tool))
+            verdicts.append(self._judge_overflow())
         objections = [verdict for verdict in verdicts if verdict]
         # The strictest verdict wins, regardless of the order of the checks.
         return max(objections, key=lambda verdict: verdict.rank, default=None)
@@ -224,6 +331,15 @@ class Rules:
         if not rewrite:
             return None
         return ask(f"The agent wants to change rules that are enforced: {rewrite}.")
+
+    def _judge_overflow(self) -> Verdict | None:
+        """Ask the user before each change if there were too many checks to hold."""
+        if self._held is None or not self._held.is_full:
+            return None
+        return ask(
+            "More enforced rules have been read in this session than can be kept. The user can"
+            " enter /reload-rules."
+        )
 
     @hookimpl
     def check_result(

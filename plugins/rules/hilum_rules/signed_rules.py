@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 import attrs
 import msgspec
 from hilum_checks import Check, compile_lines
+from hilum_checks.model import Tools
 
 from hilum_rules.discovery import WorkspacePaths
 from hilum_rules.hidden_characters import escape_name
@@ -103,6 +104,8 @@ def sign_rules(files: Iterable[RulesFile], locks: Locks) -> tuple[list[RulesFile
     for lock, origin in origins:
         if lock.broken:
             signed.append(signer.make_broken(lock, origin))
+        if lock.is_unreadable:
+            signed.append(_make_unreadable(lock, origin))
     return signed, signer.problems
 
 
@@ -251,6 +254,33 @@ class _Signer:
             source_hash=digest,
             sources=(lock.path,),
         )
+
+
+def _make_unreadable(lock: LockFile, origin: str) -> RulesFile:
+    """Return a rules file with a check on every change, because nobody knows what was signed."""
+    check = Check((("ask", Tools(risk="write")), ("ask", Tools(risk="execute"))))
+    told = "The signed checks cannot be read, so every change needs approval."
+    rule = Rule(
+        digest_text(lock.shown)[:10],
+        RuleType.HARD_CONSTRAINT,
+        "",
+        told,
+        lock.shown,
+        0,
+        check=check,
+        why="fails closed until the file is restored, or deleted and signed again",
+        is_decided=True,
+        is_passing=True,
+    )
+    return RulesFile(
+        f"{lock.shown} (unreadable)",
+        lock.path,
+        "lock",
+        origin,
+        rules=(rule,),
+        source_hash=digest_text(told),
+        sources=(lock.path,),
+    )
 
 
 def _join(first: Check | None, second: Check) -> Check:

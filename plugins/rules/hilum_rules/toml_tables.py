@@ -48,6 +48,10 @@ class Table(NamedTuple):
             raise ValueError("it contains another table")
         return dict(data["rule"][0]) if self.has_header else data
 
+    def has_key(self, key: str) -> bool:
+        """Return whether a line of the text begins with a key."""
+        return any(re.match(rf"[ \t]*{re.escape(key)}[ \t]*=", line) for line in self.lines)
+
     def find_line(self, key: str) -> int:
         """Return the line of the file with a key."""
         for number, line in enumerate(self.lines, self.line):

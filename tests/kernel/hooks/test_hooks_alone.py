@@ -7,6 +7,7 @@ import re
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
+from typing import Protocol, runtime_checkable
 
 import pluggy
 import pytest
@@ -199,6 +200,53 @@ async def test_a_lifespan_that_crashes_is_told_and_ends_alone():
         await lifespans.close()
     assert closed == ["unsteady"]
     assert told == [("b", "it fell")]
+
+
+@runtime_checkable
+class Kettle(Protocol):
+    """What a plugin may offer."""
+
+    size: int
+
+    def pour(self) -> str:
+        """Return tea."""
+        ...
+
+
+class Broken:
+    """An instance whose property fails."""
+
+    def pour(self):
+        """Return tea."""
+
+    @property
+    def size(self):
+        """The size."""
+        raise ValueError("unknown")
+
+
+async def test_an_instance_is_found_by_its_protocol():
+    """One that fits later, or is preferred, is found although another was looked for before."""
+    lifespans = Lifespans("live", object(), lambda name, error: None, "tea")
+    late = SimpleNamespace(pour=str)
+    preferred = SimpleNamespace(pour=str, size=3)
+
+    async def open_instance(instance, **options):
+        @hookimpl
+        def live():
+            return instance
+
+        await lifespans.open("a", SimpleNamespace(live=live), **options)
+
+    for instance in (object(), Broken(), SimpleNamespace(size=1), late):
+        await open_instance(instance)
+        assert lifespans.plugin(Kettle) is None
+    late.size = 2
+    assert lifespans.plugin(Kettle) is late
+    assert lifespans.plugin(Kettle) is late
+    await open_instance(preferred, preferred=True)
+    assert lifespans.plugin(Kettle) is preferred
+    assert lifespans.plugin(Broken).pour() is None
 
 
 def test_pluggy_keeps_checks_and_orders_what_is_called(table):

@@ -4,6 +4,7 @@ whatever way they are read.
 
 import os
 import stat
+import time
 
 import hilum_files
 import hilum_guard
@@ -11,9 +12,10 @@ import hilum_shell
 import pytest
 from hilum.events import ApprovalAsked
 from hilum.testing import say, use
-from hilum_guard.file_names import resolve_listed
+from hilum_guard.file_names import resolve_listed, select_unlinked
 from hilum_guard.sandbox.sandbox_policy import find_hidden
-from hilum_guard.secrets.secret_paths import SecretFiles
+from hilum_guard.secrets.existing_paths import ExistingPaths
+from hilum_guard.secrets.secret_paths import SETTLED, SecretFiles
 
 PLUGINS = (hilum_guard, hilum_files, hilum_shell)
 FILES = {
@@ -155,6 +157,61 @@ def test_a_folder_whose_time_was_set_back_is_looked_into_again(tmp_path):
     (tmp_path / ".env").write_text("x")
     os.utime(tmp_path, (1, 1))
     assert list(files.of_workspace(str(tmp_path))) == [str(tmp_path / ".env")]
+
+
+def test_a_listed_path_that_appears_later_is_found(tmp_path):
+    """What is known to be missing is forgotten when its folder changes, or what leads there."""
+    home = tmp_path / "home"
+    (home / "tool").mkdir(parents=True)
+    target = tmp_path / "target"
+    (home / "link").symlink_to(target)
+    names = ["token", "tool/key", "other/key", "link"]
+    paths = [str(home / name) for name in names]
+    finder = ExistingPaths()
+
+    def find_settled():
+        # A folder that has just changed is not trusted yet.
+        wait_until_settled(tmp_path, home, home / "tool")
+        return list(finder.find(paths))
+
+    for _ in range(2):
+        assert find_settled() == []
+    (home / "tool" / "key").touch()
+    assert find_settled() == [paths[1]]
+    (home / "other").mkdir()
+    (home / "other" / "key").touch()
+    target.touch()
+    assert list(finder.find(paths)) == paths[1:]
+    (home / "token").touch()
+    os.utime(home, ns=(1, 1))
+    assert list(finder.find(paths)) == paths
+    other = tmp_path / "other home"
+    other.mkdir()
+    wait_until_settled(other)
+    home.rename(tmp_path / "moved")
+    other.rename(home)
+    assert list(finder.find(paths)) == []
+    (tmp_path / "moved" / "token").rename(home / "token")
+    assert list(finder.find(paths)) == [paths[0]]
+
+
+def test_paths_that_lead_through_a_link_are_left_out(tmp_path):
+    """A mount over a link would protect only the link's target."""
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "file").touch()
+    (tmp_path / "to_folder").symlink_to("folder")
+    (tmp_path / "folder" / "to_file").symlink_to("file")
+    (tmp_path / "loop").symlink_to("loop")
+    names = ["folder", "folder/file", "to_folder", "to_folder/file", "folder/to_file"]
+    names += ["folder/missing", "missing/file", "loop", "loop/file"]
+    paths = [str(tmp_path.resolve() / name) for name in names]
+    assert list(select_unlinked(paths)) == paths[:2]
+
+
+def wait_until_settled(*folders):
+    """Wait until the folders' change times are old enough to be trusted."""
+    while any(time.time_ns() - each.stat().st_ctime_ns <= SETTLED for each in folders):
+        os.sched_yield()
 
 
 COPIES = [

@@ -337,10 +337,16 @@ async def test_the_rules_hold_in_the_loop_and_the_sandbox_holds_what_no_reader_s
 
 
 async def test_a_rule_that_is_edited_holds_from_the_next_turn() -> None:
+    """Besides the rule that was there before, until the user lifts it."""
     async with open_bench(hilum_guard, hilum_files, hilum_rules, files=FILES) as kit:
         root = kit.session.workspace.root
         assert "The rule" in (await kit.call("write_file", path="migrations/2.py", content="")).text
         (root / "AGENTS.md").write_text("# Safety\n\n- Never edit files in `docs/`.\n")
+        assert (
+            "no longer in AGENTS.md"
+            in (await kit.call("write_file", path="migrations/2.py", content="")).text
+        )
+        await kit.run("/reload-rules")
         assert (
             "The rule"
             not in (await kit.call("write_file", path="migrations/2.py", content="")).text

@@ -146,7 +146,9 @@ def test_a_project_does_not_keep_the_users_rules_out(
     assert [file.path for file in current().snapshot.active] == ["~/.claude/CLAUDE.md", "AGENTS.md"]
     assert not told(current())
     mine = current(text=[text])
-    assert "~/.claude/CLAUDE.md" not in [file.path for file in mine.snapshot.active]
+    (kept,) = (file for file in mine.snapshot.active if file.is_excluded)
+    assert kept.path == "~/.claude/CLAUDE.md"
+    assert [rule.sentence for rule in kept.rules] == ["refuses writing keys.txt"]
 
 
 def test_folders_without_rules_take_no_place_of_those_with_rules(
@@ -345,7 +347,13 @@ def test_what_is_imported_by_two_stands_once(put: Put, current: Read) -> None:
     put({"AGENTS.md": "@c.md\n\n- a", "CLAUDE.md": "@c.md\n\n@AGENTS.md\n\n- b", "c.md": "- c"})
     rules = current()
     assert sentences(rules) == ["c", "a", "b"]
-    assert len(told(rules)) == 2
+    assert not told(rules)
+
+
+def test_a_file_that_only_imports_one_that_was_read_is_no_problem(put: Put, current: Read) -> None:
+    put({"AGENTS.md": "- a\n", "CLAUDE.md": "@AGENTS.md\n"})
+    assert sentences(current()) == ["a"]
+    assert not told(current())
 
 
 @pytest.mark.parametrize(

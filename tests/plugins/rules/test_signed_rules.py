@@ -252,9 +252,62 @@ def test_a_lock_that_is_a_link_out_of_the_project_is_not_read(
     (tmp_path / "other").write_text("x")
     (root / LOCK).symlink_to(tmp_path / "other")
     store = current()
-    assert ["outside the project" in problem.message for problem in store.snapshot.problems] == [
-        True
-    ]
+    (problem,) = store.snapshot.problems
+    assert "outside the project" in problem.message
+    assert "every change needs approval. Restore the file" in problem.message
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\0\xff garbage [[[",
+        b"garbage",
+        b"[[rule]]\nfile = ",
+        b"#" * 2_000_001,
+        None,
+    ],
+)
+async def test_a_lock_that_cannot_be_read_fails_closed(tmp_path: Path, data: bytes | None) -> None:
+    """Until it can be read again; ``None`` is a folder in its place."""
+    files = signed_files(tmp_path)
+    async with open_bench(hilum_rules, hilum_files, folder=tmp_path, files=files) as kit:
+        lock = kit.session.workspace.root / LOCK
+    good = lock.read_bytes()
+    lock.unlink()
+    if data is None:
+        lock.mkdir()
+    else:
+        lock.write_bytes(data)
+    async with open_bench(
+        hilum_rules,
+        hilum_files,
+        hilum_guard,
+        hilum_shell,
+        folder=tmp_path,
+        kind="headless",
+        settings={"guard.unsandboxed": "run", "approve": "auto"},
+    ) as kit:
+        kit.session.attended = False
+        for tool, arguments in (
+            ("write_file", {"path": "src/a.ts", "content": "x"}),
+            ("run_terminal_cmd", {"command": "python3 -c 'print(1)'"}),
+        ):
+            text = await call(kit, "main", tool, arguments)
+            assert "signed checks cannot be read, so every change needs approval" in text
+        assert "a line of text" in await call(kit, "main", "read_file", {"path": "long.md"})
+        told = [event for event in kit.of(PluginEvent) if event.name == "rules.unreadable_lock"]
+        assert [LOCK in event.data["say"] for event in told] == [True]
+        lock.rmdir() if data is None else lock.unlink()
+        lock.write_bytes(good)
+        text = await call(kit, "main", "write_file", {"path": "src/a.ts", "content": "x"})
+        assert "cannot be read" not in text
+        text = await call(kit, "main", "write_file", {"path": "sdk/a.ts", "content": "x"})
+        assert "The rule “The client" in text
+
+
+def test_advice_that_cannot_be_read_closes_nothing(put: Put, current: Current) -> None:
+    put({"AGENTS.md": RULES, LOCK: '[[rule]]\nadvice = "taste"\nmood = 1\n'})
+    assert all(rule.check is None for rule in current().snapshot.bundle.rules)
 
 
 def test_the_lock_of_a_repository_holds_in_its_folders(put: Put, current: Current) -> None:

@@ -64,7 +64,7 @@ def test_commands_that_name_a_stored_file_are_denied(command: str, root: Path) -
         "git grep x -- app", "git archive HEAD app", "git ls-files", "git add -A", "git commit -qm x", "git stash",
         "git stash -u", "git stash push -qu -m x", "git stash pop", "git stash list",
         "git clone https://h.example/r /tmp/r", "git switch other", "git pull", "git checkout -- app/a.py", "gitk -- app",
-        "ls .git", "cat .git/HEAD", "du -sh .git", "cat .git/config",
+        "git diff HEAD~1 -- 'app/*.py'", "ls .git", "cat .git/HEAD", "du -sh .git", "cat .git/config",
     ],
 )  # fmt: skip
 def test_commands_that_show_other_files_or_none_are_free(command: str, root: Path) -> None:

@@ -54,7 +54,6 @@ def proposal(*enforce: str, match: str = "", other: str = "", advice: str = "") 
         proposal("deny host example.com", match="fetch https://api.example.com/x", other="fetch https://example.org"),
         proposal("deny tool web_fetch", match="call web_fetch", other="call web_search"),
         proposal("deny answer /as an ai/i", match="answer As an AI, I cannot.", other="answer Done."),
-        proposal("deny context NOTES.md in shared", match="load NOTES.md", other="load README.md"),
         proposal("deny commit-message /wip/i", match="run git commit -m 'WIP x'", other="run git commit -m 'Add x'"),
         proposal("require commit-message /^feat: /", match="run git commit -m x", other="run git commit -m 'feat: x'"),
         proposal("require command make test before git commit", match="run git commit", other="run make test; run git status"),
@@ -95,6 +94,7 @@ def test_what_a_model_may_propose(given_proposal: Proposal, tmp_path: Path) -> N
         (proposal("deny command *", match="run make", other="read b"), "everything"),
         (proposal("deny tool *", match="call x", other="answer b"), "everything"),
         (proposal("deny access **", match="write a", other="run ls"), "everything"),
+        (proposal("deny context AGENTS.md in main", match="read AGENTS.md", other="read README.md"), "about context"),
         (proposal("deny answer /./", match="answer x", other="run ls"), "everything"),
         (proposal(), "neither a check nor a reason"),
         (proposal("deny write sdk/**", match="write sdk/a", other="write b", advice="And that."), "or both"),
@@ -117,10 +117,10 @@ def test_a_check_on_every_file_is_not_accepted_without_a_look(tmp_path: Path) ->
 def test_every_kind_of_check_in_the_request_can_be_compiled() -> None:
     """What a model is told to write is what hilum reads."""
     lines = [line.strip() for line in INSTRUCTIONS.splitlines() if line.startswith("  deny ")]
-    assert len(lines) == 11
+    assert len(lines) == 10
     for kind, target in (
         ("write", "sdk/**"), ("command", "git push --force, npm publish"), ("tool", "web_fetch"),
-        ("host", "example.com"), ("context", "A.md in shared"), ("answer", "/x/i"),
+        ("host", "example.com"), ("answer", "/x/i"),
         ("write", "a/** except a/b/**"), ("command", "npm except npm run docs"),
         ("command", "git commit, git push to branch main"), ("content", "/x/ in src/**"), ("commit-message", "/x/i"),
     ):  # fmt: skip

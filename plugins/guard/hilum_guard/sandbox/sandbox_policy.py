@@ -16,7 +16,8 @@ from pathlib import Path
 import attrs
 from hilum import config_folder, data_folder
 
-from hilum_guard.file_names import is_below, resolve_all, resolve_listed
+from hilum_guard.file_names import is_below, resolve_all, resolve_listed, select_unlinked
+from hilum_guard.secrets.existing_paths import ExistingPaths
 from hilum_guard.secrets.secret_paths import SecretFiles, list_secret_paths
 from hilum_guard.settings import GuardSettings
 from hilum_guard.watching.executed_files import MASKED
@@ -24,8 +25,9 @@ from hilum_guard.watching.executed_files import MASKED
 MASKED_FILES = ("config.worktree",)
 """Files in a Git folder that the sandbox may mask with an empty file."""
 _MAX_POINTER = 4096  # maximum size of a `.git` file, in bytes
-# All sessions in this process share one finder, because it caches unchanged folders.
+# All sessions in this process share these finders, because they cache unchanged folders.
 _SECRET_FILES = SecretFiles()
+_EXISTING_PATHS = ExistingPaths()
 # The user's shells, Git and the desktop read or execute these files later, outside any sandbox.
 _START_FILES = tuple(
     ".profile .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .zshrc .zshenv .zprofile"
@@ -88,7 +90,8 @@ def make_policy(workspace: Path, settings: GuardSettings, temp: str) -> SandboxP
     repositories = [folder for folder in map(find_repository, roots) if folder]
     writable = tuple(dict.fromkeys((*roots, *repositories)))
     candidates = list(_list_candidates(roots, repositories))
-    protected = [path for path in candidates if _is_protectable(path, writable)]
+    # A mount over a link would protect only the link's target.
+    protected = select_unlinked(path for path in candidates if is_below(path, writable))
     unwanted = [path for path in candidates if path.endswith("/commondir")]
     return SandboxPolicy(
         writable=writable,
@@ -100,14 +103,6 @@ def make_policy(workspace: Path, settings: GuardSettings, temp: str) -> SandboxP
         processes=settings.processes,
         file_size=settings.file_size,
     )
-
-
-def _is_protectable(path: str, writable: Iterable[str]) -> bool:
-    """Return whether a path exists in a writable folder and is not reached through a link."""
-    if not os.path.lexists(path) or not is_below(path, writable):
-        return False
-    # A mount over a link would protect only the link's target.
-    return os.path.realpath(path) == path
 
 
 def _list_candidates(roots: Iterable[str], repositories: Iterable[str]) -> Iterator[str]:
@@ -157,7 +152,7 @@ def find_hidden(shown: Collection[str] = ()) -> Iterator[str]:
     for home in homes:
         paths += _SECRET_FILES.of_home(home)
     paths += [str(config_folder()), str(data_folder())]
-    for path in dict.fromkeys(resolve_all(filter(os.path.exists, paths))):
+    for path in dict.fromkeys(resolve_all(_EXISTING_PATHS.find(paths))):
         if path not in shown:
             yield path
 

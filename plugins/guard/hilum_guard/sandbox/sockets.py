@@ -42,9 +42,10 @@ def find_sockets() -> list[str]:
         path = line.partition(" /")[2]
         if path and not f"/{path}".startswith(_COVERED):
             found[f"/{path}"] = None
-    for pattern in _KNOWN:
-        for path in glob.glob(os.path.expanduser(pattern)):
-            found[path] = None
+    for pattern in map(os.path.expanduser, _KNOWN):
+        # Most of these programs are not installed, and `glob` is slow even if it finds nothing.
+        if os.path.isdir(os.path.dirname(pattern.partition("*")[0])):
+            found |= dict.fromkeys(glob.glob(pattern))
     sockets = [path for path in found if _is_socket(path) and os.path.realpath(path) == path]
     if os.geteuid() == 0:
         return [path for path in sockets if _is_reachable_in_namespace(path)]

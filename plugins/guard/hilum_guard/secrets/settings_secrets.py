@@ -28,7 +28,9 @@ class SettingsRedactor:
 
     def __init__(self, environ: Mapping[str, str], config: Path) -> None:
         self._environ = environ
-        self._files = (config / SETTINGS, config / KEYS)
+        self._config = config
+        # Strings, because converting a path takes longer than the look at the file.
+        self._files = (str(config / SETTINGS), str(config / KEYS))
         self._stamps: tuple[tuple[int, int] | None, ...] = ()
         self._secrets: dict[str, str] = {}
         # Threads must not publish an older redactor after a newer one.
@@ -52,7 +54,7 @@ class SettingsRedactor:
     def _refresh_alone(self) -> Redactor:
         stamps = tuple(map(_read_stamp, self._files))
         if stamps != self._stamps:
-            found = read_settings_secrets(self._files[0].parent)
+            found = read_settings_secrets(self._config)
             for name, secret in self._secrets.items():
                 if found.get(name, secret) != secret:
                     found[f"{name}.earlier"] = secret
@@ -64,7 +66,7 @@ class SettingsRedactor:
         return self._redactor
 
 
-def _read_stamp(file: Path) -> tuple[int, int] | None:
+def _read_stamp(file: Path | str) -> tuple[int, int] | None:
     """Return what changes when a file changes; None if the file cannot be read."""
     try:
         status = os.stat(file)

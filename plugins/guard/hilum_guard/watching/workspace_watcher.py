@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-from hilum_guard.file_names import is_below, printable, resolve_links
+from hilum_guard.file_names import is_below, printable, resolve_links, select_unlinked
 from hilum_guard.repositories import git_metadata
 from hilum_guard.repositories.git_metadata import Entry
 from hilum_guard.sandbox.sandbox_policy import find_repository, is_empty
@@ -509,8 +509,7 @@ class WorkspaceWatcher:
         wanted.update(self._find_pointer_files())
         for path in self._repositories:
             wanted.update(f"{path}/{name}" for name in _GIT_NAMES)
-        found = [path for path in wanted if os.path.lexists(path) and resolve_links(path) == path]
-        return sorted(found, key=lambda path: (path.count("/"), path))[:MAX_HELD]
+        return sorted(select_unlinked(wanted), key=lambda path: (path.count("/"), path))[:MAX_HELD]
 
     def _find_pointer_files(self) -> Iterator[str]:
         """Yield the files named ``.git``, which point to a Git folder."""

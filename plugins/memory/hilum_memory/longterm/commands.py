@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 from hilum import HilumError, UsageError, errors
-from hilum.command import Parser, say, say_json
+from hilum.command import Parser, discard_typed, say, say_json
 from hilum.settings import load
 
 from hilum_memory.longterm.memories import Memories
@@ -357,6 +357,7 @@ def _confirm(count: int) -> bool:
             hint="Confirm with --yes.",
         )
     question = f"Delete {count} memories permanently? [y/N] "
+    discard_typed()
     print(question, end="", file=sys.stderr, flush=True)  # stdout may be redirected
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 

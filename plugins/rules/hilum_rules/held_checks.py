@@ -1,0 +1,158 @@
+"""Holds the checks that were in force in a session, also when their files change.
+
+Otherwise, an agent could lift a check with any program that changes or deletes a rules file, or by
+switching to a branch without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from hilum_checks import Check
+from hilum_checks.model import PARTS, Constraint, Effect
+
+from hilum_rules.rule import Rule, RulesFile, RuleType
+
+MAX_HELD = 20_000
+"""Maximum number of checks to hold. Beyond it, every change needs approval."""
+MAX_SENTENCE = 300
+Part = tuple[Effect, Constraint]
+
+
+class HeldCheck(msgspec.Struct, frozen=True):
+    """A check in the log of a session, whose rule is no longer in its file.
+
+    Attributes:
+        path: The displayed path of the file that contained the rule.
+        line: The line number of the rule in that file.
+        sentence: The rule's text, as quoted in denials.
+        effect: What the check does.
+        kind: The name of the constraint's class.
+        constraint: The fields of the constraint.
+    """
+
+    path: str
+    line: int
+    sentence: str
+    effect: Effect
+    kind: str
+    constraint: dict[str, Any]
+
+
+class HeldChecks:
+    """The checks that were in force in a session and are in no rules file any more.
+
+    Attributes:
+        rules: The rules of these checks, one for each check. Their paths tell that they are in no
+            file.
+        is_full: Whether more checks were in force than can be held.
+    """
+
+    def __init__(self) -> None:
+        self.rules: tuple[Rule, ...] = ()
+        self.is_full = False
+        self._known: dict[Part, Rule] = {}
+        self._gone: dict[Part, Rule] = {}
+        self._source: Sequence[RulesFile] | None = None
+        self._reported: set[Part] = set()
+
+    def take(self, active: Sequence[RulesFile]) -> None:
+        """Remember the checks in force, and hold those that are in force no longer.
+
+        Args:
+            active: The active rules files. The same object means that nothing has changed.
+        """
+        if active is self._source:
+            return
+        self._source = active
+        present = {
+            part: rule
+            for file in active
+            for rule in file.rules
+            if rule.check is not None
+            for part in rule.check.parts
+        }
+        lasting = {part: rule for part, rule in present.items() if not rule.is_passing}
+        self._known |= lasting
+        self.is_full = len(self._known) > MAX_HELD
+        if self.is_full:
+            # The checks in force at first are held: those added later may be an agent's.
+            self._known = dict(list(self._known.items())[:MAX_HELD])
+        self._gone = {part: rule for part, rule in self._known.items() if part not in present}
+        self.rules = tuple(_mark_gone(rule, part) for part, rule in self._gone.items())
+        self._reported -= present.keys()
+
+    def take_unreported(self) -> list[HeldCheck]:
+        """Return the held checks that were not returned before."""
+        new = [part for part in self._gone if part not in self._reported]
+        self._reported.update(new)
+        return [_to_data(self._gone[part], part) for part in new]
+
+    def restore(self, data: Mapping[str, Any]) -> None:
+        """Hold the checks of an earlier report in the log of a resumed session.
+
+        Args:
+            data: The data of the report. Data of another shape is ignored.
+        """
+        try:
+            checks = msgspec.convert(data.get("checks"), list[HeldCheck])
+            known = {_read_part(each): each for each in checks}
+        except (msgspec.ValidationError, KeyError):
+            return
+        for part, each in known.items():
+            self._reported.add(part)
+            self._known[part] = _make_rule(each, part)
+
+    def list_gone(self) -> list[Rule]:
+        """Return the rules, as they were in their files, whose checks are held."""
+        return list(self._gone.values())
+
+
+def describe_held(checks: Iterable[HeldCheck]) -> str:
+    """Return a line for the user about checks that are held.
+
+    Args:
+        checks: The checks, at least one.
+    """
+    checks = list(checks)
+    files = ", ".join(dict.fromkeys(each.path for each in checks))
+    what = "An enforced rule is" if len(checks) == 1 else f"{len(checks)} enforced rules are"
+    it = "It holds" if len(checks) == 1 else "They hold"
+    return (
+        f"{what} no longer in {files}. {it} until this session ends, or until you enter"
+        " /reload-rules."
+    )
+
+
+def _mark_gone(rule: Rule, part: Part) -> Rule:
+    # Otherwise, nobody would understand why a rule is enforced that is in no file.
+    place = (
+        f"no longer in {rule.path}, but enforced until the session ends or the user enters"
+        " /reload-rules"
+    )
+    return msgspec.structs.replace(rule, check=Check((part,)), path=place, line=0)
+
+
+def _to_data(rule: Rule, part: Part) -> HeldCheck:
+    effect, constraint = part
+    sentence = rule.sentence[:MAX_SENTENCE]
+    fields = msgspec.to_builtins(constraint)
+    return HeldCheck(rule.path, rule.line, sentence, effect, type(constraint).__name__, fields)
+
+
+def _read_part(held: HeldCheck) -> Part:
+    return held.effect, msgspec.convert(held.constraint, PARTS[held.kind])
+
+
+def _make_rule(held: HeldCheck, part: Part) -> Rule:
+    return Rule(
+        "",
+        RuleType.HARD_CONSTRAINT,
+        "",
+        held.sentence,
+        held.path,
+        held.line,
+        check=Check((part,)),
+    )
