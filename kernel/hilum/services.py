@@ -116,13 +116,19 @@ class WarmCheckers(Protocol):
         """
         ...
 
-    async def wait_warm(self, checker: str, program: str, folder: Path, seconds: float) -> bool:
-        """Wait until a checker that was started can be asked, and return whether it can.
-
-        The other arguments are those of ``is_warm``.
+    async def wait_warm(
+        self, checker: str, program: str, folder: Path, seconds: float
+    ) -> bool | None:
+        """Wait until a checker that was started can be asked.
 
         Args:
+            checker: Name of the checker.
+            program: Path of its program.
+            folder: The folder in which the checker runs.
             seconds: Time limit.
+
+        Returns:
+            Whether it can be asked; ``None`` if it cannot keep running.
         """
         ...
 

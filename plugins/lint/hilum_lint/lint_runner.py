@@ -74,8 +74,8 @@ class LintRunner:
     _warm_suffixes: set[str] = attrs.Factory(set)
     # Suffixes of files whose slow checkers' servers had time to start.
     _started_suffixes: set[str] = attrs.Factory(set)
-    # Slow checkers and files, as they were last written, that a running server has checked.
-    _checked_warm: set[tuple[CheckerUse, Path]] = attrs.Factory(set)
+    # Slow checkers and files that they have checked as they were last written.
+    _checked: set[tuple[CheckerUse, Path]] = attrs.Factory(set)
 
     def __attrs_post_init__(self) -> None:
         self._warm = WarmRunner(self.session, self.nursery)
@@ -150,12 +150,12 @@ class LintRunner:
         }
 
     async def _plan_background(self, files: list[Path]) -> dict[CheckerUse, list[Path]]:
-        """Return the slow checkers for files, without the files that running servers have checked."""
+        """Return the slow checkers for files, without the files that they have checked."""
         for checks in (self.edit_checks, self.first_checks):
             await checks.wait_for_all()
         plan = {}
         for use, part in (await self._plan(files, quick=False)).items():
-            left = [path for path in part if (use, path) not in self._checked_warm]
+            left = [path for path in part if (use, path) not in self._checked]
             if left:
                 plan[use] = left
         return plan
@@ -216,7 +216,7 @@ class LintRunner:
         if not edits:
             late = await self.background.take_news(agent.name)
             return _join(note, late)
-        self._checked_warm = {each for each in self._checked_warm if each[1] not in edits}
+        self._checked = {each for each in self._checked if each[1] not in edits}
         is_warm = all(path.suffix in self._warm_suffixes for path in edits)
         first = {path: edit for path, edit in edits.items() if self._is_first(path)}
         if first:
@@ -275,7 +275,8 @@ class LintRunner:
     async def _compare_first(self, edit: Edit) -> Comparison:
         """Compare an edited file by slow checkers' servers, as soon as these have started.
 
-        Slow checkers without a server run in the background.
+        If a server is not ready in time, its checker runs. Slow checkers without a server run in
+        the background.
         """
         every = await self._plan([edit.path], quick=False)
         text = await self._read_text(edit.path)
@@ -283,10 +284,14 @@ class LintRunner:
         for use in every:
             if text is None or not self._runs_after_edits(use):
                 continue
-            if await self._warm.wait_warm(use, START_TIMEOUT):
-                warm = await self._compare_warm(use, edit, text)
-                if warm is not None:
-                    compared.append(warm)
+            is_ready = await self._warm.wait_warm(use, START_TIMEOUT)
+            if is_ready is None:
+                continue
+            warm = await self._compare_warm(use, edit, text)
+            if warm is not None:
+                compared.append(warm)
+            elif not is_ready:
+                compared.append(await self._compare_cold(edit, {use: every[use]}))
         # A server that starts later checks later edits; until then, its checker runs.
         self._started_suffixes.add(edit.path.suffix)
         return _merge(compared)
@@ -329,7 +334,7 @@ class LintRunner:
         if found is None:
             return None
         if not use.checker.quick:
-            self._checked_warm.add((use, edit.path))
+            self._checked.add((use, edit.path))
         if counts is not None:
             new = find_new(found, counts)
         else:
@@ -347,6 +352,9 @@ class LintRunner:
         for outcome in outcomes:
             if not outcome.late:
                 self._note_ended(outcome)
+            if not outcome.problem and not outcome.use.checker.quick:
+                # It need not run again in the background.
+                self._checked.add((outcome.use, edit.path))
         new: list[Diagnostic] = []
         old = 0
         as_saved: dict[str, None] = {}

@@ -61,11 +61,14 @@ class WarmRunner:
         if service is not None:
             await service.warm_up(use.checker.name, use.program, use.folder)
 
-    async def wait_warm(self, use: CheckerUse, seconds: float) -> bool:
-        """Start a checker if it can keep running, and return whether it can be asked in time."""
+    async def wait_warm(self, use: CheckerUse, seconds: float) -> bool | None:
+        """Start a checker, and return whether it can be asked in time.
+
+        The result is ``None`` if the checker cannot keep running.
+        """
         service = self.session.plugin(WarmCheckers)
         if service is None or not use.program:
-            return False
+            return None
         await service.warm_up(use.checker.name, use.program, use.folder)
         return await service.wait_warm(use.checker.name, use.program, use.folder, seconds)
 
