@@ -116,6 +116,22 @@ class WarmCheckers(Protocol):
         """
         ...
 
+    async def wait_warm(
+        self, checker: str, program: str, folder: Path, seconds: float
+    ) -> bool | None:
+        """Wait until a checker that was started can be asked.
+
+        Args:
+            checker: Name of the checker.
+            program: Path of its program.
+            folder: The folder in which the checker runs.
+            seconds: Time limit.
+
+        Returns:
+            Whether it can be asked; ``None`` if it cannot keep running.
+        """
+        ...
+
     async def find_diagnostics(
         self, checker: str, program: str, folder: Path, path: Path, text: str, seconds: float
     ) -> Sequence[WarmFinding] | None:

@@ -135,6 +135,15 @@ class EditChecks:
             with trio.move_on_after(seconds):
                 await check.done.wait()
 
+    def covers(self, path: Path) -> bool:
+        """Return whether the result for an edited file was not yet read."""
+        return any(path in check.edits for check in self._checks.values())
+
+    async def wait_for_all(self) -> None:
+        """Wait until the running checks have ended."""
+        for check in list(self._checks.values()):
+            await check.done.wait()
+
     async def wait_for_note(self, agent: str) -> str | None:
         """Wait for the running check to end, then return what ``take_note`` returns.
 

@@ -108,7 +108,7 @@ class Lint:
         """Reject an answer once if the agent has not read new diagnostics about its last edits."""
         if "runner" not in vars(self):
             return None
-        return await self.runner.edit_checks.wait_for_note(agent.name)
+        return await self.runner.wait_for_note(agent.name)
 
     @hookimpl
     async def gather_context(self, agent: Agent, request: ContextRequest) -> Sequence[Block] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from itertools import chain
 from math import inf
@@ -42,6 +42,8 @@ PROMPT_TIMEOUT = 2.0
 MAX_WAIT = 1.0
 # Maximum number of files named in a prompt to check.
 MAX_NAMED = 5
+# Maximum number of seconds to wait for the server of a slow checker to start, after the first edits.
+START_TIMEOUT = 1.5
 # Number of seconds before the call's deadline at which all checkers are stopped.
 DEADLINE_MARGIN = 7.5
 
@@ -64,14 +66,21 @@ class LintRunner:
     # Checkers that had to be stopped, with their folders. Only the tool still runs these checkers.
     _ended: set[tuple[str, Path]] = attrs.Factory(set)
     edit_checks: EditChecks = attrs.field(init=False)
+    # The checks of slow checkers whose servers were not running at the time of the edit.
+    first_checks: EditChecks = attrs.field(init=False)
     background: BackgroundCheckers = attrs.field(init=False)
     _warm: WarmRunner = attrs.field(init=False)
     # Suffixes of files that running checkers have checked without any other checker.
     _warm_suffixes: set[str] = attrs.Factory(set)
+    # Suffixes of files whose slow checkers' servers had time to start.
+    _started_suffixes: set[str] = attrs.Factory(set)
+    # Slow checkers and files that they have checked as they were last written.
+    _checked: set[tuple[CheckerUse, Path]] = attrs.Factory(set)
 
     def __attrs_post_init__(self) -> None:
         self._warm = WarmRunner(self.session, self.nursery)
         self.edit_checks = EditChecks(self.nursery, self._compare)
+        self.first_checks = EditChecks(self.nursery, self._compare_first)
         self.background = BackgroundCheckers(
             self.session,
             self.nursery,
@@ -91,8 +100,9 @@ class LintRunner:
         outcomes = await self._run_all(plan, self.settings.timeout, until)
         self.background.mark_reported([(outcome, plan[outcome.use]) for outcome in outcomes])
         self._note_outcomes(outcomes)
-        found = chain.from_iterable(outcome.found for outcome in outcomes)
+        found = list(chain.from_iterable(outcome.found for outcome in outcomes))
         self.edit_checks.mark_reported(call.agent.name, found)
+        self.first_checks.mark_reported(call.agent.name, found)
         checked = set(chain.from_iterable(plan.values()))
         unchecked = []
         for target in targets:
@@ -140,9 +150,15 @@ class LintRunner:
         }
 
     async def _plan_background(self, files: list[Path]) -> dict[CheckerUse, list[Path]]:
-        """Return the slow checkers for files, without those that run and have checked the edits."""
-        plan = await self._plan(files, quick=False)
-        return {use: part for use, part in plan.items() if not self._warm.is_warm(use)}
+        """Return the slow checkers for files, without the files that they have checked."""
+        for checks in (self.edit_checks, self.first_checks):
+            await checks.wait_for_all()
+        plan = {}
+        for use, part in (await self._plan(files, quick=False)).items():
+            left = [path for path in part if (use, path) not in self._checked]
+            if left:
+                plan[use] = left
+        return plan
 
     def _note_ended(self, outcome: CheckOutcome) -> None:
         """Report once that a checker had to be stopped, and stop running it after edits."""
@@ -196,17 +212,37 @@ class LintRunner:
         """Start checking the round's edits, and return a note about edits of earlier rounds."""
         edits = find_edits(self.session, results)
         # This must precede `start`, which discards the results of the previous check.
-        note = self.edit_checks.take_note(agent.name, edits)
+        note = self._take_note(agent.name, edits)
         if not edits:
             late = await self.background.take_news(agent.name)
             return _join(note, late)
+        self._checked = {each for each in self._checked if each[1] not in edits}
         is_warm = all(path.suffix in self._warm_suffixes for path in edits)
+        first = {path: edit for path, edit in edits.items() if self._is_first(path)}
+        if first:
+            self.first_checks.start(agent.name, first)
         self.edit_checks.start(agent.name, edits, at_once=is_warm)
         self.background.note_edits(agent.name, edits.values())
         if is_warm and self.settings.wait:
             await self.edit_checks.wait(agent.name, min(self.settings.wait, MAX_WAIT))
             note = _join(note, self.edit_checks.take_note(agent.name))
         return note
+
+    def _is_first(self, path: Path) -> bool:
+        """Return whether servers may still be starting that have not checked a file's edits."""
+        if not self.settings.background:
+            return False
+        return path.suffix not in self._started_suffixes or self.first_checks.covers(path)
+
+    def _take_note(self, agent: str, edited: Collection[Path] = ()) -> str | None:
+        """Return a note about new diagnostics of edits once. See ``EditChecks.take_note``."""
+        note = self.edit_checks.take_note(agent, edited)
+        return _join(note, self.first_checks.take_note(agent, edited))
+
+    async def wait_for_note(self, agent: str) -> str | None:
+        """Wait for the running checks of edits, and return a note about them."""
+        note = await self.edit_checks.wait_for_note(agent)
+        return _join(note, await self.first_checks.wait_for_note(agent))
 
     async def _compare(self, edit: Edit) -> Comparison:
         """Run quick checkers on an edited file, and compare the results with earlier results.
@@ -215,6 +251,8 @@ class LintRunner:
         """
         every = await self._plan([edit.path])
         uses = [use for use in every if self._runs_after_edits(use)]
+        if self.first_checks.covers(edit.path):
+            uses = [use for use in uses if use.checker.quick]
         compared: list[Comparison] = []
         plan: dict[CheckerUse, list[Path]] = {}
         text = await self._read_text(edit.path)
@@ -232,11 +270,31 @@ class LintRunner:
             # The next edit finds them running.
             await self._warm.warm_up(use)
         compared.append(await self._compare_cold(edit, plan))
-        return Comparison(
-            list(chain.from_iterable(each.new for each in compared)),
-            sum(each.old for each in compared),
-            tuple(dict.fromkeys(chain.from_iterable(each.as_saved for each in compared))),
-        )
+        return _merge(compared)
+
+    async def _compare_first(self, edit: Edit) -> Comparison:
+        """Compare an edited file by slow checkers' servers, as soon as these have started.
+
+        If a server is not ready in time, its checker runs. Slow checkers without a server run in
+        the background.
+        """
+        every = await self._plan([edit.path], quick=False)
+        text = await self._read_text(edit.path)
+        compared: list[Comparison] = []
+        for use in every:
+            if text is None or not self._runs_after_edits(use):
+                continue
+            is_ready = await self._warm.wait_warm(use, START_TIMEOUT)
+            if is_ready is None:
+                continue
+            warm = await self._compare_warm(use, edit, text)
+            if warm is not None:
+                compared.append(warm)
+            elif not is_ready:
+                compared.append(await self._compare_cold(edit, {use: every[use]}))
+        # A server that starts later checks later edits; until then, its checker runs.
+        self._started_suffixes.add(edit.path.suffix)
+        return _merge(compared)
 
     def _runs_after_edits(self, use: CheckerUse) -> bool:
         """Return whether a checker may run after edits, quick or in the background."""
@@ -275,6 +333,8 @@ class LintRunner:
         found = await self._warm.check(use, edit.path, text, QUICK_TIMEOUT)
         if found is None:
             return None
+        if not use.checker.quick:
+            self._checked.add((use, edit.path))
         if counts is not None:
             new = find_new(found, counts)
         else:
@@ -292,6 +352,9 @@ class LintRunner:
         for outcome in outcomes:
             if not outcome.late:
                 self._note_ended(outcome)
+            if not outcome.problem and not outcome.use.checker.quick:
+                # It need not run again in the background.
+                self._checked.add((outcome.use, edit.path))
         new: list[Diagnostic] = []
         old = 0
         as_saved: dict[str, None] = {}
@@ -343,7 +406,7 @@ class LintRunner:
     async def context(self, agent: Agent, names: Sequence[str]) -> list[Block]:
         """Return new diagnostics since the last run, and errors in files that the prompt names."""
         blocks = []
-        note = self.edit_checks.take_note(agent.name)
+        note = self._take_note(agent.name)
         late = await self.background.take_news(agent.name)
         news = _join(note, late)
         if news:
@@ -380,6 +443,15 @@ class LintRunner:
 
 def _has_folder(targets: Sequence[Path]) -> bool:
     return any(path.is_dir() for path in targets)
+
+
+def _merge(compared: Sequence[Comparison]) -> Comparison:
+    """Return the results of several checkers as one."""
+    return Comparison(
+        list(chain.from_iterable(each.new for each in compared)),
+        sum(each.old for each in compared),
+        tuple(dict.fromkeys(chain.from_iterable(each.as_saved for each in compared))),
+    )
 
 
 def _join(*notes: str | None) -> str | None:

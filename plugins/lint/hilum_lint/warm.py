@@ -61,6 +61,17 @@ class WarmRunner:
         if service is not None:
             await service.warm_up(use.checker.name, use.program, use.folder)
 
+    async def wait_warm(self, use: CheckerUse, seconds: float) -> bool | None:
+        """Start a checker, and return whether it can be asked in time.
+
+        The result is ``None`` if the checker cannot keep running.
+        """
+        service = self.session.plugin(WarmCheckers)
+        if service is None or not use.program:
+            return None
+        await service.warm_up(use.checker.name, use.program, use.folder)
+        return await service.wait_warm(use.checker.name, use.program, use.folder, seconds)
+
     async def check(
         self, use: CheckerUse, path: Path, text: str, seconds: float
     ) -> tuple[Diagnostic, ...] | None:

@@ -119,7 +119,9 @@ class Navigator:
                 hint=_SEARCH,
             )
         files = len({place.uri for place in places})
-        head = f"{len(places)} uses of {name} in {files} files, with its definition:"
+        uses = "1 use" if len(places) == 1 else f"{len(places)} uses"
+        where = "1 file" if files == 1 else f"{files} files"
+        head = f"{uses} of {name} in {where}, with its definition:"
         hidden = await trio.to_thread.run_sync(self.describe_hidden, target.path)
         return await self._report_places(places, f"{head} {hidden}".rstrip())
 
@@ -314,6 +316,7 @@ class Navigator:
         if not server.is_ready:
             seconds += INITIALIZE_TIMEOUT
         name = server.server.name
+        begun = trio.current_time()
         try:
             return await server.use(function, seconds)
         except ServerFailed as error:
@@ -325,8 +328,9 @@ class Navigator:
                 f"The language server {name} refused: {error}", code=errors.E_FAILED, hint=_SEARCH
             ) from None
         except trio.TooSlowError:
+            waited = round(trio.current_time() - begun, 1)
             raise ToolError(
-                f"The language server {name} did not answer within {seconds:g} seconds.",
+                f"The language server {name} did not answer within {waited:g} seconds.",
                 code=errors.E_TIMEOUT,
                 hint=f"Try again later, or: {_SEARCH.lower()}",
             ) from None
@@ -408,7 +412,8 @@ class Navigator:
         try:
             real = workspace.resolve(path)
             with workspace.at(real) as place, place.open() as file:
-                return TextLines(file.read(MAX_FILE_BYTES).decode(errors="replace"))
+                text = file.read(MAX_FILE_BYTES).decode(errors="replace")
+                return TextLines(text.removeprefix("\ufeff"))
         except (ToolError, OSError):
             return None
 

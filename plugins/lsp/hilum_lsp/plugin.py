@@ -93,6 +93,15 @@ class LanguageServers:
         await trio.to_thread.run_sync(import_module, "hilum_lsp.server_pool")
         self.pool.start_checker(checker, program, folder)
 
+    async def wait_warm(
+        self, checker: str, program: str, folder: Path, seconds: float
+    ) -> bool | None:
+        """Return whether the server of a checker is ready in time; ``None`` if it has none."""
+        if "pool" not in vars(self):
+            return None
+        server = self.pool.find_checker(checker, program, folder)
+        return None if server is None else await server.becomes_quick(seconds)
+
     async def find_diagnostics(
         self, checker: str, program: str, folder: Path, path: Path, text: str, seconds: float
     ) -> Sequence[WarmFinding] | None:

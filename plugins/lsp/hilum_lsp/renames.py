@@ -12,6 +12,7 @@ import difflib
 import re
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,6 +46,20 @@ _NAME = re.compile(r"[^\W\d][\w$]*")
 _BOM = b"\xef\xbb\xbf"
 # Folders of installed packages, whose files belong to somebody else.
 _INSTALLED = {"site-packages", "node_modules", ".venv", "venv"}
+# What may stand in place of the old name: the new one, an import or export under another name, and
+# the long form of a keyword argument or of a field that has the name of its value.
+_FORMS = (
+    "{new}",
+    "{old} as {new}",
+    "{new} as {old}",
+    "{old}={new}",
+    "{new}={old}",
+    "{old}:{new}",
+    "{new}:{old}",
+    "{{{old}:{new}}}",
+    "{{{new}:{old}}}",
+)
+_SPACE = re.compile(r" *([=:{}]) *")
 _UNCHANGED = "Nothing was changed."
 # Maximum number of files, and of seconds, to search for files that still contain the old name, and
 # maximum number of them to name.
@@ -79,6 +94,7 @@ class Plan:
     key: Key
     changes: tuple[FileRename, ...] = ()
     preview: str = ""
+    warning: str = ""
     error: ToolError | None = None
 
     @property
@@ -128,9 +144,12 @@ class Renames:
         try:
             changes = await self._find_changes(key)
             preview = await trio.to_thread.run_sync(_make_preview, changes)
+            warning = await trio.to_thread.run_sync(_find_clashes, changes, key[1])
         except ToolError as error:
             return Plan(key, error=error)
-        return Plan(key, changes, preview)
+        if warning:
+            preview = f"[{warning}]\n{preview}"
+        return Plan(key, changes, preview, warning)
 
     def check(self, call: Call) -> None:
         """Raise the error of a rename that cannot be made."""
@@ -166,13 +185,13 @@ class Renames:
         first = self.session.workspace.resolve(plan.key[2])
         hidden = await trio.to_thread.run_sync(self.navigator.describe_hidden, first)
         head = f"{head} {hidden}".rstrip()
-        left = await trio.to_thread.run_sync(self._describe_left, plan, first)
-        if left:
-            rows.append(left)
+        rows += await trio.to_thread.run_sync(self._describe_left, plan, first)
+        if plan.warning:
+            rows.append(plan.warning)
         return Output("\n".join([head, *rows]), data={"files": plan.files, "edits": diffs})
 
-    def _describe_left(self, plan: Plan, renamed: Path) -> str:
-        """Return which files contain the old name as a word and were not changed. Blocks.
+    def _describe_left(self, plan: Plan, renamed: Path) -> list[str]:
+        """Return sentences about files that still contain the old name as a word. Blocks.
 
         They may contain other names that are spelled the same, or the name in a text. They may also
         show that a server does not know the whole project.
@@ -187,13 +206,20 @@ class Renames:
             if time.monotonic() > until:
                 break
             path = Path(name)
-            if size <= MAX_FILE_BYTES and path not in changed and self._contains(path, word):
+            # What a link leads to is searched as the file itself.
+            if size > MAX_FILE_BYTES or path in changed or path.is_symlink():
+                continue
+            if self._contains(path, word):
                 found.append(workspace.relative(path))
-        if not found:
-            return ""
-        listed = ", ".join(to_one_line(name, 200) for name in sorted(found)[:MAX_NAMED])
-        more = f" and {len(found) - MAX_NAMED} more" if len(found) > MAX_NAMED else ""
-        return f"Not changed, although the word {word} occurs there: {listed}{more}."
+        said = []
+        if found:
+            listed = _list_names(found)
+            said.append(f"Not changed, although the word {word} occurs there: {listed}.")
+        partly = [each.path for each in plan.changes if _has_word(each.after, word)]
+        if partly:
+            listed = _list_names(partly)
+            said.append(f"Changed in part; the word {word} still occurs there: {listed}.")
+        return said
 
     def _contains(self, path: Path, word: str) -> bool:
         """Return whether a file that may be read contains a word. Blocks."""
@@ -234,7 +260,7 @@ class Renames:
         edit, versions, encoding = await self.navigator.use(server, ask)
         edits = self._list_edits(edit, versions)
         await trio.to_thread.run_sync(self._check_readable, list(edits))
-        reader = _ChangeReader(self.session, target.word, encoding)
+        reader = _ChangeReader(self.session, target.word, new_name, encoding)
         return await trio.to_thread.run_sync(reader.read_all, edits)
 
     async def _request(
@@ -367,11 +393,13 @@ class _ChangeReader:
     Args:
         session: The session.
         word: The old name.
+        new_name: The new name.
         encoding: The unit of the server's columns.
     """
 
     session: Session
     word: str
+    new_name: str
     encoding: Any
 
     def read_all(self, edits: dict[Path, list[TextEdit]]) -> tuple[FileRename, ...]:
@@ -407,11 +435,21 @@ class _ChangeReader:
                 f"{shown} is not text in UTF-8, or is too large. {_UNCHANGED}",
                 code=errors.E_CONTENT,
             )
+        edits = list(edits)
+        if mark:
+            # Some servers count the mark of a file that they read themselves as a character.
+            with suppress(ToolError):
+                after, count = self._apply(shown, f"\ufeff{text}", edits)
+                return FileRename(shown, before, after.encode(), count)
         after, count = self._apply(shown, text, edits)
         return FileRename(shown, before, mark + after.encode(), count)
 
     def _apply(self, shown: str, text: str, edits: Iterable[TextEdit]) -> tuple[str, int]:
-        """Return a text after its edits, and their number."""
+        """Return a text after its edits, and their number.
+
+        Raises:
+            ToolError: The server has another text, or would write more than the new name.
+        """
         lines = TextLines(text, self.encoding)
         # A file that has two paths, because of a link, may be edited twice in the same way.
         spans = set()
@@ -430,10 +468,27 @@ class _ChangeReader:
             # text than the file.
             if begin < at or not find_word(text[begin:stop], self.word):
                 raise self._stale(shown)
+            if not self._is_renamed(text[begin:stop], new_text):
+                raise ToolError(
+                    f"The language server would write more than the new name into {shown}."
+                    f" {_UNCHANGED}",
+                    code=errors.E_DENIED,
+                    hint="Use find_references and edit the files.",
+                )
             parts += [text[at:begin], new_text]
             at = stop
         parts.append(text[at:])
         return "".join(parts), len(spans)
+
+    def _is_renamed(self, old_text: str, new_text: str) -> bool:
+        """Return whether two texts differ only in the name."""
+        pieces = _split_at(old_text, self.word)
+        wanted = _SPACE.sub(r"\1", new_text)
+        for form in _FORMS:
+            put = form.format(old=self.word, new=self.new_name)
+            if _SPACE.sub(r"\1", put.join(pieces)) == wanted:
+                return True
+        return False
 
     def _stale(self, shown: str) -> ToolError:
         return ToolError(
@@ -462,6 +517,36 @@ def _make_diff(change: FileRename) -> str:
     for row in rows:
         marked.append(row if row.endswith("\n") else f"{row}\n\\ No newline at end of file\n")
     return "".join(marked)
+
+
+def _split_at(text: str, word: str) -> list[str]:
+    """Return what stands between the occurrences of a word in a text."""
+    pieces = []
+    at = 0
+    for offset in find_word(text, word):
+        pieces.append(text[at:offset])
+        at = offset + len(word)
+    return [*pieces, text[at:]]
+
+
+def _has_word(data: bytes, word: str) -> bool:
+    return bool(find_word(data.decode(), word))
+
+
+def _list_names(paths: Iterable[str]) -> str:
+    """Return the first paths as a list in a sentence."""
+    found = sorted(paths)
+    listed = ", ".join(to_one_line(name, 200) for name in found[:MAX_NAMED])
+    more = f" and {len(found) - MAX_NAMED} more" if len(found) > MAX_NAMED else ""
+    return f"{listed}{more}"
+
+
+def _find_clashes(changes: Iterable[FileRename], new_name: str) -> str:
+    """Return a warning if files already contain the new name; empty if none does."""
+    found = [each.path for each in changes if _has_word(each.before, new_name)]
+    if not found:
+        return ""
+    return f"Warning: the word {new_name} already occurs in {_list_names(found)}."
 
 
 def _make_preview(changes: Iterable[FileRename]) -> str:

@@ -146,6 +146,12 @@ class ServerProcess:
                     raise ServerFailed(self._last_failure)
                 await changed.wait()
 
+    async def becomes_quick(self, seconds: float) -> bool:
+        """Return whether the server, which was started, is ready and quick within some time."""
+        with suppress(ServerFailed, trio.TooSlowError):
+            await self.wait_ready(seconds)
+        return self.is_quick
+
     def _note_change(self) -> None:
         self.changed.set()
         self.changed = trio.Event()

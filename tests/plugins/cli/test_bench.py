@@ -2,11 +2,12 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 
 import pytest
-from hilum import HilumError
+from hilum import HilumError, UsageError
 from hilum.processes import Warden
 from hilum_cli.bench import advice, command, measuring, memory, project_copy
 
@@ -93,6 +94,49 @@ async def test_other_folders_are_copied_without_links_and_environments(tmp_path,
         copy = await project_copy.copy_project(warden, source, tmp_path / "part")
     assert not copy.is_whole
     assert copy.files == 1
+
+
+async def test_a_repository_without_a_commit_has_its_files(tmp_path):
+    source = tmp_path / "source"
+    (source / "inner").mkdir(parents=True)
+    (source / "inner" / "a.py").write_text("one\n")
+    run_git(source, "init", "-q")
+    async with Warden() as warden:
+        copy = await project_copy.copy_project(warden, source / "inner", tmp_path / "copy")
+    assert copy == (tmp_path / "copy" / "inner", 1, 2, True, True)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("folder", ["/proc", "/proc/self/fdinfo", "/proc/version", "/nonexistent"])
+def test_what_is_no_folder_of_files_is_refused(folder):
+    """Reading a file such as /proc/kmsg does not end."""
+    with pytest.raises(UsageError):
+        command.main(["-C", folder])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="hilum runs no commands there")
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_signal_ends_it_and_leaves_no_copy(repository, tmp_path, name):
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    with subprocess.Popen(
+        [sys.executable, "-m", "hilum", "bench", "-C", str(repository)],
+        env=os.environ | {"TMPDIR": str(temporary)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        while "Round 1" not in process.stderr.readline():
+            assert process.poll() is None
+        assert list(temporary.glob("hilum-bench-*"))
+        number = getattr(signal, name)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=30)
+    assert process.returncode == 128 + number
+    assert out == ""
+    assert "E_" not in err
+    assert list(temporary.glob("hilum-bench-*")) == []
 
 
 # --- the measurement ------------------------------------------------------------------------------

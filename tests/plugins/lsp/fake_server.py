@@ -149,6 +149,9 @@ def rename(params: dict, versions: dict[str, int]) -> object:
         changes[uri] = [here, {"range": span(0, 0, 7), "newText": "other"}]
     if "beyond" in WAYS:
         changes[uri] = [{"range": span(900, 0, 5), "newText": params["newName"]}]
+    for way, text in {"code": "other; import os", "line": "other\nimport os", "gone": ""}.items():
+        if way in WAYS:
+            changes[uri] = [{**here, "newText": text}]
     if "old" in WAYS:
         document = {"uri": uri, "version": versions[uri] - 1}
         return {"documentChanges": [{"textDocument": document, "edits": [here]}]}

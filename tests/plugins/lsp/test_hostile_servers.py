@@ -147,6 +147,9 @@ async def test_pushed_diagnostics_of_an_old_version_are_skipped(misbehave, put, 
         ("beyond", "E_STALE"),
         ("old", "E_STALE"),
         ("create", "E_DENIED"),
+        ("code", "E_DENIED"),
+        ("line", "E_DENIED"),
+        ("gone", "E_DENIED"),
     ],
 )
 async def test_a_rename_changes_nothing_but_the_name_in_files_of_the_project(

@@ -57,7 +57,7 @@ async def test_names_are_found_where_they_are_defined_and_used(project, opened):
         assert "part00.py:9: print(helper(0)" in uses.text
         assert "part00.py:5" not in uses.text
         local = await bench.call("find_references", name="helper", path="part03.py", line=5)
-        assert "2 uses of helper in 1 files" in local.text
+        assert "2 uses of helper in 1 file," in local.text
         symbols = await bench.call("list_symbols", path="part03.py")
         assert "4: function use3" in symbols.text
         found = await bench.call("list_symbols", query="use1")
@@ -66,11 +66,14 @@ async def test_names_are_found_where_they_are_defined_and_used(project, opened):
 
 async def test_a_rename_over_many_files_is_one_call_and_one_step_of_undo(project, opened, root):
     """Every reference changes, and nothing else; the user sees all changes before."""
+    (root / "link.py").symlink_to("part00.py")
     async with opened(approve="ask_first") as bench:
         asked, result = await approve_rename(bench)
         assert not result.code, result.text
         assert f"in {1 + 3 * MANY} places in {1 + MANY} files" in result.text
         assert "although the word helper occurs there: other.py." in result.text
+        assert "Changed in part; the word helper still occurs there: part00.py" in result.text
+        assert "link.py" not in result.text
         assert asked.call.arguments.count("+print(assist(") == MANY
         for name, text in project.items():
             if name.startswith(("core", "part")):
@@ -114,6 +117,44 @@ async def test_line_ends_marks_and_wide_characters_are_kept(put, install, opened
     assert (
         root / "b.py"
     ).read_bytes().decode() == 'from a import tea; y = "\U0001f600\u4e2d"; tea()\r'
+
+
+async def test_a_name_behind_a_mark_in_the_first_line_is_renamed(put, install, opened, root):
+    """ty counts the mark of a file that it reads itself as a character."""
+    put({"pyproject.toml": "[tool.ty]\n", "a.py": "def helper():\n    return 1\n"})
+    install("ty")
+    before = "\ufefffrom a import helper; helper()\nhelper()\n"
+    (root / "b.py").write_text(before)
+    async with opened() as bench:
+        result = await bench.call("rename_symbol", **RENAME | {"path": "a.py"})
+        assert not result.code, result.text
+        assert (root / "b.py").read_text() == before.replace("helper", "assist")
+        # Now the server has the text of the file from hilum, without the mark.
+        back = {"name": "assist", "new_name": "helper", "path": "b.py"}
+        result = await bench.call("rename_symbol", **back)
+    assert not result.code, result.text
+    assert (root / "b.py").read_text() == before
+
+
+async def test_the_user_reads_that_the_new_name_is_taken(put, install, opened):
+    put({"pyproject.toml": "[tool.ty]\n"})
+    put({"core.py": "def helper(): ...\n\n\ndef assist(): ...\n"})
+    install("ty")
+    async with opened(approve="ask_first") as bench:
+        asked, result = await approve_rename(bench)
+    assert "Warning: the word assist already occurs in core.py." in asked.call.arguments
+    assert "Warning: the word assist already occurs in core.py." in result.text
+
+
+async def test_imports_and_keywords_keep_their_names(put, install, opened, root):
+    """What a server may write besides the new name."""
+    put({"pyproject.toml": "[tool.ty]\n", "a.py": "def f(helper):\n    return helper\n"})
+    put({"b.py": "from a import f\n\nhelper = 1\nf(helper=helper)\n"})
+    install("ty")
+    async with opened() as bench:
+        result = await bench.call("rename_symbol", **RENAME | {"path": "b.py", "line": 3})
+    assert not result.code, result.text
+    assert (root / "b.py").read_text().endswith("assist = 1\nf(helper=assist)\n")
 
 
 async def test_changes_by_commands_are_known_before_the_next_answer(project, opened, root):

@@ -7,7 +7,7 @@ import pytest
 import trio
 from hilum.events import RoundEnded
 from hilum.testing import say, use
-from hilum_lint import Lint
+from hilum_lint import Lint, edit_checks, lint_runner
 from hilum_lint.diagnostics import Diagnostic
 from hilum_lint.running import run_checker
 from hilum_lint.syntax_worker import SyntaxWorker
@@ -183,3 +183,56 @@ async def test_a_check_that_takes_too_long_leaves_no_answer_for_the_next_one(wor
     assert await worker.check(root / "a.py", text, 0.001) is None
     assert not worker.is_ready
     assert await worker.check(root / "a.py", "x = (\n", 5) is None
+
+
+# --- servers that are still starting --------------------------------------------------------------
+
+TYPED = '[tool.ty]\n[tool.ruff]\nlint.select = ["F"]\n'
+
+
+def read_notes(bench) -> str:
+    return "\n".join(note for event in bench.of(RoundEnded) for note in event.notes)
+
+
+@pytest.mark.parametrize("edits", [1, 2])
+async def test_the_first_edits_are_checked_by_a_server_that_was_still_starting(
+    put, install, opened, edits
+):
+    """They are compared with the text before the first edit, and each finding is told once."""
+    put({"pyproject.toml": TYPED, "a.py": "def f():\n    return missing\n"})
+    install("ruff", "ty")
+    changes = [edit("return missing", 'return "a" + 1')]
+    if edits == 2:
+        changes = [
+            edit("return missing", "return 1 + other"),
+            edit("return 1 + other", 'return "a" + 1'),
+        ]
+    async with opened() as bench:
+        bench.model.next(use("read_file", path="a.py"), *changes, *5 * [say("ok")])
+        await bench.run("Change it.")
+        told = read_notes(bench) + "".join(map(str, bench.model.requests))
+    assert "unsupported-operator" in told
+    assert read_notes(bench).count("(ty)") <= 1
+
+
+async def test_the_checker_runs_if_its_server_does_not_start(put, opened, root, monkeypatch):
+    """Also if the run would end."""
+    monkeypatch.setattr(lint_runner, "START_TIMEOUT", 0.1)
+    monkeypatch.setattr(lint_runner, "QUICK_TIMEOUT", 20)
+    monkeypatch.setattr(edit_checks, "EDIT_CHECK_TIMEOUT", 30)
+    fake = Path(__file__).with_name("fake_server.py")
+    real = Path(sys.executable).with_name("ty")
+    put({"pyproject.toml": TYPED, "a.py": "def f():\n    return 1\n"})
+    program = root / ".venv/bin/ty"
+    program.parent.mkdir(parents=True)
+    program.write_text(
+        f'#!/bin/sh\nif [ "$1" = server ]; then exec {sys.executable} -I -S {fake} mute; fi\n'
+        f'exec {real} "$@"\n'
+    )
+    program.chmod(0o755)
+    async with opened() as bench:
+        bench.model.next(
+            use("read_file", path="a.py"), edit("return 1", 'return "a" + 1'), *3 * [say("ok")]
+        )
+        await bench.run("Change it.")
+        assert "unsupported-operator" in "".join(map(str, bench.model.requests))

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hilum import UsageError
 from hilum.command import Parser, check_folder, check_text, escape_terminal
 
 from hilum_cli.options import run_async
@@ -78,15 +79,56 @@ def main(argv: list[str]) -> int:
         help=f"begin no further round after N seconds (default: {DEFAULT_SECONDS})",
     )
     options = parser.parse_args(argv)
-    source = Path(check_folder(options.workspace)).resolve()
+    source = _check_project(check_folder(options.workspace))
     with tempfile.TemporaryDirectory(prefix="hilum-bench-") as folder:
-        report = run_async(_measure_all, source, Path(folder), options)
+        report, signal = run_async(_measure_until_stopped, source, Path(folder), options)
+    if signal:
+        return 128 + signal
     out = Out(1)
     if options.json:
         out.say_json(report)
     else:
         out.say(escape_terminal(format_report(report)))
     return out.finish()
+
+
+def _check_project(folder: str) -> Path:
+    """Return the folder of the project.
+
+    Raises:
+        UsageError: It is no folder, or its files exist only while the system runs.
+    """
+    from hilum_cli.bench.project_copy import find_system_folders
+
+    source = Path(folder)
+    shown = escape_terminal(folder)
+    hint = "Choose the folder of a project: --workspace DIR."
+    if not source.is_dir():
+        raise UsageError(f"{shown} is not a folder.", hint=hint)
+    if not find_system_folders().isdisjoint((source, *source.parents)):
+        raise UsageError(f"{shown} has no files on a disk.", hint=hint)
+    return source
+
+
+async def _measure_until_stopped(
+    source: Path, folder: Path, options: Namespace
+) -> tuple[dict[str, Any], int]:
+    """Measure everything, and return the report and 0, or the signal that stopped it.
+
+    The arguments are those of ``_measure_all``.
+    """
+    import trio
+
+    from hilum_cli.stopping import Stopping
+
+    report: dict[str, Any] = {}
+    async with trio.open_nursery() as nursery:
+        # A signal must not end the process before the copy of the project is deleted.
+        stopping = Stopping(nursery.cancel_scope.cancel)
+        await nursery.start(stopping.listen)
+        report = await _measure_all(source, folder, options)
+        nursery.cancel_scope.cancel()
+    return report, stopping.signal
 
 
 async def _measure_all(source: Path, folder: Path, options: Namespace) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +17,26 @@ MAX_FILES = 100_000
 MAX_BYTES = 300_000_000
 CLONE_TIMEOUT = 20.0  # seconds
 _SKIPPED = frozenset({".git", ".hg", ".venv", "venv", "node_modules", "__pycache__"})
+_SYSTEM_TYPES = frozenset(
+    {
+        "binfmt_misc",
+        "bpf",
+        "cgroup",
+        "cgroup2",
+        "configfs",
+        "debugfs",
+        "devpts",
+        "devtmpfs",
+        "efivarfs",
+        "fusectl",
+        "mqueue",
+        "proc",
+        "pstore",
+        "securityfs",
+        "sysfs",
+        "tracefs",
+    }
+)
 # The clone has only what the last commit has. It shares the objects of the user's repository, which
 # it only reads. No program that the repository or the user configures runs: no hook, no filter that
 # downloads files, no password prompt.
@@ -75,7 +96,13 @@ async def copy_project(warden: Warden, source: Path, target: Path) -> ProjectCop
         # The folder may not be in the last commit.
         work = inside if inside.is_dir() else target
         files, folders = await trio.to_thread.run_sync(_count, target)
-        return ProjectCopy(work, files, folders, True, True)
+        is_whole = True
+        if not files:
+            # A repository without a commit.
+            is_whole = await trio.to_thread.run_sync(_copy_files, top, target)
+            files, folders = await trio.to_thread.run_sync(_count, target)
+            work = inside if inside.is_dir() else target
+        return ProjectCopy(work, files, folders, True, is_whole)
     is_whole = await trio.to_thread.run_sync(_copy_files, source, target)
     files, folders = await trio.to_thread.run_sync(_count, target)
     return ProjectCopy(target, files, folders, False, is_whole)
@@ -107,10 +134,11 @@ async def _clone(warden: Warden, top: Path, target: Path) -> bool:
 
 def _copy_files(source: Path, target: Path) -> bool:
     """Copy regular files, and return whether all of them were copied."""
-    target.mkdir()
+    target.mkdir(exist_ok=True)
     copied = 0
     size = 0
     for path in _list_files(source):
+        trio.from_thread.check_cancelled()
         status = path.stat()
         copied += 1
         size += status.st_size
@@ -127,12 +155,28 @@ def _copy_files(source: Path, target: Path) -> bool:
 
 def _list_files(source: Path) -> Iterator[Path]:
     """Yield the regular files in a folder; links are not followed."""
+    system = find_system_folders()
     for folder, names, files in os.walk(source):
         names[:] = sorted(name for name in names if name not in _SKIPPED)
+        names[:] = [name for name in names if Path(folder, name) not in system]
         for name in sorted(files):
             path = Path(folder, name)
             if path.is_file() and not path.is_symlink():
                 yield path
+
+
+def find_system_folders() -> set[Path]:
+    """Return the folders whose files Linux makes up, such as ``/proc``. Blocks.
+
+    Their files count as regular ones, but reading one may never end.
+    """
+    found = set()
+    with suppress(OSError), open("/proc/self/mountinfo", encoding="utf-8") as file:
+        for line in file:
+            mount, _, source = line.partition(" - ")
+            if source.split(" ")[0] in _SYSTEM_TYPES:
+                found.add(Path(mount.split(" ")[4]))
+    return found
 
 
 def _count(folder: Path) -> tuple[int, int]:
