@@ -55,7 +55,7 @@ class Model:
     Attributes:
         url: The base URL of its API.
         arrived: When each request arrived (``time.perf_counter``).
-        sent: When each answer was sent.
+        sent: When each answer began to be sent.
         before_last: Called before the final answer, while the processes of the run still exist.
     """
 
@@ -109,5 +109,6 @@ class Model:
         if number == len(self.answers) - 1:
             self.before_last()
         time.sleep(self.think)
-        connection.sendall(self.answers[number])
+        # Before the last byte leaves: the next request may arrive before this thread runs again.
         self.sent.append(time.perf_counter())
+        connection.sendall(self.answers[number])
