@@ -228,7 +228,7 @@ class UsageError(HilumError):
 
     code = "E_UNKNOWN"
     # The exit code that argparse uses for wrong usage.
-    exit_code = 2
+    exit_code: int = 2
 
 
 class PromptDenied(UsageError):
@@ -236,7 +236,7 @@ class PromptDenied(UsageError):
 
     code = "E_DENIED"
     # The command line was correct.
-    exit_code = 1
+    exit_code: int = 1
 
 
 class SettingsError(UsageError):

@@ -151,7 +151,8 @@ async def open_standard_session(
     await trio.to_thread.run_sync(check_workspace, _real(workspace))
     project = await _read_project(workspace, without, environ, all_plugins=plugins is None)
     # A guard that is missing or broken must stop all calls, not leave them unguarded.
-    if plugins is None or _names_guard(plugins):
+    wants_guard = plugins is None or _names_guard(plugins)
+    if wants_guard:
         required = [GUARD, *required]
     async with open_kernel(
         plugins,
@@ -168,9 +169,10 @@ async def open_standard_session(
     ) as kernel:
         if prompt_follows:
             kernel.expects_prompt = True
-            # The first command reports why no command can run.
-            with suppress(CommandError):
-                await kernel.warden.start()
+            # Without a guard, plugins hardly run commands. The first one reports why none can run.
+            if wants_guard:
+                with suppress(CommandError):
+                    await kernel.warden.start()
         if prepare is not None:
             prepare(kernel)
         identity = await find_session(kernel.store, resume, workspace) if resume else ""

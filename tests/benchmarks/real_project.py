@@ -6,7 +6,7 @@ that users start, with all installed plugins, the sandbox and the journal. The b
 trio and httpx, and three tools without any protection. Both talk to the same scripted model over HTTP,
 in turn.
 
-A turn is measured at the model: from the end of its answer to the next request. Before each answer
+A turn is measured at the model: from its answer to the next request. Before each answer
 to a command or an edit, the model thinks for a moment (``THINK``), in which hilum builds spare
 sandboxes. A third side is hilum without spares.
 

@@ -220,7 +220,7 @@ async def test_without_a_viewer_the_output_is_shown_as_text(cli, editor, asks, c
 
 CONNECT = """
 import os, socket, sys
-folder = "FOLDER"
+folder = bytes.fromhex("FOLDER").decode()
 try:
     names = os.listdir(folder)
 except OSError as error:
@@ -241,9 +241,9 @@ print(len(names), "names")
 
 @pytest.mark.parametrize("sandbox", ["auto", "off"])
 async def test_a_command_cannot_connect_in_place_of_a_viewer(cli, editor, asks, sandbox):
-    # The path is in a file, because the guard refuses a command that names it.
+    # The guard refuses commands and code that name the path.
     folder = Path(cli.env["HILUM_DATA"]) / "sockets"
-    (cli.workspace / "connect.py").write_text(CONNECT.replace("FOLDER", str(folder)))
+    (cli.workspace / "connect.py").write_text(CONNECT.replace("FOLDER", bytes(folder).hex()))
     command = f"{sys.executable} connect.py; echo tried; {UNTIL_SEEN}"
     arguments = ("--approve", "auto", "--set", f"guard.sandbox={sandbox}")
     async with (

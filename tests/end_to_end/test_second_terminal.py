@@ -317,7 +317,8 @@ async def test_a_command_of_the_agent_cannot_join(cli, asks):
     # The name of a socket alone is not too long for the system.
     (cli.workspace / "join.py").write_text(
         "import os, socket, struct\n"
-        f"folder = {str(cli.folder / 'data' / 'sockets')!r}\n"
+        # The guard refuses code that names the path.
+        f"folder = bytes.fromhex({bytes(cli.folder / 'data' / 'sockets').hex()!r}).decode()\n"
         "found = os.listdir(folder) if os.path.isdir(folder) else []\n"
         "print('sockets:', len(found))\n"
         "for name in found:\n"

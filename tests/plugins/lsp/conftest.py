@@ -1,5 +1,6 @@
 """Projects with language servers, installed as a project's own: real ones, and one that misbehaves."""
 
+import os
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -11,6 +12,15 @@ from hilum.testing import Bench, open_bench
 
 BIN = Path(sys.executable).parent
 FAKE = Path(__file__).with_name("fake_server.py")
+
+
+@pytest.fixture(autouse=True)
+def no_other_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide the servers of this machine: the tests bring their own."""
+    servers = ("pyright-langserver", "basedpyright-langserver", "typescript-language-server")
+    folders = os.environ["PATH"].split(os.pathsep)
+    kept = [each for each in folders if not any((Path(each) / name).exists() for name in servers)]
+    monkeypatch.setenv("PATH", os.pathsep.join(kept))
 
 
 @pytest.fixture

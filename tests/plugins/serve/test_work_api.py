@@ -245,7 +245,7 @@ async def test_commands_that_are_not_words_need_the_right_to_administer(project,
     )
     tokens = tmp_path / "t.json"
     token = add_token(tokens, "eva", "prompt")
-    plugins = ("rules", "store", commands)
+    plugins = ("init", "store", commands)
     async with (
         serving(project, answers=["Read.", "Read."], plugins=plugins, tokens_file=tokens) as served,
         open_api(served, project) as api,
@@ -266,7 +266,7 @@ async def test_commands_that_are_not_words_need_the_right_to_administer(project,
         await eva.run("/prefix:do it")
         assert given == []
         assert served.model.requests[-1].messages[-1].request.endswith("/prefix:do it")
-        # The rules plugin's command only writes a prompt.
+        # This command only writes a prompt.
         listed = {each["name"]: each["rights"] for each in (await eva.get("/commands"))["commands"]}
         assert listed["init"] == "prompt"
         await eva.run("/init")

@@ -27,6 +27,7 @@ def test_every_command_of_the_program_is_known() -> None:
     programs = {
         "acp",
         "batch",
+        "bench",
         "chat",
         "cost",
         "demo",

@@ -36,7 +36,7 @@ MAX_WAIT = 60.0
 MAX_BODY_WITH_IMAGES = 32_000_000
 MAX_RUNS = 200
 # Plugins whose commands only write a prompt for the agent.
-_PROMPT_WRITERS = ("commands", "rules", "skills")
+_PROMPT_WRITERS = ("commands", "init", "skills")
 
 
 # --- prompts ----------------------------------------------------------------------------------------
