@@ -106,8 +106,8 @@ def test_the_lower_of_both_holds(tmp_path_factory, user, project):
 # What a project may set as it likes: it costs nothing and opens nothing. Whoever adds a setting
 # decides it here.
 FREE = frozenset(
-    """agents.by_name context.timeout context.git_timeout context.search_timeout lint.after_edit lint.background lint.timeout lint.off
-    lsp.off plan.remind_after search.timeout shell.when_late""".split()
+    """agents.by_name context.timeout context.git_timeout context.search_timeout lint.after_edit lint.background
+    lint.timeout lint.off lsp.off plan.remind_after search.timeout shell.when_late""".split()
 )
 
 
