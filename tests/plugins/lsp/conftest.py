@@ -21,6 +21,7 @@ def no_other_servers(monkeypatch: pytest.MonkeyPatch) -> None:
     folders = os.environ["PATH"].split(os.pathsep)
     kept = [each for each in folders if not any((Path(each) / name).exists() for name in servers)]
     monkeypatch.setenv("PATH", os.pathsep.join(kept))
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
 
 
 @pytest.fixture
