@@ -545,14 +545,22 @@ def _is_output(event: PluginEvent) -> bool:
     return isinstance(data.get("identity"), str) and isinstance(data.get("text"), str)
 
 
+# Tools that change files themselves, in the recording and in the replay alike.
+_EDIT_TOOLS = frozenset({"write_file", "edit_file"})
+
+
 def is_milestone(event: Event) -> bool:
     """Return whether an event shows how far a session has come."""
     if isinstance(event, ModelUsed):
         # Between runs, a plugin may call a model, for example to remember something.
         return not event.run
+    # What the program of a guest does meanwhile belongs before or after its answer; a hook's program
+    # that judges a call, after the answer with the call.
     if isinstance(event, ModelAnswered):
-        # What the program of a guest does meanwhile belongs before or after its answer.
-        return is_guest_model(event.message.model)
+        return True
+    if isinstance(event, PluginEvent):
+        # A program that follows a tool, such as a hook, must not change a file before the tool does.
+        return event.name == "files.changed" and event.data.get("tool") in _EDIT_TOOLS
     return isinstance(event, _MILESTONES) and not _is_retry(event)
 
 
