@@ -21,7 +21,8 @@ async def test_init_is_shown_as_it_was_typed(cli):
         assert await screen.end() == 0
     # A resumed conversation shows the command, too.
     async with cli.model(AssistantMessage((Text("Yes."),))), cli.on_screen("-c") as screen:
-        await screen.wait_for(READY)
+        # The line of status may stand there before the conversation does.
+        await screen.wait_for("It is written.")
         shown = "\n".join([*screen.scrollback, *screen.rows])
         assert shown.count("❯ /init") == 1
         assert "Write the file AGENTS.md" not in shown
