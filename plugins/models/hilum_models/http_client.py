@@ -1,12 +1,21 @@
-"""Sends requests over httpx. Only this module imports httpx; it is loaded on the first request."""
+"""Sends requests over httpcore, the transport of httpx; it is loaded for the first request.
+
+httpx itself adds nothing that a request to a model needs (no redirects, cookies or decoding), and
+importing it takes twice as long as importing httpcore.
+"""
 
 from __future__ import annotations
 
+import base64
+import os
+import ssl
 import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
+from urllib.parse import SplitResult, quote, unquote, urlsplit
 
-import httpx
+import certifi
+import httpcore
 import trio
 from hilum import find_proxy
 from hilum.errors import ModelError
@@ -25,17 +34,30 @@ MAX_DECOMPRESSED = 1 << 16
 _COMPRESSED = ("gzip", "x-gzip", "deflate")
 # This value accepts both gzip and zlib headers.
 _ANY_HEADER = zlib.MAX_WBITS | 32
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+_TRANSPORT_ERRORS = (
+    httpcore.NetworkError,
+    httpcore.ProtocolError,
+    httpcore.ProxyError,
+    httpcore.TimeoutException,
+    httpcore.UnsupportedProtocol,
+)
+# The kernel detects silence, and waiting for a free connection is not a failure.
+_TIMEOUTS = {"connect": CONNECT_TIMEOUT, "read": None, "write": None, "pool": None}
+# Characters that a path or a query may contain unchanged. "%" begins what is already quoted.
+_UNQUOTED = "%/:?@!$&'()*+,;=~"
 
 
 class Response:
     """A response whose body has not been read."""
 
-    def __init__(self, response: httpx.Response, endpoint: Endpoint, url: str) -> None:
+    def __init__(self, response: httpcore.Response, endpoint: Endpoint, url: str) -> None:
         self._response = response
         self._endpoint = endpoint
         self._url = url
-        self.status = response.status_code
-        content_type = response.headers.get("content-type", "").partition(";")[0]
+        self.status = response.status
+        self._headers = _decode_headers(response)
+        content_type = self._headers.get("content-type", "").partition(";")[0]
         self.media_type = content_type.strip().lower()
 
     async def chunks(self) -> AsyncGenerator[bytes]:
@@ -44,9 +66,9 @@ class Response:
         Raises:
             ModelError: ``broken`` if the connection was lost.
         """
-        source = self._response.aiter_raw()
+        source = self._response.aiter_stream()
         # Requests ask for no compression, but some servers compress anyway.
-        compressed = self._response.headers.get("content-encoding", "") in _COMPRESSED
+        compressed = self._headers.get("content-encoding", "") in _COMPRESSED
         decompressor = zlib.decompressobj(_ANY_HEADER)
         try:
             async for chunk in source:
@@ -55,12 +77,12 @@ class Response:
                     continue
                 for piece in _decompress(decompressor, chunk):
                     yield piece
-        except (httpx.HTTPError, httpx.StreamError, zlib.error) as error:
+        except (*_TRANSPORT_ERRORS, zlib.error) as error:
             raise connection_error(error, self._endpoint, self._url) from None
         finally:
-            # httpx nests generators that do not close each other. A cancelled read ends all of
+            # httpcore nests generators that do not close each other. A cancelled read ends all of
             # them.
-            with trio.CancelScope() as scope, suppress(httpx.HTTPError, httpx.StreamError):
+            with trio.CancelScope() as scope, suppress(*_TRANSPORT_ERRORS):
                 scope.cancel()
                 async for _ in source:
                     pass
@@ -87,7 +109,7 @@ class Response:
     async def read_error(self) -> ModelError:
         """Read the body of an error response and return the error."""
         body = await self.read(MAX_ERROR)
-        return response_error(self.status, self._response.headers, body, self._endpoint)
+        return response_error(self.status, self._headers, body, self._endpoint)
 
 
 def _decompress(decompressor: zlib._Decompress, chunk: bytes) -> Iterator[bytes]:
@@ -96,14 +118,14 @@ def _decompress(decompressor: zlib._Decompress, chunk: bytes) -> Iterator[bytes]
         yield decompressor.decompress(decompressor.unconsumed_tail, MAX_DECOMPRESSED)
 
 
-class SingleUseBody(httpx.AsyncByteStream):
+class SingleUseBody:
     """A request body that is sent once.
 
-    httpx's own body is a generator, which is not closed when the request is cancelled.
+    httpcore's own body is a generator, which is not closed when the request is cancelled.
     """
 
     def __init__(self, body: bytes) -> None:
-        self._left = [body]
+        self._left = [body] if body else []
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self
@@ -115,18 +137,18 @@ class SingleUseBody(httpx.AsyncByteStream):
 
 
 class HttpClient:
-    """httpx clients: one for each combination of proxy and TLS."""
+    """Pools of connections: one for each combination of proxy and TLS."""
 
     def __init__(self) -> None:
-        self._clients: dict[tuple[bool, str], httpx.AsyncClient] = {}
+        self._pools: dict[tuple[bool, str], httpcore.AsyncConnectionPool] = {}
 
-    def _client(self, url: str) -> httpx.AsyncClient:
-        """Return the client for a URL."""
+    def _pool(self, url: str) -> httpcore.AsyncConnectionPool:
+        """Return the pool for a URL."""
         secure = not url.startswith("http://")
         proxy = find_proxy(url)
-        if (secure, proxy) not in self._clients:
-            self._clients[secure, proxy] = _open_client(secure, proxy)
-        return self._clients[secure, proxy]
+        if (secure, proxy) not in self._pools:
+            self._pools[secure, proxy] = _open_pool(secure, proxy)
+        return self._pools[secure, proxy]
 
     @asynccontextmanager
     async def send(
@@ -139,17 +161,9 @@ class HttpClient:
     ) -> AsyncIterator[Response]:
         """Send a request and yield the response; see ``Transport.send``."""
         try:
-            request = httpx.Request(
-                method,
-                url,
-                headers=headers,
-                content=body,
-                extensions={"timeout": _TIMEOUT.as_dict()},
-            )
-            if body is not None:
-                request.stream = SingleUseBody(body)
-            response = await self._client(url).send(request, stream=True)
-        except (httpx.HTTPError, httpx.InvalidURL, ValueError, ImportError, OSError) as error:
+            request = make_request(method, url, headers, body)
+            response = await self._pool(url).handle_async_request(request)
+        except (*_TRANSPORT_ERRORS, ValueError, ImportError, OSError) as error:
             raise connection_error(error, endpoint, url) from None
         try:
             yield Response(response, endpoint, url)
@@ -158,28 +172,142 @@ class HttpClient:
 
     async def aclose(self) -> None:
         """Close all connections."""
-        for client in self._clients.values():
-            await client.aclose()
-        self._clients.clear()
+        for pool in self._pools.values():
+            await pool.aclose()
+        self._pools.clear()
 
 
-# The kernel detects silence, and waiting for a free connection is not a failure.
-_TIMEOUT = httpx.Timeout(None, connect=CONNECT_TIMEOUT)
+def make_request(
+    method: str, url: str, headers: Mapping[str, str], body: bytes | None
+) -> httpcore.Request:
+    """Return the request for a URL.
+
+    Args:
+        method: ``GET`` or ``POST``.
+        url: The URL; a user and password in it are sent as basic authentication.
+        headers: Further headers.
+        body: The body, if there is one.
+
+    Raises:
+        ValueError: The URL or a header is not valid.
+    """
+    parts = urlsplit(url)
+    host = _encode_host(parts)
+    all_headers = {"Host": _make_host_header(host, parts), **headers}
+    if parts.username or parts.password:
+        pair = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
+        all_headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
+    if body is not None or method == "POST":
+        all_headers["Content-Length"] = str(len(body or b""))
+    target = quote(parts.path or "/", _UNQUOTED)
+    if parts.query:
+        target += f"?{quote(parts.query, _UNQUOTED)}"
+    return httpcore.Request(
+        method,
+        httpcore.URL(
+            scheme=parts.scheme.encode("ascii"),
+            host=host.encode("ascii"),
+            port=parts.port,
+            target=target.encode("ascii"),
+        ),
+        headers=[
+            (name.encode("ascii"), value.encode("ascii")) for name, value in all_headers.items()
+        ],
+        content=SingleUseBody(body or b""),
+        extensions={"timeout": _TIMEOUTS},
+    )
 
 
-def _open_client(secure: bool, proxy: str) -> httpx.AsyncClient:
-    return httpx.AsyncClient(
-        # Certificates take 40 ms to load, and are not needed without TLS.
-        verify=httpx.create_ssl_context() if secure else False,
-        proxy=proxy or None,
-        # httpx fails if NO_PROXY contains an IPv6 network, as it does in many containers.
-        trust_env=False,
-        # Following a redirect would send the key to another server.
-        follow_redirects=False,
-        limits=httpx.Limits(
+def _encode_host(parts: SplitResult) -> str:
+    """Return the host in a URL, in ASCII.
+
+    Raises:
+        ValueError: The URL has no host, or an impossible one.
+    """
+    host = parts.hostname or ""
+    if not host:
+        raise ValueError("it has no host")
+    try:
+        return host if host.isascii() else host.encode("idna").decode("ascii")
+    except UnicodeError:
+        raise ValueError(f"the host {host!r} is not valid") from None
+
+
+def _make_host_header(host: str, parts: SplitResult) -> str:
+    shown = f"[{host}]" if ":" in host else host
+    if parts.port is None or parts.port == _DEFAULT_PORTS.get(parts.scheme):
+        return shown
+    return f"{shown}:{parts.port}"
+
+
+def _decode_headers(response: httpcore.Response) -> dict[str, str]:
+    """Return the headers of a response by name in lower case; repeated ones are joined."""
+    found: dict[str, str] = {}
+    for name, value in response.headers:
+        key = name.decode("latin-1").lower()
+        text = value.decode("latin-1")
+        found[key] = f"{found[key]}, {text}" if key in found else text
+    return found
+
+
+def _open_pool(secure: bool, proxy: str) -> httpcore.AsyncConnectionPool:
+    """Return a pool of connections.
+
+    Args:
+        secure: Whether the connections use TLS.
+        proxy: The URL of the proxy; empty for none.
+
+    Raises:
+        OSError: The certificates cannot be loaded.
+        ImportError: The proxy needs a package that is not installed.
+        ValueError: The proxy's URL is not valid.
+    """
+    # Certificates take 40 ms to load, and are not needed without TLS.
+    context = create_tls_context() if secure else None
+    if not proxy:
+        return httpcore.AsyncConnectionPool(
+            ssl_context=context,
             max_connections=None,
             max_keepalive_connections=MAX_IDLE_CONNECTIONS,
             keepalive_expiry=KEEP_ALIVE,
-        ),
-        timeout=_TIMEOUT,
+        )
+    parts = urlsplit(proxy)
+    scheme = parts.scheme.encode("ascii")
+    address = httpcore.URL(scheme=scheme, host=_encode_host(parts), port=parts.port, target="")
+    login = None
+    if parts.username or parts.password:
+        login = (unquote(parts.username or ""), unquote(parts.password or ""))
+    if parts.scheme in ("http", "https"):
+        return httpcore.AsyncHTTPProxy(
+            address,
+            proxy_auth=login,
+            ssl_context=context,
+            max_connections=None,
+            max_keepalive_connections=MAX_IDLE_CONNECTIONS,
+            keepalive_expiry=KEEP_ALIVE,
+        )
+    if parts.scheme not in ("socks5", "socks5h"):
+        raise ValueError(f"the proxy has the unknown scheme {parts.scheme!r}")
+    import socksio  # noqa: F401  # an ImportError says what is missing
+
+    return httpcore.AsyncSOCKSProxy(
+        address,
+        proxy_auth=login,
+        ssl_context=context,
+        max_connections=None,
+        max_keepalive_connections=MAX_IDLE_CONNECTIONS,
+        keepalive_expiry=KEEP_ALIVE,
     )
+
+
+def create_tls_context() -> ssl.SSLContext:
+    """Return a TLS context with the certificates that the environment or certifi names.
+
+    Raises:
+        OSError: The certificates cannot be loaded.
+    """
+    if file := os.environ.get("SSL_CERT_FILE"):
+        return ssl.create_default_context(cafile=file)
+    if folder := os.environ.get("SSL_CERT_DIR"):
+        return ssl.create_default_context(capath=folder)
+    return ssl.create_default_context(cafile=certifi.where())

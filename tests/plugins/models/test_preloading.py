@@ -20,7 +20,7 @@ def note():
 transport.load_http_client = note
 
 async def main():
-    assert "httpx" not in sys.modules
+    assert "httpcore" not in sys.modules
     async with open_bench(hilum_models):
         with trio.fail_after(30):
             while "hilum_models.http_client" not in sys.modules:
