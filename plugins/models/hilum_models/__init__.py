@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 from hilum import hookimpl
+from hilum.events import PromptQueued
 
 from hilum_models.settings import ModelsSettings as ModelsSettings
 
@@ -194,9 +195,22 @@ async def open_session(session: Session) -> AsyncIterator[None]:
     gateways = session.kernel.plugin(Gateways)
     async with trio.open_nursery() as nursery:
         if gateways is not None:
-            nursery.start_soon(gateways.transport.preload, name="models: HTTP client")
+            nursery.start_soon(_preload, session, gateways, name="models: HTTP client")
         yield None
         nursery.cancel_scope.cancel()
+
+
+async def _preload(session: Session, gateways: Gateways) -> None:
+    """Import the HTTP client when nothing more urgent is left to do.
+
+    If a prompt follows at once, the sandbox of ``git status`` is prepared first, in other threads.
+    The import would only take turns with them, but it can run at the same time as Git.
+    """
+    if session.kernel.expects_prompt:
+        async for event in session.events(session.began_at):
+            if isinstance(event, PromptQueued):
+                break
+    await gateways.transport.preload()
 
 
 @hookimpl
