@@ -18,6 +18,7 @@ from typing import Any
 from hilum import _ENDED_BY_INTERRUPT
 from hilum.discovery import STANDARD, EntryPoint, all_entry_points, clash, normal, summary
 from hilum.errors import HilumError, PluginError, UsageError, unknown_name_error
+from hilum.fork_client import run_in_server
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,6 +55,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run ``hilum`` and return its exit code (2 for wrong usage)."""
     _replace_closed_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
+    # Only the program itself is handed over, and not a call from another program.
+    if arguments is None:
+        code = run_in_server(given)
+        if code is not None:
+            return code
     try:
         code = _run_command(*_split(given))
         # If Python flushed the output at exit instead, an error would show a traceback.

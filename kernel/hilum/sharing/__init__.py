@@ -7,5 +7,12 @@ stop, and answer. Of several answers to one question, the first wins.
 
 from hilum.sharing.joined_session import JoinedSession, is_shared, join_session
 from hilum.sharing.server import share_session
+from hilum.sharing.sockets import explain_peer_refusal
 
-__all__ = ["JoinedSession", "is_shared", "join_session", "share_session"]
+__all__ = [
+    "JoinedSession",
+    "explain_peer_refusal",
+    "is_shared",
+    "join_session",
+    "share_session",
+]

@@ -148,6 +148,16 @@ def explain_refusal(stream: trio.SocketStream) -> str:
         return "" if user == os.getuid() else "another user"
     data = stream.socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
     process, user, _ = struct.unpack("iII", data)
+    return explain_peer_refusal(process, user)
+
+
+def explain_peer_refusal(process: int, user: int) -> str:
+    """Return why a process that connected must be refused on Linux; empty if it may connect.
+
+    Args:
+        process: The process at the other end.
+        user: Its user.
+    """
     if user != os.getuid():
         return "another user"
     if process == os.getpid():

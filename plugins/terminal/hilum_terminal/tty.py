@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import math
+import errno
 import os
 import select
 import signal
@@ -273,7 +274,7 @@ class Tty:
         if time.monotonic() - self._resumed_at < OWN_RESUME_SECONDS:
             return False
         try:
-            is_foreground = os.tcgetpgrp(self._fd) == os.getpgrp()
+            is_foreground = _is_in_foreground(self._fd)
         except OSError:
             self._lose()
             return False
@@ -342,7 +343,7 @@ class Tty:
     def _save_attributes(self) -> None:
         try:
             # In the background, the current modes are those of the shell's prompt.
-            if os.tcgetpgrp(self._fd) == os.getpgrp():
+            if _is_in_foreground(self._fd):
                 self._before = termios.tcgetattr(self._fd)
         except (OSError, termios.error):
             self._lose()
@@ -438,6 +439,23 @@ class Tty:
         self.emergency_restore()
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
+
+
+def _is_in_foreground(descriptor: int) -> bool:
+    """Return whether this process group is in the foreground of a terminal.
+
+    A terminal that controls another session has no foreground group for this process: the client of
+    the fork server, which is in that session, is stopped and continued in its place.
+
+    Raises:
+        OSError: The terminal is gone.
+    """
+    try:
+        return os.tcgetpgrp(descriptor) == os.getpgrp()
+    except OSError as error:
+        if error.errno == errno.ENOTTY and os.isatty(descriptor):
+            return True
+        raise
 
 
 def open_terminal() -> int:

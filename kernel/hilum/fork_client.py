@@ -1,0 +1,184 @@
+"""The thin client of the fork server, which hands a start of ``hilum`` over to it.
+
+``hilum fork-server start`` leaves a process behind that has imported everything. A later start sends
+it the command line, the environment, the standard streams and the current folder, and the server
+forks a process that continues from there. This module imports little, because every start runs it.
+
+If there is no server, or it may not be used, hilum starts as usual.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import zlib
+from collections.abc import Sequence
+
+FOLDER = "fork-server"
+COMMAND = "fork-server"
+"""The command that manages the server, which is never handed over to it."""
+ACCEPTED = b"ok"
+GO = b"g"
+"""What the client sends when it has read ``ACCEPTED``, so that nothing runs without a client."""
+TIMEOUT = 3.0
+"""Seconds to wait for the server before hilum starts as usual."""
+FORWARDED = (
+    "SIGHUP",
+    "SIGINT",
+    "SIGQUIT",
+    "SIGTERM",
+    "SIGUSR1",
+    "SIGUSR2",
+    "SIGWINCH",
+    "SIGTSTP",
+    "SIGCONT",
+)
+"""The signals that the client passes on."""
+
+
+def find_socket() -> str:
+    """Return the path of the server's socket; empty if the data folder is unknown.
+
+    The data folder is hidden from commands in the sandbox. Each Python environment has a server of
+    its own.
+    """
+    base = os.environ.get("HILUM_DATA", "")
+    if not base and os.path.isabs(os.environ.get("XDG_DATA_HOME", "")):
+        base = os.path.join(os.environ["XDG_DATA_HOME"], "hilum")
+    elif not base and os.environ.get("HOME"):
+        base = os.path.join(os.environ["HOME"], ".local/share/hilum")
+    if not os.path.isabs(base):
+        return ""
+    number = zlib.crc32(os.fsencode(f"{sys.executable}\n{sys.prefix}"))
+    return os.path.join(base, FOLDER, f"{number:08x}.sock")
+
+
+def run_in_server(arguments: Sequence[str]) -> int | None:
+    """Run a command in a process that the server forks, and return its exit code.
+
+    Args:
+        arguments: The arguments of ``hilum``.
+
+    Returns:
+        The exit code; ``None`` if hilum has to start as usual.
+    """
+    if sys.platform != "linux" or COMMAND in arguments[:1]:
+        return None
+    path = find_socket()
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    if not stat.S_ISSOCK(found.st_mode) or found.st_uid != os.getuid():
+        return None
+    return _Handover(path, arguments).run()
+
+
+class _Handover:
+    """A start that is handed over to the server."""
+
+    def __init__(self, path: str, arguments: Sequence[str]) -> None:
+        import socket
+
+        self._arguments = list(arguments)
+        self._path = path
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+
+    def run(self) -> int | None:
+        """Hand over, and return the exit code; ``None`` if the server did not accept."""
+        try:
+            self._socket.settimeout(TIMEOUT)
+            self._socket.connect(self._path)
+            self._send_request()
+            answer = self._read_line()
+            if answer == ACCEPTED:
+                self._socket.sendall(GO)
+        except ConnectionRefusedError:
+            return None  # the server was killed
+        except OSError as error:
+            return _fall_back(f"it does not answer ({error})")
+        if answer != ACCEPTED:
+            return _fall_back(answer.decode(errors="replace") or "it ended")
+        self._socket.settimeout(None)
+        return self._wait()
+
+    def _send_request(self) -> None:
+        import array
+        import json
+        import socket
+
+        folder = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            request = {
+                "arguments": self._arguments,
+                "argv": sys.argv[:1],
+                "environment": dict(os.environ),
+                "interpreter": describe_interpreter(),
+            }
+            data = json.dumps(request).encode()
+            message = len(data).to_bytes(4, "big") + data
+            descriptors = array.array("i", [0, 1, 2, folder])
+            passed = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)]
+            sent = self._socket.sendmsg([message], passed)
+            self._socket.sendall(message[sent:])
+        finally:
+            os.close(folder)
+
+    def _read_line(self) -> bytes:
+        """Return the next line from the server; empty if the connection has ended."""
+        line = b""
+        while piece := self._socket.recv(1):
+            if piece == b"\n":
+                return line
+            line += piece
+        return b""
+
+    def _wait(self) -> int:
+        """Pass on signals until the forked process has ended, and return its exit code."""
+        import signal
+
+        def forward(number: int, _frame: object) -> None:
+            try:
+                self._socket.send(bytes([number]))
+            except OSError:
+                pass  # the process has just ended
+
+        handled = [getattr(signal, name) for name in FORWARDED]
+        for number in handled:
+            # A signal that the caller ignores, as with nohup, is ignored in the new process, too.
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, forward)
+        while True:
+            word, _, rest = self._read_line().partition(b" ")
+            if word == b"stopped":
+                # The shell must see this process stop, and continues it.
+                signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+                os.kill(os.getpid(), signal.SIGTSTP)
+                signal.signal(signal.SIGTSTP, forward)
+            elif word == b"exit":
+                return int(rest)
+            elif word == b"signal":
+                number = int(rest)
+                if number != signal.SIGKILL:
+                    signal.signal(number, signal.SIG_DFL)
+                os.kill(os.getpid(), number)
+                return 128 + number
+            elif not word:
+                os.write(2, b"hilum: the fork server ended, and this command with it.\n")
+                return 128 + signal.SIGTERM
+
+
+def describe_interpreter() -> list[object]:
+    """Return what must be the same in the server as in a newly started program."""
+    prefixes = ("PYTHON", "LANG", "LC_", "LD_", "MALLOC_", "OPENSSL_", "GLIBC_")
+    variables = {name: text for name, text in os.environ.items() if name.startswith(prefixes)}
+    path = [folder for folder in sys.path if folder]
+    flags = [*sys.flags[:], *sorted(sys._xoptions), *sys.warnoptions]
+    return [sys.version, sys.executable, sys.prefix, path, flags, sorted(variables.items())]
+
+
+def _fall_back(reason: str) -> None:
+    """Say why the server is not used."""
+    text = "".join(char for char in reason if char.isprintable())
+    print(f"hilum: the fork server is not used: {text}.", file=sys.stderr)

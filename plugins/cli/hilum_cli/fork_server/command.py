@@ -1,0 +1,221 @@
+"""``hilum fork-server``: starts, stops and shows the fork server."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from hilum import HilumError, UsageError
+from hilum.command import Parser, check_text
+from hilum.errors import E_FAILED
+from hilum.fork_client import COMMAND, find_socket
+
+from hilum_cli import exits
+from hilum_cli.terminal import Out
+
+EPILOG = """\
+The server has imported hilum and your plugins. While it runs, every start of hilum is a fork of it, which saves the
+imports. It ends after a time without use, and starts again when hilum or a package changes. It runs until you log out;
+no other user and no command of an agent can use it.
+
+  hilum fork-server start
+  hilum fork-server status
+  hilum fork-server stop
+"""
+START_TIMEOUT = 30.0
+"""Seconds to wait for a server that starts."""
+STOP_TIMEOUT = 15.0
+"""Seconds to wait for a server that ends, with what it has started."""
+_PEER = struct.Struct("iII")
+
+
+def main(argv: list[str]) -> int:
+    """Keep hilum in memory, so that it starts faster.
+
+    Returns:
+        The exit code (see ``exits``).
+    """
+    check_text(argv)
+    parser = Parser("hilum fork-server", "Keep hilum in memory, so that it starts faster.", EPILOG)
+    parser.add_argument("action", choices=("start", "stop", "status", "serve"), metavar="ACTION")
+    parser.add_argument(
+        "--idle-minutes",
+        type=float,
+        default=240.0,
+        metavar="N",
+        help="end the server after N minutes without use (default: 240)",
+    )
+    options = parser.parse_args(argv)
+    path = find_socket()
+    if sys.platform != "linux" or not path:
+        raise UsageError("The fork server works only on Linux, and needs a home folder.")
+    if options.action == "serve":
+        return _serve(path, options.idle_minutes)
+    process = find_server(path)
+    if options.action == "start":
+        if not process:
+            process = start_server(path, options.idle_minutes)
+        Out(1).say(f"The fork server runs as process {process}.")
+    elif options.action == "stop":
+        if process:
+            stop_server(path, process)
+        Out(1).say("The fork server has ended." if process else "No fork server runs.")
+    else:
+        Out(1).say(
+            f"The fork server runs as process {process}." if process else "No fork server runs."
+        )
+        return exits.COMPLETED if process else exits.FAILED
+    return exits.COMPLETED
+
+
+def find_server(path: str) -> int:
+    """Return the process id of the server that listens on a socket; 0 if none does."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(path)
+        except OSError:
+            return 0
+        data = probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
+        process, user, _ = _PEER.unpack(data)
+        return process if user == os.getuid() else 0
+
+
+def start_server(path: str, idle_minutes: float) -> int:
+    """Start the server, wait until it listens, and return its process id.
+
+    Raises:
+        HilumError: It does not start.
+    """
+    words = [sys.executable, "-m", "hilum", COMMAND, "serve", "--idle-minutes", str(idle_minutes)]
+    # The server outlives this process, so the warden must not own it.
+    server = subprocess.Popen(
+        words,
+        cwd="/",
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert server.stderr is not None
+    # The server closes its error output when it listens.
+    text = server.stderr.read().decode(errors="replace").strip()
+    server.stderr.close()
+    process = find_server(path)
+    if process:
+        # The server is not waited for: it belongs to init when this process has ended.
+        server.returncode = 0
+        return process
+    raise HilumError(
+        f"The fork server did not start: {text or 'it ended at once'}.",
+        code=E_FAILED,
+        hint="hilum works without it.",
+    )
+
+
+def stop_server(path: str, process: int) -> None:
+    """End a server, with what it has started.
+
+    Raises:
+        HilumError: It does not end in time.
+    """
+    import signal
+
+    end = time.monotonic() + STOP_TIMEOUT
+    os.kill(process, signal.SIGTERM)
+    while time.monotonic() < end:
+        if find_server(path) != process:
+            return
+        time.sleep(0.02)
+    raise HilumError(
+        f"The fork server (process {process}) does not end.",
+        code=E_FAILED,
+        hint=f"End it with: kill -9 {process}",
+    )
+
+
+def _serve(path: str, idle_minutes: float) -> int:
+    """Serve until the server ends; in forked processes, run hilum."""
+    started = time.time()
+    from hilum_cli.fork_server import server, stamps, take_over
+    from hilum_cli.fork_server.preloading import preload
+
+    try:
+        lock = lock_folder_of(path)
+        listener = listen(path)
+    except BlockingIOError:
+        print("another one runs, or is starting", file=sys.stderr)
+        return exits.FAILED
+    except OSError as error:
+        print(f"it cannot listen: {error}", file=sys.stderr)
+        return exits.FAILED
+    preload()
+    found = stamps.read_stamps()
+    newer = stamps.find_newer(found, started)
+    if newer:
+        print(f"{newer} changed while the server started", file=sys.stderr)
+        return exits.FAILED
+    null = os.open(os.devnull, os.O_RDWR)
+    listener.listen(16)
+    # The process that started this one waits for the end of its error output.
+    os.dup2(null, 2)
+    os.close(null)
+    forks = server.ForkServer(listener, lock, found, idle_minutes * 60)
+    request = forks.serve()
+    if request is not None:
+        take_over.run(request)
+    listener.close()
+    if forks.is_stale and not forks.ended_by:
+        os.execv(sys.executable, [sys.executable, "-m", "hilum", *sys.argv[1:]])
+    Path(path).unlink(missing_ok=True)
+    return exits.COMPLETED
+
+
+def lock_folder_of(path: str) -> int:
+    """Create the private folder of a socket, and lock the socket's name for this process.
+
+    Returns:
+        The descriptor that holds the lock.
+
+    Raises:
+        BlockingIOError: Another server has the lock.
+        OSError: The folder cannot be created, or belongs to somebody else.
+    """
+    import fcntl  # only on POSIX
+
+    folder = os.path.dirname(path)
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    found = os.lstat(folder)
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        raise PermissionError(f"{folder} is not a folder of this user")
+    os.chmod(folder, 0o700)
+    lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        raise
+    return lock
+
+
+def listen(path: str) -> socket.socket:
+    """Return a socket that is bound to a path, in place of one that a killed server left.
+
+    Raises:
+        OSError: The socket cannot be created.
+    """
+    Path(path).unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        listener.bind(path)
+        os.chmod(path, 0o600)
+    except BaseException:
+        listener.close()
+        raise
+    return listener

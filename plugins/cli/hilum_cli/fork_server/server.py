@@ -1,0 +1,308 @@
+"""The fork server: forks a process for each start of hilum, and supervises it.
+
+The server has one thread and never runs trio, because a fork copies only the calling thread.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import time
+from contextlib import ExitStack, suppress
+from typing import Any
+
+from hilum.fork_client import ACCEPTED, FORWARDED, GO, describe_interpreter
+
+from hilum_cli.fork_server.callers import CallerRefused, imitate, read_caller
+from hilum_cli.fork_server.stamps import Stamps, find_changed
+from hilum_cli.fork_server.take_over import Request, take_over
+
+MAX_REQUEST = 8 << 20  # bytes; the kernel limits arguments and environment to 6 MB
+PATIENCE = 2.0
+"""Seconds to wait for each part of a request."""
+GRACE = 10.0
+"""Seconds for a process to end after its client has gone."""
+_PEER = struct.Struct("iII")
+
+
+class _Running:
+    """A forked process with the connection to its client.
+
+    Attributes:
+        kill_at: When the process is killed, on the monotonic clock; ``None`` while it has a client.
+    """
+
+    def __init__(self, process: int, client: socket.socket) -> None:
+        self.process = process
+        self.client = client
+        self.kill_at: float | None = None
+
+    def tell(self, text: str) -> None:
+        """Send a line to the client, which may be gone."""
+        with suppress(OSError):
+            self.client.sendall(f"{text}\n".encode())
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal to the process, and to what it started in its process group."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process, number)
+
+
+class ForkServer:
+    """The server.
+
+    Args:
+        listener: The socket on which it listens.
+        lock: The descriptor that holds the server's lock, which a forked process closes.
+        stamps: The stamps of the imported code.
+        idle_seconds: After so many seconds without any process, the server ends.
+    """
+
+    def __init__(
+        self, listener: socket.socket, lock: int, stamps: Stamps, idle_seconds: float
+    ) -> None:
+        self._listener = listener
+        self._lock = lock
+        self._stamps = stamps
+        self._idle_seconds = idle_seconds
+        self._running: dict[int, _Running] = {}
+        self._used_at = time.monotonic()
+        self._signals = {getattr(signal, name) for name in FORWARDED}
+        self.is_stale = False
+        self.ended_by = 0
+
+    def serve(self) -> Request | None:
+        """Serve until the server is idle, stale or ended by a signal.
+
+        Returns:
+            In a forked process, the request that it has taken over; ``None`` in the server.
+        """
+        wake, wake_end = os.pipe()
+        os.set_blocking(wake, False)
+        os.set_blocking(wake_end, False)
+        signal.set_wakeup_fd(wake_end, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._end)
+        while not self._is_done():
+            readable = self._wait([wake])
+            if wake in readable:
+                with suppress(BlockingIOError):
+                    os.read(wake, 4096)
+            self._collect()
+            self._kill_late()
+            for running in [*self._running.values()]:
+                if running.client in readable and running.process in self._running:
+                    self._read_client(running)
+            if self._listener in readable and not self.ended_by:
+                request = self._accept([wake, wake_end])
+                if request is not None:
+                    return request
+        signal.set_wakeup_fd(-1)
+        return None
+
+    def _end(self, number: int, _frame: object) -> None:
+        self.ended_by = number
+        for running in self._running.values():
+            running.send_signal(signal.SIGTERM)
+            running.kill_at = time.monotonic() + GRACE
+
+    def _is_done(self) -> bool:
+        if self._running:
+            self._used_at = time.monotonic()
+            return False
+        is_idle = time.monotonic() - self._used_at >= self._idle_seconds
+        return bool(self.ended_by) or self.is_stale or is_idle
+
+    def _wait(self, descriptors: list[int]) -> list[Any]:
+        """Wait for something to do, and return what is readable."""
+        connected = [each.client for each in self._running.values() if each.kill_at is None]
+        end = self._used_at + self._idle_seconds
+        if self._running:
+            end = time.monotonic() + 60
+        for running in self._running.values():
+            if running.kill_at is not None:
+                end = min(end, running.kill_at)
+        seconds = max(0.0, end - time.monotonic())
+        return select.select([self._listener, *descriptors, *connected], [], [], seconds)[0]
+
+    def _collect(self) -> None:
+        """Report the processes that have ended or stopped."""
+        for running in [*self._running.values()]:
+            process, status = os.waitpid(running.process, os.WNOHANG | os.WUNTRACED)
+            if not process:
+                continue
+            if os.WIFSTOPPED(status):
+                running.tell("stopped")
+                continue
+            if os.WIFSIGNALED(status):
+                running.tell(f"signal {os.WTERMSIG(status)}")
+            else:
+                running.tell(f"exit {os.WEXITSTATUS(status)}")
+            running.client.close()
+            del self._running[process]
+
+    def _kill_late(self) -> None:
+        now = time.monotonic()
+        for running in self._running.values():
+            if running.kill_at is not None and running.kill_at <= now:
+                running.send_signal(signal.SIGKILL)
+                running.kill_at = now + GRACE
+
+    def _read_client(self, running: _Running) -> None:
+        """Pass on the signals of a client, or end the process if its client has gone."""
+        try:
+            data = running.client.recv(64)
+        except OSError:
+            data = b""
+        for number in data:
+            if number in self._signals:
+                running.send_signal(number)
+        if not data:
+            # The client was killed. Its process ends as if the terminal had been closed.
+            running.kill_at = time.monotonic() + GRACE
+            running.send_signal(signal.SIGHUP)
+            running.send_signal(signal.SIGCONT)
+
+    def _accept(self, inherited: list[int]) -> Request | None:
+        """Accept a connection and fork; return the request in the forked process.
+
+        Args:
+            inherited: Descriptors to close in the forked process.
+        """
+        with ExitStack() as stack:
+            client, _ = self._listener.accept()
+            stack.callback(client.close)
+            client.settimeout(PATIENCE)
+            descriptors: list[int] = []
+            try:
+                # Nothing is read from a process that may not connect.
+                caller = read_caller(*_read_peer(client))
+                data, descriptors = _receive(client)
+                for descriptor in descriptors:
+                    stack.callback(os.close, descriptor)
+                request = _parse(data, descriptors)
+                self._check()
+            except CallerRefused as refused:
+                with suppress(OSError):
+                    client.sendall(f"{refused}\n".encode())
+                return None
+            except OSError:  # the client is gone, or too slow
+                return None
+            reading, writing = os.pipe()
+            process = os.fork()
+            if process:
+                os.close(writing)
+                self._watch(process, client, reading, stack)
+                return None
+            # --- the forked process ---
+            stack.pop_all()
+            os.close(reading)
+            server = os.getppid()
+            signal.set_wakeup_fd(-1)
+            try:
+                os.setpgid(0, 0)
+                imitate(caller)
+                client.sendall(ACCEPTED + b"\n")
+                if client.recv(1) != GO:
+                    os._exit(1)
+            except CallerRefused as refused:
+                with suppress(OSError):
+                    client.sendall(f"{refused}\n".encode())
+                os._exit(1)
+            except OSError:
+                os._exit(1)
+            os.write(writing, b"1")
+            sockets = [self._listener, client, *(each.client for each in self._running.values())]
+            for each in sockets:
+                each.close()
+            for descriptor in (*inherited, writing, self._lock):
+                os.close(descriptor)
+            take_over(request, server)
+            return request
+
+    def _watch(self, process: int, client: socket.socket, reading: int, stack: ExitStack) -> None:
+        """Supervise a forked process from when it has taken over."""
+        with suppress(OSError):
+            os.setpgid(process, process)
+        taken_over = os.read(reading, 1)
+        os.close(reading)
+        if not taken_over:
+            os.waitpid(process, 0)
+            return
+        kept = client.dup()
+        kept.settimeout(PATIENCE)
+        self._running[process] = _Running(process, kept)
+
+    def _check(self) -> None:
+        """Check that a forked process would behave like a newly started one.
+
+        Raises:
+            CallerRefused: It would not.
+        """
+        changed = find_changed(self._stamps)
+        if changed or self.is_stale:
+            self.is_stale = True
+            raise CallerRefused(f"{changed or 'a file'} has changed, so the server starts again")
+        if len(os.listdir("/proc/self/task")) != 1:
+            raise CallerRefused("the server has several threads")
+
+
+def _read_peer(client: socket.socket) -> tuple[int, int]:
+    """Return the process and the user at the other end of a connection."""
+    data = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
+    process, user, _ = _PEER.unpack(data)
+    return process, user
+
+
+def _receive(client: socket.socket) -> tuple[bytes, list[int]]:
+    """Return a request with the descriptors that came with it.
+
+    Raises:
+        CallerRefused: The request is not valid.
+        OSError: The client does not send it.
+    """
+    data, descriptors, _flags, _address = socket.recv_fds(client, 1 << 16, 4)
+    for descriptor in descriptors:
+        os.set_inheritable(descriptor, False)
+    size = int.from_bytes(data[:4], "big")
+    data = data[4:]
+    if size > MAX_REQUEST:
+        raise CallerRefused("the request is too large")
+    pieces = [data]
+    missing = size - len(data)
+    while missing > 0:
+        piece = client.recv(min(missing, 1 << 16))
+        if not piece:
+            break
+        pieces.append(piece)
+        missing -= len(piece)
+    return b"".join(pieces), descriptors
+
+
+def _parse(data: bytes, descriptors: list[int]) -> Request:
+    """Return a request.
+
+    Raises:
+        CallerRefused: It is not valid, or needs another interpreter.
+    """
+    try:
+        fields = json.loads(data)
+        interpreter = fields["interpreter"]
+        request = Request(
+            list(map(str, fields["arguments"])),
+            list(map(str, fields["argv"])),
+            {str(name): str(value) for name, value in fields["environment"].items()},
+            descriptors,
+        )
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise CallerRefused("the request is not valid") from None
+    if len(descriptors) != 4:
+        raise CallerRefused("the request has no standard streams")
+    if interpreter != json.loads(json.dumps(describe_interpreter())):
+        raise CallerRefused("Python would run with other variables or options")
+    return request
