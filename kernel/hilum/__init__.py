@@ -157,6 +157,7 @@ _MODULES = (
     "errors",
     "events",
     "foreign_files",
+    "fork_client",
     "frontmatter",
     "hooks",
     "hosts",

@@ -72,7 +72,11 @@ def run_in_server(arguments: Sequence[str]) -> int | None:
         return None
     if not stat.S_ISSOCK(found.st_mode) or found.st_uid != os.getuid():
         return None
-    return _Handover(path, arguments).run()
+    handover = _Handover(path, arguments)
+    try:
+        return handover.run()
+    finally:
+        handover.close()
 
 
 class _Handover:
@@ -102,6 +106,10 @@ class _Handover:
             return _fall_back(answer.decode(errors="replace") or "it ended")
         self._socket.settimeout(None)
         return self._wait()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._socket.close()
 
     def _send_request(self) -> None:
         import array

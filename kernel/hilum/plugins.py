@@ -435,6 +435,9 @@ class Host:
         """Return the hooks that the module itself specifies, by name."""
         found = {}
         for name, value in vars(module).items():
+            # A package that loads its modules late would search for one with this name.
+            if isinstance(value, ModuleType):
+                continue
             # A specification that a module only imports belongs to another plugin.
             if hasattr(value, "hilum_spec_info") and value.__module__ == module.__name__:
                 found[name] = value.hilum_spec_info

@@ -43,6 +43,7 @@ FLOORS = [
         "json_sizes",
         "wall_clock",
         "unread_outputs",
+        "fork_client",
     ],
     [
         "messages",

@@ -5,20 +5,41 @@ from __future__ import annotations
 import gc
 import importlib
 import pkgutil
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 
+from hilum import Tool
 from hilum.discovery import STANDARD, all_entry_points
+from hilum.settings import load, sections_of
 
 # Distributions whose modules few sessions need, and that import large libraries.
 _LARGE = frozenset(
     f"hilum-{name}"
-    for name in ("browser", "eval", "image", "mcp", "otel", "postgres", "semantic-search", "serve")
+    for name in (
+        "browser",
+        "eval",
+        "image",
+        "mcp",
+        "otel",
+        "postgres",
+        "replay",
+        "semantic-search",
+        "serve",
+        "web",
+    )
 )
 # Parts of the names of modules that are not for use in a session.
 _LEFT_OUT = ("__main__", "bench", "corpus", "demo", "demo_project", "testing")
-# A first request needs these, and the plugins import them late.
-_LIBRARIES = ("httpcore._backends.trio", "encodings.idna", "sqlite3", "tomllib")
+# A first request needs these, and hilum imports them late.
+_LATE = (
+    "encodings.idna",
+    "hilum_replay.provider",
+    "httpcore._backends.trio",
+    "pwd",
+    "sqlite3",
+    "tomllib",
+)
 
 
 def preload() -> None:
@@ -26,13 +47,27 @@ def preload() -> None:
 
     A module that fails to import is left out: the forked process reports the error.
     """
-    for name in (*_list_modules(), *_LIBRARIES):
+    for name in (*_list_modules(), *_LATE):
         # A plugin of another author may raise anything, and an extra may be missing.
         with suppress(Exception):
             importlib.import_module(name)
+    _resolve_types()
     gc.collect()
     # Otherwise, the collector would write to, and thereby copy, every shared page of memory.
     gc.freeze()
+
+
+def _resolve_types() -> None:
+    """Compute what settings and tools compute once in each process: the types of their fields."""
+    modules = [module for name, module in sys.modules.items() if name.startswith("hilum")]
+    sections = dict.fromkeys(kind for module in modules for kind in sections_of(module))
+    with suppress(Exception):
+        # Nothing of the user is read; each process reads the settings anew.
+        load(sections, environ={"HOME": "/nonexistent"}, known=None, strict=False)
+    for found in gc.get_objects():
+        if isinstance(found, Tool):
+            with suppress(Exception):
+                found.signature  # noqa: B018
 
 
 def _list_modules() -> Iterator[str]:

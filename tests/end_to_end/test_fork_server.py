@@ -1,0 +1,321 @@
+"""The fork server, with real processes: what a forked start takes from its caller, and how it ends."""
+
+import ctypes
+import fcntl
+import json
+import os
+import pty
+import re
+import resource
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import trio
+from warm_start import OWN_TERMINAL, python_environment
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="fork server: only Linux")
+
+PR_SET_NO_NEW_PRIVS = 38
+HILUM = [sys.executable, "-m", "hilum"]
+
+
+class Server:
+    """A fork server with a home folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.extra = folder / "extra"
+        self.extra.mkdir()
+        self.env = python_environment() | {"HOME": str(folder), "PYTHONPATH": str(self.extra)}
+
+    def call(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run ``hilum fork-server``."""
+        argv = [*HILUM, "fork-server", *words]
+        return subprocess.run(argv, env=self.env, capture_output=True, text=True, timeout=60)
+
+    @property
+    def pid(self) -> int:
+        """The process of the server; 0 if none runs."""
+        found = re.search(r"process (\d+)", self.call("status").stdout)
+        return int(found[1]) if found else 0
+
+    def ensure(self) -> int:
+        """Start the server if it does not run, or wait until it has started again."""
+        done = self.call("start")
+        assert done.returncode == 0, done.stderr
+        return self.pid
+
+    @property
+    def children(self) -> list[int]:
+        """The forked processes."""
+        pid = self.pid
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One server for all tests of a worker."""
+    found = Server(tmp_path_factory.mktemp("fork-server"))
+    yield found
+    found.call("stop")
+
+
+@pytest.fixture
+def forks(server: Server, cli) -> Server:
+    """A running server, to which ``cli`` hands over."""
+    server.ensure()
+    for name in ("HILUM_CONFIG", "HILUM_DATA"):
+        del cli.env[name]
+    cli.env |= server.env
+    return server
+
+
+def run(cli, *words: str, **options) -> subprocess.CompletedProcess[str]:
+    options = {"env": cli.env, "cwd": cli.workspace, **options}
+    return subprocess.run(
+        [*HILUM, *words], capture_output=True, text=True, timeout=60, check=False, **options
+    )
+
+
+async def test_a_run_is_a_fork_with_the_callers_streams_folder_and_environment(cli, forks, asks):
+    """What the model's command sees comes from the caller; input, output and exit code are kept."""
+    command = 'echo "mask $(umask)"; echo "files $(ulimit -Sn)"; echo "here $(pwd)"'
+    seen = []
+
+    async def answer() -> object:
+        seen.extend(forks.children)
+        return "Done: ä."
+
+    def prepare() -> None:
+        os.umask(0o027)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (777, 7777))
+
+    async with cli.model(asks("run_terminal_cmd", command=command), answer):
+        words = ["run", "--approve", "auto", "--output-format", "json", "Work."]
+        done = await trio.to_thread.run_sync(
+            lambda: run(cli, *words, preexec_fn=prepare, input="piped")
+        )
+    assert done.returncode == 0, done.stderr
+    assert "not used" not in done.stderr
+    assert len(seen) == 1
+    result = json.loads(done.stdout)
+    assert result["text"] == "Done: ä."
+    shown = result["calls"][0]["output"] if "output" in result["calls"][0] else json.dumps(result)
+    events = subprocess.run(
+        [*HILUM, "sessions", "show", result["session"]],
+        env=cli.env,
+        cwd=cli.workspace,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    shown += events.stdout
+    assert "mask 0027" in shown
+    assert "files 777" in shown
+    assert f"here {cli.workspace}" in shown
+    assert forks.children == []
+
+
+def test_help_and_wrong_options_give_the_same_as_without_the_server(cli, forks):
+    for words in (["--help"], ["run", "--help"], ["--version"], ["run", "--no-such-option", "x"]):
+        forked = run(cli, *words)
+        plain = run(cli, *words, env=cli.env | {"HOME": str(cli.folder)})
+        assert (forked.returncode, forked.stdout, forked.stderr) == (
+            plain.returncode,
+            plain.stdout,
+            plain.stderr,
+        )
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_signals_end_the_fork_and_its_exit_code_is_kept(cli, forks, wait_until, number):
+    began = trio.Event()
+
+    async def think() -> object:
+        began.set()
+        await trio.sleep_forever()
+
+    async with cli.model(think, "Never."):
+        process = await trio.lowlevel.open_process(
+            [*HILUM, "run", "Work."],
+            env=cli.env,
+            cwd=cli.workspace,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        with trio.fail_after(60):
+            await began.wait()
+            assert len(forks.children) == 1
+            process.send_signal(number)
+            assert await process.wait() == 128 + number
+    await wait_until(lambda: not forks.children)
+
+
+async def test_a_killed_client_takes_its_fork_with_it(cli, forks, wait_until, gone):
+    began = trio.Event()
+
+    async def think() -> object:
+        began.set()
+        await trio.sleep_forever()
+
+    async with cli.model(think, "Never."):
+        process = await trio.lowlevel.open_process(
+            [*HILUM, "run", "Work."],
+            env=cli.env,
+            cwd=cli.workspace,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        with trio.fail_after(60):
+            await began.wait()
+            (fork,) = forks.children
+            process.kill()
+            await process.wait()
+    await wait_until(lambda: gone(fork))
+    assert forks.pid
+
+
+async def test_a_killed_server_takes_its_forks_with_it(cli, forks, wait_until, gone):
+    began = trio.Event()
+
+    async def think() -> object:
+        began.set()
+        await trio.sleep_forever()
+
+    async with cli.model(think, "Never."):
+        process = await trio.lowlevel.open_process(
+            [*HILUM, "run", "Work."],
+            env=cli.env,
+            cwd=cli.workspace,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
+        with trio.fail_after(60):
+            await began.wait()
+            (fork,) = forks.children
+            os.kill(forks.pid, signal.SIGKILL)
+            assert await process.wait() == 128 + signal.SIGTERM
+            await process.stderr.aclose()
+    await wait_until(lambda: gone(fork))
+    # What the killed server left does not prevent a start.
+    assert run(cli, "--version").stderr == ""
+
+
+def test_changed_packages_end_the_server_which_starts_again(cli, forks):
+    before = forks.pid
+    (forks.extra / "new_module.py").write_text("")
+    done = run(cli, "--version")
+    assert done.returncode == 0
+    assert re.fullmatch(
+        rf"hilum: the fork server is not used: {re.escape(str(forks.extra))} has changed,"
+        r" so the server starts again\.\n",
+        done.stderr,
+    )
+    # It replaces itself, in the same process.
+    end = time.monotonic() + 60
+    while forks.pid != before and time.monotonic() < end:
+        time.sleep(0.05)
+    assert run(cli, "--version").stderr == ""
+
+
+def test_a_start_with_another_interpreter_environment_is_a_usual_one(cli, forks):
+    done = run(cli, "--version", env=cli.env | {"PYTHONHASHSEED": "1"})
+    assert done.returncode == 0
+    assert done.stdout.startswith("hilum ")
+    assert "not used: Python would run with other variables or options." in done.stderr
+
+
+def test_a_process_without_new_privileges_is_refused(cli, forks):
+    """Every sandbox sets this flag, so no command of an agent gets out through the server."""
+
+    def confine() -> None:
+        assert ctypes.CDLL(None).prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+
+    done = run(cli, "--version", preexec_fn=confine)
+    assert done.returncode == 0
+    assert "not used: it was asked by a process in a sandbox." in done.stderr
+
+
+async def test_a_command_in_the_sandbox_does_not_see_the_socket(cli, forks, asks):
+    folder = Path(forks.env["HOME"], ".local/share/hilum/fork-server")
+    assert [path.suffix for path in sorted(folder.iterdir())] == [".sock", ".lock"]
+    assert folder.stat().st_mode & 0o777 == 0o700
+    command = f"ls {folder} >/dev/null 2>&1 && echo VISIBLE || echo HIDDEN"
+    async with cli.model(asks("run_terminal_cmd", command=command), "Done.") as model:
+        done = await trio.to_thread.run_sync(
+            lambda: run(cli, "run", "--approve", "auto", "Work.")
+        )
+    assert done.returncode == 0, done.stderr
+    assert "HIDDEN" in str(model.requests[-1])
+
+
+# A shell that runs one program in the foreground of its terminal, and continues it once it stops.
+SHELL = """
+import os, signal, sys
+signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+program = os.fork()
+if not program:
+    os.setpgid(0, 0)
+    os.tcsetpgrp(0, os.getpgrp())
+    signal.signal(signal.SIGTTOU, signal.SIG_DFL)
+    os.execv(sys.argv[1], sys.argv[1:])
+_, status = os.waitpid(program, os.WUNTRACED)
+os.tcsetpgrp(0, os.getpgrp())
+print("STOPPED" if os.WIFSTOPPED(status) else "ENDED", flush=True)
+os.tcsetpgrp(0, program)
+os.killpg(program, signal.SIGCONT)
+_, status = os.waitpid(program, 0)
+os.tcsetpgrp(0, os.getpgrp())
+print(f"CODE {os.waitstatus_to_exitcode(status)}", flush=True)
+"""
+
+
+async def test_a_conversation_in_a_terminal_stops_continues_and_ends(cli, forks):
+    """After Ctrl-Z, the shell sees its program stop, and continues it."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 90, 0, 0))
+    text = ""
+
+    async def see(wanted: str) -> None:
+        nonlocal text
+        while wanted not in text:
+            await trio.lowlevel.wait_readable(ours)
+            text += os.read(ours, 65536).decode(errors="replace")
+        text = text.partition(wanted)[2]
+
+    async with cli.model("Hello from the model."):
+        shell = [sys.executable, "-c", SHELL]
+        process = await trio.lowlevel.open_process(
+            [sys.executable, "-c", OWN_TERMINAL, *shell, *HILUM],
+            env=cli.env | {"TERM": "xterm-256color"},
+            cwd=cli.workspace,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+        )
+        try:
+            with trio.fail_after(60):
+                await see("\u276f")
+                assert len(forks.children) == 1
+                os.write(ours, b"Hi\r")
+                await see("Hello from the model.")
+                os.write(ours, b"\x1a")
+                await see("STOPPED")
+                await see("\u276f")
+                # The new size comes with a signal, which the client passes on.
+                fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 20, 60, 0, 0))
+                await see("\u276f")
+                os.write(ours, b"/exit\r")
+                await see("CODE 0")
+        finally:
+            process.kill()
+            await process.wait()
+            os.close(ours)
+            os.close(theirs)
