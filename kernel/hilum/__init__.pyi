@@ -32,6 +32,7 @@ from hilum.approval_facts import is_once_only as is_once_only
 from hilum.approval_facts import says_the_same as says_the_same
 from hilum.context import ContextRequest as ContextRequest
 from hilum.context import estimate as estimate
+from hilum.discovery import list_plugin_modules as list_plugin_modules
 from hilum.discovery import list_program_commands as list_program_commands
 from hilum.discovery import list_user_commands as list_user_commands
 from hilum.errors import AddressRefused as AddressRefused

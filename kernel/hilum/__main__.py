@@ -11,6 +11,14 @@ if __name__ == "__main__" and not sys.flags.safe_path:
     # ones, because it is often a repository that nobody has checked.
     del sys.path[0]
 
+if __name__ == "__main__":
+    # Before anything else is imported, because a fork has everything already.
+    from hilum.fork_client import run_in_server
+
+    _forked_code = run_in_server(sys.argv[1:])
+    if _forked_code is not None:
+        sys.exit(_forked_code)
+
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +26,6 @@ from typing import Any
 from hilum import _ENDED_BY_INTERRUPT
 from hilum.discovery import STANDARD, EntryPoint, all_entry_points, clash, normal, summary
 from hilum.errors import HilumError, PluginError, UsageError, unknown_name_error
-from hilum.fork_client import run_in_server
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,11 +62,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run ``hilum`` and return its exit code (2 for wrong usage)."""
     _replace_closed_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
-    # Only the program itself is handed over, and not a call from another program.
-    if arguments is None:
-        code = run_in_server(given)
-        if code is not None:
-            return code
     try:
         code = _run_command(*_split(given))
         # If Python flushed the output at exit instead, an error would show a traceback.

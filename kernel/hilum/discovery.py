@@ -239,6 +239,15 @@ def list_program_commands() -> dict[str, str]:
     return {point.name: summary(point) or f"From {point.distribution}" for point in points}
 
 
+def list_plugin_modules() -> dict[str, str]:
+    """Return the modules of the installed plugins, each with its distribution in lower case.
+
+    Nothing is imported.
+    """
+    points = [point for found in all_entry_points("hilum").values() for point in found]
+    return {point.target.partition(":")[0]: point.distribution.lower() for point in points}
+
+
 def _module_file(module: str) -> str:
     parts = module.split(".")
     for folder in sys.path:

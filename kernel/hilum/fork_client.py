@@ -21,7 +21,7 @@ COMMAND = "fork-server"
 ACCEPTED = b"ok"
 GO = b"g"
 """What the client sends when it has read ``ACCEPTED``, so that nothing runs without a client."""
-TIMEOUT = 3.0
+TIMEOUT = 10.0
 """Seconds to wait for the server before hilum starts as usual."""
 FORWARDED = (
     "SIGHUP",
@@ -65,6 +65,8 @@ def run_in_server(arguments: Sequence[str]) -> int | None:
     """
     if sys.platform != "linux" or COMMAND in arguments[:1]:
         return None
+    if None in (sys.stdin, sys.stdout, sys.stderr):
+        return None  # there is no stream to pass on
     path = find_socket()
     try:
         found = os.lstat(path)
@@ -92,18 +94,21 @@ class _Handover:
     def run(self) -> int | None:
         """Hand over, and return the exit code; ``None`` if the server did not accept."""
         try:
+            request = self._make_request()
             self._socket.settimeout(TIMEOUT)
             self._socket.connect(self._path)
-            self._send_request()
+            self._send(request)
             answer = self._read_line()
             if answer == ACCEPTED:
                 self._socket.sendall(GO)
         except ConnectionRefusedError:
             return None  # the server was killed
         except OSError as error:
-            return _fall_back(f"it does not answer ({error})")
+            _report_usual_start(f"it does not answer ({error})")
+            return None
         if answer != ACCEPTED:
-            return _fall_back(answer.decode(errors="replace") or "it ended")
+            _report_usual_start(answer.decode(errors="replace") or "it ended")
+            return None
         self._socket.settimeout(None)
         return self._wait()
 
@@ -111,25 +116,29 @@ class _Handover:
         """Close the connection."""
         self._socket.close()
 
-    def _send_request(self) -> None:
-        import array
+    def _make_request(self) -> bytes:
         import json
+
+        request = {
+            "arguments": self._arguments,
+            "argv": sys.argv[:1],
+            "environment": dict(os.environ),
+            "interpreter": describe_interpreter(),
+        }
+        data = json.dumps(request).encode()
+        return len(data).to_bytes(4, "big") + data
+
+    def _send(self, request: bytes) -> None:
+        """Send a request, with the standard streams and the current folder."""
+        import array
         import socket
 
         folder = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
         try:
-            request = {
-                "arguments": self._arguments,
-                "argv": sys.argv[:1],
-                "environment": dict(os.environ),
-                "interpreter": describe_interpreter(),
-            }
-            data = json.dumps(request).encode()
-            message = len(data).to_bytes(4, "big") + data
             descriptors = array.array("i", [0, 1, 2, folder])
             passed = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)]
-            sent = self._socket.sendmsg([message], passed)
-            self._socket.sendall(message[sent:])
+            sent = self._socket.sendmsg([request], passed)
+            self._socket.sendall(request[sent:])
         finally:
             os.close(folder)
 
@@ -181,12 +190,14 @@ def describe_interpreter() -> list[object]:
     """Return what must be the same in the server as in a newly started program."""
     prefixes = ("PYTHON", "LANG", "LC_", "LD_", "MALLOC_", "OPENSSL_", "GLIBC_")
     variables = {name: text for name, text in os.environ.items() if name.startswith(prefixes)}
-    path = [folder for folder in sys.path if folder]
+    # Only the script `hilum` has its own folder first.
+    scripts = os.path.dirname(sys.executable)
+    path = [folder for folder in sys.path if folder not in ("", scripts)]
     flags = [*sys.flags[:], *sorted(sys._xoptions), *sys.warnoptions]
     return [sys.version, sys.executable, sys.prefix, path, flags, sorted(variables.items())]
 
 
-def _fall_back(reason: str) -> None:
+def _report_usual_start(reason: str) -> None:
     """Say why the server is not used."""
     text = "".join(char for char in reason if char.isprintable())
     print(f"hilum: the fork server is not used: {text}.", file=sys.stderr)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from urllib.parse import urlsplit
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -19,6 +21,10 @@ def find_proxy(url: str) -> str:
     """
     # A proxy could not reach a server on this machine.
     if is_loopback(url) or not _get_host(url):
+        return ""
+    # On Linux, only the environment names proxies.
+    is_set = any(name.lower().endswith("_proxy") for name in os.environ)
+    if sys.platform == "linux" and not is_set:
         return ""
     # Imported late, because urllib.request imports email and http, and most processes need no
     # proxy.

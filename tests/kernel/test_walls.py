@@ -85,6 +85,7 @@ FLOORS = [
     ["standard"],
     ["aio", "blocking", "inventory"],
     ["__main__"],
+    ["script"],
 ]
 FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
 
@@ -272,7 +273,7 @@ def test_version_and_help_import_no_plugin(argument):
     """They answer before anything heavy is loaded."""
     code = (
         "import sys; from hilum.__main__ import main; main([sys.argv[1]]);"
-        "few = {'hilum', 'hilum.__main__', 'hilum.discovery', 'hilum.errors'};"
+        "few = {'hilum', 'hilum.__main__', 'hilum.discovery', 'hilum.errors', 'hilum.fork_client'};"
         "bad = {m for m in sys.modules if m.startswith('hilum')} - few;"
         "bad |= {'trio', 'attrs', 'pluggy', 'argparse'} & set(sys.modules);"
         "assert not bad, bad"

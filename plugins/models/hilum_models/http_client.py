@@ -12,6 +12,7 @@ import ssl
 import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
+from importlib.util import find_spec
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 import certifi
@@ -288,8 +289,8 @@ def _open_pool(secure: bool, proxy: str) -> httpcore.AsyncConnectionPool:
         )
     if parts.scheme not in ("socks5", "socks5h"):
         raise ValueError(f"the proxy has the unknown scheme {parts.scheme!r}")
-    import socksio  # noqa: F401  # an ImportError says what is missing
-
+    if find_spec("socksio") is None:
+        raise ImportError("the package socksio is not installed")
     return httpcore.AsyncSOCKSProxy(
         address,
         proxy_auth=login,

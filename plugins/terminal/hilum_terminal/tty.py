@@ -7,8 +7,8 @@ restored to its original state.
 from __future__ import annotations
 
 import atexit
-import math
 import errno
+import math
 import os
 import select
 import signal

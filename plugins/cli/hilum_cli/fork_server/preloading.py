@@ -9,24 +9,39 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 
-from hilum import Tool
-from hilum.discovery import STANDARD, all_entry_points
+from hilum import Tool, list_plugin_modules
 from hilum.settings import load, sections_of
 
-# Distributions whose modules few sessions need, and that import large libraries.
-_LARGE = frozenset(
+# The distributions whose modules most sessions need. Those of others, which may import large
+# libraries, are imported late, as usual.
+_IMPORTED = frozenset(
     f"hilum-{name}"
     for name in (
-        "browser",
-        "eval",
-        "image",
-        "mcp",
-        "otel",
-        "postgres",
-        "replay",
-        "semantic-search",
-        "serve",
-        "web",
+        "acp",
+        "agents",
+        "checks",
+        "cli",
+        "commands",
+        "context",
+        "export",
+        "files",
+        "guard",
+        "hooks-claude",
+        "init",
+        "lint",
+        "lsp",
+        "memory",
+        "models",
+        "plan",
+        "prompt",
+        "rules",
+        "rules-compile",
+        "search",
+        "shell",
+        "skills",
+        "store",
+        "terminal",
+        "trace",
     )
 )
 # Parts of the names of modules that are not for use in a session.
@@ -74,13 +89,10 @@ def _list_modules() -> Iterator[str]:
     """Yield the names of the modules to import, packages before their modules."""
     yield "hilum.__main__"
     yield from _walk("hilum")
-    for points in all_entry_points("hilum").values():
-        for point in points:
-            module = point.target.partition(":")[0]
-            yield module
-            distribution = point.distribution.lower()
-            if distribution in STANDARD - _LARGE:
-                yield from _walk(module)
+    for module, distribution in list_plugin_modules().items():
+        yield module
+        if distribution in _IMPORTED:
+            yield from _walk(module)
 
 
 def _walk(package: str) -> Iterator[str]:

@@ -22,8 +22,8 @@ from hilum_cli.fork_server.stamps import Stamps, find_changed
 from hilum_cli.fork_server.take_over import Request, take_over
 
 MAX_REQUEST = 8 << 20  # bytes; the kernel limits arguments and environment to 6 MB
-PATIENCE = 2.0
-"""Seconds to wait for each part of a request."""
+PATIENCE = 5.0
+"""Seconds to wait for a request, which clients prepare before they connect."""
 GRACE = 10.0
 """Seconds for a process to end after its client has gone."""
 _PEER = struct.Struct("iII")
@@ -178,13 +178,12 @@ class ForkServer:
             client, _ = self._listener.accept()
             stack.callback(client.close)
             client.settimeout(PATIENCE)
-            descriptors: list[int] = []
             try:
-                # Nothing is read from a process that may not connect.
-                caller = read_caller(*_read_peer(client))
                 data, descriptors = _receive(client)
                 for descriptor in descriptors:
                     stack.callback(os.close, descriptor)
+                # Nothing is made of what a process sends that may not connect.
+                caller = read_caller(*_read_peer(client))
                 request = _parse(data, descriptors)
                 self._check()
             except CallerRefused as refused:
@@ -275,7 +274,8 @@ def _receive(client: socket.socket) -> tuple[bytes, list[int]]:
         raise CallerRefused("the request is too large")
     pieces = [data]
     missing = size - len(data)
-    while missing > 0:
+    end = time.monotonic() + PATIENCE
+    while missing > 0 and time.monotonic() < end:
         piece = client.recv(min(missing, 1 << 16))
         if not piece:
             break

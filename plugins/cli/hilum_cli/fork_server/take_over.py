@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 import time
+from importlib import import_module
 from typing import NamedTuple, NoReturn, TextIO
 
 _SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG in linux/prctl.h
@@ -59,7 +60,6 @@ def take_over(request: Request, server: int) -> None:
     )
     sys.stdout = _open_output(1, sys.stdout)
     sys.stderr = _open_output(2, sys.stderr)
-    sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr
 
 
 def _open_output(descriptor: int, before: TextIO) -> TextIO:
@@ -77,10 +77,9 @@ def _open_output(descriptor: int, before: TextIO) -> TextIO:
 
 def run(request: Request) -> NoReturn:
     """Run hilum in a forked process, and exit."""
-    import hilum.__main__ as program
-
+    program = import_module("hilum.__main__")
     # A caller that ignores SIGINT keeps ignoring it.
-    program._ENDED_BY_INTERRUPT = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    program._ENDED_BY_INTERRUPT = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # type: ignore[attr-defined]
     try:
         code = program.main(request.arguments)
     except SystemExit as ended:
