@@ -13,7 +13,7 @@ import os
 import stat
 import sys
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 FOLDER = "fork-server"
 COMMAND = "fork-server"
@@ -37,21 +37,43 @@ FORWARDED = (
 """The signals that the client passes on."""
 
 
-def find_socket() -> str:
+def find_socket(environ: Mapping[str, str] = os.environ) -> str:
     """Return the path of the server's socket; empty if the data folder is unknown.
 
     The data folder is hidden from commands in the sandbox. Each Python environment has a server of
     its own.
+
+    Args:
+        environ: The environment of the user's processes.
     """
-    base = os.environ.get("HILUM_DATA", "")
-    if not base and os.path.isabs(os.environ.get("XDG_DATA_HOME", "")):
-        base = os.path.join(os.environ["XDG_DATA_HOME"], "hilum")
-    elif not base and os.environ.get("HOME"):
-        base = os.path.join(os.environ["HOME"], ".local/share/hilum")
+    base = environ.get("HILUM_DATA", "")
+    if not base and os.path.isabs(environ.get("XDG_DATA_HOME", "")):
+        base = os.path.join(environ["XDG_DATA_HOME"], "hilum")
+    elif not base and environ.get("HOME"):
+        base = os.path.join(environ["HOME"], ".local/share/hilum")
     if not os.path.isabs(base):
         return ""
     number = zlib.crc32(os.fsencode(f"{sys.executable}\n{sys.prefix}"))
     return os.path.join(base, FOLDER, f"{number:08x}.sock")
+
+
+def call_with_address(function: Callable[[str], object], path: str) -> None:
+    """Call ``connect`` or ``bind`` of a socket with an address for a path.
+
+    The address of a Unix socket has at most 107 bytes, so the folder is named by a descriptor.
+
+    Args:
+        function: The method of the socket.
+        path: The path of the socket.
+
+    Raises:
+        OSError: The folder does not exist, or the method fails.
+    """
+    folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        function(f"/proc/self/fd/{folder}/{os.path.basename(path)}")
+    finally:
+        os.close(folder)
 
 
 def run_in_server(arguments: Sequence[str]) -> int | None:
@@ -96,7 +118,7 @@ class _Handover:
         try:
             request = self._make_request()
             self._socket.settimeout(TIMEOUT)
-            self._socket.connect(self._path)
+            call_with_address(self._socket.connect, self._path)
             self._send(request)
             answer = self._read_line()
             if answer == ACCEPTED:

@@ -304,3 +304,14 @@ def test_the_command_measures_both_sides(repository, tmp_path, monkeypatch, capf
     assert "Round 2" not in err
     assert list_tree(repository) == before
     assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="fork server: only Linux")
+async def test_a_start_is_measured_with_a_fork_server_of_its_own(tmp_path):
+    (tmp_path / "home").mkdir()
+    (tmp_path / "work").mkdir()
+    async with Warden() as warden:
+        (found,) = await measuring.measure_forked(warden, tmp_path / "work", tmp_path / "home", 1)
+    assert found.start > 0
+    folder = tmp_path / "home" / ".local/share/hilum/fork-server"
+    assert [path.suffix for path in folder.iterdir()] == [".lock"]

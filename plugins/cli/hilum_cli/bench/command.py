@@ -44,6 +44,7 @@ with the same tools and no protection.
 _THINK = {"command": 0.04, "unguarded": 0.04, "edit": 0.04, "eight": 0.3}
 _LABELS = {
     "start": "start to first request",
+    "forked": "  the same with the fork server",
     "command": "turn with a command",
     "unguarded": "  the same without sandbox",
     "edit": "turn with an edit",
@@ -139,10 +140,12 @@ async def _measure_all(source: Path, folder: Path, options: Namespace) -> dict[s
         folder: A temporary folder.
         options: The options of the command.
     """
+    from hilum.fork_client import find_socket
     from hilum.processes import Warden
 
     from hilum_cli.bench import advice, measuring
     from hilum_cli.bench.project_copy import copy_project
+    from hilum_cli.fork_server.command import find_server
 
     progress = Out(2)
     deadline = time.monotonic() + options.seconds
@@ -171,6 +174,11 @@ async def _measure_all(source: Path, folder: Path, options: Namespace) -> dict[s
                 think = _THINK.get(kind, 0.0)
                 found = await measuring.measure(warden, argv, script, project.folder, home, think)
                 runs.setdefault((kind, side), []).append(found)
+        if find_server(find_socket()):
+            progress.say("The start with the fork server, as one runs …")
+            forked = await measuring.measure_forked(warden, project.folder, home, rounds)
+            if forked:
+                runs["forked", "hilum"] = forked
         status = await _time_status(warden, project)
         has_cache = await _has_untracked_cache(warden, source)
     times = {side: _summarize(runs, side) for side in _SIDES}
@@ -195,7 +203,7 @@ def _summarize(runs: dict[tuple[str, str], list[Measurement]], side: str) -> dic
     for (kind, whose), measured in runs.items():
         if whose != side:
             continue
-        if kind == "start":
+        if kind in ("start", "forked"):
             found[kind] = statistics.median(run.start for run in measured)
             continue
         skipped = 0 if kind == "eight" else _WARM_UP

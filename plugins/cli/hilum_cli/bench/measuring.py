@@ -9,12 +9,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import trio
 from hilum import HilumError
 from hilum.errors import E_INTERNAL
+from hilum.fork_client import find_socket
 from hilum.processes import Command, Warden
 
 from hilum_cli.bench.memory import ProcessMemory, measure_memory
 from hilum_cli.bench.scripted_model import Calls, Model
+from hilum_cli.fork_server.command import find_server
 
 BARE_LOOP = Path(__file__).with_name("bare_loop.py")
 MARK = "BENCH_RUN_ID"
@@ -25,6 +28,8 @@ _KEPT = ("PATH", "LANG", "LC_ALL", "TMPDIR")
 # Additional turns, so that the limit does not end a run.
 _SPARE_TURNS = 5
 _MAX_ERROR = 2_000  # characters
+_SERVER_TIMEOUT = 60.0  # seconds for the fork server and all runs with it
+_SERVER_POLL = 0.05  # seconds
 
 
 class Measurement(NamedTuple):
@@ -114,6 +119,29 @@ async def measure(
         )
     start = (model.arrived[0] - began) * 1000
     return Measurement(start, model.turns(), memory)
+
+
+async def measure_forked(warden: Warden, work: Path, home: Path, rounds: int) -> list[Measurement]:
+    """Run hilum without any tool call, with a fork server in the home folder of the runs.
+
+    Args:
+        warden: The owner of the processes.
+        work: The folder to work in.
+        home: The home folder of the runs.
+        rounds: The number of runs.
+
+    Returns:
+        The measurements; none if the server does not start.
+    """
+    env = make_environment(home, "", "")
+    serve = Command((sys.executable, "-m", "hilum", "fork-server", "serve"), str(work), env)
+    async with warden.open(serve):
+        with trio.move_on_after(_SERVER_TIMEOUT):
+            while not find_server(find_socket(env)):  # noqa: ASYNC110  # it is another process
+                await trio.sleep(_SERVER_POLL)
+            argv = make_hilum_command(0)
+            return [await measure(warden, argv, [], work, home) for _ in range(rounds)]
+    return []
 
 
 def make_scripts(turns: int, edits: int, reads: int) -> dict[str, list[Calls]]:

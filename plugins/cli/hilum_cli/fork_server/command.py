@@ -14,7 +14,7 @@ from pathlib import Path
 from hilum import HilumError, UsageError
 from hilum.command import Parser, check_text
 from hilum.errors import E_FAILED
-from hilum.fork_client import COMMAND, find_socket
+from hilum.fork_client import COMMAND, call_with_address, find_socket
 
 from hilum_cli import exits
 from hilum_cli.terminal import Out
@@ -79,7 +79,7 @@ def find_server(path: str) -> int:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(1.0)
         try:
-            probe.connect(path)
+            call_with_address(probe.connect, path)
         except OSError:
             return 0
         data = probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
@@ -213,7 +213,7 @@ def listen(path: str) -> socket.socket:
     Path(path).unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        listener.bind(path)
+        call_with_address(listener.bind, path)
         os.chmod(path, 0o600)
     except BaseException:
         listener.close()
