@@ -315,3 +315,13 @@ async def test_a_conversation_in_a_terminal_stops_continues_and_ends(cli, forks)
             await process.wait()
             os.close(ours)
             os.close(theirs)
+
+
+def test_a_folder_for_bytecode_that_appears_during_the_start_is_no_change(tmp_path):
+    """The first import of a module creates it, and the server starts again by itself."""
+    server = Server(tmp_path)
+    (server.extra / "sqlite3.py").write_text("raise ImportError\n")
+    started = server.call("start")
+    assert started.returncode == 0, started.stderr
+    assert (server.extra / "__pycache__").is_dir()
+    server.call("stop")

@@ -37,6 +37,7 @@ class Caller(NamedTuple):
     Attributes:
         umask: Its file mode creation mask.
         ignored: The signals that it ignores.
+        blocked: The signals that it blocks.
         limits: Its resource limits.
         nice: Its nice value.
         processors: The processors that it may use.
@@ -46,6 +47,7 @@ class Caller(NamedTuple):
 
     umask: int
     ignored: frozenset[int]
+    blocked: frozenset[int]
     limits: dict[int, tuple[int, int]]
     nice: int
     processors: frozenset[int]
@@ -94,12 +96,12 @@ def _read(process: int) -> Caller:
         group = ""
     elif group.count("\n") != 1 or not group.startswith("0::/"):
         raise CallerRefused("it is in another control group")
-    mask = int(theirs["SigIgn"], 16)
     # Values of RLIMIT_* are the same on all architectures that run Python, except for their names.
     kinds = {getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")}
     return Caller(
         umask=int(theirs["Umask"], 8),
-        ignored=frozenset(n for n in signal.valid_signals() if mask >> (n - 1) & 1),
+        ignored=_read_signals(theirs["SigIgn"]),
+        blocked=_read_signals(theirs["SigBlk"]),
         limits={kind: resource.prlimit(process, kind) for kind in kinds},
         nice=os.getpriority(os.PRIO_PROCESS, process),
         processors=frozenset(os.sched_getaffinity(process)),
@@ -129,6 +131,7 @@ def imitate(caller: Caller) -> None:
     except (OSError, ValueError) as error:
         raise CallerRefused(f"the new process cannot have its limits ({error})") from None
     os.umask(caller.umask)
+    signal.pthread_sigmask(signal.SIG_SETMASK, caller.blocked)
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         wanted = signal.SIG_IGN if number in caller.ignored else signal.SIG_DFL
         # Python ignores these two itself.
@@ -136,6 +139,12 @@ def imitate(caller: Caller) -> None:
             signal.signal(number, wanted)
     if signal.SIGINT not in caller.ignored:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _read_signals(mask: str) -> frozenset[int]:
+    """Return the signals in a mask of ``/proc/PID/status``."""
+    bits = int(mask, 16)
+    return frozenset(number for number in signal.valid_signals() if bits >> (number - 1) & 1)
 
 
 def _read_status(process: int) -> dict[str, str]:

@@ -9,7 +9,9 @@ import struct
 import subprocess
 import sys
 import time
+from argparse import SUPPRESS
 from pathlib import Path
+from typing import NoReturn
 
 from hilum import HilumError, UsageError
 from hilum.command import Parser, check_text
@@ -51,12 +53,14 @@ def main(argv: list[str]) -> int:
         metavar="N",
         help="end the server after N minutes without use (default: 240)",
     )
+    # Set by a server that starts again because files changed while it started.
+    parser.add_argument("--again", action="store_true", help=SUPPRESS)
     options = parser.parse_args(argv)
     path = find_socket()
     if sys.platform != "linux" or not path:
         raise UsageError("The fork server works only on Linux, and needs a home folder.")
     if options.action == "serve":
-        return _serve(path, options.idle_minutes)
+        return _serve(path, options.idle_minutes, again=options.again)
     process = find_server(path)
     if options.action == "start":
         if not process:
@@ -140,8 +144,14 @@ def stop_server(path: str, process: int) -> None:
     )
 
 
-def _serve(path: str, idle_minutes: float) -> int:
-    """Serve until the server ends; in forked processes, run hilum."""
+def _serve(path: str, idle_minutes: float, *, again: bool) -> int:
+    """Serve until the server ends; in forked processes, run hilum.
+
+    Args:
+        path: The path of the socket.
+        idle_minutes: Minutes without use after which the server ends.
+        again: Whether this is the second attempt to start.
+    """
     started = time.time()
     from hilum_cli.fork_server import server, stamps, take_over
     from hilum_cli.fork_server.preloading import preload
@@ -155,12 +165,16 @@ def _serve(path: str, idle_minutes: float) -> int:
     except OSError as error:
         print(f"it cannot listen: {error}", file=sys.stderr)
         return exits.FAILED
+    before = stamps.read_stamps()
     preload()
     found = stamps.read_stamps()
-    newer = stamps.find_newer(found, started)
-    if newer:
-        print(f"{newer} changed while the server started", file=sys.stderr)
+    changed = stamps.find_changed(before) or stamps.find_newer(found, started)
+    if changed and again:
+        print(f"{changed} changed while the server started", file=sys.stderr)
         return exits.FAILED
+    if changed:
+        # A first import also changes a folder, when it creates the one for bytecode.
+        _execute([*sys.argv[1:], "--again"])
     null = os.open(os.devnull, os.O_RDWR)
     listener.listen(16)
     # The process that started this one waits for the end of its error output.
@@ -172,9 +186,14 @@ def _serve(path: str, idle_minutes: float) -> int:
         take_over.run(request)
     listener.close()
     if forks.is_stale and not forks.ended_by:
-        os.execv(sys.executable, [sys.executable, "-m", "hilum", *sys.argv[1:]])
+        _execute([word for word in sys.argv[1:] if word != "--again"])
     Path(path).unlink(missing_ok=True)
     return exits.COMPLETED
+
+
+def _execute(arguments: list[str]) -> NoReturn:
+    """Start the program again in this process."""
+    os.execv(sys.executable, [sys.executable, "-m", "hilum", *arguments])
 
 
 def lock_folder_of(path: str) -> int:

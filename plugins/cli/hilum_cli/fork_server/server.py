@@ -98,7 +98,7 @@ class ForkServer:
             for running in [*self._running.values()]:
                 if running.client in readable and running.process in self._running:
                     self._read_client(running)
-            if self._listener in readable and not self.ended_by:
+            if self._listener in readable:
                 request = self._accept([wake, wake_end])
                 if request is not None:
                     return request
@@ -128,7 +128,9 @@ class ForkServer:
             if running.kill_at is not None:
                 end = min(end, running.kill_at)
         seconds = max(0.0, end - time.monotonic())
-        return select.select([self._listener, *descriptors, *connected], [], [], seconds)[0]
+        # A server that ends accepts nothing more.
+        listening = [] if self.ended_by else [self._listener]
+        return select.select([*listening, *descriptors, *connected], [], [], seconds)[0]
 
     def _collect(self) -> None:
         """Report the processes that have ended or stopped."""

@@ -33,14 +33,14 @@ def find_changed(stamps: Stamps) -> str:
 
 
 def find_newer(stamps: Stamps, started: float) -> str:
-    """Return the first path that changed after a time; empty if none did.
+    """Return the first file that changed after a time; empty if none did.
 
     Args:
         stamps: The stamps.
         started: Seconds since the epoch.
     """
     for path, stamp in stamps.items():
-        if stamp is not None and stamp[0] > started * 1e9:
+        if stamp is not None and stamp[0] > started * 1e9 and not os.path.isdir(path):
             return path
     return ""
 
