@@ -49,6 +49,8 @@ class LanguageServer:
         checker: The checker of ``hilum-lint`` whose diagnostics the server has; empty for none.
         navigates: Whether it finds definitions and references.
         checks_alone: Whether the diagnostics of a file depend on this file alone.
+        indexes: Whether it reads the project in the background after its start, and reports that
+            as progress. Before it is done, it knows only a part of the uses of a name.
         settings: Names of configuration files after whose change the server starts again.
         options: The ``initializationOptions``.
         env: Environment variables to set.
@@ -65,6 +67,7 @@ class LanguageServer:
     checker: str = ""
     navigates: bool = True
     checks_alone: bool = False
+    indexes: bool = False
     settings: tuple[str, ...] = ()
     options: Any = attrs.field(default=None, eq=False)
     env: Mapping[str, str] = attrs.field(factory=dict, eq=False)
@@ -162,6 +165,7 @@ SERVERS = (
         "gopls",
         (),
         ("go.mod", "go.work"),
+        indexes=True,
         settings=("go.mod", "go.work"),
         env={"GOFLAGS": "-mod=readonly", "GOPROXY": "off", "GOTOOLCHAIN": "local"},
     ),
@@ -171,6 +175,7 @@ SERVERS = (
         "rust-analyzer",
         (),
         ("Cargo.toml",),
+        indexes=True,
         settings=("Cargo.toml",),
         env={"CARGO_NET_OFFLINE": "true"},
     ),
@@ -178,10 +183,11 @@ SERVERS = (
         "clangd",
         _C,
         "clangd",
-        ("--background-index=false",),
+        (),
         ("compile_commands.json", "compile_flags.txt", ".clangd"),
         # It neither runs compilers (`--query-driver` is not passed) nor the project's code.
         code=False,
+        indexes=True,
         settings=("compile_commands.json", "compile_flags.txt", ".clangd"),
     ),
 )

@@ -69,6 +69,20 @@ def misbehave(root: Path) -> Callable[..., None]:
 
 
 @pytest.fixture
+def misbehave_as_clangd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Install a server under the name of clangd, which reads a project in the background."""
+
+    def misbehave_as_clangd(*ways: str) -> None:
+        program = tmp_path / "bin/clangd"
+        program.parent.mkdir()
+        program.write_text(f"#!/bin/sh\nexec {sys.executable} -I -S {FAKE} {' '.join(ways)}\n")
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+
+    return misbehave_as_clangd
+
+
+@pytest.fixture
 def opened(root: Path) -> Callable[..., AbstractAsyncContextManager[Bench]]:
     """Open a bench in the project, which is trusted unless said otherwise."""
 

@@ -1,6 +1,9 @@
 """Definitions, references and renames with ty, and with nothing installed."""
 
+import json
+import os
 import re
+import shutil
 
 import hilum_files
 import pytest
@@ -302,3 +305,46 @@ async def test_a_server_does_not_see_hidden_files_and_the_model_reads_so(project
         assert "(Rules hide part05.py from the language server.)" in renamed.text
     assert "assist" in (root / "part04.py").read_text()
     assert (root / "part05.py").read_text() == project["part05.py"]
+
+
+GO = {
+    "go.mod": "module example.org/x\n\ngo 1.19\n",
+    "main.go": 'package main\n\nimport "example.org/x/sub"\n\nfunc main() { println(sub.Double(2)) }\n',
+    "sub/a.go": "package sub\n\nfunc Double(n int) int { return 2 * n }\n",
+}
+C = {
+    "compile_flags.txt": "-Wall\n",
+    "a.h": "int twice(int n);\n",
+    "a.c": '#include "a.h"\nint twice(int n) { return 2 * n; }\n',
+    "main.c": '#include "a.h"\nint main(void) { return twice(2); }\n',
+}
+
+
+@pytest.mark.parametrize(
+    ("program", "files", "name", "path", "uses", "defined"),
+    [
+        ("gopls", GO, "Double", "sub/a.go", 2, "sub/a.go:3"),
+        ("clangd", C, "twice", "a.h", 3, "a.c:2"),
+    ],
+)
+async def test_servers_that_read_the_project_in_the_background(
+    put, opened, root, program, files, name, path, uses, defined
+):
+    """In the sandbox, which has no writable cache for them but its own."""
+    if not shutil.which(program):
+        pytest.skip(f"needs {program}")
+    compiled = [each for each in files if each.endswith(".c")]
+    commands = [{"directory": str(root), "command": f"cc -c {n}", "file": n} for n in compiled]
+    put({**files, **({"compile_commands.json": json.dumps(commands)} if compiled else {})})
+    names = set(os.listdir(root))
+    async with opened("guard") as bench:
+        found = await bench.call("find_references", name=name, path=path)
+        assert found.text.startswith(f"{uses} uses of {name} in {uses} files"), found.text
+        where = await bench.call("find_definition", name=name, path=path)
+        assert f"\n{defined}:" in where.text
+        renamed = await bench.call("rename_symbol", name=name, new_name="Other", path=path)
+        assert f"in {uses} places in {uses} files" in renamed.text
+        await history(bench).undo("call")
+    assert set(os.listdir(root)) == names
+    for each, text in files.items():
+        assert (root / each).read_text() == text
