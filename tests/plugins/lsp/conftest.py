@@ -17,7 +17,7 @@ FAKE = Path(__file__).with_name("fake_server.py")
 @pytest.fixture(autouse=True)
 def no_other_servers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hide the servers of this machine: the tests bring their own."""
-    servers = ("pyright-langserver", "basedpyright-langserver", "typescript-language-server")
+    servers = ("pyright-langserver", "basedpyright-langserver", "typescript-language-server", "tsc")
     folders = os.environ["PATH"].split(os.pathsep)
     kept = [each for each in folders if not any((Path(each) / name).exists() for name in servers)]
     monkeypatch.setenv("PATH", os.pathsep.join(kept))
