@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 import trio
+from hilum_cli.fork_server.callers import CallerRefused, read_caller
 from warm_start import OWN_TERMINAL, python_environment
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="fork server: only Linux")
@@ -325,3 +326,16 @@ def test_a_folder_for_bytecode_that_appears_during_the_start_is_no_change(tmp_pa
     assert started.returncode == 0, started.stderr
     assert (server.extra / "__pycache__").is_dir()
     server.call("stop")
+
+
+async def test_a_process_that_the_server_started_is_refused():
+    """A command of an agent without a sandbox descends from the server, as its run does."""
+    child = await trio.lowlevel.open_process(["sleep", "60"])
+    try:
+        with pytest.raises(CallerRefused, match="asked by a process that this session started"):
+            read_caller(child.pid, os.getuid())
+        with pytest.raises(CallerRefused, match="asked by another user"):
+            read_caller(child.pid, os.getuid() + 1)
+    finally:
+        child.kill()
+        await child.wait()

@@ -210,7 +210,14 @@ async def _preload(session: Session, gateways: Gateways) -> None:
         async for event in session.events(session.began_at):
             if isinstance(event, PromptQueued):
                 break
-    await gateways.transport.preload()
+    await gateways.transport.preload(tls=_needs_tls(session.kernel))
+
+
+def _needs_tls(kernel: Kernel) -> bool:
+    """Return whether requests to the default model use TLS, as far as it is known already."""
+    name = kernel.router.roles.get("default", "").partition("/")[0]
+    provider = kernel.router.providers.get(name)
+    return getattr(provider, "base_url", "").startswith("https://")
 
 
 @hookimpl

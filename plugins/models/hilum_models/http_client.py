@@ -7,6 +7,7 @@ importing it takes twice as long as importing httpcore.
 from __future__ import annotations
 
 import base64
+import functools
 import os
 import ssl
 import zlib
@@ -302,13 +303,20 @@ def _open_pool(secure: bool, proxy: str) -> httpcore.AsyncConnectionPool:
 
 
 def create_tls_context() -> ssl.SSLContext:
-    """Return a TLS context with the certificates that the environment or certifi names.
+    """Return a TLS context with the certificates that the environment or certifi names. Cached.
+
+    The first call blocks for 20 to 40 ms.
 
     Raises:
         OSError: The certificates cannot be loaded.
     """
-    if file := os.environ.get("SSL_CERT_FILE"):
-        return ssl.create_default_context(cafile=file)
-    if folder := os.environ.get("SSL_CERT_DIR"):
-        return ssl.create_default_context(capath=folder)
-    return ssl.create_default_context(cafile=certifi.where())
+    file = os.environ.get("SSL_CERT_FILE", "")
+    folder = os.environ.get("SSL_CERT_DIR", "")
+    if not file and not folder:
+        file = certifi.where()
+    return _load_certificates(file, "" if file else folder)
+
+
+@functools.lru_cache(maxsize=4)
+def _load_certificates(file: str, folder: str) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=file or None, capath=folder or None)

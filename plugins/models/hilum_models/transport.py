@@ -72,11 +72,17 @@ class Transport:
         async with self._client.send(method, url, headers, endpoint, body) as response:
             yield response
 
-    async def preload(self) -> None:
-        """Import the HTTP client, so that the first request need not wait for it."""
-        # A failed import is reported by the first request.
-        with suppress(ImportError):
-            await self._load()
+    async def preload(self, *, tls: bool = False) -> None:
+        """Import the HTTP client, so that the first request need not wait for it.
+
+        Args:
+            tls: Whether to load the certificates, too.
+        """
+        # The first request reports what fails.
+        with suppress(ImportError, OSError):
+            module = await self._load()
+            if tls:
+                await trio.to_thread.run_sync(module.create_tls_context, abandon_on_cancel=True)
 
     async def _load(self) -> ModuleType:
         loaded = sys.modules.get(_CLIENT_MODULE)

@@ -37,6 +37,16 @@ async def first_request():
     await sender.aclose()
     assert threads and threading.main_thread() not in threads, threads
 
+async def with_tls():
+    sender = transport.Transport()
+    await sender.preload()
+    client = sys.modules["hilum_models.http_client"]
+    assert client._load_certificates.cache_info().currsize == 0
+    await sender.preload(tls=True)
+    assert client._load_certificates.cache_info().currsize == 1
+    assert client._open_pool(True, "")._ssl_context is client.create_tls_context()
+    await sender.aclose()
+
 def hilum_models_endpoint():
     from hilum_models.failures import Endpoint
     return Endpoint("test", "")
@@ -55,3 +65,7 @@ def test_a_session_imports_the_client_in_a_thread():
 
 def test_a_first_request_imports_the_client_in_a_thread():
     run("first_request")
+
+
+def test_the_certificates_are_loaded_ahead_of_the_first_request():
+    run("with_tls")
