@@ -33,6 +33,7 @@ def test_every_command_of_the_program_is_known() -> None:
         "demo",
         "eval",
         "export",
+        "fork-server",
         "import",
         "replay",
         "run",
