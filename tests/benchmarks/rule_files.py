@@ -28,6 +28,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -92,6 +93,9 @@ class Done(CallHistory):
     def has_succeeded(self, commands: object) -> bool:
         return True
 
+    def is_due(self, constraint: object, root: object) -> bool:
+        return False
+
 
 # --- what the readers say -------------------------------------------------------------------------
 
@@ -138,10 +142,21 @@ def enforceable(folder: Path) -> list[Sentence]:
 
 def has_check(sentence: Sentence, rules: Iterable[Rule]) -> bool:
     """Whether a rule that contains a sentence has a check."""
-    wanted = letters(sentence.text)[:60]
     return any(
-        wanted in letters(f"{rule.lead} {rule.content}") for rule in rules if rule.check is not None
+        rule.check is not None and rule.path == sentence.file and says(rule, sentence)
+        for rule in rules
     )
+
+
+def says(rule: Rule, sentence: Sentence) -> bool:
+    """Whether a rule contains a sentence: in its text, as a row, or as the heading above it."""
+    wanted = letters(sentence.text)[:60]
+    if wanted in letters(f"{rule.lead} {rule.content}"):
+        return True
+    # hilum writes the names of the columns into a row.
+    if rule.is_row and rule.line == sentence.line:
+        return True
+    return wanted in letters(rule.section.rpartition(" > ")[2])
 
 
 # --- the recorded model ---------------------------------------------------------------------------
@@ -150,7 +165,8 @@ def has_check(sentence: Sentence, rules: Iterable[Rule]) -> bool:
 def answer_of(request: str, recorded: Sequence[dict[str, Any]]) -> str:
     """The answer to a request, from the recorded proposals."""
     proposals = []
-    for asked in json.loads(request.partition("The sentences:\n")[2]):
+    groups = json.loads(request.partition("The sentences:\n")[2])
+    for asked in (each for group in groups for each in group["sentences"]):
         text = asked["sentence"]
         found = [each for each in recorded if each["sentence"] in text]
         # The more of a sentence a record names, the more certainly it is about this one.
@@ -274,9 +290,15 @@ def commands_of(text: str) -> list[str]:
         for line in re.sub(r"\\\n\s*", " ", block).splitlines():
             command = re.sub(r"(?:^|\s+)#.*", "", line).strip().removeprefix("$ ")
             command = re.sub(r"<([^<>]+)>", lambda found: re.sub(r"\W", "-", found[1]), command)
-            if _STARTS.match(command) and "[ONLY" not in command and ": <" not in line:
+            if _STARTS.match(command) and is_whole(command) and "[ONLY" not in command and ": <" not in line:
                 found.append(command)
     return list(dict.fromkeys(found))
+
+
+@cache
+def is_whole(command: str) -> bool:
+    """Whether a shell would run a line: no first line of a loop, and no code of other languages."""
+    return subprocess.run(["bash", "-n", "-c", command], capture_output=True).returncode == 0
 
 
 def programs_of(commands: Iterable[str]) -> list[str]:

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hilum_checks import expressions
-from hilum_checks.model import Answers, Contexts
+from hilum_checks.model import Answers, Contexts, Preceded
 from hilum_checks.verdicts import EnforcedRule, parts_of, quote_rule
+
+if TYPE_CHECKING:
+    from hilum_checks.call_history import CallHistory
 
 
 def judge_answer(rules: Iterable[EnforcedRule], text: str) -> str | None:
@@ -25,6 +30,34 @@ def judge_answer(rules: Iterable[EnforcedRule], text: str) -> str | None:
                 " without that."
             )
     return None
+
+
+def find_due_commands(
+    rules: Iterable[EnforcedRule], history: CallHistory, root: Path
+) -> list[tuple[EnforcedRule, Preceded]]:
+    """Return the commands that must succeed before a final answer, with their rules. Blocks.
+
+    Args:
+        rules: The rules.
+        history: The calls of the session.
+        root: The root of the workspace.
+    """
+    return [
+        (rule, constraint)
+        for rule, _, constraint in parts_of(rules)
+        if isinstance(constraint, Preceded)
+        and constraint.before is None
+        and history.is_due(constraint, root)
+    ]
+
+
+def describe_due(rule: EnforcedRule, constraint: Preceded) -> str:
+    """Return a message about a command that has not run since files have changed."""
+    return (
+        f"{quote_rule(rule)} wants {constraint.needed} to succeed after the last change. Run it as"
+        " a call of its own, then give the answer again. If it cannot run here, give the answer"
+        " again and say so."
+    )
 
 
 def _find_mistake(constraint: Answers, text: str) -> str:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import attrs
+from hilum_guard import FileAccess
 
 from hilum_checks import command_matcher
 from hilum_checks.call_facts import CallFacts
 from hilum_checks.command_facts import CommandFacts
-from hilum_checks.model import Commands
+from hilum_checks.model import WRITES, Action, Commands, Paths, Preceded
+from hilum_checks.path_matcher import PathMatcher
 
 if TYPE_CHECKING:
     from hilum import Tool, ToolResult
@@ -35,10 +39,18 @@ _RUNNER = re.compile(r"(?:time|timeout|nice|uv|poetry|pdm|hatch|pipenv|npx|rye|e
 
 
 class CallHistory:
-    """The commands of all agents of a session that succeeded since the last write."""
+    """What all agents of a session have written, and which of their commands have succeeded.
+
+    Attributes:
+        last_write: The number of the call that has written a file last; 0 if none has.
+    """
 
     def __init__(self) -> None:
-        self._succeeded: list[CommandFacts] = []
+        self.last_write = 0
+        self._calls = 0
+        self._succeeded: list[tuple[int, CommandFacts]] = []
+        # The number of the last call that wrote, for each write.
+        self._writes: dict[FileAccess, int] = {}
 
     def add(self, tool: Tool, arguments: str, root: Path, result: ToolResult) -> None:
         """Add a call that has ended. Blocks.
@@ -52,35 +64,67 @@ class CallHistory:
         if tool.risk not in ("write", "execute"):
             return
         facts = CallFacts.parse(tool, arguments, root)
+        self._calls += 1
         # A call that failed may have written a part, so it counts as well.
         if tool.risk == "write" and result.changed:
-            self._succeeded.clear()
+            self._add_writes(facts.accesses)
         if tool.risk != "execute":
             return
-        if _writes_files(facts):
-            self._succeeded.clear()
+        written = list(_find_writes(facts))
+        if written:
+            self._add_writes(written)
         elif result.data.get("exit_code") == 0:
-            self._succeeded += _find_proven(facts)
+            self._succeeded += [(self._calls, command) for command in _find_proven(facts)]
             del self._succeeded[:-MAX_REMEMBERED]
 
+    def _add_writes(self, accesses: Iterable[FileAccess]) -> None:
+        self.last_write = self._calls
+        for access in accesses:
+            if access.kind not in ("read", "any"):
+                self._writes[access] = self._calls
+
     def has_succeeded(self, commands: Commands) -> bool:
-        """Return whether one of the commands has succeeded."""
-        return any(
-            command_matcher.match_command(commands, command) == "yes"
-            for command in self._succeeded
-            if _does_its_work(command)
-        )
+        """Return whether one of the commands has succeeded since the last write."""
+        return self._find_last(commands) > self.last_write
+
+    def is_due(self, constraint: Preceded, root: Path) -> bool:
+        """Return whether a command must run, because files have changed since it succeeded. Blocks.
+
+        Args:
+            constraint: The command, and the files.
+            root: The root of the workspace.
+        """
+        last = self._find_last(constraint.needed)
+        if constraint.changed is None:
+            return self.last_write > last
+        matcher = PathMatcher(root)
+        newer = [access for access, number in self._writes.items() if number > last]
+        return any(_covers(matcher, constraint.changed, access) for access in newer)
+
+    def _find_last(self, commands: Commands) -> int:
+        """Return the number of the last call in which one of the commands has succeeded."""
+        for number, command in reversed(self._succeeded):
+            is_meant = command_matcher.match_command(commands, command) == "yes"
+            if is_meant and _does_its_work(command):
+                return number
+        return 0
 
 
-def _writes_files(facts: CallFacts) -> bool:
-    """Return whether a command certainly writes files of the workspace."""
+def _covers(matcher: PathMatcher, changed: Paths, access: FileAccess) -> bool:
+    """Return whether a write has changed one of some files."""
+    # The file exists now, so that a write of a new file would look like a change.
+    actions: frozenset[Action] = WRITES
+    return matcher.match(attrs.evolve(changed, actions=actions), access) != ""
+
+
+def _find_writes(facts: CallFacts) -> Iterator[FileAccess]:
+    """Yield the certain writes of a command to files of the workspace."""
     root = str(facts.matcher.root)
     for access in facts.accesses:
         if access.kind not in ("read", "any"):
             folder = (access.cwds[0] if access.cwds else "") or root
             if str(Path(folder, access.path)).startswith(f"{root}/"):
-                return True
-    return False
+                yield access
 
 
 def _find_proven(facts: CallFacts) -> Iterator[CommandFacts]:

@@ -20,6 +20,7 @@ from hilum_checks import code_texts, command_matcher, host_matcher
 from hilum_checks.call_facts import CallFacts
 from hilum_checks.call_history import CallHistory
 from hilum_checks.command_facts import CommandFacts
+from hilum_checks.file_names import match_names
 from hilum_checks.model import (
     EVERYTHING,
     Check,
@@ -29,6 +30,7 @@ from hilum_checks.model import (
     Effect,
     Hosts,
     Messages,
+    Names,
     Paths,
     Preceded,
     Tools,
@@ -66,7 +68,8 @@ _NEXT_STEPS: dict[type[Any], str] = {
     Tools: "Do without this tool.",
     Hosts: "Do without this host; if it is needed, tell the user.",
     Content: "Write the file without this text.",
-    Messages: "Commit with another message.",
+    Names: "Give the file another name.",
+    Messages: "Write another text.",
     Preceded: "Run the required command first, as a call of its own, until it succeeds.",
 }
 
@@ -102,7 +105,7 @@ def judge(
     question: Verdict | None = None
     for rule, effect, constraint in parts_of(rules):
         if isinstance(constraint, Preceded):
-            if history is not None and history.has_succeeded(constraint.needed):
+            if constraint.before is None or not _must_wait(constraint, history, root):
                 continue
             constraint = constraint.before
             kind: type[Any] = Preceded
@@ -112,7 +115,7 @@ def judge(
         if not fit:
             continue
         if effect == "deny" and fit == "yes":
-            next_step = _NEXT_STEPS[kind]
+            next_step = _find_next_step(kind, constraint)
             # Nothing is stricter than a denial, so the other rules need not be checked.
             return deny(f"{quote_rule(rule)} forbids it: {action}. {next_step}")
         # An approval question is best explained by a rule that requires approval and certainly
@@ -120,6 +123,24 @@ def judge(
         if question is None or (effect == "ask" and fit == "yes"):
             question = _question(rule, effect, action)
     return question
+
+
+def _find_next_step(kind: type[Any], constraint: Constraint) -> str:
+    """Return what the model should do after a denial."""
+    if isinstance(constraint, Messages) and constraint.kind == "commit message":
+        return "Commit with another message."
+    if isinstance(constraint, Content) and constraint.wanted:
+        return "Write the file with this text."
+    return _NEXT_STEPS[kind]
+
+
+def _must_wait(constraint: Preceded, history: CallHistory | None, root: Path) -> bool:
+    """Return whether a command must run before others may."""
+    if history is None:
+        return True
+    if constraint.changed is not None:
+        return history.is_due(constraint, root)
+    return not history.has_succeeded(constraint.needed)
 
 
 def _question(rule: EnforcedRule, effect: Effect, action: str) -> Verdict:
@@ -420,5 +441,6 @@ _MATCHERS: dict[type[Any], Callable[[Any, CallFacts], tuple[Fit, str]]] = {
     Tools: _match_tools,
     Hosts: _match_hosts,
     Content: match_content,
+    Names: match_names,
     Messages: match_messages,
 }

@@ -34,6 +34,7 @@ from hilum_rules.prompt_layers import REMINDER, build_layers
 if TYPE_CHECKING:
     from hilum import Session
     from hilum_checks.call_history import CallHistory
+    from hilum_checks.model import Preceded
 
     from hilum_rules.held_checks import HeldChecks
     from hilum_rules.rule import Bundle, Rule
@@ -83,6 +84,9 @@ class Rules:
         self._restored: set[str] = set()
         self._protects = False
         self._history: CallHistory | None = None
+        # The commands whose absence the model has been told, and the change that made them due.
+        self._objected: set[tuple[str, Preceded]] = set()
+        self._objected_at = 0
         self._held: HeldChecks | None = None
         # The locks that cannot be read and about which the user has been told.
         self._announced: set[str] = set()
@@ -372,7 +376,34 @@ class Rules:
             return None
         # A thread judges the answer, because matching a rule's regular expression may take up to
         # ``MATCH_TIMEOUT`` seconds.
-        return await trio.to_thread.run_sync(hilum_checks.judge_answer, rules, message.text)
+        objection = await trio.to_thread.run_sync(hilum_checks.judge_answer, rules, message.text)
+        # A sub-agent need not finish the work, and may be unable to run commands.
+        if objection or self._history is None or agent.parent:
+            return objection
+        async with self._lock:
+            return await trio.to_thread.run_sync(self._find_due, self._history, rules)
+
+    def _find_due(self, history: CallHistory, rules: list[Rule]) -> str | None:
+        """Return what must still run before the answer. Each rule objects once for each change."""
+        root = self.session.workspace.root
+        due = hilum_checks.find_due_commands(rules, history, root)
+        if not due:
+            return None
+        new = [(rule, each) for rule, each in due if (rule.id, each) not in self._objected]
+        if history.last_write != self._objected_at:
+            new = due
+        if not new:
+            sentences = [rule.sentence[:300] for rule, _ in due]
+            listed = "; ".join(dict.fromkeys(str(each.needed) for _, each in due))
+            self.session.note(
+                "rules.not_run",
+                say=f"Rules want a command to run after the last change, which has not succeeded: {listed}.",
+                sentences=sentences,
+            )
+            return None
+        self._objected_at = history.last_write
+        self._objected = {(rule.id, each) for rule, each in due}
+        return "\n".join(hilum_checks.describe_due(rule, each) for rule, each in new)
 
     def _inside(self, names: Iterable[str]) -> list[str]:
         """Return the resolved paths in the workspace, relative to its root. Blocks."""
