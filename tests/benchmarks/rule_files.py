@@ -51,6 +51,8 @@ from hilum_rules_compile.past_calls import History
 CALLS = 500
 """Minimum number of harmless calls for each repository."""
 SEED = 18
+NAMED_ONLY = ["CONVENTIONS.md", "guidelines.md"]
+"""Rules files that agents read only because their settings name them."""
 PLUGINS = (hilum_guard, hilum_files, hilum_search, hilum_shell, hilum_rules)
 
 
@@ -290,7 +292,12 @@ def commands_of(text: str) -> list[str]:
         for line in re.sub(r"\\\n\s*", " ", block).splitlines():
             command = re.sub(r"(?:^|\s+)#.*", "", line).strip().removeprefix("$ ")
             command = re.sub(r"<([^<>]+)>", lambda found: re.sub(r"\W", "-", found[1]), command)
-            if _STARTS.match(command) and is_whole(command) and "[ONLY" not in command and ": <" not in line:
+            if (
+                _STARTS.match(command)
+                and is_whole(command)
+                and "[ONLY" not in command
+                and ": <" not in line
+            ):
                 found.append(command)
     return list(dict.fromkeys(found))
 
@@ -379,7 +386,7 @@ async def in_session(
     async with open_bench(
         *PLUGINS,
         model=ScriptedModel([answer] * 100),
-        settings={"guard.unsandboxed": "run"},
+        settings={"guard.unsandboxed": "run", "rules.files": NAMED_ONLY},
         workspace=root,
         folder=folder,
         patience=120,

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hilum_checks.answers import check_context, describe_due, find_due_commands, judge_answer
+    from hilum_checks.answers import check_context, describe_due, find_due, judge_answer
     from hilum_checks.compiling import compile_lines, compile_rule
     from hilum_checks.model import Check, Compiled
     from hilum_checks.sandbox_paths import find_protected_paths
@@ -23,7 +23,7 @@ __all__ = [
     "compile_rule",
     "describe_due",
     "describe_rewrite",
-    "find_due_commands",
+    "find_due",
     "find_protected_paths",
     "judge",
     "judge_answer",
@@ -41,7 +41,7 @@ _MODULES = {
     "compile_rule": "compiling",
     "describe_due": "answers",
     "describe_rewrite": "verdicts",
-    "find_due_commands": "answers",
+    "find_due": "answers",
     "find_protected_paths": "sandbox_paths",
     "judge": "verdicts",
     "judge_answer": "answers",

@@ -13,7 +13,7 @@ from hilum_guard import FileAccess
 from hilum_checks import command_matcher
 from hilum_checks.call_facts import CallFacts
 from hilum_checks.command_facts import CommandFacts
-from hilum_checks.model import WRITES, Action, Commands, Paths, Preceded
+from hilum_checks.model import WRITES, Accompanied, Action, Commands, Paths, Preceded
 from hilum_checks.path_matcher import PathMatcher
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 MAX_REMEMBERED = 200
 """Maximum number of commands to remember."""
+_NOT_BEGUN = frozenset(("E_BAD_ARGS", "E_DENIED", "E_STALE"))
 # Options with which a program does not do its work.
 _IDLE = re.compile(r"--help|-h|--version|-V|--collect-only|--co|--dry-run|-n")
 # Words of `make` with which it runs the recipes of the project, and reports their failure.
@@ -48,6 +49,7 @@ class CallHistory:
     def __init__(self) -> None:
         self.last_write = 0
         self._calls = 0
+        self._answered = 0
         self._succeeded: list[tuple[int, CommandFacts]] = []
         # The number of the last call that wrote, for each write.
         self._writes: dict[FileAccess, int] = {}
@@ -65,8 +67,8 @@ class CallHistory:
             return
         facts = CallFacts.parse(tool, arguments, root)
         self._calls += 1
-        # A call that failed may have written a part, so it counts as well.
-        if tool.risk == "write" and result.changed:
+        # A call that failed may have written a part, so it counts as well, unless it never began.
+        if tool.risk == "write" and result.changed and result.code not in _NOT_BEGUN:
             self._add_writes(facts.accesses)
         if tool.risk != "execute":
             return
@@ -87,19 +89,39 @@ class CallHistory:
         """Return whether one of the commands has succeeded since the last write."""
         return self._find_last(commands) > self.last_write
 
-    def is_due(self, constraint: Preceded, root: Path) -> bool:
-        """Return whether a command must run, because files have changed since it succeeded. Blocks.
+    def note_answer(self) -> None:
+        """Note that an agent has given its final answer, with which a piece of work ends."""
+        self._answered = self._calls
+
+    def is_due(self, constraint: Preceded | Accompanied, root: Path) -> bool:
+        """Return whether something must still be done, because files have changed. Blocks.
 
         Args:
-            constraint: The command, and the files.
+            constraint: The command that must succeed, or the files that must change, too.
             root: The root of the workspace.
         """
-        last = self._find_last(constraint.needed)
-        if constraint.changed is None:
-            return self.last_write > last
         matcher = PathMatcher(root)
+        changed = constraint.changed
+        if isinstance(constraint, Accompanied):
+            # A piece of work ends with a final answer, or with the command, such as a commit.
+            begin = self._answered
+            if constraint.before is not None:
+                begin = self._find_last(constraint.before)
+            return self._lacks_change(constraint.needed, changed, matcher, begin)
+        last = self._find_last(constraint.needed)
+        if changed is None:
+            return self.last_write > last
         newer = [access for access, number in self._writes.items() if number > last]
-        return any(_covers(matcher, constraint.changed, access) for access in newer)
+        return any(_covers(matcher, changed, access) for access in newer)
+
+    def _lacks_change(
+        self, needed: Paths, changed: Paths | None, matcher: PathMatcher, begin: int
+    ) -> bool:
+        """Return whether files have changed since a call, but none of those needed."""
+        newer = [access for access, number in self._writes.items() if number > begin]
+        if any(_covers(matcher, needed, access) for access in newer):
+            return False
+        return any(changed is None or _covers(matcher, changed, access) for access in newer)
 
     def _find_last(self, commands: Commands) -> int:
         """Return the number of the last call in which one of the commands has succeeded."""

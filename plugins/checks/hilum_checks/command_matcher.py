@@ -48,7 +48,7 @@ def match_command(constraint: Commands, command: CommandFacts) -> Fit:
             return ""
         # `uv run pytest` is an exception also for the `pytest` that it runs.
         for runner in command.command.runners:
-            if _match_words(exceptions, command, runner, is_path=False) == "yes":
+            if _matches_alone(exceptions, runner):
                 return ""
     return fit
 
@@ -80,11 +80,21 @@ def _match_words(
 ) -> Fit:
     best: Fit = ""
     for pattern in constraint.patterns:
-        fit = _match_pattern(constraint, pattern, command, words, is_path=is_path)
+        fit = _match_pattern(constraint, pattern, command.words, words, is_path=is_path)
         if fit and constraint.branches:
             fit = match_branches(constraint.branches, command)
         best = stronger_fit(best, fit)
     return best
+
+
+def _matches_alone(constraint: Commands, words: Words) -> bool:
+    """Return whether words certainly match a constraint, whatever else their command does."""
+    program = words[0].rpartition("/")[2]
+    plain = git_words(words) if program == "git" else words
+    return any(
+        _match_pattern(constraint, pattern, words, plain, is_path=False) == "yes"
+        for pattern in constraint.patterns
+    )
 
 
 def _plain_words(command: CommandFacts) -> Words:
@@ -129,10 +139,9 @@ def _split_front(pattern: Words) -> tuple[list[tuple[str, str]], Words]:
     return front, tuple(rest)
 
 
-def _fit_front(front: Sequence[tuple[str, str]], command: CommandFacts) -> Fit:
+def _fit_front(front: Sequence[tuple[str, str]], words: Words) -> Fit:
     """Return whether a Git command has all of some options before its sub-command."""
-    words = command.words
-    if command.effects.program != "git":
+    if not words or words[0].rpartition("/")[2] != "git":
         return ""
     given = words[1 : len(words) - len(git_words(words)) + 1]
     pairs = [(option, value.casefold()) for option, value in pairwise(given)]
@@ -147,10 +156,19 @@ def _fit_front(front: Sequence[tuple[str, str]], command: CommandFacts) -> Fit:
 
 
 def _match_pattern(
-    constraint: Commands, pattern: Words, command: CommandFacts, words: Words, *, is_path: bool
+    constraint: Commands, pattern: Words, given: Words, words: Words, *, is_path: bool
 ) -> Fit:
+    """Return whether a pattern fits.
+
+    Args:
+        constraint: The constraint.
+        pattern: One of its patterns.
+        given: The words of the command as they are.
+        words: The words with the program named as in rules, without the options of Git in front.
+        is_path: Whether the program is given by its path.
+    """
     front, pattern = _split_front(pattern)
-    in_front = _fit_front(front, command) if front else "yes"
+    in_front = _fit_front(front, given) if front else "yes"
     if not in_front:
         return ""
     fit = _match_rest(constraint, pattern, words, is_path=is_path)
@@ -162,7 +180,9 @@ def _match_rest(constraint: Commands, pattern: Words, words: Words, *, is_path: 
         pattern = (pattern[0].removeprefix("./"), *pattern[1:])
     elif is_path:
         return ""
-    options = [word for word in pattern if _is_option(word)]
+    # What follows `--` is no option of the program, but a word at its place.
+    end = pattern.index("--") if "--" in pattern else len(pattern)
+    options = [word for word in pattern[:end] if _is_option(word)]
     missing = [option for option in options if not _has_option(option, words)]
     if missing and not _may_be_hidden(pattern, words):
         return ""
@@ -170,7 +190,8 @@ def _match_rest(constraint: Commands, pattern: Words, words: Words, *, is_path: 
     if options and pattern[0] == "*":
         fit: Fit = "yes"
     else:
-        plain = [word for word in pattern if not _is_option(word)]
+        plain = [word for word in pattern[:end] if not _is_option(word)]
+        plain += pattern[end:]
         fit = fit_words(plain, words, strict=False) or _fit_after_unknown(plain, words)
     if fit == "yes" and missing:
         fit = "maybe"
@@ -288,8 +309,8 @@ def _has_letters(letters: str, words: Words) -> bool:
     """Return whether all short options are present, combined, separately or as long options."""
     given = set()
     for word in words[1:]:
-        # A number may be glued to its option, as in `-j8`.
-        glued = re.fullmatch(r"-([A-Za-z]+)\d*", word)
+        # A value may be glued to its option, as in `-j8` and `-f=name`.
+        glued = re.fullmatch(r"-([A-Za-z]+)(?:\d*|=.*)", word, re.DOTALL)
         if glued:
             given |= set(glued[1])
     # ``-R`` and ``-r`` mean the same to ``rm`` and ``cp``; to other programs, they may not.

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from functools import partial
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 import regex  # type: ignore[import-untyped]
 
@@ -18,6 +19,7 @@ from hilum_checks.model import (
     EVERYTHING,
     READS,
     WRITES,
+    Accompanied,
     Action,
     Answers,
     Check,
@@ -42,7 +44,7 @@ _USAGE = (
     "write enforce: deny|ask write|change|read|create|delete|access PATHS, command WORDS, tool NAMES, host"
     " NAMES, context NAMES in KINDS, answer /REGEX/, content /REGEX/ in PATHS, name /REGEX/ in PATHS,"
     " commit-message|pr-title|pr-body /REGEX/; or require content, name, commit-message, pr-title,"
-    " pr-body, command WORDS before WORDS|answer"
+    " pr-body, command WORDS before WORDS|answer, write PATHS before WORDS|answer"
 )
 
 
@@ -246,29 +248,64 @@ _ORDER = re.compile(
 )
 
 
-def _preceded(text: str, folder: PurePosixPath) -> Reading:
-    """Read ``pytest before git commit``, and ``make docs after write docs/** before answer``."""
+class _Order(NamedTuple):
+    """What must be done after some changes and before something else.
+
+    Attributes:
+        needed: The text of what must be done.
+        before: What must wait; ``None`` for final answers.
+        changed: The files; ``None`` for all files.
+        mistake: The mistake.
+    """
+
+    needed: str
+    before: Commands | None
+    changed: Paths | None
+    mistake: str
+
+
+def _read_order(text: str, folder: PurePosixPath) -> _Order:
     parts = _ORDER.fullmatch(text)
     if parts is None or not (parts["before"] or parts["changed"]):
-        return None, (
+        mistake = (
             "it does not name what must wait; write require command pytest before git commit, or"
             " before answer"
         )
+        return _Order("", None, None, mistake)
     before: Commands | None = None
     mistake = ""
-    # A command that must run after a change must have run when the work is done.
+    # What must be done after a change must have been done when the work ends.
     if (parts["before"] or "answer") != "answer":
         before, mistake = _commands(parts["before"], folder)
-        if before is None:
-            return None, mistake
-    # Each of the commands between commas must have run.
-    wanted = [_commands(name, folder) for name in parts["needed"].split(",")]
-    mistake = mistake or next((other for _, other in wanted if other), "")
     changed: Paths | None = None
     if parts["changed"]:
         paths, other = _paths(WRITES, parts["changed"], folder)
         mistake = mistake or other
         changed = paths if isinstance(paths, Paths) else None
+    return _Order(parts["needed"], before, changed, mistake)
+
+
+def _accompanied(text: str, folder: PurePosixPath) -> Reading:
+    """Read ``CHANGELOG.md before git commit``, and ``docs/** after write src/** before answer``."""
+    order = _read_order(text, folder)
+    if not order.needed:
+        # Fail closed: a line without an order may have meant a denial.
+        return _paths(WRITES, text, folder)[0], order.mistake
+    needed, mistake = _paths(WRITES, order.needed, folder)
+    mistake = order.mistake or mistake
+    if mistake or not isinstance(needed, Paths):
+        return order.before, mistake
+    return Accompanied(needed, order.before, order.changed), ""
+
+
+def _preceded(text: str, folder: PurePosixPath) -> Reading:
+    """Read ``pytest before git commit``, and ``make docs after write docs/** before answer``."""
+    needed_text, before, changed, mistake = _read_order(text, folder)
+    if not needed_text:
+        return None, mistake
+    # Each of the commands between commas must have run.
+    wanted = [_commands(name, folder) for name in needed_text.split(",")]
+    mistake = mistake or next((other for _, other in wanted if other), "")
     needed = [each for each, _ in wanted if each is not None]
     if mistake or not needed:
         # What must run first is unclear, so the command waits until the line is corrected.
@@ -375,4 +412,5 @@ _REQUIRED: dict[str, Callable[[str, PurePosixPath], Reading]] = {
     "pr-title": partial(_wanted_messages, "pull request title"),
     "pr-body": partial(_wanted_messages, "pull request body"),
     "command": _preceded,
+    "write": _accompanied,
 }

@@ -21,7 +21,7 @@ def match_names(constraint: Names, facts: CallFacts) -> tuple[Fit, str]:
     """
     paths = Paths(constraint.patterns, CREATES, constraint.unless)
     for access in facts.accesses:
-        if access.kind not in ("write", "link") or access.deep or UNKNOWN in access.path:
+        if access.kind not in ("write", "link") or access.deep == "all" or UNKNOWN in access.path:
             continue
         name = os.path.basename(access.path.rstrip("/"))
         if any(char in name for char in "*?[{") or facts.matcher.match(paths, access) != "yes":

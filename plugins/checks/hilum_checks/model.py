@@ -250,8 +250,39 @@ class Preceded:
         return f"{waiting} before {self.needed} has succeeded{cause}"
 
 
+@attrs.frozen
+class Accompanied:
+    """Commands, or final answers, that must wait until other files have been changed, too.
+
+    Attributes:
+        needed: The files of which one must have been written since the last final answer, or
+            since one of the commands has succeeded last.
+        before: The commands that must not be run before; ``None`` for final answers.
+        changed: The files whose change makes that necessary; ``None`` for all others.
+    """
+
+    needed: Paths
+    before: Commands | None
+    changed: Paths | None = None
+
+    def __str__(self) -> str:
+        waiting = "a final answer" if self.before is None else str(self.before)
+        cause = f" since {self.changed}" if self.changed else ""
+        return f"{waiting} without {self.needed}{cause}"
+
+
 Constraint = (
-    Paths | Commands | Tools | Hosts | Contexts | Answers | Content | Names | Messages | Preceded
+    Paths
+    | Commands
+    | Tools
+    | Hosts
+    | Contexts
+    | Answers
+    | Content
+    | Names
+    | Messages
+    | Preceded
+    | Accompanied
 )
 PARTS: dict[str, type[Constraint]] = {
     kind.__name__: kind
@@ -266,6 +297,7 @@ PARTS: dict[str, type[Constraint]] = {
         Names,
         Messages,
         Preceded,
+        Accompanied,
     )
 }
 """The kinds of constraints, by name."""

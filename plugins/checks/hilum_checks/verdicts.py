@@ -23,6 +23,7 @@ from hilum_checks.command_facts import CommandFacts
 from hilum_checks.file_names import match_names
 from hilum_checks.model import (
     EVERYTHING,
+    Accompanied,
     Check,
     Commands,
     Constraint,
@@ -70,6 +71,7 @@ _NEXT_STEPS: dict[type[Any], str] = {
     Content: "Write the file without this text.",
     Names: "Give the file another name.",
     Messages: "Write another text.",
+    Accompanied: "Make the change that belongs to it first.",
     Preceded: "Run the required command first, as a call of its own, until it succeeds.",
 }
 
@@ -104,11 +106,11 @@ def judge(
     facts = CallFacts.parse(tool, arguments, root)
     question: Verdict | None = None
     for rule, effect, constraint in parts_of(rules):
-        if isinstance(constraint, Preceded):
+        if isinstance(constraint, Preceded | Accompanied):
             if constraint.before is None or not _must_wait(constraint, history, root):
                 continue
+            kind: type[Any] = type(constraint)
             constraint = constraint.before
-            kind: type[Any] = Preceded
         else:
             kind = type(constraint)
         fit, action = _match(constraint, facts)
@@ -134,11 +136,11 @@ def _find_next_step(kind: type[Any], constraint: Constraint) -> str:
     return _NEXT_STEPS[kind]
 
 
-def _must_wait(constraint: Preceded, history: CallHistory | None, root: Path) -> bool:
-    """Return whether a command must run before others may."""
+def _must_wait(constraint: Preceded | Accompanied, history: CallHistory | None, root: Path) -> bool:
+    """Return whether something must be done before other commands may run."""
     if history is None:
         return True
-    if constraint.changed is not None:
+    if isinstance(constraint, Accompanied) or constraint.changed is not None:
         return history.is_due(constraint, root)
     return not history.has_succeeded(constraint.needed)
 
@@ -162,8 +164,10 @@ def parts_of(
 
 
 def need_history(rules: Iterable[EnforcedRule]) -> bool:
-    """Return whether one of the rules requires that a command has run before."""
-    return any(isinstance(constraint, Preceded) for _, _, constraint in parts_of(rules))
+    """Return whether one of the rules requires that something has been done before."""
+    return any(
+        isinstance(constraint, Preceded | Accompanied) for _, _, constraint in parts_of(rules)
+    )
 
 
 def describe_rewrite(paths: Iterable[str], agent: Agent, call: ToolCall, tool: Tool) -> str:

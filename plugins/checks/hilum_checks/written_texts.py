@@ -72,7 +72,11 @@ def _match_missing(constraint: Content, facts: CallFacts, paths: Paths) -> tuple
             texts = [*_list_texts(facts), *_list_copied(facts, paths, access)]
             is_new = not before.strip() and UNKNOWN not in path and not access.deep
             is_empty = all(command.effects.program == "touch" for command in facts.commands)
-            if is_new and not is_empty and not any(count_matches(constraint.expression, text) for text in texts):
+            if (
+                is_new
+                and not is_empty
+                and not any(count_matches(constraint.expression, text) for text in texts)
+            ):
                 doubt = doubt or f"the text of {access.path[:200]} is known only at run time"
             continue
         after = _apply(facts, access, before)

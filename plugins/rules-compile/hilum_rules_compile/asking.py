@@ -87,6 +87,8 @@ The notation, one check per string. Several checks may enforce one sentence:
                             has changed files ("after changes, run x", "before finishing")
   require command WORDS after write PATHS before WORDS   only if these files have changed; also
                             "before answer": require command make docs after write docs/** before answer
+  require write PATHS after write PATHS before answer   files that change together, such as a
+                            changelog: require write CHANGELOG.md after write src/** before answer
 Write ask instead of deny if the sentence allows the action with approval or when the user asks for \
 it: it works with write, command, tool, host, content and the other kinds except answer. No check \
 can allow anything. Paths, in examples as well, are relative to the folder of the rules file. \

@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 from hilum import Tool, ToolResult
-from hilum_checks import describe_due, find_due_commands, judge, judge_answer
+from hilum_checks import describe_due, find_due, judge, judge_answer
 from hilum_checks.call_history import CallHistory
 from hilum_rules.rule import Rule
 
@@ -43,7 +43,13 @@ EVERYDAY: dict[str, tuple[Example, ...]] = {
     "read": _examples("read", "README.md", "src/hilum_everyday_example/module.py"),
     "write": _examples("write", "notes-of-an-example.txt", "src/hilum_everyday_example/module.py"),
     "call": _examples("call", "read_file", "grep_search", "write_file"),
-    "answer": _examples("answer", "Done.", "The tests pass now, and the file is unchanged."),
+    "answer": _examples(
+        "answer",
+        "Done.",
+        "The tests pass now, and the file is unchanged.",
+        "完成了，测试已通过。",
+        "Готово, тесты проходят.",
+    ),
 }
 """Harmless actions. A check that concerns all of one kind would stop an agent."""
 
@@ -97,7 +103,7 @@ def _find_due(rule: Rule, path: str, root: Path) -> str:
     history = CallHistory()
     arguments = json.dumps({"path": path, "content": "x"})
     history.add(make_tool("write_file", "write"), arguments, root, ToolResult("", "write_file", ()))
-    due = find_due_commands([rule], history, root)
+    due = find_due([rule], history, root)
     return describe_due(*due[0]) if due else ""
 
 

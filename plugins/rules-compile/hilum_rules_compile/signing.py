@@ -151,11 +151,15 @@ class Signing:
         advice = sum(item.verified.is_advice for item in self.items)
         if advice:
             have = "has" if advice == 1 else "have"
-            say(f"{count(advice, 'other sentence')} {have} no check; hilum rules compile --json says why.")
+            say(
+                f"{count(advice, 'other sentence')} {have} no check; hilum rules compile --json says why."
+            )
         lost = [item for item in self.items if not item.verified.proposal.enforce]
         lost = [item for item in lost if not item.verified.is_advice]
         if lost:
-            say(f"{count(len(lost), 'sentence')} without a usable answer are asked about next time:")
+            say(
+                f"{count(len(lost), 'sentence')} without a usable answer are asked about next time:"
+            )
         for item in lost[:MAX_LOST]:
             reason = item.verified.rejected
             print_lines(wrap(f"  {item.number}  {reason}", "", INDENT, 2))

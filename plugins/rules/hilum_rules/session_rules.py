@@ -34,7 +34,6 @@ from hilum_rules.prompt_layers import REMINDER, build_layers
 if TYPE_CHECKING:
     from hilum import Session
     from hilum_checks.call_history import CallHistory
-    from hilum_checks.model import Preceded
 
     from hilum_rules.held_checks import HeldChecks
     from hilum_rules.rule import Bundle, Rule
@@ -84,8 +83,9 @@ class Rules:
         self._restored: set[str] = set()
         self._protects = False
         self._history: CallHistory | None = None
-        # The commands whose absence the model has been told, and the change that made them due.
-        self._objected: set[tuple[str, Preceded]] = set()
+        # Whether an answer to the present prompt was refused because something had not been done,
+        # and the last write about which the user has been told.
+        self._has_objected = False
         self._objected_at = 0
         self._held: HeldChecks | None = None
         # The locks that cannot be read and about which the user has been told.
@@ -257,6 +257,8 @@ class Rules:
     @hookimpl
     async def gather_context(self, agent: Agent, request: ContextRequest) -> None:
         """Activate the rules for files that the user names or has open."""
+        if not agent.parent:
+            self._has_objected = False
         opened = list(islice(_open_files(request.state), MAX_OPEN))
         await self._run_in_thread("named", self._use, request.typed, request.subject, opened)
 
@@ -313,7 +315,8 @@ class Rules:
         rules = self._enforced()
         if not rules:
             return None
-        verdicts = [hilum_checks.judge_call(rules, agent, call, tool, self._history)]
+        history = self._open_history() if hilum_checks.need_history(rules) else None
+        verdicts = [hilum_checks.judge_call(rules, agent, call, tool, history)]
         if tool.risk == "read":
             reasons = [
                 hilum_checks.check_context(rules, path, self.session.kind) for path in inside
@@ -360,13 +363,18 @@ class Rules:
         )
 
     async def _remember(self, tool: Tool, call: ToolCall, result: ToolResult) -> None:
+        root = self.session.workspace.root
+        async with self._lock:
+            history = self._open_history()
+            await trio.to_thread.run_sync(history.add, tool, call.arguments, root, result)
+
+    def _open_history(self) -> CallHistory:
+        """Return the history of calls, whose module most sessions do not need."""
         if self._history is None:
             from hilum_checks.call_history import CallHistory
 
             self._history = CallHistory()
-        root = self.session.workspace.root
-        async with self._lock:
-            await trio.to_thread.run_sync(self._history.add, tool, call.arguments, root, result)
+        return self._history
 
     @hookimpl
     async def check_answer(self, agent: Agent, message: AssistantMessage) -> str | None:
@@ -380,30 +388,27 @@ class Rules:
         # A sub-agent need not finish the work, and may be unable to run commands.
         if objection or self._history is None or agent.parent:
             return objection
-        async with self._lock:
-            return await trio.to_thread.run_sync(self._find_due, self._history, rules)
+        return await self._object_once(self._history, rules)
 
-    def _find_due(self, history: CallHistory, rules: list[Rule]) -> str | None:
-        """Return what must still run before the answer. Each rule objects once for each change."""
+    async def _object_once(self, history: CallHistory, rules: list[Rule]) -> str | None:
+        """Return what must still be done before an answer, once for each prompt.
+
+        A command may be impossible to run, so a second answer is let through, and the user is told.
+        """
         root = self.session.workspace.root
-        due = hilum_checks.find_due_commands(rules, history, root)
-        if not due:
-            return None
-        new = [(rule, each) for rule, each in due if (rule.id, each) not in self._objected]
-        if history.last_write != self._objected_at:
-            new = due
-        if not new:
-            sentences = [rule.sentence[:300] for rule, _ in due]
-            listed = "; ".join(dict.fromkeys(str(each.needed) for _, each in due))
-            self.session.note(
-                "rules.not_run",
-                say=f"Rules want a command to run after the last change, which has not succeeded: {listed}.",
-                sentences=sentences,
-            )
-            return None
-        self._objected_at = history.last_write
-        self._objected = {(rule.id, each) for rule, each in due}
-        return "\n".join(hilum_checks.describe_due(rule, each) for rule, each in new)
+        async with self._lock:
+            due = await trio.to_thread.run_sync(hilum_checks.find_due, rules, history, root)
+        is_new = history.last_write > self._objected_at
+        if due and is_new and not self._has_objected:
+            self._has_objected = True
+            return "\n".join(hilum_checks.describe_due(rule, each) for rule, each in due)
+        history.note_answer()
+        if due and is_new:
+            self._objected_at = history.last_write
+            undone = [f"{rule.path}:{rule.line}: {rule.sentence[:300]}" for rule, _ in due]
+            told = "The agent has not done what rules want after the last change:"
+            self.session.note("rules.not_done", say="\n".join([told, *undone[:MAX_LISTED]]))
+        return None
 
     def _inside(self, names: Iterable[str]) -> list[str]:
         """Return the resolved paths in the workspace, relative to its root. Blocks."""

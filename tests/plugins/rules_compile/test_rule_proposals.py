@@ -70,12 +70,14 @@ def proposal(*enforce: str, match: str = "", other: str = "", advice: str = "") 
             },
             Proposal,
         ),
-        proposal("require pr-title /^feat: /", match="run gh pr create -t x -b y", other="run gh pr create -t 'feat: x' -b y"),
-        proposal("require name /^[a-z-]+\\.ts$/ in **/*.ts", match="create src/rowList.ts", other="create src/row-list.ts; create src/rowList.js"),
-        proposal("require command make lint before answer", match="finish src/a.py", other="run make lint; run git commit -m x"),
-        proposal("require command make docs after write docs/** before answer", match="finish docs/a.md", other="finish src/a.py"),
+        proposal("require pr-title /^feat: /", match="run gh pr create -t x", other="run gh pr create -t 'feat: x'"),
+        proposal("require name /^[a-z-]+$/ in src/**", match="create src/rowList", other="create src/row-list; create B"),
+        proposal("require command make lint before answer", match="finish src/a", other="run make lint; run git commit"),
+        proposal("deny answer /^\\P{Han}*$/", match="answer Done.", other="answer 完成了。"),
+        proposal("require command make after write docs/** before answer", match="finish docs/a.md", other="finish src/a"),
+        proposal("require write LOG.md after write src/** before answer", match="finish src/a", other="finish a; finish LOG.md"),
         proposal("deny command pytest except uv run pytest", match="run pytest -q", other="run uv run pytest -q"),
-        proposal("deny write ../other/** except ../other/bin/x", match="write ../other/a", other="write ../other/bin/x; read ../other/a"),
+        proposal("deny write ../other/** except ../other/bin/x", match="write ../other/a", other="write ../other/bin/x"),
         proposal(advice="It is a matter of taste."),
     ],
 )  # fmt: skip
@@ -137,6 +139,7 @@ def test_every_kind_of_check_in_the_request_can_be_compiled() -> None:
         "deny commit-message": "/x/i",
         "deny pr-title": "/x/",
         "require command": "make docs after write docs/** before answer",
+        "require write": "CHANGELOG.md after write src/** before answer",
     }
     assert kinds == set(lines)
     for kind, target in lines.items():
@@ -176,7 +179,12 @@ def test_two_answers_about_one_sentence_count_for_nothing() -> None:
 
 def test_advice_is_given_by_number_or_by_silence_about_what_does_not_sound_binding() -> None:
     """What costs the user nothing should cost few tokens, too."""
-    rules = [FIRST, make_rule("Run `make` after changes."), make_rule("The server is fast."), SECOND]
+    rules = [
+        FIRST,
+        make_rule("Run `make` after changes."),
+        make_rule("The server is fast."),
+        SECOND,
+    ]
     text = json.dumps({"proposals": [], "advice": {"1": "taste", "2": 3, "9": "no such sentence"}})
     answers = parse_answer(text, rules)
     assert [each.advice for each in answers.proposals.values()] == ["taste", "3", NO_CHECK]
@@ -207,9 +215,7 @@ def test_sentences_are_numbered_and_grouped_by_their_headings() -> None:
     ],
 )
 def test_a_malformed_proposal_costs_no_other(wrong: dict[str, Any]) -> None:
-    known, rejected = parsed(
-        {"id": "1", **wrong}, {"id": "2", "advice": "taste"}
-    )
+    known, rejected = parsed({"id": "1", **wrong}, {"id": "2", "advice": "taste"})
     assert list(known) == [hash_rule(SECOND)]
     assert "malformed" in rejected[hash_rule(FIRST)]
 
