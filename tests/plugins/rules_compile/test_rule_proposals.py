@@ -75,7 +75,7 @@ def proposal(*enforce: str, match: str = "", other: str = "", advice: str = "") 
         proposal("require command make lint before answer", match="finish src/a", other="run make lint; run git commit"),
         proposal("deny answer /^\\P{Han}*$/", match="answer Done.", other="answer 完成了。"),
         proposal("require command make after write docs/** before answer", match="finish docs/a.md", other="finish src/a"),
-        proposal("require write LOG.md after write src/** before answer", match="finish src/a", other="finish a; finish LOG.md"),
+        proposal("require write LOG.md after write src/** before answer", match="finish src/a", other="finish a"),
         proposal("deny command pytest except uv run pytest", match="run pytest -q", other="run uv run pytest -q"),
         proposal("deny write ../other/** except ../other/bin/x", match="write ../other/a", other="write ../other/bin/x"),
         proposal(advice="It is a matter of taste."),
