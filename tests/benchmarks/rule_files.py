@@ -167,19 +167,22 @@ def says(rule: Rule, sentence: Sentence) -> bool:
 def answer_of(request: str, recorded: Sequence[dict[str, Any]]) -> str:
     """The answer to a request, from the recorded proposals."""
     proposals = []
-    groups = json.loads(request.partition("The sentences:\n")[2])
-    for asked in (each for group in groups for each in group["sentences"]):
-        text = asked["sentence"]
-        found = [each for each in recorded if each["sentence"] in text]
-        # The more of a sentence a record names, the more certainly it is about this one.
-        best = max(found, key=lambda each: len(each["sentence"]), default=None)
-        given: dict[str, Any] = {"advice": "It is a matter of style or judgement."}
-        if best is not None:
-            given = {
-                name: value for name, value in best.items() if name not in ("repo", "sentence")
-            }
-        proposals.append({"id": asked["id"], **given})
+    for group in json.loads(request.partition("The sentences:\n")[2]):
+        for asked in group["sentences"]:
+            given = find_recorded(group["above"], asked["sentence"], recorded)
+            proposals.append({"id": asked["id"], **given})
     return json.dumps({"proposals": proposals}, ensure_ascii=False)
+
+
+def find_recorded(above: str, text: str, recorded: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What is recorded about a sentence: more certainly its own text than the line above it."""
+    found = [each for each in recorded if each["sentence"] in text]
+    found = found or [each for each in recorded if each["sentence"] in f"{above} {text}".strip()]
+    # The more of a sentence a record names, the more certainly it is about this one.
+    best = max(found, key=lambda each: len(each["sentence"]), default=None)
+    if best is None:
+        return {"advice": "It is a matter of style or judgement."}
+    return {name: value for name, value in best.items() if name not in ("repo", "sentence")}
 
 
 # --- harmless calls -------------------------------------------------------------------------------

@@ -50,8 +50,9 @@ that part. It is "advice" if it is about style, judgement, quality or a conditio
 cannot express, or if it names nothing that a check could name. Leave out sentences that only \
 describe. Most files mix both, so that few sentences get checks.
 
-A sentence is to be read with its "heading", which may say when it applies or contain the verb. If \
-the heading itself is the rule, give its check for the first sentence below it, once. A rule about a \
+A sentence is to be read with its "heading" and the line "above" its list, which may say when it \
+applies or contain the verb. If these themselves are the rule, give its check for the first sentence \
+below, once. A rule about a \
 part of the project (for Python, in `web/`) needs checks for this part only. A sentence about when \
 humans, servers or the program being developed do something is no rule for the agent.
 
@@ -104,9 +105,9 @@ The program tries all of them; a proposal whose examples fail is rejected. For "
 the command that must wait is a "must_match", as if nothing had run before.
 
 Example. Sentences:
-[{"file": "AGENTS.md", "heading": "Client", "sentences": [{"id": "1", "sentence": "The client in \
-`sdk/` comes out of the generator, so hands off."}]}, {"file": "AGENTS.md", "heading": "Style > When \
-done", "sentences": [{"id": "2", "sentence": "Write small functions."}, {"id": "3", "sentence": \
+[{"file": "AGENTS.md", "heading": "Client", "above": "", "sentences": [{"id": "1", "sentence": "The \
+client in `sdk/` comes out of the generator, so hands off."}]}, {"file": "AGENTS.md", "heading": \
+"Style > When done", "above": "", "sentences": [{"id": "2", "sentence": "Write small functions."}, {"id": "3", "sentence": \
 "`make lint` passes"}, {"id": "4", "sentence": "The linter is ruff."}]}]
 Answer:
 {"proposals": [{"id": "1", "enforce": ["deny write sdk/**"], "must_match": [{"do": "write", "what": \
@@ -144,7 +145,8 @@ class Answers(msgspec.Struct):
 def write_request(rules: Iterable[Rule], root: Path) -> str:
     """Return the sentences of a batch as the model reads them.
 
-    The sentences are numbered and grouped by their headings, which saves a third of the tokens.
+    The sentences are numbered, and grouped by their headings and by the line that introduces a
+    list, which saves a third of the tokens.
 
     Args:
         rules: The sentences.
@@ -152,11 +154,11 @@ def write_request(rules: Iterable[Rule], root: Path) -> str:
     """
     groups: list[dict[str, Any]] = []
     for number, rule in enumerate(rules, 1):
-        heading = rule.section[-MAX_CONTEXT:]
-        if not groups or (groups[-1]["file"], groups[-1]["heading"]) != (rule.path, heading):
-            groups.append({"file": rule.path, "heading": heading, "sentences": []})
-        sentence = f"{rule.lead} {rule.content}".strip()
-        groups[-1]["sentences"].append({"id": str(number), "sentence": sentence})
+        place = {"file": rule.path, "heading": rule.section[-MAX_CONTEXT:], "above": rule.lead}
+        if not groups or any(groups[-1][name] != value for name, value in place.items()):
+            groups.append({**place, "sentences": []})
+        sentence = {"id": str(number), "sentence": rule.content.strip()}
+        groups[-1]["sentences"].append(sentence)
     # JSON escapes quotes, so that no sentence can end its string and pretend to be outside.
     data = json.dumps(groups, ensure_ascii=False)
     names = ", ".join(_list_names(root))

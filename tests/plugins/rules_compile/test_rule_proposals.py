@@ -200,7 +200,8 @@ def test_sentences_are_numbered_and_grouped_by_their_headings() -> None:
         ("House", 2),
         ("Other", 1),
     ]
-    assert groups[1]["sentences"] == [{"id": "3", "sentence": "Never: Third."}]
+    assert groups[1]["above"] == "Never:"
+    assert groups[1]["sentences"] == [{"id": "3", "sentence": "Third."}]
 
 
 @pytest.mark.parametrize(
