@@ -83,8 +83,12 @@ async def test_proposals_as_data_and_signing_by_number(project, asks):
         proposals = {each["number"]: each for each in json.loads(done.out)["proposals"]}
         again = await project("rules", "compile", "--json")
         assert json.loads(again.out) == json.loads(done.out)
-        # Known proposals cost nothing; only the rejected one that could not be kept is asked about.
-        assert len(server.bodies) == 1
+        # Known proposals cost nothing. The model was told once why one of them is rejected.
+        assert len(server.bodies) == 2
+        second = json.loads(server.bodies[1])["messages"][-1]["content"]
+        second = second if isinstance(second, str) else second[0]["text"]
+        assert "neither deny" in second
+        assert "hands off" not in second
     assert proposals["1.1"]["enforce"] == ["deny write sdk/**"]
     assert proposals["1.1"]["rejected"] == ""
     assert proposals["1.3"]["advice"]

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import trio
@@ -101,7 +101,8 @@ checks must stop, and similar harmless ones that they must not stop:
   {"do": "run", "what": "git push -f origin main"}; "do" is run (a shell command), write, create, \
 delete, read (a path), fetch (a URL), call (a tool), answer (a final answer) or finish (an answer \
 after a change of the path "what", before any command has run); write and create may have "content".
-The program tries all of them; a proposal whose examples fail is rejected. For "require command", \
+The program tries all of them; a proposal whose examples fail is rejected. If a sentence has \
+"rejected", it is your earlier proposal, with the reason: give a better one, or advice. For "require command", \
 the command that must wait is a "must_match", as if nothing had run before.
 
 Example. Sentences:
@@ -142,7 +143,21 @@ class Answers(msgspec.Struct):
     rejected: dict[str, str] = {}
 
 
-def write_request(rules: Iterable[Rule], root: Path) -> str:
+class Rejection(NamedTuple):
+    """A proposal that was rejected.
+
+    Attributes:
+        enforce: The proposed checks.
+        why: The reason.
+    """
+
+    enforce: tuple[str, ...]
+    why: str
+
+
+def write_request(
+    rules: Iterable[Rule], root: Path, rejected: Mapping[str, Rejection] | None = None
+) -> str:
     """Return the sentences of a batch as the model reads them.
 
     The sentences are numbered, and grouped by their headings and by the line that introduces a
@@ -151,13 +166,17 @@ def write_request(rules: Iterable[Rule], root: Path) -> str:
     Args:
         rules: The sentences.
         root: The workspace, whose top-level names are listed, because sentences refer to them.
+        rejected: The rejected proposals for these sentences, by the hash of the sentence.
     """
     groups: list[dict[str, Any]] = []
     for number, rule in enumerate(rules, 1):
         place = {"file": rule.path, "heading": rule.section[-MAX_CONTEXT:], "above": rule.lead}
         if not groups or any(groups[-1][name] != value for name, value in place.items()):
             groups.append({**place, "sentences": []})
-        sentence = {"id": str(number), "sentence": rule.content.strip()}
+        sentence: dict[str, Any] = {"id": str(number), "sentence": rule.content.strip()}
+        rejection = (rejected or {}).get(hash_rule(rule))
+        if rejection is not None:
+            sentence["rejected"] = {"enforce": rejection.enforce, "why": rejection.why}
         groups[-1]["sentences"].append(sentence)
     # JSON escapes quotes, so that no sentence can end its string and pretend to be outside.
     data = json.dumps(groups, ensure_ascii=False)
@@ -241,7 +260,13 @@ def _unwrap(text: str) -> str:
     return inner[begin : end + 1] if 0 <= begin < end else inner.strip()
 
 
-async def ask_for_proposals(agent: Agent, model: str, rules: Sequence[Rule], root: Path) -> Answers:
+async def ask_for_proposals(
+    agent: Agent,
+    model: str,
+    rules: Sequence[Rule],
+    root: Path,
+    rejected: Mapping[str, Rejection] | None = None,
+) -> Answers:
     """Return a model's proposals for sentences, asked in batches.
 
     Args:
@@ -249,6 +274,7 @@ async def ask_for_proposals(agent: Agent, model: str, rules: Sequence[Rule], roo
         model: The model, ``provider/name`` or a role.
         rules: The sentences.
         root: The workspace.
+        rejected: The rejected proposals for these sentences, by the hash of the sentence.
 
     Raises:
         HilumError: The model cannot be reached. The answers of other batches are lost only if none
@@ -261,7 +287,7 @@ async def ask_for_proposals(agent: Agent, model: str, rules: Sequence[Rule], roo
     async def ask(batch: Sequence[Rule]) -> None:
         async with limit:
             try:
-                found = await _ask_batch(agent, model, batch, root)
+                found = await _ask_batch(agent, model, batch, root, rejected)
             except HilumError as error:
                 failures.append(error)
                 return
@@ -280,8 +306,14 @@ async def ask_for_proposals(agent: Agent, model: str, rules: Sequence[Rule], roo
     return answers
 
 
-async def _ask_batch(agent: Agent, model: str, rules: Sequence[Rule], root: Path) -> Answers:
-    request = await trio.to_thread.run_sync(write_request, rules, root)
+async def _ask_batch(
+    agent: Agent,
+    model: str,
+    rules: Sequence[Rule],
+    root: Path,
+    rejected: Mapping[str, Rejection] | None,
+) -> Answers:
+    request = await trio.to_thread.run_sync(write_request, rules, root, rejected)
     messages: list[Message] = [UserMessage((Text(request, "kernel"),))]
     answer = await ask_model(agent, model, INSTRUCTIONS, messages, purpose=PURPOSE)
     try:
