@@ -98,6 +98,9 @@ async def test_proposals_as_data_and_signing_by_number(project, asks):
     states = {rule["number"]: rule["state"] for rule in listed["rules"]}
     assert states == {"1.1": "proposed", "1.2": "proposed", "1.3": "advice", "1.4": "advice"}
     assert "Proposed: enforce: deny write sdk/**" in (await project("rules", "--why", "1.1")).out
+    # What the model calls advice is not counted as something to decide about.
+    listed = (await project("rules")).out
+    assert "3 sentences that sound binding are not enforced: hilum rules compile" in listed
     refused = await project("rules", "compile", "--accept", "1.4")
     assert refused.code == 2
     assert "cannot be signed" in refused.err
