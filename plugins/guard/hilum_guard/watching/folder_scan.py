@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import attrs
 
@@ -54,6 +55,19 @@ class Folder:
     listed: bool = True
 
 
+class ScannedFolders(NamedTuple):
+    """The folders that a scan found.
+
+    Attributes:
+        revision: A number that two scans share only if the second found the same folders, and no
+            folder had changed, or might have changed without a new change time.
+        paths: The paths of the folders.
+    """
+
+    revision: int
+    paths: Collection[str]
+
+
 class FolderScan:
     """The folders in a workspace.
 
@@ -62,11 +76,13 @@ class FolderScan:
 
     Attributes:
         relevant: The folders that contain relevant names, are Git folders or could not be listed.
+        scanned: The folders, as of the last scan.
         truncated: Whether some folders are not scanned because there are too many.
     """
 
     def __init__(self, roots: Sequence[str]) -> None:
         self.relevant: list[tuple[str, Folder]] = []
+        self.scanned = ScannedFolders(0, ())
         self.truncated = False
         self._roots = tuple(roots)
         self._folders: dict[str, Folder] = {}
@@ -86,6 +102,7 @@ class FolderScan:
         found: dict[str, Folder] = {}
         relevant: list[tuple[str, Folder]] = []
         lstat = os.lstat
+        is_changed = False
         waiting = list(self._roots)
         # Folders are scanned level by level, so that the limit omits the deepest ones.
         while waiting and len(found) < MAX_FOLDERS:
@@ -101,6 +118,7 @@ class FolderScan:
                     if not stat.S_ISDIR(status.st_mode):
                         continue
                     state = self._list(path, stamp)
+                    is_changed = True
                 found[path] = state
                 if state.names or state.repository or not state.listed:
                     relevant.append((path, state))
@@ -110,6 +128,9 @@ class FolderScan:
             waiting = deeper
         self._folders = found
         self.relevant = relevant
+        # Without a new listing, every folder that was found was known.
+        if is_changed or len(found) != len(old):
+            self.scanned = ScannedFolders(self.scanned.revision + 1, found.keys())
         self.truncated = bool(waiting)
 
     def _list(self, path: str, stamp: Stamp) -> Folder:

@@ -24,6 +24,7 @@ from hilum_guard.watching.executed_files import find_name, inner_paths
 from hilum_guard.watching.folder_scan import (
     SETTLED,
     FolderScan,
+    ScannedFolders,
     describe_kind,
     is_settled,
     read_inode,
@@ -117,6 +118,11 @@ class WorkspaceWatcher:
     def truncated(self) -> bool:
         """Whether there are more folders than hilum watches."""
         return self._scan.truncated
+
+    @property
+    def scanned(self) -> ScannedFolders:
+        """The folders, as of the last check or the beginning of the last command."""
+        return self._scan.scanned
 
     def begin(
         self,
