@@ -147,7 +147,9 @@ class Sandbox:
         self._root = os.path.realpath(workspace)
         self._mark = RunMarker(self._root)
         writable = sandbox_policy.find_writable(workspace, settings)
-        self.watch = WorkspaceWatcher(writable, os.path.realpath(self.temp), mark=self._mark)
+        self.watch = WorkspaceWatcher(
+            writable, os.path.realpath(self.temp), mark=self._mark, uses_events=True
+        )
         self._follower: WatchThread | None = None
 
     @property
@@ -444,6 +446,7 @@ class Sandbox:
             steps.callback(self._masks.close)
             steps.callback(self._remove_unwanted)
             steps.callback(self._mark.close)
+            steps.callback(self.watch.close)
             steps.callback(self.watch.settle)
             steps.callback(self._loopback.close)
             if self._follower is not None:

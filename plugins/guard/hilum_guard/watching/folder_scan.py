@@ -1,7 +1,8 @@
 """List the folders in a workspace, rereading only those that changed.
 
 A scan costs one ``lstat`` for each known folder. The scan compares change times (ctime), because a
-program can set modification times, but not change times.
+program can set modification times, but not change times. In a large workspace, ``folder_events`` may
+confirm that nothing has changed, which costs nothing.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import attrs
 from hilum_guard.file_names import QUARANTINED, original
 from hilum_guard.repositories import git_metadata
 from hilum_guard.watching.executed_files import PARENTS, find_name
+from hilum_guard.watching.folder_events import FolderEvents
 
 MAX_FOLDERS = 20_000
 """Maximum number of folders to watch; those nearest the root come first."""
@@ -73,6 +75,7 @@ class FolderScan:
 
     Args:
         roots: The folders to scan, resolved.
+        events: Confirms that nothing has changed, if there is one.
 
     Attributes:
         relevant: The folders that contain relevant names, are Git folders or could not be listed.
@@ -80,12 +83,17 @@ class FolderScan:
         truncated: Whether some folders are not scanned because there are too many.
     """
 
-    def __init__(self, roots: Sequence[str]) -> None:
+    def __init__(self, roots: Sequence[str], events: FolderEvents | None = None) -> None:
         self.relevant: list[tuple[str, Folder]] = []
         self.scanned = ScannedFolders(0, ())
         self.truncated = False
         self._roots = tuple(roots)
+        self._events = events
         self._folders: dict[str, Folder] = {}
+        # Whether the previous scan included folders of installed packages; None before the first.
+        self._everywhere: bool | None = None
+        # Whether a later change to any folder that it found would change the folder's stamp.
+        self._is_settled = False
         # Folders that are executed as a whole.
         self._executed: set[str] = set()
 
@@ -95,6 +103,12 @@ class FolderScan:
         Args:
             everywhere: Whether to also scan folders of installed packages.
         """
+        events = self._events
+        is_similar = everywhere == self._everywhere
+        if events is not None:
+            if is_similar and self._is_settled and events.confirm():
+                return
+            events.begin_scan()
         # This loop runs for every folder in a workspace at every command, so it does no more than
         # necessary: it uses local names instead of attributes, and calls no function for a known
         # folder.
@@ -131,6 +145,11 @@ class FolderScan:
         # Without a new listing, every folder that was found was known.
         if is_changed or len(found) != len(old):
             self.scanned = ScannedFolders(self.scanned.revision + 1, found.keys())
+        self._everywhere = everywhere
+        self._is_settled = all(state.settled for state in found.values())
+        # The watches follow two scans of the same kind: a single one is not repeated soon.
+        if events is not None and is_similar:
+            events.end_scan({path: state.stamp[0] for path, state in found.items()})
         self.truncated = bool(waiting)
 
     def _list(self, path: str, stamp: Stamp) -> Folder:
