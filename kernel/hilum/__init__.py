@@ -161,6 +161,7 @@ _MODULES = (
     "frontmatter",
     "hooks",
     "hosts",
+    "inotify",
     "journal",
     "listening",
     "messages",
