@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 
-Stamp = tuple[int, int, int]
+Stamp = tuple[object, ...]
 Stamps = dict[str, Stamp | None]
 
 
 def read_stamps() -> Stamps:
     """Return the stamps of all files and folders that the imported code comes from. Blocks.
 
-    Installing, upgrading or removing a distribution changes the time of its folder on ``sys.path``.
+    Installing, upgrading or removing a distribution changes what its folder on ``sys.path`` lists.
     """
     paths = {sys.executable, os.path.realpath(sys.executable)}
     paths.add(os.path.join(sys.prefix, "pyvenv.cfg"))
@@ -40,14 +41,31 @@ def find_newer(stamps: Stamps, started: float) -> str:
         started: Seconds since the epoch.
     """
     for path, stamp in stamps.items():
-        if stamp is not None and stamp[0] > started * 1e9 and not os.path.isdir(path):
+        time = stamp[0] if stamp else 0
+        if isinstance(time, int) and time > started * 1e9:
             return path
     return ""
 
 
 def _read_stamp(path: str) -> Stamp | None:
     try:
+        if os.path.isdir(path):
+            return tuple(sorted(_list_folder(path)))
         found = os.stat(path)
     except OSError:
         return None
     return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _list_folder(path: str) -> Iterator[str]:
+    """Yield what a folder contains; a distribution's metadata with its time and number.
+
+    The folder for bytecode, which appears with a first import, is left out.
+    """
+    with os.scandir(path) as entries:
+        for entry in entries:
+            if entry.name.endswith(".dist-info"):
+                found = entry.stat()
+                yield f"{entry.name} {found.st_mtime_ns} {found.st_ino}"
+            elif entry.name != "__pycache__":
+                yield entry.name
