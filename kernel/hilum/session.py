@@ -39,7 +39,7 @@ from hilum.hookspecs import Interpretation, PromptCommand
 from hilum.identifiers import make_id
 from hilum.images import check_images
 from hilum.instances import PluginInstances
-from hilum.journal import Journal, Reader
+from hilum.journal import Journal, Kinds, Reader
 from hilum.loop import compact_idle, drive, find_next_run, give_up
 from hilum.messages import Image, Message, replace_surrogates
 from hilum.plugins import GateTable
@@ -160,9 +160,7 @@ class Session:
         """
         return self._writer.write(event, agent, run)
 
-    def events(
-        self, after: int = 0, *, deltas: bool = False, kinds: tuple[type[ev.Event], ...] = ()
-    ) -> Reader:
+    def events(self, after: int = 0, *, deltas: bool = False, kinds: Kinds = ()) -> Reader:
         """Read the session's events in order, from any point, until the session closes.
 
         Args:
