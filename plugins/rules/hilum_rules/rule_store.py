@@ -44,7 +44,9 @@ MAX_TOUCHED = 10 * MAX_FOLDERS
 MAX_QUICK_STAMPS = 64
 """Maximum number of files to look at in the event loop. On a local disk, each takes 5 µs."""
 MAX_QUICK_SECONDS = 0.002
-"""A look that takes longer is not repeated in the event loop: the files may be on a network."""
+"""After a look that takes longer, the looks move to a thread: the files may be on a network."""
+SLOW_SECONDS = 60.0
+"""Seconds until another look in the event loop, because the machine may only have been busy."""
 MAX_TEXT = 50_000
 """Maximum number of characters to search for file names in a prompt."""
 
@@ -94,7 +96,7 @@ class RuleStore:
         self._in_play: set[str] = set()
         self._touched: dict[str, None] = {}
         self._stamps: dict[Path, Stamp | None] = {}
-        self._is_slow = False
+        self._slow_until = 0.0
         self._specs: dict[tuple[str, ...], GitIgnoreSpec] = {}
 
     @cached_property
@@ -119,13 +121,15 @@ class RuleStore:
         files, if one of them must be read, or if the file system was slow before, the result is
         ``False``, and ``refresh`` must look in a thread.
         """
-        if self._is_slow or len(self._stamps) > MAX_QUICK_STAMPS:
+        began = time.monotonic()
+        if began < self._slow_until or len(self._stamps) > MAX_QUICK_STAMPS:
             return False
-        began = time.perf_counter()
         is_unchanged = all(read_stamp(path) == before for path, before in self._stamps.items())
         if is_unchanged and self.snapshot.files:
             is_unchanged = self.loader.is_surely_unchanged(MAX_QUICK_STAMPS)
-        self._is_slow = time.perf_counter() - began > MAX_QUICK_SECONDS
+        ended = time.monotonic()
+        if ended - began > MAX_QUICK_SECONDS:
+            self._slow_until = ended + SLOW_SECONDS
         return is_unchanged
 
     def _has_changed(self) -> bool:
@@ -301,7 +305,8 @@ class RuleStore:
             Whether this was possible; otherwise, ``touch`` must be called in a thread.
         """
         paths = list(paths)
-        if self._is_slow or len(paths) > MAX_QUICK_STAMPS or self._list_waiting():
+        is_slow = time.monotonic() < self._slow_until
+        if is_slow or len(paths) > MAX_QUICK_STAMPS or self._list_waiting():
             return False
         if any(next(self._new_folders(path), None) is not None for path in paths):
             return False

@@ -40,8 +40,10 @@ MAX_INSTRUCTIONS = 30_000
 MAX_NOTED = 8
 # Maximum number of files to look at in the event loop. On a local disk, each takes 5 µs.
 MAX_QUICK_LOOKS = 64
-# A look that takes longer is not repeated in the event loop: the files may be on a network.
+# After a look that takes longer, the looks move to a thread: the files may be on a network.
 MAX_QUICK_SECONDS = 0.002
+# Seconds until another look in the event loop, because the machine may only have been busy.
+SLOW_SECONDS = 60.0
 # Maximum number of skills to list in an error for the model.
 MAX_NAMED = 50
 
@@ -74,7 +76,7 @@ class Skills:
         self._reported: set[str] = set()
         self._reported_failures: set[str] = set()
         self._lock = trio.Lock()
-        self._is_slow = False
+        self._slow_until = 0.0
         # Layers are cached, because otherwise all skills would be formatted again for every agent
         # and prompt.
         self._layers: dict[tuple[bool, prompt_layers.Limits], list[Layer]] = {}
@@ -109,14 +111,18 @@ class Skills:
 
     def _is_surely_unchanged(self) -> bool:
         """Return whether a look at a few files, in the event loop, shows that nothing changed."""
-        if self._is_slow or self._lock.locked() or len(self.catalog.watched) > MAX_QUICK_LOOKS:
+        began = time.monotonic()
+        if began < self._slow_until or self._lock.locked():
+            return False
+        if len(self.catalog.watched) > MAX_QUICK_LOOKS:
             return False
         # With skills of a project, the look reads the file with the trusted folders.
         if not self.catalog.stamp or self.catalog.stamp[0] is not None:
             return False
-        began = time.perf_counter()
         is_changed = has_changed(self.catalog, self._session.workspace.root)
-        self._is_slow = time.perf_counter() - began > MAX_QUICK_SECONDS
+        ended = time.monotonic()
+        if ended - began > MAX_QUICK_SECONDS:
+            self._slow_until = ended + SLOW_SECONDS
         return not is_changed
 
     async def read(self, name: str) -> str | None:
