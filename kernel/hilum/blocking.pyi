@@ -22,7 +22,12 @@ class Run(runs.Run):
 class Session(session.Session):
     kernel: Kernel
     def events(  # type: ignore[override]
-        self, after: int = 0, *, deltas: bool = False, kinds: Kinds = ()
+        self,
+        after: int = 0,
+        *,
+        deltas: bool = False,
+        kinds: Kinds = (),
+        patience: float = 0.0,
     ) -> Iterator[AnyEvent | Delta]: ...
     def steer(self, text: str, *, agent: str = "main") -> str: ...  # type: ignore[override]
     def prompt(  # type: ignore[override]

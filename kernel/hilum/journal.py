@@ -333,13 +333,22 @@ class Reader:
         deltas: Whether to return output while it arrives.
         kinds: The kinds of events to return; all if empty. Other events do not wake the task that
             reads, which matters because a turn writes six events.
+        patience: Seconds to wait after the first news, so that what follows is read with it.
     """
 
-    def __init__(self, journal: Journal, after: int, deltas: bool, kinds: Kinds = ()) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        after: int,
+        deltas: bool,
+        kinds: Kinds = (),
+        patience: float = 0.0,
+    ) -> None:
         self._journal = journal
         self._after = after
         self._deltas = deltas
         self._kinds = kinds
+        self._patience = patience
         self._ready: deque[AnyEvent | Delta] = deque()
         self._seen: dict[Key, int] = {}
 
@@ -367,6 +376,8 @@ class Reader:
                 await first.arrived.wait()
                 # The events before it are of other kinds and may have left the memory.
                 self._after = max(self._after, first.seq - 1)
+            if self._patience and not (journal.closed or journal.broken):
+                await trio.sleep(self._patience)
         return self._ready.popleft()
 
     def _fill(self) -> bool:

@@ -43,9 +43,9 @@ MAX_FOLDERS = 400
 MAX_TOUCHED = 10 * MAX_FOLDERS
 MAX_QUICK_STAMPS = 64
 """Maximum number of files to look at in the event loop. On a local disk, each takes 5 µs."""
-MAX_QUICK_SECONDS = 0.002
+MAX_QUICK_SECONDS = 0.01
 """After a look that takes longer, the looks move to a thread: the files may be on a network."""
-SLOW_SECONDS = 60.0
+SLOW_SECONDS = 10.0
 """Seconds until another look in the event loop, because the machine may only have been busy."""
 MAX_TEXT = 50_000
 """Maximum number of characters to search for file names in a prompt."""

@@ -41,9 +41,9 @@ MAX_NOTED = 8
 # Maximum number of files to look at in the event loop. On a local disk, each takes 5 µs.
 MAX_QUICK_LOOKS = 64
 # After a look that takes longer, the looks move to a thread: the files may be on a network.
-MAX_QUICK_SECONDS = 0.002
+MAX_QUICK_SECONDS = 0.01
 # Seconds until another look in the event loop, because the machine may only have been busy.
-SLOW_SECONDS = 60.0
+SLOW_SECONDS = 10.0
 # Maximum number of skills to list in an error for the model.
 MAX_NAMED = 50
 
