@@ -175,6 +175,18 @@ class Workspace:
                 os.lstat(real)
         return real
 
+    def resolve_without_link(self, path: str | Path) -> Path | None:
+        """Return what ``resolve`` returns for a path that is not a link; ``None`` for a link.
+
+        For such a path, it makes no difference whether ``resolve`` follows a link at its end, so one
+        resolution serves code that needs both forms.
+
+        Raises:
+            PathError: See ``resolve``; also for a link from outside into the workspace.
+        """
+        real = self.resolve(path, follow=False)
+        return None if os.path.islink(real) else real
+
     def relative(self, path: str | Path) -> str:
         """Return a path in the form in which it is shown to users and models.
 

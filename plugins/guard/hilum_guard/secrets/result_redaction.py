@@ -72,9 +72,10 @@ class ResultRedactor:
         """
         known = self._clean if origin == "result" else {}
         cleaned = []
+        redactor = self._redactor.current()
         for text in texts:
             if text not in known:
-                text = self._redactor(text, guess=origin == "prompt")
+                text = redactor(text, guess=origin == "prompt")
             cleaned.append(text)
         return cleaned
 
@@ -99,8 +100,9 @@ class ResultRedactor:
         guess = not (is_of_file and is_source(path))
         settings = is_of_file and is_settings(path)
         cleaned = {}
+        redactor = self._redactor.current()
         for text in _list_texts(result):
-            cleaned[text] = self._redactor(text, guess=guess, settings=settings)
+            cleaned[text] = redactor(text, guess=guess, settings=settings)
         return cleaned
 
     def _replace_texts(self, result: ToolResult, cleaned: dict[str, str]) -> ToolResult | None:
