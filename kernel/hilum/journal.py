@@ -294,13 +294,16 @@ class Journal:
             self.delay_changed.set()
             self.delay_changed = trio.Event()
         for kinds, first in list(self._awaited.items()):
-            seq = 0
+            found = 0
             if appended is not None:
-                seq = next((event.seq for event in appended if isinstance(event, kinds)), -1)
-            if seq >= 0:
-                del self._awaited[kinds]
-                first.seq = seq
-                first.arrived.set()
+                found = next((event.seq for event in appended if isinstance(event, kinds)), -1)
+            if found < 0:
+                continue
+            del self._awaited[kinds]
+            # An earlier event of these kinds may be queued, too; its readers must not skip it.
+            if found <= self._log.durable:
+                first.seq = found
+            first.arrived.set()
 
     def _wake_output(self) -> None:
         self.news.set()
