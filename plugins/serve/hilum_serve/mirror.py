@@ -108,10 +108,19 @@ class MirrorReader(Reader):
         mirror: The mirror.
         after: Number of the last event that the caller already knows.
         deltas: Whether to return output while it arrives.
+        kinds: The kinds of events to return; all if empty.
+        patience: Seconds to wait after the first news.
     """
 
-    def __init__(self, mirror: Mirror, after: int, deltas: bool) -> None:
-        super().__init__(mirror.journal, after, deltas)
+    def __init__(
+        self,
+        mirror: Mirror,
+        after: int,
+        deltas: bool,
+        kinds: tuple[type[ev.Event], ...] = (),
+        patience: float = 0.0,
+    ) -> None:
+        super().__init__(mirror.journal, after, deltas, kinds, patience)
         self._mirror = mirror
 
     def __aiter__(self) -> MirrorReader:
