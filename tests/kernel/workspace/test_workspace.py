@@ -485,3 +485,17 @@ def test_one_resolution_serves_both_forms_of_a_path_that_is_no_link(tmp_path, pa
         assert (root / path).is_symlink()
     else:
         assert resolve(follow=True) == resolve(follow=False) == found
+
+
+@pytest.mark.parametrize("path", ["/proc/self/environ", "//proc/self/environ", "/proc", "//proc"])
+@pytest.mark.parametrize("follow", [True, False])
+def test_processes_stay_outside_even_if_everything_is_inside(path: str, follow: bool) -> None:
+    """However the path is spelled, and although every path is below the root."""
+    with pytest.raises(PathError):
+        Workspace("/").resolve(path, follow=follow)
+
+
+def test_a_root_of_which_another_name_begins_the_same_is_not_its_root(workspace: Workspace) -> None:
+    """``proj-evil`` begins with ``proj``, and is beside it."""
+    with pytest.raises(PathError):
+        workspace.resolve(f"{workspace.root}-evil/main.py")
