@@ -27,7 +27,6 @@ class Session(session.Session):
         *,
         deltas: bool = False,
         kinds: Kinds = (),
-        patience: float = 0.0,
     ) -> Iterator[AnyEvent | Delta]: ...
     def steer(self, text: str, *, agent: str = "main") -> str: ...  # type: ignore[override]
     def prompt(  # type: ignore[override]

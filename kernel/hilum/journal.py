@@ -336,7 +336,6 @@ class Reader:
         deltas: Whether to return output while it arrives.
         kinds: The kinds of events to return; all if empty. Other events do not wake the task that
             reads, which matters because a turn writes six events.
-        patience: Seconds to wait after the first news, so that what follows is read with it.
     """
 
     def __init__(
@@ -345,13 +344,11 @@ class Reader:
         after: int,
         deltas: bool,
         kinds: Kinds = (),
-        patience: float = 0.0,
     ) -> None:
         self._journal = journal
         self._after = after
         self._deltas = deltas
         self._kinds = kinds
-        self._patience = patience
         self._ready: deque[AnyEvent | Delta] = deque()
         self._seen: dict[Key, int] = {}
 
@@ -379,8 +376,6 @@ class Reader:
                 await first.arrived.wait()
                 # The events before it are of other kinds and may have left the memory.
                 self._after = max(self._after, first.seq - 1)
-            if self._patience and not (journal.closed or journal.broken):
-                await trio.sleep(self._patience)
         return self._ready.popleft()
 
     def _fill(self) -> bool:

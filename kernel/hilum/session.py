@@ -166,7 +166,6 @@ class Session:
         *,
         deltas: bool = False,
         kinds: Kinds = (),
-        patience: float = 0.0,
     ) -> Reader:
         """Read the session's events in order, from any point, until the session closes.
 
@@ -176,10 +175,8 @@ class Session:
                 text so far and then the additions.
             kinds: The classes of the events to read, all by default. Use it for a task that waits
                 for rare events: other events do not wake the task.
-            patience: Seconds to wait after the first news. A face that shows events one or two
-                milliseconds later is woken less often, and does not hold up the next request.
         """
-        return Reader(self.journal, after, deltas, kinds, patience)
+        return Reader(self.journal, after, deltas, kinds)
 
     def note(self, name: str, **data: Any) -> None:
         """Write a plugin's event, named in the form ``plugin.what``, with plain data."""

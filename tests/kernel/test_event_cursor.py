@@ -232,33 +232,6 @@ async def test_a_reader_of_some_kinds_reads_earlier_events_and_ends_with_the_ses
     assert seen == [SessionOpened, RunEnded]
 
 
-async def test_a_patient_reader_reads_what_follows_together(bench):
-    """A face that shows events a moment later is woken once for all events of that moment."""
-    kit = await bench(answers=[])
-    before = kit.session.journal.last
-    seen = []
-
-    async def read():
-        async for event in kit.session.events(before, patience=0.05):
-            seen.append(event.seq)
-
-    steps = Steps()
-    with kit.guard():
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(read, name="reader")
-            await trio.testing.wait_all_tasks_blocked()
-            trio.lowlevel.add_instrument(steps)
-            for number in range(10):
-                kit.session.note("test.count", n=number)
-                await trio.lowlevel.checkpoint()
-            while len(seen) < 10:
-                await trio.lowlevel.checkpoint()
-            trio.lowlevel.remove_instrument(steps)
-            nursery.cancel_scope.cancel()
-    assert seen == [*range(before + 1, before + 11)]
-    assert steps.counts["reader"] <= 4
-
-
 async def test_reader_without_deltas_sees_none(bench):
     """Output on its way is asked for, or left out."""
     kit = await bench(answers=["ok"])

@@ -50,10 +50,6 @@ if TYPE_CHECKING:
     from hilum.services import BackgroundCommand
     from hilum_replay import Recorder
 
-# Seconds after which new events are shown. Those of a moment are shown together, while the model
-# already has the next request.
-SHOW_DELAY = 0.002
-
 
 def run(options: RunOptions, face: Face) -> int:
     """Run the task described by the options and return the exit code."""
@@ -504,8 +500,7 @@ class Headless:
         ends: list[RunEnded] = []
         # A recording needs the events from opening the session, which have already been shown.
         after = self._recorded if recorder else self._shown
-        events = session.events(after, deltas=self.face.deltas, patience=SHOW_DELAY)
-        async for item in events:
+        async for item in session.events(after, deltas=self.face.deltas):
             if isinstance(item, Delta):
                 await self._show(session, item, approver)
                 continue

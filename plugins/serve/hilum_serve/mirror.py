@@ -109,7 +109,6 @@ class MirrorReader(Reader):
         after: Number of the last event that the caller already knows.
         deltas: Whether to return output while it arrives.
         kinds: The kinds of events to return; all if empty.
-        patience: Seconds to wait after the first news.
     """
 
     def __init__(
@@ -118,9 +117,8 @@ class MirrorReader(Reader):
         after: int,
         deltas: bool,
         kinds: tuple[type[ev.Event], ...] = (),
-        patience: float = 0.0,
     ) -> None:
-        super().__init__(mirror.journal, after, deltas, kinds, patience)
+        super().__init__(mirror.journal, after, deltas, kinds)
         self._mirror = mirror
 
     def __aiter__(self) -> MirrorReader:

@@ -120,10 +120,9 @@ class RemoteSession:
         *,
         deltas: bool = False,
         kinds: tuple[type[ev.Event], ...] = (),
-        patience: float = 0.0,
     ) -> MirrorReader:
         """Read the session's events in order, from any point; see ``Session.events``."""
-        return MirrorReader(self._mirror, after, deltas, kinds, patience)
+        return MirrorReader(self._mirror, after, deltas, kinds)
 
     async def _follow(self, last: int, task_status: trio.TaskStatus[None]) -> None:
         """Follow the event stream, and report once that the events up to now have arrived."""

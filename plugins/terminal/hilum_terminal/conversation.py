@@ -62,9 +62,6 @@ from hilum_terminal.settings import TerminalSettings
 from hilum_terminal.text_width import one_line
 from hilum_terminal.transcript import HOLD_SECONDS, Transcript
 
-# Seconds after which new events are shown. Those of a moment are shown together, while the model
-# already has the next request.
-SHOW_DELAY = 0.002
 OLD_IMAGE = (
     "! An image in this message is not sent, because it was pasted before hilum started. Paste its"
     " path again to send it."
@@ -428,7 +425,7 @@ class Conversation:
         before = session.began_at
         count = 0
         shown_bugs: set[str] = set()
-        async for item in session.events(deltas=True, patience=SHOW_DELAY):
+        async for item in session.events(deltas=True):
             is_earlier = isinstance(item, Event) and item.seq <= before
             try:
                 changes = view.apply(item)
