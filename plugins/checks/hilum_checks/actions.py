@@ -11,7 +11,13 @@ import attrs
 from hilum_checks import answer_forms, quoted_names
 from hilum_checks import vocabulary as v
 from hilum_checks.clauses import ANYWHERE, Clause, read_clauses
-from hilum_checks.code_names import code_expression, is_code, keyword_files
+from hilum_checks.code_names import SCRIPTS, code_expression, is_code, keyword_files
+from hilum_checks.commit_messages import (
+    TRAILER,
+    WRITING,
+    read_attribution,
+    read_unwanted_message,
+)
 from hilum_checks.model import (
     READS,
     WRITES,
@@ -23,9 +29,7 @@ from hilum_checks.model import (
     Contexts,
     Effect,
     Hosts,
-    Messages,
     Paths,
-    Preceded,
     Tools,
 )
 from hilum_checks.sentences import Token
@@ -64,7 +68,7 @@ def read_actions(tokens: Sequence[Token], effect: Effect, scope: Scope) -> tuple
             if found is None:
                 return ()
             constraints += _split_by_hand(found)
-    return _merge(constraints)
+    return merge(constraints)
 
 
 # --- one verb -------------------------------------------------------------------------------------
@@ -86,12 +90,15 @@ _FILES = "other|file|folder|file kind|config files|it|new|existing|generated"
 
 
 def _read_action(verb: str, clause: Clause, effect: Effect, scope: Scope) -> Constraint | None:
+    symbols = _read_symbols(verb, clause, scope)
+    if symbols:
+        return symbols
     for noun, read in _SUBJECTS.items():
         if noun in clause.nouns:
             return read(verb, clause)
-    if any(map(_TRAILER.fullmatch, clause.names)):
-        return _read_unwanted_message(verb, clause)
-    code = _read_symbols(verb, clause, scope) or read_code(verb, clause, scope)
+    if any(map(TRAILER.fullmatch, clause.names)):
+        return read_unwanted_message(verb, clause)
+    code = read_code(verb, clause, scope)
     if code:
         return code
     if clause.scopes:
@@ -112,26 +119,81 @@ def _read_named(verb: str, clause: Clause, scope: Scope) -> Constraint | None:
     if verb == "publish" and set(clause.names) <= {"npm"} and clause.places == {"to"}:
         return Commands(v.PUBLISH) if clause.nouns <= {"packages"} else None
     if verb == "skip" and clause.nouns == {"hooks"}:
-        return _commands(clause.names, scope, used=True)
+        return read_command_names(clause.names, scope, used=True)
+    if verb in ("commit", "stage"):
+        return _read_commit_of_files(clause, scope)
+    # "Install npm packages" installs packages.
+    if verb in ("install", "add") and v.MANAGERS.issuperset(clause.names):
+        is_plain = clause.has_only("names", nouns="packages|new|other") and clause.nouns
+        return Commands(v.INSTALL, new=True) if is_plain else None
     hosts = read_hosts(clause) if verb in ("contact", "access") else None
     return hosts or _read_paths(verb, clause, scope)
+
+
+def read_branch_names(tokens: Sequence[Token], scope: Scope) -> Commands | None:
+    """Read "branch names must start with ⟦0⟧": new branches must have one of the prefixes."""
+    clauses = read_clauses(tokens)
+    if len(clauses) != 1 or not (scope.binding or scope.hard):
+        return None
+    clause = clauses[0]
+    is_about = "branch name" in clause.nouns or {"branch", "prefix"} <= clause.nouns
+    is_start = "start" in clause.verbs or "prefix" in clause.nouns
+    is_plain = clause.has_only("names", nouns="branch|branch name|prefix|new", places="with")
+    if not (is_about and is_start and is_plain and clause.names):
+        return None
+    prefixes = [re.sub(r"<[^<>]*>", "*", name).rstrip("*") for name in clause.names]
+    if not all(re.fullmatch(r"[\w*.-]+[/-]", prefix) for prefix in prefixes):
+        return None
+    allowed = tuple((*words, f"{prefix}*") for words in v.BRANCH for prefix in prefixes)
+    return Commands(v.BRANCH, unless=allowed)
+
+
+_BRANCH_NAME = re.compile(r"[\w-]+(?:[./][\w-]+)*", re.ASCII)
+_BRANCH_FOLDER = re.compile(
+    r"(?:release|releases|feature|feat|fix|bugfix|hotfix|support|env|chore|docs)/"
+)
 
 
 def _read_branches(verb: str, clause: Clause) -> Commands | None:
     names = [*clause.names, *clause.branches]
     if verb == "push" and names == ["upstream"]:
         return Commands(tuple((*words, "upstream") for words in v.GIT_PUSH))
-    is_sure = all(re.fullmatch(r"[\w-]+(?:[./][\w-]+)*", name, re.ASCII) for name in names)
+    is_sure = all(map(_BRANCH_NAME.fullmatch, clause.names))
+    # `OWNER/NAME` is a repository.
+    are_folders = all("/" not in name or _BRANCH_FOLDER.match(name) for name in names)
+    is_sure = is_sure and (are_folders or "branch" in clause.nouns)
     known = "branch|changes|file|remote|it"
     if not is_sure or not clause.has_only("names", "branches", nouns=known, places="to"):
         return None
     return Commands(_BRANCH_VERBS[verb], branches=tuple(names))
 
 
+def _read_commit_of_files(clause: Clause, scope: Scope) -> Commands | None:
+    """Read "never commit ⟦0⟧": files that must not be added to a commit by their names."""
+    is_plain = clause.has_only("names", nouns=f"{_FILES}|changes", places="in|to|from")
+    is_named = bool(clause.nouns & {"file", "folder"} or clause.places)
+    if not is_plain or scope.folder != WORKSPACE:
+        return None
+    if not all(quoted_names.is_path(name, named=is_named) for name in clause.names):
+        return None
+    words: list[str] = []
+    for pattern in _patterns(clause.names, scope):
+        path = pattern.removesuffix("/**").lstrip("/")
+        starts = ("", "./") if pattern.startswith("/") else ("", "*/")
+        words += [f"{start}{path}{end}" for start in starts for end in ("", "/", "/*")]
+    return Commands(tuple((*stage, "*", word) for stage in v.STAGE[:2] for word in words))
+
+
 def _read_run(verb: str, clause: Clause, scope: Scope) -> Constraint | None:
-    if not clause.has_only("names", nouns="tool|commands|it|dev server"):
+    # "Do not `git commit` anything".
+    are_long = not verb and all(" " in name for name in clause.names)
+    objects = "|file|changes" if are_long else ""
+    if not clause.has_only("names", nouns=f"tool|commands|it|dev server|destructive|git{objects}"):
         return None
     # "Never run `pytest` directly" means that something else may run it.
+    # In "destructive commands (`a`, `b`)", the names say which.
+    if "destructive" in clause.nouns:
+        clause = attrs.evolve(clause, nouns=clause.nouns - {"destructive", "git"})
     is_short = any(len(name.split()) < 2 and name not in v.MANAGERS for name in clause.names)
     if clause.by_hand and is_short:
         return None
@@ -140,7 +202,7 @@ def _read_run(verb: str, clause: Clause, scope: Scope) -> Constraint | None:
         return read_tools(clause.names)
     # Try tools first, because "use `web_fetch`" cannot refer to a program.
     tools = read_tools(clause.names, known=True) if used else None
-    return tools or _commands(clause.names, scope, used=used or not verb, many=not verb)
+    return tools or read_command_names(clause.names, scope, used=used or not verb, many=not verb)
 
 
 def read_commands(tokens: Sequence[Token], scope: Scope, *, used: bool) -> Commands | None:
@@ -148,13 +210,13 @@ def read_commands(tokens: Sequence[Token], scope: Scope, *, used: bool) -> Comma
     clauses = read_clauses(tokens)
     if len(clauses) != 1 or not clauses[0].has_only("names", nouns="tool|commands"):
         return None
-    return _commands(clauses[0].names, scope, used=used)
+    return read_command_names(clauses[0].names, scope, used=used)
 
 
-def _commands(
+def read_command_names(
     names: list[str], scope: Scope, *, used: bool = False, many: bool = False
 ) -> Commands | None:
-    """Read commands.
+    """Return the commands with the given names; ``None`` if a name may mean something else.
 
     Args:
         names: The names.
@@ -191,7 +253,7 @@ def read_other_managers(tokens: Sequence[Token], scope: Scope) -> Commands | Non
     for managers in v.PACKAGE_MANAGERS:
         is_one = len(clause.names) == 1 and clause.names[0] in managers
         if is_one and {"use", "run"}.issuperset(clause.verbs):
-            return _commands(sorted(managers - {"bun", *clause.names}), scope)
+            return read_command_names(sorted(managers - {"bun", *clause.names}), scope)
     return None
 
 
@@ -219,7 +281,7 @@ def read_hosts(clause: Clause) -> Hosts | None:
 
 # --- code -----------------------------------------------------------------------------------------
 
-_WRITING_CODE = ("use", "call", "add", "introduce", "create", "contain", "")
+_WRITING_CODE = ("use", "commit", "call", "add", "introduce", "create", "contain", "")
 # Texts about code may name what code must not contain.
 _TEXTS = ("*.md", "*.mdx", "*.mdc", "*.txt", "*.rst", "*.adoc", ".cursorrules")
 _TESTS = ("*test*", "*spec*")
@@ -257,11 +319,12 @@ def read_code(verb: str, clause: Clause, scope: Scope) -> Content | None:
 def _read_symbols(verb: str, clause: Clause, scope: Scope) -> Content | None:
     """Read "no em dashes" and "never use emojis in code"."""
     found = clause.nouns & {"emoji", "em dash"}
-    known = "emoji|em dash|file|source|tests|construct|workspace|documentation"
-    if verb not in _WRITING or not clause.has_only(nouns=known, places="in|to") or not found:
+    places = {"file", "source", "tests", "construct", "workspace", "documentation"}
+    known = "|".join(("emoji", "em dash", "message", "pull request", "issue", *places))
+    if verb not in WRITING or not clause.has_only(nouns=known, places="in|to") or not found:
         return None
     # "Never use emojis" may be about answers.
-    if clause.nouns == {"emoji"}:
+    if not clause.nouns & {"em dash", *places}:
         return None
     expression = "|".join(
         sorted(r"\p{Emoji_Presentation}" if each == "emoji" else "—" for each in found)
@@ -319,7 +382,7 @@ def read_wanted_option(tokens: Sequence[Token], scope: Scope) -> Commands | None
     names = [clause.names, clause.scopes]
     options, commands = names if clause.names[0].startswith("-") else names[::-1]
     found = _with_options(options, commands)
-    plain = _commands(commands, scope)
+    plain = read_command_names(commands, scope)
     return attrs.evolve(plain, unless=found.patterns) if found and plain else None
 
 
@@ -422,7 +485,7 @@ def _split_by_hand(constraint: Constraint) -> list[Constraint]:
     return [*split, attrs.evolve(constraint, patterns=generated, by_hand=True)]
 
 
-def _merge(constraints: list[Constraint]) -> tuple[Constraint, ...]:
+def merge(constraints: Sequence[Constraint]) -> tuple[Constraint, ...]:
     """Merge constraints that differ only in their commands, or only in their actions."""
     merged: list[Constraint] = []
     for constraint in constraints:
@@ -477,20 +540,42 @@ class Plain:
 _DOCUMENTS = ("*.md", "*.mdx", "*.rst", "*.adoc")
 _CI_FILES = (".github/workflows/**", ".gitlab-ci.yml", ".circleci/**")
 _DELETE_FILES = Paths(("**",), frozenset({"delete"}))
+_WILDCARD_IMPORTS = Content(
+    r"(?m:^\s*from\s+\S+\s+import\s+\*|^\s*import\s+(?:static\s+)?[\w.]+\.\*;)",
+    ("*.py", "*.java", "*.kt", "*.scala"),
+)
+_DEFAULT_EXPORTS = Content(r"(?m:^\s*export\s+default\b)", SCRIPTS)
+_INLINE_STYLES = Content(r"\bstyle=(?:\{\{|\")", (*SCRIPTS, "*.html", "*.astro"))
 _CODE = "changes|file|it|branch"
 PLAIN_ACTIONS = (
-    Plain("commit", "", f"{_CODE}|git|workspace", Commands(v.GIT_COMMIT)),
-    Plain("push", "", f"{_CODE}|remote|workspace", Commands(v.GIT_PUSH)),
+    # "Never commit it" is about one thing, whichever it is.
+    Plain("commit", "", "changes|file|branch|git|workspace", Commands(v.GIT_COMMIT)),
+    Plain("push", "", "changes|file|branch|remote|workspace", Commands(v.GIT_PUSH)),
     Plain("force-push", "", f"{_CODE}|remote", Commands(v.FORCE_PUSH)),
     Plain("amend", "", "existing", Commands(v.AMEND)),
     Plain("create|", "branch", "new|git", Commands(v.BRANCH)),
     Plain("create|", "worktree", "new|git", Commands(v.WORKTREE)),
     Plain("run|start|use", "dev server", "", Commands(v.DEV_SERVER)),
     Plain("write|create", "ci", "file", Paths(_CI_FILES, WRITES)),
+    Plain("open|submit|create|add", "issue", "new|remote", Commands(v.ISSUE)),
+    Plain(
+        "open|submit|create",
+        "issue",
+        "new|remote|pull request",
+        Commands((*v.ISSUE, *v.PULL_REQUEST)),
+    ),
+    Plain("close", "issue", "remote", Commands(v.CLOSE_ISSUE)),
+    Plain("close", "pull request", "remote", Commands(v.CLOSE_PULL_REQUEST)),
+    Plain("delete", "branch", "remote|git", Commands(v.DELETE_BRANCH)),
+    Plain("write", "history", "git", Commands(v.REWRITE_HISTORY)),
+    Plain("clone", "", "workspace", Commands(v.CLONE)),
+    Plain("use|add|create|introduce|", "wildcard imports", "", _WILDCARD_IMPORTS),
+    Plain("use|add|create|introduce|", "default exports", "", _DEFAULT_EXPORTS),
+    Plain("use|add|create|introduce|", "inline styles", "", _INLINE_STYLES),
     Plain("stash", "", f"{_CODE}|workspace", Commands(v.STASH)),
     Plain("reset", "", f"{_CODE}|workspace", Commands(v.RESET)),
     Plain("create|save|", "documentation", "new|file", Paths(_DOCUMENTS, v.CREATES)),
-    Plain("stage", "", _CODE, Commands(v.STAGE)),
+    Plain("stage", "", "changes|file", Commands(v.STAGE)),
     Plain("rebase", "", "branch", Commands(v.REBASE)),
     Plain("open|submit|create|commit|", "pull request", "new", Commands(v.PULL_REQUEST)),
     Plain("install", "packages|modules", "new|other", Commands(v.INSTALL, new=True)),
@@ -529,138 +614,6 @@ def _read_outside(verb: str, clause: Clause) -> Paths | None:
     if not is_plain or "workspace" not in clause.nouns or verb not in _OUTSIDE:
         return None
     return Paths((), _OUTSIDE[verb], outside=True)
-
-
-# --- commit messages and commands that must run before -------------------------------------------
-
-# Lines that programs add to the end of commit messages.
-_TRAILER = re.compile(r"(?i)(?:co-authored-by|generated (?:with|by))\b.*")
-_WRITING = ("create", "add", "contain", "use", "save", "introduce", "")
-
-
-_CONVENTIONAL = r"^\w+(?:\([^)]*\))?!?: \S"
-
-
-def read_wanted_message(tokens: Sequence[Token]) -> Messages | None:
-    """Read "use conventional commits" and "commit messages in English"."""
-    clauses = read_clauses(tokens)
-    if len(clauses) != 1:
-        return None
-    clause = clauses[0]
-    if clause.has_only(nouns="message|english|chinese|git", places="in|to|with"):
-        return _read_language(clause)
-    if _are_types(clause):
-        return Messages(_CONVENTIONAL, wanted=True)
-    if "conventional" not in clause.nouns:
-        return None
-    # The names are examples of types: `feat:`, or of the form: `<type>: <description>`.
-    are_types = all(
-        re.search(r":$|^<?\w+>?(?:\(<?\w+>?\))?!?:\s|^[a-z]+$", name) for name in clause.names
-    )
-    is_plain = clause.nouns <= {"conventional", "message", "git", "standard"} and not clause.places
-    is_use = set(clause.verbs) <= {"use", "follow", "commit"} and not clause.exceptions
-    return Messages(_CONVENTIONAL, wanted=True) if are_types and is_plain and is_use else None
-
-
-def _read_language(clause: Clause) -> Messages | None:
-    """Read the language of commit messages."""
-    if "message" not in clause.nouns or not {
-        "use",
-        "create",
-        "save",
-        "commit",
-        "follow",
-    }.issuperset(clause.verbs):
-        return None
-    if "english" in clause.nouns:
-        return (
-            Messages(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Cyrillic}]")
-            if "chinese" not in clause.nouns
-            else None
-        )
-    return Messages(r"\p{Han}", wanted=True) if "chinese" in clause.nouns else None
-
-
-def _are_types(clause: Clause) -> bool:
-    """Return whether a sentence lists the types of conventional commits: `feat:`, `fix:`."""
-    is_about = bool(clause.nouns & {"message", "prefix"}) or "commit" in clause.verbs
-    is_plain = clause.has_only("names", nouns="message|prefix|git", places="with")
-    types = all(re.fullmatch(r"[a-z]+:", name) for name in clause.names)
-    # `<type>(<scope>): <description>`
-    if is_about and is_plain and len(clause.names) == 1 and not clause.verbs:
-        return re.match(r"<?type>?(?:\(.*\))?!?: ", clause.names[0]) is not None
-    is_sure = {"feat:", "fix:"}.issubset(clause.names) or "message" in clause.nouns
-    is_use = {"use", "follow", "commit", "start"}.issuperset(clause.verbs)
-    return is_about and is_plain and types and len(clause.names) > 1 and is_sure and is_use
-
-
-_ATTRIBUTION = (
-    r"(?i)co-authored-by:.*(?:claude|copilot|codex|cursor|gemini|gpt|anthropic|openai|\bai\b|agent)"
-    r"|generated (?:with|by) .*(?:claude|copilot|codex|cursor|gemini|gpt|\bai\b)"
-)
-
-
-def _read_attribution(verb: str, clause: Clause) -> Messages | None:
-    """Read "never add AI attribution to commits" and "do not commit with a co-author"."""
-    is_known = clause.nouns <= {"co-author", "ai", "trailer", "attribution", "message", "text"}
-    if clause.names or clause.branches or clause.kinds or not is_known:
-        return None
-    if "co-author" in clause.nouns and verb in (*_WRITING, "commit"):
-        return Messages(r"(?i)co-authored-by:")
-    if verb == "contain" and clause.nouns == {"ai", "message"}:
-        return Messages(rf"{_ATTRIBUTION}|\b(?:claude|copilot|codex|anthropic)\b")
-    is_about_commits = {"ai", "attribution"} <= clause.nouns or {
-        "ai",
-        "trailer",
-        "message",
-    } <= clause.nouns
-    return Messages(_ATTRIBUTION) if is_about_commits and verb in _WRITING else None
-
-
-def _read_unwanted_message(verb: str, clause: Clause) -> Messages | None:
-    """Read "never add ⟦0⟧ to commit messages"."""
-    words = "message|text|trailer"
-    if verb not in _WRITING:
-        return None
-    if "emoji" in clause.nouns and clause.has_only(nouns=f"{words}|emoji", places=ANYWHERE):
-        return Messages(r"\p{Emoji_Presentation}")
-    if not clause.names or not clause.has_only("names", nouns=words, places=ANYWHERE):
-        return None
-    if "message" not in clause.nouns and not all(map(_TRAILER.fullmatch, clause.names)):
-        return None
-    names = "|".join(map(re.escape, clause.names))
-    return Messages(rf"(?i)(?<!\w)(?:{names})(?!\w)")
-
-
-def read_preceded(
-    needed: Sequence[Token], before: Sequence[Token], scope: Scope
-) -> tuple[Preceded, ...]:
-    """Read "always run ⟦0⟧ before committing": a check for each command that must run."""
-    clauses = read_clauses(needed)
-    if len(clauses) != 1 or clauses[0].verbs not in (["run"], ["pass"]) or clauses[0].scopes:
-        return ()
-    # "Run ⟦0⟧ in the root of the repository".
-    if not (
-        clauses[0].nouns <= {"workspace", "tests", "commands"}
-        and clauses[0].places <= {"in", "from"}
-    ):
-        return ()
-    names = [part.strip() for name in clauses[0].names for part in name.split("&&")]
-    commands = [_commands([name], scope) for name in names]
-    found = read_actions(before, "deny", scope)
-    if not all(commands) or len(found) != 1:
-        return ()
-    waiting = found[0]
-    # An order is binding; "`x` is run before committing" may describe a hook.
-    is_order = (
-        needed[0].role == "verb" or clauses[0].verbs == ["pass"] or scope.hard or scope.binding
-    )
-    if not isinstance(waiting, Commands) or waiting.branches or not is_order:
-        return ()
-    known = {*v.GIT_COMMIT, *v.GIT_PUSH, *v.PULL_REQUEST, *v.MERGE, *v.PUBLISH, *v.TAG}
-    if not known.issuperset(waiting.patterns):
-        return ()
-    return tuple(Preceded(each, waiting) for each in commands if each)
 
 
 # --- answers and sessions -------------------------------------------------------------------------
@@ -710,7 +663,7 @@ def _read_unwanted_answer(verb: str, clause: Clause) -> Answers | None:
         return None
     if len(clause.names) + len(nouns) != 1:
         return None
-    if nouns == {"emoji"} and verb in ("start", "end", "contain", *_WRITING):
+    if nouns == {"emoji"} and verb in ("start", "end", "contain", *WRITING):
         return answer_forms.WITH_EMOJI
     if nouns == {"question"} and verb == "end":
         return answer_forms.ENDS_WITH_QUESTION
@@ -744,7 +697,8 @@ def _read_phrase(verb: str, clause: Clause, *, wanted: bool = False) -> Answers 
 _SUBJECTS: dict[str, Callable[[str, Clause], Constraint | None]] = {
     "answer": _read_unwanted_answer,
     "session": _read_unwanted_context,
-    "co-author": _read_attribution,
-    "ai": _read_attribution,
-    "message": _read_unwanted_message,
+    "co-author": read_attribution,
+    "ai": read_attribution,
+    "message": read_unwanted_message,
+    "subject": read_unwanted_message,
 }

@@ -72,7 +72,7 @@ def split_rule(rule: str) -> list[Sentence] | str:
     def set_apart(found: re.Match[str]) -> str:
         name = next(group for group in found.groups() if group is not None).strip()
         # "`.lng` files" are files with this ending.
-        is_ending = re.fullmatch(r"\.[a-z0-9]{1,8}", name) and not v.DOTTED.fullmatch(name)
+        is_ending = re.fullmatch(r"\.[a-z0-9]{1,12}", name) and not v.DOTTED.fullmatch(name)
         names.append(f"*{name}" if is_ending else name)
         return f"{OPEN}{len(names) - 1}{CLOSE}"
 
@@ -88,6 +88,7 @@ def split_rule(rule: str) -> list[Sentence] | str:
     text = _bare_name_pattern().sub(set_apart, text)
     text = " ".join(text.replace("’", "'").lower().split())
     text = re.sub(r"\b(e\.g|i\.e)\.", r"\1", re.sub(r"\s+at all\b", "", text))
+    text = re.sub(r"[≤<]=?\s*(?=\d)", "at most ", re.sub(r"~\s*(?=\d)", "", text))
     return [_read(part, names) for part in _ENDS.split(text) if part.strip(" .!。！,，;；")]
 
 
@@ -134,7 +135,9 @@ def _read(text: str, names: list[str]) -> Sentence:
     # In "before committing, run `x`", the comma begins no reason.
     start = head.find(",") + 1 if head.startswith(("before ", "prior to ")) else 0
     found = _reason_pattern().search(head, start)
-    if found:
+    # "Create a branch, run `x` before pushing": the order is no reason.
+    is_order = found and " before " in head[found.end() :]
+    if found and not (is_order and not _has_marker(_tokenize(head[: found.start()], names))):
         asides.append(head[found.end() :])
         head = head[: found.start()]
     found = _BREAK.search(head)
@@ -184,7 +187,9 @@ _BREAK = re.compile(r"\s+[-–—]{1,2}\s+|—+|:(?:\s+|$)|：")
 
 
 def _has_marker(tokens: Sequence[Token]) -> bool:
-    return any(token.role in lexicon.MARKERS and token.role != "MUST" for token in tokens)
+    return any(
+        token.role in lexicon.MARKERS and token.role not in ("MUST", "AVOID") for token in tokens
+    )
 
 
 def _says_where(tokens: Sequence[Token]) -> bool:
@@ -339,7 +344,9 @@ def _token(text: str, entry: lexicon.Entry | None) -> Token:
 @cache
 def _not_programs() -> re.Pattern[str]:
     program = "|".join(lexicon.PROGRAMS)
-    return re.compile(rf"(?:not|never|no) (?:{program})(?:(?:/|, | or | and |, or )(?:{program}))*")
+    return re.compile(
+        rf"(?:not|never|no) (?:{program})(?:(?:/|,| or| and|, or)(?: not)? ?(?:{program}))*"
+    )
 
 
 @cache
@@ -374,7 +381,7 @@ def _bare_name_pattern() -> re.Pattern[str]:
     absolute = r"~/[\w./-]*[\w/]|/(?:etc|usr|var|home|root|boot|opt)(?:/[\w./-]*[\w/])?"
     return re.compile(
         rf"(?<![\w`⟦/@.:-])({dotted}|\.[a-z0-9]{{1,8}}(?=\s+files?\b)|{in_folders}|\*\.[a-z0-9]{{1,10}}\b|{file}|{absolute}"
-        r"|--[a-z][a-z-]+[a-z])"
+        r"|--[a-z][a-z-]+[a-z]|node_modules/?)"
     )
 
 
@@ -409,7 +416,8 @@ def _doubt_pattern() -> re.Pattern[str]:
 @cache
 def _hint_pattern() -> re.Pattern[str]:
     return re.compile(
-        r"^(?:please |then |just |always |properly )?(?:use|prefer|work|type|run|call|edit|change|regenerate|generate|create"
+        r"^(?:please |then |just |always |properly |instead,? )*(?:use|handle|follow|rely|write"
+        r"|go through|stick|let|keep|wrap|rebuild|prefer|work|type|run|call|edit|change|regenerate|generate|create"
         r"|add|see|update|apply|put|set|instead)\b|^(?:请|应|改用|使用|运行|见)"
     )
 

@@ -143,13 +143,59 @@ ENFORCED = {
     "Do not change the application's dependencies without approval.": "asks before the command `pip install`",
     "You must only create documentation files if explicitly requested by the user.": "asks before creating *.md",
     "Never modify CI workflows without approval": "asks before writing .github/workflows/**",
+    # lists of which only some things are understood
+    "Never use bare `python` or `pip`.": "refuses the command `pip`",
+    "Never commit secrets or `.env` files": "refuses the command `git add * .env`",
+    "Never push to `main`, edit `a.py`, or guess.": "refuses the command `git push`",
+    "Do not edit `a.py`, `b.py` or anything generated": "refuses writing a.py, b.py by hand",
+    "Never edit, stage, or commit `a.py`.": "refuses writing a.py, the command `git add * a.py`",
+    "Do not use em dashes or promotional filler.": "refuses writing text that matches /—/",
+    "Never run `npm publish`, register runners, or join networks": "refuses the command `npm publish`",
+    # files that are not committed
+    "Do not commit files under `specs/`.": "refuses the command `git add * specs`",
+    "Never commit `build/` output.": "refuses the command `git add * build`",
+    "请勿提交 `.env`": "refuses the command `git add * .env`",
+    "Output goes to `target/`; never commit that directory.": "refuses the command `git add * target`",
+    "`master` is the default branch — never commit directly to it.": "refuses the command `git commit`",
+    "Never commit `fdescribe` or `fit`.": "refuses writing text that matches /(?m:^",
+    # what must run before, among other instructions
+    "Always run `cargo test` before pushing and write down what was odd.": "refuses the command `git push`",
+    "Create a branch, run `make test` before opening a PR.": "refuses the command `gh pr create`",
+    "Run `make lint` before every commit to keep the style consistent.": "refuses the command `git commit`",
+    "Format code with `ruff format` before committing.": "refuses the command `git commit`",
+    "Before committing, make sure `tools/format.js` is run to format your code": "refuses the command `git commit`",
+    "Before submission, all changes must pass local checks: `make lint`, `make test`": "refuses the command `gh pr create`",
+    "Run `make test` before committing. If it fails, look at the log.": "refuses the command `git commit`",
+    # instructions before a prohibition
+    "Create a branch, never push to `main`.": "refuses the command `git push`",
+    "ONLY use uv, NEVER pip": "refuses the command `pip`",
+    "Package manager: pnpm (NOT npm, NOT yarn)": "refuses the command `npm` or `yarn`",
+    # issues, branches, history
+    "Never create an issue.": "refuses the command `gh issue create`",
+    "Never create issues or PRs.": "refuses the command `gh issue create` or `glab issue create` or `gh pr create`",
+    "Do not close pull requests.": "refuses the command `gh pr close`",
+    "Never delete branches.": "refuses the command `git branch -d`",
+    "Never rewrite published history.": "refuses the command `git push --force`",
+    "Branch names must start with `claude/`": "refuses the command `git checkout -b` or `git checkout -B` or `git switch -c`",
+    "Do not `git commit` anything unless instructed to do so.": "asks before the command `git commit`",
+    "Never make any commits or pushes without first requesting if you can.": "asks before the command `git commit`",
+    "Avoid adding new top-level packages without discussion.": "asks before the command `pip install`",
+    "NEVER use --no-verify when committing.": "refuses the command `--no-verify`",
+    # commit messages
+    "Keep commit subjects under ~72 characters.": r"refuses a commit message that matches /\A[^\n]{73,}/",
+    "Commit subjects use an area prefix: `render:`, `docs:`": "refuses a commit message that does not match",
+    "Follow Conventional Commits with imperative summaries.": "refuses a commit message that does not match",
+    # code
+    "Never use `.unwrap()` except in tests - always handle errors": r"refuses writing text that matches /\.unwrap\(/, except",
+    "No emojis, in code, docs, commits, or issues.": r"refuses writing text that matches /\p{Emoji",
+    "No default exports": "refuses writing text that matches /(?m:^",
+    "Don't leave `console.log` statements.": "refuses writing text that matches",
     # other sentences that limit nothing
     "Prefer Eloquent over raw queries. Use `Model::query()` instead of `DB::`. Use eager loading.": "refuses writing text",
     "Use `// Act` comments when helpful. Never add `// Arrange`.": "refuses writing text that matches",
     "Never use `npm`. Prefer `pnpm`.": "refuses the command `npm`",
 }  # fmt: skip
-ADVICE = """Never use bare `python` or `pip`.
-Never run `npx prisma generate` standalone.
+ADVICE = """Never run `npx prisma generate` standalone.
 Never run `git reset --hard` on VPS without backing up `a.db` first
 Do not run `npm run dev` in `web/`.
 Never amend commits after hook failures
@@ -158,7 +204,6 @@ Don't edit `a.py`, edit `b.py`.
 Don't edit `a.py` and run `make gen`.
 Don't edit `index.html` between the BUILD markers.
 Only edit `en.json` directly — other locales are Crowdin-sourced.
-Do not commit files under `specs/`.
 Do not commit changes to `package-lock.json`.
 Never create tests in `src/`.
 Don't add `console.log` to `a.ts`.
@@ -194,12 +239,10 @@ Never use `eval()` when parsing input.
 使用 `uv` 管理依赖，不要向全局环境直接 `pip install`。
 禁止硬编码密钥
 不要顺手修改任务无关文件
-请勿提交 `.env`
 禁止在没有 Spec 的情况下新增页面
 Use `Logger` in services (not `console.log`).
 `time.monotonic()` for durations, not `time.time()`.
 `npm test`, not `npm t`
-Never commit secrets or `.env` files
 Don't use `setTimeout` in components.
 Use `time_machine` for slow tests. Do not use `datetime.now()`.
 In tests, mocks are fine. Never use `any`.
@@ -227,6 +270,25 @@ Do not update dependencies.
 Avoid `DB::`; prefer `Model::query()`.
 Never reset the database.
 Never run `npm test` with `--watch` in CI
+Never add names for `a/` or `b/`.
+Never include names in pull requests, commits, or code.
+Never use `foo()`, `bar()`, or helpers in tests.
+Never edit `a.py`, but new files are fine.
+Do not use `a.py` or other files without need.
+No docs, emojis or commits in issues.
+Never push directly to `OWNER/repo`.
+Run `make x` before committing, in `web/`.
+Run `make x` before committing, especially for large changes.
+Keep subjects under 5 words.
+Avoid `git add -A`.
+Emails must have subjects under 72 characters.
+Follow Conventional Commits where possible.
+PR titles must follow Conventional Commits with a scope.
+Branch names like `feature/x` are fine.
+Logs go to `a.log` and `b.log`; never commit it.
+Components import from `x`, never from `y`.
+Commit message form: `<JIRA-ID>: <description>`
+Never use `--no-verify` when a hook is broken.
 Never use `any` with `b.ts`""".splitlines()
 
 
