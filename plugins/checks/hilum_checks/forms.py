@@ -340,9 +340,13 @@ def _read_closed(chunks: Sequence[Chunk], scope: Scope) -> Parts:
 def _read_wanted(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     """Read ``answers must end with ⟦0⟧`` and ``use conventional commits``."""
     tokens = tuple(token for chunk in chunks for token in chunk)
-    found = read_wanted_answer(tokens) or read_wanted_message(tokens)
-    found = found or read_branch_names(tokens, scope)
-    return _deny(found or read_wanted_option(tokens, scope))
+    found = (
+        read_wanted_answer(tokens)
+        or read_wanted_message(tokens)
+        or read_branch_names(tokens, scope)
+        or read_wanted_option(tokens, scope)
+    )
+    return _deny(found)
 
 
 def _read_preceded(chunks: Sequence[Chunk], scope: Scope) -> Parts:

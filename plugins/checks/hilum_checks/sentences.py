@@ -161,10 +161,12 @@ def _read(text: str, names: list[str]) -> Sentence:
         # "Before committing: `a`" names what must run.
         tokens = _put_order(left, tokens)
     elif ":" in found[0] or "：" in found[0]:
-        is_verb_heading = all(token.role == "NOT" for token in left)
+        is_verb_heading = _is_verb_heading(left)
+        if _is_approval(left):
+            return Sentence((*_ASK_BEFORE, *tokens), text, (*asides, *following.asides), labels)
         if _has_marker(tokens) and not is_verb_heading:
             return Sentence(tuple(left), text, (*asides, rest))
-        tokens = (*left, *tokens) if is_verb_heading else _insert(left, tokens)
+        tokens = (_NOT, *tokens) if is_verb_heading else _insert(left, tokens)
     elif not (_is_choice(left) and _has_marker(tokens)):
         return Sentence(tuple(left), text, (*asides, rest))
     return Sentence(tokens, text, (*asides, *following.asides), labels)
@@ -199,6 +201,35 @@ def _says_where(tokens: Sequence[Token]) -> bool:
 
 
 _RUN = Token("verb", "run", "run")
+_NOT = Token("NOT", "NOT", "never")
+_ASK_BEFORE = (Token("ASK", "ASK", "ask"), Token("BEFORE", "BEFORE", "before"))
+# Words that say no more than "this" in a line above a list: "Never do any of these things:".
+_LIST_WORDS = frozenset(
+    "do doing perform performing take any of these things the following actions task change".split()
+)
+
+
+def _is_verb_heading(tokens: Sequence[Token]) -> bool:
+    """Return whether a part forbids what follows it, and says no more: "Never do this:"."""
+    rest = [token for token in tokens if token.text not in _LIST_WORDS and token.word != "it"]
+    return bool(rest) and all(token.role == "NOT" for token in rest)
+
+
+def _is_approval(tokens: Sequence[Token]) -> bool:
+    """Return whether a part asks for approval of what follows it: "Ask if a task requires:"."""
+    rest = [
+        token
+        for token in tokens
+        if token.role != "asking" and token.text not in (*_LIST_WORDS, *lexicon.ASKING)
+    ]
+    roles = [token.role for token in rest if token.word not in ("it", "commands")]
+    return roles in (
+        ["ASK"],
+        ["ASK", "BEFORE"],
+        ["ASK", "WHEN", "NEEDS"],
+        ["NEEDS", "ASK"],
+        ["MUST", "ASK", "BEFORE"],
+    )
 
 
 def _is_before(tokens: Sequence[Token]) -> bool:
