@@ -124,10 +124,30 @@ def _read_named(verb: str, clause: Clause, scope: Scope) -> Constraint | None:
         return _read_commit_of_files(clause, scope)
     # "Install npm packages" installs packages.
     if verb in ("install", "add") and v.MANAGERS.issuperset(clause.names):
-        is_plain = clause.has_only("names", nouns="packages|new|other") and clause.nouns
-        return Commands(v.INSTALL, new=True) if is_plain else None
+        is_plain = clause.has_only("names", nouns="packages|new|other", places="with")
+        if not is_plain or "packages" not in clause.nouns:
+            return None
+        if clause.places:
+            return read_command_names([f"{name} install" for name in clause.names], scope)
+        return Commands(v.INSTALL, new=True)
     hosts = read_hosts(clause) if verb in ("contact", "access") else None
     return hosts or _read_paths(verb, clause, scope)
+
+
+def read_sign_off(tokens: Sequence[Token]) -> Commands | None:
+    """Read "commits must be signed off": every commit needs the option ``--signoff``."""
+    clauses = read_clauses(tokens)
+    if len(clauses) != 1 or "signed-off" not in clauses[0].nouns:
+        return None
+    clause = clauses[0]
+    is_plain = clause.has_only(
+        "names", nouns="signed-off|message|trailer|option", places="with|to|in"
+    )
+    is_about = "commit" in clause.verbs or "message" in clause.nouns
+    if not (is_plain and is_about and {"commit", "contain", "use", "add"}.issuperset(clause.verbs)):
+        return None
+    commit = ("git", "commit")
+    return Commands((commit,), unless=((*commit, "--signoff"), (*commit, "-s")))
 
 
 def read_branch_names(tokens: Sequence[Token], scope: Scope) -> Commands | None:
@@ -170,7 +190,8 @@ def _read_branches(verb: str, clause: Clause) -> Commands | None:
 
 def _read_commit_of_files(clause: Clause, scope: Scope) -> Commands | None:
     """Read "never commit ⟦0⟧": files that must not be added to a commit by their names."""
-    is_plain = clause.has_only("names", nouns=f"{_FILES}|changes", places="in|to|from")
+    known = f"{_FILES}|changes|artifacts|data"
+    is_plain = clause.has_only("names", nouns=known, places="in|to|from")
     is_named = bool(clause.nouns & {"file", "folder"} or clause.places)
     if not is_plain or scope.folder != WORKSPACE:
         return None
@@ -188,12 +209,14 @@ def _read_run(verb: str, clause: Clause, scope: Scope) -> Constraint | None:
     # "Do not `git commit` anything".
     are_long = not verb and all(" " in name for name in clause.names)
     objects = "|file|changes" if are_long else ""
-    if not clause.has_only("names", nouns=f"tool|commands|it|dev server|destructive|git{objects}"):
+    if not clause.has_only(
+        "names", nouns=f"tool|commands|it|dev server|destructive|risky|git{objects}"
+    ):
         return None
     # "Never run `pytest` directly" means that something else may run it.
     # In "destructive commands (`a`, `b`)", the names say which.
-    if "destructive" in clause.nouns:
-        clause = attrs.evolve(clause, nouns=clause.nouns - {"destructive", "git"})
+    if clause.nouns & {"destructive", "risky"}:
+        clause = attrs.evolve(clause, nouns=clause.nouns - {"destructive", "risky", "git"})
     is_short = any(len(name.split()) < 2 and name not in v.MANAGERS for name in clause.names)
     if clause.by_hand and is_short:
         return None
@@ -245,15 +268,18 @@ def read_command_names(
 
 
 def read_other_managers(tokens: Sequence[Token], scope: Scope) -> Commands | None:
-    """Read "use only ⟦0⟧": a package manager, which forbids the others."""
+    """Read "use only ⟦0⟧" and "always use ⟦0⟧": a package manager, which forbids the others."""
     clauses = read_clauses([token for token in tokens if token.text != "supported"])
-    if len(clauses) != 1 or not clauses[0].has_only("names", nouns="it|workspace|commands|tool"):
+    if len(clauses) != 1 or not clauses[0].has_only(
+        "names", nouns="it|workspace|commands|tool|packages"
+    ):
         return None
     clause = clauses[0]
     for managers in v.PACKAGE_MANAGERS:
         is_one = len(clause.names) == 1 and clause.names[0] in managers
         if is_one and {"use", "run"}.issuperset(clause.verbs):
-            return read_command_names(sorted(managers - {"bun", *clause.names}), scope)
+            others = managers - {"bun", "conda", *clause.names}
+            return read_command_names(sorted(others), scope)
     return None
 
 
@@ -554,7 +580,9 @@ PLAIN_ACTIONS = (
     Plain("force-push", "", f"{_CODE}|remote", Commands(v.FORCE_PUSH)),
     Plain("amend", "", "existing", Commands(v.AMEND)),
     Plain("create|", "branch", "new|git", Commands(v.BRANCH)),
-    Plain("create|", "worktree", "new|git", Commands(v.WORKTREE)),
+    Plain("comment", "", "issue|pull request|remote", Commands(v.COMMENT)),
+    Plain("run", "git", "commands", Commands((("git",),))),
+    Plain("create|use|", "worktree", "new|git", Commands(v.WORKTREE)),
     Plain("run|start|use", "dev server", "", Commands(v.DEV_SERVER)),
     Plain("write|create", "ci", "file", Paths(_CI_FILES, WRITES)),
     Plain("open|submit|create|add", "issue", "new|remote", Commands(v.ISSUE)),

@@ -40,6 +40,7 @@ _KEYWORDS = {
     "fit": r"^\s*fit\s*\(",
     "fdescribe": r"^\s*fdescribe\s*\(",
     "assert": r"^\s*assert\s",
+    "print": r"(?<![\w.$>:])print\(",
     "except:": r"^\s*except\s*:",
     "!important": r"!important\b",
     "TODO": r"\bTODO\b",
@@ -50,6 +51,7 @@ _KEYWORDS = {
 }
 _FILES = {
     "assert": ("*.py",),
+    "print": ("*.py",),
     "except:": ("*.py",),
     "unsafe": ("*.rs",),
     "!important": ("*.css", "*.scss", "*.sass", "*.less", "*.vue", "*.svelte", *SCRIPTS),

@@ -21,7 +21,7 @@ _STYLE = frozenset(
     """
     imperative mood present tense concise short one-line single-line clear descriptive meaningful
     scoped small focused single-purpose atomic lowercase summary summaries description descriptions
-    body scope scopes area style styles title titles adopt standard format formatted good well-formed
+    seen such body scope scopes area style styles title titles adopt standard format formatted good well-formed
     """.split()
 )
 _CONVENTIONAL = r"^\w+(?:\([^)]*\))?!?: \S"
@@ -66,8 +66,10 @@ def _read_wanted(clause: Clause) -> Messages | None:
     are_types = all(
         re.search(r":$|^<?\w+>?(?:\(<?\w+>?\))?!?:\s|^[a-z]+$", name) for name in clause.names
     )
-    is_plain = clause.nouns <= {"conventional", "message", "git", "standard"} and not clause.places
-    is_use = set(clause.verbs) <= {"use", "follow", "commit"} and not clause.exceptions
+    is_plain = clause.has_only(
+        "names", nouns="conventional|message|git|standard|history|prefix", places="in|with"
+    )
+    is_use = set(clause.verbs) <= {"use", "follow", "commit", "create", "save"}
     return Messages(_CONVENTIONAL, wanted=True) if are_types and is_plain and is_use else None
 
 
@@ -108,7 +110,9 @@ def _are_types(clause: Clause) -> bool:
     has_form = is_about and len(clause.names) == 1 and not clause.verbs
     if has_form and clause.has_only("names", nouns="message|prefix|git|english|chinese"):
         return (
-            re.match(r"(?:type|<(?:type|prefix|类型|前缀)>)(?:\(.*\))?!?: ", clause.names[0])
+            re.match(
+                r"(?:type|feat|fix|<(?:type|prefix|类型|前缀)>)(?:\(.*\))?!?: ", clause.names[0]
+            )
             is not None
         )
     is_sure = {"feat:", "fix:"}.issubset(clause.names) or "message" in clause.nouns

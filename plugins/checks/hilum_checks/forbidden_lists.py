@@ -52,10 +52,14 @@ def _is_list(tokens: Sequence[Token]) -> bool:
     joins = [token.text for token in tokens if token.role == "join"]
     # "Edit, commits": a noun such as "commits" is no action.
     are_verbs = not any(
-        token.role == "verb" and token.text.endswith("s") and not token.text.endswith("ss")
-        for token in tokens
+        _is_plural(token) and (not at or tokens[at - 1].word != "create")
+        for at, token in enumerate(tokens)
     )
     return bool(joins) and joins[-1] in _FINAL_JOINS and set(joins) <= _JOINS and are_verbs
+
+
+def _is_plural(token: Token) -> bool:
+    return token.role == "verb" and token.text.endswith("s") and not token.text.endswith("ss")
 
 
 def _is_list_of_places(items: Sequence[Part]) -> bool:
@@ -95,7 +99,15 @@ def _complete(items: Sequence[Part]) -> Iterator[Part]:
     verbs: list[Token] = []
     has_object = True
     for item in items:
-        start = next((at for at, token in enumerate(item) if token.role != "verb"), len(item))
+        # "Create commits" has one verb.
+        start = next(
+            (
+                at
+                for at, token in enumerate(item)
+                if token.role != "verb" or (at and _is_plural(token))
+            ),
+            len(item),
+        )
         if start:
             verbs = [*([] if has_object else verbs), *item[:start]]
         has_object = start < len(item)
@@ -107,6 +119,9 @@ def _complete(items: Sequence[Part]) -> Iterator[Part]:
             yield (verb, *body, *place)
         if not verbs:
             yield (*body, *place)
+    # "Deploy, publish or release" has no objects.
+    if not has_object:
+        yield from ((verb,) for verb in verbs)
 
 
 def _from_place(item: Part) -> Part:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 from pathlib import PurePosixPath
 
+import attrs
+
 from hilum_checks import lexicon
 from hilum_checks import vocabulary as v
 from hilum_checks.actions import (
@@ -22,6 +24,7 @@ from hilum_checks.actions import (
     read_main_context,
     read_other_managers,
     read_other_paths,
+    read_sign_off,
     read_unwanted_code,
     read_wanted_answer,
     read_wanted_option,
@@ -38,7 +41,7 @@ from hilum_checks.model import (
     Effect,
 )
 from hilum_checks.other_sentences import is_unrelated
-from hilum_checks.preceding import read_preceded
+from hilum_checks.preceding import read_passing, read_preceded
 from hilum_checks.sentences import (
     Sentence,
     Token,
@@ -139,6 +142,10 @@ def _put_name(tokens: Chunk, before: Chunk) -> Chunk:
     earlier, rest = tokens[:at], tokens[at:]
     has_name = any(token.role in ("name", "branch") for token in rest)
     has_reference = any((token.role, token.word) == ("noun", "it") for token in rest)
+    # "Generated files are in ⟦0⟧; do not edit by hand."
+    if all(token.role in ("NOT", "by hand", "filler") or token.word == "write" for token in rest):
+        rest = (*rest, Token("noun", "it", "it"))
+        has_reference = bool(at < len(tokens))
     if has_name or not has_reference:
         return ()
     names = [token for token in earlier or before if token.role in ("name", "branch")]
@@ -168,7 +175,7 @@ def _read_last(tokens: Chunk, scope: Scope) -> Parts:
     ends = [*starts[1:], len(tokens)]
     clauses = [tokens[start:end] for start, end in zip(starts, ends, strict=True)]
     # "Use `a` in services, not `b`" says nothing about other places.
-    if any(len(clause) < 2 or clause[1].role != "verb" for clause in clauses):
+    if starts[0] and any(len(clause) < 2 or clause[1].role != "verb" for clause in clauses):
         return ()
     forms = [_cut(clause)[0] for clause in clauses]
     # In "never …, never … without asking", the approval may be meant for both.
@@ -333,7 +340,11 @@ def _read_only(chunks: Sequence[Chunk], scope: Scope) -> Parts:
 def _read_closed(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     """Read ``⟦0⟧ is read-only``."""
     verb = Token("verb", "write")
-    tokens = (verb, *(token for chunk in chunks for token in chunk))
+    # "Leave ⟦0⟧ untouched".
+    tokens = tuple(
+        token for chunk in chunks for token in chunk if token.text not in ("leave", "keep")
+    )
+    tokens = (verb, *tokens)
     return _act("deny", 0)([tokens], scope)
 
 
@@ -344,9 +355,17 @@ def _read_wanted(chunks: Sequence[Chunk], scope: Scope) -> Parts:
         read_wanted_answer(tokens)
         or read_wanted_message(tokens)
         or read_branch_names(tokens, scope)
+        or read_sign_off(tokens)
+        or _read_always(tokens, scope)
         or read_wanted_option(tokens, scope)
     )
-    return _deny(found)
+    return _deny(found or None) or tuple(("deny", each) for each in read_passing(tokens, scope))
+
+
+def _read_always(tokens: Chunk, scope: Scope) -> Commands | None:
+    """Read ``always use pnpm``."""
+    is_use = any(token.word == "use" for token in tokens)
+    return read_other_managers(tokens, scope) if is_use and scope.binding else None
 
 
 def _read_preceded(chunks: Sequence[Chunk], scope: Scope) -> Parts:
@@ -375,6 +394,16 @@ def _until_comma(chunk: Chunk) -> Chunk:
 
 def _starts_needed(token: Token) -> bool:
     return token.role == "name" or (token.role == "verb" and token.word in ("run", "pass"))
+
+
+def _read_without(chunks: Sequence[Chunk], scope: Scope) -> Parts:
+    """Read ``never commit without running ⟦0⟧`` and ``never run ⟦0⟧ without --option``."""
+    needed = tuple(token for token in chunks[1] if token.text != "first")
+    if all(token.role == "name" and token.word.startswith("-") for token in needed):
+        tokens = (*chunks[0], Token("place", "with"), *needed)
+        found = read_wanted_option(tokens, attrs.evolve(scope, binding=True))
+        return _deny(found)
+    return _read_preceded([needed, chunks[0]], scope)
 
 
 def _read_option_at(chunks: Sequence[Chunk], scope: Scope) -> Parts:
@@ -432,9 +461,7 @@ FORMS: dict[str, Reader] = {
     "* NOT WITHOUT ASK": _act("ask", 0),
     "* NOT UNLESS ASK": _act("ask", 0),
     # Never commit without running `a`.
-    "NOT * WITHOUT *": lambda chunks, scope: _read_preceded(
-        [tuple(token for token in chunks[1] if token.text != "first"), chunks[0]], scope
-    ),
+    "NOT * WITHOUT *": _read_without,
     "NOT * WHEN *": _read_option_at,
     "NOT * UNASKED": _act("ask", 0),
     "NOT UNASKED *": _act("ask", 0),

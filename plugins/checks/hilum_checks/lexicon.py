@@ -56,7 +56,7 @@ MARKERS = {
     "|绝不允许|绝对不要|绝对不能|切勿|永不|从不|请勿|勿|别|不",
     "ONLY": "only|exclusively|只|仅|仅限|只用|只能|仅能|只可以|只有|只允许|仅允许",
     "MUST": "must|should|shall|必须|务必|应|应当|一定要|要",
-    "ASK": "ask|stop and ask|stop and confirm|pause and ask|asks|asked|asking|ask for|asking for"
+    "ASK": "wait for|waiting for|ask|stop and ask|stop and confirm|pause and ask|asks|asked|asking|ask for|asking for"
     "|check with|checking with|request|requests"
     "|requested|tell|tells|told|instruct|instructs|instructed|instruction|instructions|permission"
     "|approval|confirmation|consent|authorization|go-ahead|sign-off|confirm|confirms|confirming"
@@ -72,7 +72,7 @@ MARKERS = {
     "AVOID": "avoid|avoid to|避免",
     "UNASKED": "automatically|on own|on own initiative|proactively|unprompted|autonomously"
     "|擅自|私自|自行|主动|自动",
-    "CLOSED": "read-only|as read-only|read only|off-limits|off limits|immutable|frozen|untouchable"
+    "CLOSED": "untouched|read-only|as read-only|read only|off-limits|off limits|immutable|frozen|untouchable"
     "|只读|只读文件|只读目录",
 }
 VERBS = {
@@ -84,6 +84,7 @@ VERBS = {
     "|手动修改|手动编辑|手工修改|手改",
     "save": "write|save",
     "close": "close",
+    "comment": "comment on|post comments on|post comments|leave comments on|reply to",
     "clone": "clone|git clone",
     "delete": "delete|remove|erase|rename|move|unlink|删除|移除|移动|重命名|删掉|删",
     "create": "create|re-create|recreate|place|put|make|创建|新建|发起",
@@ -96,11 +97,11 @@ VERBS = {
     "run": "run|execute|issue|invoke|launch|perform|运行|执行|実行",
     "start": "start|begin|开头|开始",
     "pass": "pass|passes|通过",
-    "use": "use|uses|block with|block on|使用|采用|用",
+    "use": "use|uses|mix in|switch to|fall back to|block with|block on|使用|采用|用",
     "follow": "follow|遵循",
     "merge": "merge|合并",
     "tag": "tag|create git tags|create tags|create tag|create git tag|push tag|push tags|打标签",
-    "release": "release|cut release|create release|create github release|create releases",
+    "release": "release|cut release|create release|create github release|create github releases|create releases",
     "call": "call|调用",
     "commit": "commit|git commit|commits|git commits|finalize|check in|提交|コミット",
     "push": "push|プッシュ|git push|pushes|推送",
@@ -148,7 +149,7 @@ NOUNS = {
     "|codebase|工作区|项目|仓库|工作目录|项目目录|当前目录",
     "documentation": "documentation|docs|readme|readmes|documentation files|docs files"
     "|markdown files|readme files|文档",
-    "packages": "package|packages|dependency|dependencies|application's dependencies"
+    "packages": "package|packages|deps|dependency|dependencies|application's dependencies"
     "|project dependencies|library|libraries|software"
     "|依赖|包|软件包|依赖包|第三方库|库|软件",
     "modules": "module|modules",
@@ -167,6 +168,8 @@ NOUNS = {
     "sudo": "sudo",
     "destructive": "destructive|破坏性|毁灭性",
     "git": "git",
+    "risky": "interactive|dangerous|long-running|blocking",
+    "signed-off": "signed off|signed-off|sign off|signed-off-by|signed-off-by line|dco sign-off|dco",
     "artifacts": "artifact|artifacts|releases",
     "commands": "shell command|shell commands|command|commands|operation|operations|action"
     "|actions|命令|操作|指令",
@@ -243,7 +246,8 @@ OTHERS = {
     "join": "or|and|nor|and/or|、|和|或|或者|及|与|以及",
     "by hand": "directly|manually|by hand|manual|direct|straight|直接|手动|手工",
     "except": "except|except for|excluding|other than|apart from",
-    "filler": "locally|own|remember to|be sure to|in css|in scss|in go|in java|in kotlin|in swift|in php"
+    "filler": "use of|uses of|usage of|matching|named|locally|own|remember to|be sure to|in css|in scss|in go|in java|in kotlin"
+    "|in swift|in php"
     "|for package management|for dependency management|for package operations"
     "|for logging|for debugging|in typescript"
     "|in python|in javascript|in rust|treat|as package manager"

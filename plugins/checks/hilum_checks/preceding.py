@@ -55,6 +55,16 @@ def read_preceded(
     return tuple(Preceded(each, waiting) for each in commands or ())
 
 
+def read_passing(tokens: Sequence[Token], scope: Scope) -> tuple[Preceded, ...]:
+    """Read "pull requests must pass ⟦0⟧": the commands must run before a pull request is opened."""
+    nouns = {token.word for token in tokens if token.role == "noun"}
+    verbs = [token.word for token in tokens if token.role == "verb"]
+    if "pull request" not in nouns or verbs != ["pass"] or not (scope.binding or scope.hard):
+        return ()
+    commands = _read_needed(tokens, scope)
+    return tuple(Preceded(each, Commands(v.PULL_REQUEST)) for each in commands or ())
+
+
 def _first(
     tokens: Sequence[Token], read: Callable[[Sequence[Token]], Meaning | None]
 ) -> Meaning | None:
@@ -94,7 +104,7 @@ def _read_needed(tokens: Sequence[Token], scope: Scope) -> list[Commands] | None
         return None
     is_plain = clause.has_only(
         "names",
-        nouns="workspace|tests|commands|construct|file|changes|hooks",
+        nouns="workspace|tests|commands|construct|file|changes|hooks|pull request",
         places="in|from|with",
     )
     if not is_plain or not clause.names:
