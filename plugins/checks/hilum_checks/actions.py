@@ -137,9 +137,12 @@ def _read_named(verb: str, clause: Clause, scope: Scope) -> Constraint | None:
 def read_sign_off(tokens: Sequence[Token]) -> Commands | None:
     """Read "commits must be signed off": every commit needs the option ``--signoff``."""
     clauses = read_clauses(tokens)
-    if len(clauses) != 1 or "signed-off" not in clauses[0].nouns:
+    if len(clauses) != 1:
         return None
     clause = clauses[0]
+    is_named = any(name.lower().startswith("signed-off-by") for name in clause.names)
+    if not is_named and "signed-off" not in clause.nouns:
+        return None
     is_plain = clause.has_only(
         "names", nouns="signed-off|message|trailer|option", places="with|to|in"
     )
@@ -316,8 +319,10 @@ _CONFIG = ("config/**", "*.config.*", "config.*")
 
 def read_code(verb: str, clause: Clause, scope: Scope) -> Content | None:
     """Read "never use `eval()`": text that must not be added to files of code."""
-    nouns = clause.nouns - ({"construct", "it"} if clause.places else {"construct", "it", "file"})
-    known = "construct|source|tests|config files|it" if clause.places else "construct|it|file"
+    nouns = clause.nouns - (
+        {"construct", "it"} if clause.places else {"construct", "it", "file", "bare"}
+    )
+    known = "construct|source|tests|config files|it" if clause.places else "construct|it|file|bare"
     is_plain = clause.has_only("names", "scopes", nouns=known, places="in|outside")
     if verb not in _WRITING_CODE or not is_plain or len(clause.places) > 1:
         return None

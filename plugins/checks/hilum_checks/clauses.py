@@ -135,7 +135,7 @@ def _merge_verbs(clause: Clause, verb: str) -> bool:
         clause.verbs[-1] = verb
         return True
     # "All commits must follow …".
-    if first == "commit" and verb in ("follow", "use") and not clause.has_object:
+    if first == "commit" and verb in ("follow", "use", "contain") and not clause.has_object:
         clause.verbs.append(verb)
         return True
     return first in ("push", "amend", "force-push", "rebase") and verb == "commit"

@@ -34,7 +34,7 @@ def read_list(tokens: Sequence[Token], effect: Effect, scope: Scope) -> tuple[Co
         scope: What the rest of the rule says.
     """
     items = _split(tokens)
-    if not _is_list(tokens) or _is_list_of_places(items) or _is_limited(items[-1]):
+    if not _is_list(tokens, effect) or _is_list_of_places(items) or _is_limited(items[-1]):
         return ()
     found: list[Constraint] = []
     is_understood = True
@@ -47,7 +47,7 @@ def read_list(tokens: Sequence[Token], effect: Effect, scope: Scope) -> tuple[Co
     return merge(found) if is_understood or is_last_plain else ()
 
 
-def _is_list(tokens: Sequence[Token]) -> bool:
+def _is_list(tokens: Sequence[Token], effect: Effect) -> bool:
     """Return whether a part of a sentence is a list whose last item follows "or"."""
     joins = [token.text for token in tokens if token.role == "join"]
     # "Edit, commits": a noun such as "commits" is no action.
@@ -55,7 +55,9 @@ def _is_list(tokens: Sequence[Token]) -> bool:
         _is_plural(token) and (not at or tokens[at - 1].word != "create")
         for at, token in enumerate(tokens)
     )
-    return bool(joins) and joins[-1] in _FINAL_JOINS and set(joins) <= _JOINS and are_verbs
+    # "Ask before: deleting files, new packages" needs no "or".
+    is_end = bool(joins) and (joins[-1] in _FINAL_JOINS or effect == "ask")
+    return is_end and set(joins) <= _JOINS and are_verbs
 
 
 def _is_plural(token: Token) -> bool:
@@ -86,7 +88,14 @@ def _split(tokens: Sequence[Token]) -> list[Part]:
             items.append(())
         elif token.role != "filler":
             items[-1] = (*items[-1], token)
-    return [item for item in items if item]
+    # "Publish or release" names two actions, and no branch.
+    return [
+        (Token("verb", "release", "release"),)
+        if [each.word for each in item] == ["release"]
+        else item
+        for item in items
+        if item
+    ]
 
 
 def _complete(items: Sequence[Part]) -> Iterator[Part]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import cache
 from itertools import groupby
 from pathlib import PurePosixPath
 
@@ -64,36 +65,49 @@ def compile_sentence(text: str, *, hard: bool, folder: PurePosixPath) -> Compile
         return _advice(sentences)
     # Names are left out: `generate.py` does not say that files are generated.
     low = " ".join(sentence.text for sentence in sentences)
-    is_binding = re.search(r"\b(?:always|must|make sure|ensure)\b|必须|务必", low) is not None
-    scope = Scope(folder, hard, is_about_generated(low), wants_new_files(low), is_binding)
+    scope = Scope(folder, hard, is_about_generated(low), wants_new_files(low))
     parts: list[tuple[Effect, Constraint]] = []
     doubts: list[str] = []
-    others: list[tuple[Sentence, bool]] = []
+    read: list[Parts] = []
     before: Chunk = ()
     for sentence in sentences:
-        found = _read_sentence(sentence, before, scope)
+        is_binding = _binding_pattern().search(sentence.text) is not None
+        found = _read_sentence(sentence, before, attrs.evolve(scope, binding=is_binding))
         parts += found
+        read.append(found)
         if found:
             doubts += sentence.asides
-        else:
-            others.append((sentence, not parts))
         # A rule about production must not be enforced everywhere.
         if any(is_limiting(label) for label in sentence.labels):
             return _advice("its first words may limit it to a situation")
         before = sentence.tokens
     if not parts:
         return NOT_A_CONSTRAINT
-    constraints = [constraint for _, constraint in parts]
-    are_harmless = all(
-        is_other_harmless(each.text, earlier=earlier) or is_unrelated(each, constraints)
-        for each, earlier in others
-    )
-    if not are_harmless or not all(is_harmless(text) for text in doubts):
+    if not _are_harmless(sentences, read) or not all(map(is_harmless, doubts)):
         return _advice("the rest of the same rule may limit it or make exceptions")
     if any(_forbids_hint(constraint, text) for _, constraint in parts):
         return _advice("it recommends a command that runs the forbidden one")
     check = Check(tuple(dict.fromkeys(parts)))
     return Compiled(check, f"enforced: {check.summary}")
+
+
+@cache
+def _binding_pattern() -> re.Pattern[str]:
+    return re.compile(r"\b(?:always|must|make sure|ensure)\b|必须|务必")
+
+
+def _are_harmless(sentences: Sequence[Sentence], read: Sequence[Parts]) -> bool:
+    """Return whether the sentences that are not enforced limit none of the others."""
+    constraints = [constraint for parts in read for _, constraint in parts]
+    first = next(at for at, parts in enumerate(read) if parts)
+    for at, sentence in enumerate(sentences):
+        if read[at] or is_other_harmless(sentence.text, earlier=at < first):
+            continue
+        # "When planning, …" may set the scene for all that follows, or for the next sentence.
+        is_scene = at < first and (at == 0 or at == first - 1)
+        if not is_unrelated(sentence, constraints, is_scene=is_scene):
+            return False
+    return True
 
 
 def _forbids_hint(constraint: Constraint, text: str) -> bool:
@@ -127,6 +141,7 @@ def _read_sentence(sentence: Sentence, before: Chunk, scope: Scope) -> Parts:
     return (
         _read_form(tokens, scope)
         or _read_last(tokens, scope)
+        or _read_first(tokens, scope)
         or _read_form(_put_name(tokens, before), scope)
     )
 
@@ -182,6 +197,18 @@ def _read_last(tokens: Chunk, scope: Scope) -> Parts:
     if any(form != "NOT *" for form in forms[:-1]) or (len(forms) > 1 and forms[-1] != "NOT *"):
         return ()
     return tuple(part for clause in clauses for part in _read_form(clause, scope))
+
+
+def _read_first(tokens: Chunk, scope: Scope) -> Parts:
+    """Read the first of several demands: "keep subjects under 72 characters, and add …"."""
+    for at in range(1, len(tokens) - 1):
+        if tokens[at - 1].role in ("NOT", "ONLY", "ASK", "WHEN", "UNLESS", "WITHOUT", "AVOID"):
+            return ()
+        is_next = tokens[at].role == "join" and tokens[at + 1].role == "verb"
+        found = _read_form(tokens[:at], scope) if is_next else ()
+        if found:
+            return found
+    return ()
 
 
 def _is_own_clause(tokens: Chunk) -> bool:
@@ -484,7 +511,7 @@ FORMS: dict[str, Reader] = {
         [chunks[1], _until_comma(chunks[0])], scope
     ),
     "* MUST * BEFORE *": lambda chunks, scope: _read_preceded(
-        [(*chunks[0], *chunks[1]), chunks[2]], scope
+        [(*chunks[0], *chunks[1]), chunks[2]], attrs.evolve(scope, binding=True)
     ),
     "* BEFORE MUST *": lambda chunks, scope: _read_preceded(chunks[::-1], scope),
     # Only push when asked.  Push only when asked.  只有要求时才推送

@@ -167,6 +167,7 @@ NOUNS = {
     "hooks": "hook|hooks|git hooks|pre-commit hooks|pre-commit hook|commit hooks|pre-push hooks",
     "sudo": "sudo",
     "destructive": "destructive|破坏性|毁灭性",
+    "bare": "bare",
     "git": "git",
     "risky": "interactive|dangerous|long-running|blocking",
     "signed-off": "signed off|signed-off|sign off|signed-off-by|signed-off-by line|dco sign-off|dco",
@@ -202,7 +203,7 @@ NOUNS = {
     "|conventional commit prefixes|conventional commits prefixes|conventional commit prefix"
     "|conventional-commit style|conventional commit specification|conventional commit-style messages",
     "message": "commit message|commit message format|commit format|commit messages"
-    "|git commit messages|to commits"
+    "|git commit messages|提交信息格式|to commits"
     "|in commits|to commit messages|提交信息|提交说明|提交消息|提交内容",
     "trailer": "trailer|trailers|line|lines|footer|footers",
     "attribution": "attribution|attributions|signature|signatures|watermark|watermarks",

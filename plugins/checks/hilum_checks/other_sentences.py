@@ -24,22 +24,27 @@ _GIT = ("git", "gh", "glab", "hub")
 _SITUATION = re.compile(r"(?:when|whenever|if|while|during|until|once|after|before|for|in|on|as)\b")
 
 
-def is_unrelated(sentence: Sentence, constraints: Sequence[Constraint]) -> bool:
+def is_unrelated(sentence: Sentence, constraints: Sequence[Constraint], *, is_scene: bool) -> bool:
     """Return whether a sentence cannot limit what other sentences of its rule forbid.
 
     Args:
         sentence: The sentence.
         constraints: What the other sentences forbid.
+        is_scene: Whether the sentence may say when the next ones apply.
     """
     words = set(re.findall(r"[a-z]+(?:'[a-z]+)?", sentence.text))
-    if words & _EXCEPTIONS or not sentence.text.isascii():
+    # Chinese has no spaces between words.
+    if words & _EXCEPTIONS or re.search(r"[\u3040-\u9fff]", sentence.text):
+        return False
+    if is_scene and _SITUATION.match(sentence.text):
         return False
     if all(isinstance(each, Preceded) for each in constraints):
         return True  # "Run `a` before committing. If it fails, …"
     if words & _REFERENCES:
         return False
     if not all(map(_is_about_git, constraints)):
-        return not _SITUATION.match(sentence.text) and not words & {"may", "can"}
+        is_later = not is_scene and not _SITUATION.match(sentence.text)
+        return is_later and not words & {"may", "can"}
     return not any(word.startswith(_STEMS) or word in ("pr", "prs") for word in words)
 
 

@@ -151,6 +151,10 @@ def _read(text: str, names: list[str]) -> Sentence:
     following = _read(rest, names)
     tokens = following.tokens
     labels = following.labels
+    is_demand = any(token.role == "MUST" for token in left) and len(left) > 1
+    if is_demand and not _has_marker(tokens) and ":" not in found[0] and "：" not in found[0]:
+        # "Branch names must start with `a/` - the pipeline needs it".
+        return Sentence(tuple(left), text, (*asides, rest))
     if not _has_marker(left):
         # "`dist/` is generated - do not edit" names the files first; "Package manager:" is a label.
         if any(token.role == "name" or token.word in _SUBJECTS for token in left):
@@ -480,7 +484,10 @@ def is_harmless(text: str) -> bool:
         r"\b(?:is|are) (?:not |never )?(?:meant|intended|supposed) to be edited", "", text
     )
     # Another prohibition makes no exception, nor do examples.
-    text = re.sub(r"^(?:and |also )*(?:never|do not|don't|must not)\b", "", text.strip())
+    prohibition = r"^(?:and |also )*(?:never|do not|don't|must not)\b"
+    text, number = re.subn(prohibition, "", text.strip())
+    if number:
+        return _limit_pattern().search(text) is None
     examples = r"^(?:e\.g|i\.e|for example|such as|like|including)\b"
     if re.match(examples, text):
         return _limit_pattern().search(text) is None

@@ -190,7 +190,34 @@ ENFORCED = {
     "No emojis, in code, docs, commits, or issues.": r"refuses writing text that matches /\p{Emoji",
     "No default exports": "refuses writing text that matches /(?m:^",
     "Don't leave `console.log` statements.": "refuses writing text that matches",
+    "Never use bare `except:`": "refuses writing text that matches /(?m:^",
+    "No `@author` tags, no wildcard imports": "refuses writing text that matches /@author",
+    "Do not mix in npm or yarn.": "refuses the command `npm` or `yarn`",
+    "Always use pnpm for package management.": "refuses the command `npm` or `yarn`",
+    "Never run `cargo test` without `--workspace`.": "refuses the command `cargo test`, except",
+    "Don't use interactive commands (`git rebase -i`, `git add -i`).": "refuses the command `git rebase -i`",
+    "Never install packages with pip; use `uv add`.": "refuses the command `pip install`",
+    # what pull requests and commits must have
+    "PRs must pass `make ci` before merge.": "refuses the command `gh pr merge`",
+    "All PRs must pass `cargo fmt --check` and `cargo clippy`.": "refuses the command `gh pr create`",
+    "`make style` should be run as the final step before opening a PR": "refuses the command `gh pr create`",
+    "All commits must be signed off (`git commit -s`).": "refuses the command `git commit`, except",
+    "Commits must include a `Signed-off-by` line.": "refuses the command `git commit`, except",
+    # approval
+    "Wait for explicit user confirmation before running `git push`.": "asks before the command `git push`",
+    "Ask before: deleting files, adding deps, pushing.": "asks before deleting files",
+    "Ask first: new dependencies, schema changes": "asks before the command `pip install`",
+    "Stop and ask the user if any task requires: pushing to `main`": "asks before the command `git push`",
+    "Do not deploy, publish, or release without approval.": "asks before the command `npm publish`",
+    "Do not create commits, branches, or PRs unless told.": "asks before the command `git commit`",
+    # what a name is, in another part of the rule
+    "Leave `vendor/` untouched.": "refuses writing vendor",
+    "Keep secrets in `.env` (never commit).": "refuses the command `git add * .env`",
+    "Generated files live in `src/gen/`; do not edit by hand.": "refuses writing src/gen by hand",
+    "Never push to `main`: always use a branch.": "refuses the command `git push`",
     # other sentences that limit nothing
+    "Name tests well. For slow code, add data. Keep it small. Run `make x` before pushing.": "refuses the command `git push`",
+    "Use the branch of the task. Add tests for bugs, e.g. `a.py`. Never force-push.": "refuses the command `git push --force`",
     "Prefer Eloquent over raw queries. Use `Model::query()` instead of `DB::`. Use eager loading.": "refuses writing text",
     "Use `// Act` comments when helpful. Never add `// Arrange`.": "refuses writing text that matches",
     "Never use `npm`. Prefer `pnpm`.": "refuses the command `npm`",
@@ -289,6 +316,17 @@ Logs go to `a.log` and `b.log`; never commit it.
 Components import from `x`, never from `y`.
 Commit message form: `<JIRA-ID>: <description>`
 Never use `--no-verify` when a hook is broken.
+When planning, write notes. Do not run `git commit`.
+Do not mix `npm` and `yarn`.
+ALWAYS: `uv` (lowercase)
+Never edit `a.py` in `b/`, or `c.py`.
+Ask before: anything.
+Always use `uv run` for scripts.
+PRs must pass review.
+Wait for `make test` before pushing.
+Never commit it.
+Use `rg` instead of `grep`.
+Logs are in `a.log`. Users may not push it.
 Never use `any` with `b.ts`""".splitlines()
 
 
