@@ -10,7 +10,7 @@ import attrs
 
 from hilum_checks import answer_forms, quoted_names
 from hilum_checks import vocabulary as v
-from hilum_checks.clauses import ANYWHERE, Clause, read_clauses
+from hilum_checks.clauses import ANYWHERE, Clause, beginnings, read_clauses
 from hilum_checks.code_names import SCRIPTS, code_expression, is_code, keyword_files
 from hilum_checks.commit_messages import (
     TRAILER,
@@ -151,6 +151,20 @@ def read_sign_off(tokens: Sequence[Token]) -> Commands | None:
         return None
     commit = ("git", "commit")
     return Commands((commit,), unless=((*commit, "--signoff"), (*commit, "-s")))
+
+
+def read_drafts(tokens: Sequence[Token], scope: Scope) -> Commands | None:
+    """Read "always open pull requests as drafts"."""
+    clauses = read_clauses(tokens)
+    if len(clauses) != 1 or not (scope.binding or scope.hard):
+        return None
+    clause = clauses[0]
+    is_plain = clause.has_only(nouns="pull request|drafts|new", places="in")
+    is_opened = bool(clause.verbs) and {"open", "create", "submit"}.issuperset(clause.verbs)
+    if not (is_plain and is_opened and "drafts" in clause.nouns):
+        return None
+    create = v.PULL_REQUEST[0]
+    return Commands((create,), unless=((*create, "--draft"), (*create, "-d")))
 
 
 def read_branch_names(tokens: Sequence[Token], scope: Scope) -> Commands | None:
@@ -398,12 +412,20 @@ _LONG_OPTION = re.compile(r"--[a-z][\w-]*(?:[ =][\w.-]+)?$")
 
 
 def read_wanted_option(tokens: Sequence[Token], scope: Scope) -> Commands | None:
+    """Read a demand of an option, whatever it is for."""
+    found = (_read_wanted_option(part, scope) for part in beginnings(tokens))
+    return next(filter(None, found), None)
+
+
+def _read_wanted_option(tokens: Sequence[Token], scope: Scope) -> Commands | None:
     """Read "always pass ⟦0⟧ to ⟦1⟧" and "always run ⟦0⟧ with ⟦1⟧": commands that need an option."""
     clauses = read_clauses(tokens)
     if len(clauses) != 1 or not clauses[0].verbs or not (scope.binding or scope.hard):
         return None
     clause = clauses[0]
-    is_plain = clause.has_only("names", "scopes", nouns="commands|option", places="with|to")
+    is_plain = clause.has_only(
+        "names", "scopes", nouns="commands|option|file|new", places="with|to"
+    )
     if (
         not is_plain
         or not clause.scopes
@@ -415,6 +437,22 @@ def read_wanted_option(tokens: Sequence[Token], scope: Scope) -> Commands | None
     found = _with_options(options, commands)
     plain = read_command_names(commands, scope)
     return attrs.evolve(plain, unless=found.patterns) if found and plain else None
+
+
+def read_line_length(tokens: Sequence[Token], scope: Scope) -> Content | None:
+    """Read "lines must not exceed 100 characters"."""
+    clauses = read_clauses(tokens)
+    if len(clauses) != 1 or clauses[0].length is None or scope.folder != WORKSPACE:
+        return None
+    most, unit = clauses[0].length
+    is_plain = clauses[0].has_only("length", nouns="trailer|file|source", places="in|to")
+    is_about = "trailer" in clauses[0].nouns and unit == "characters" and most >= 60
+    if not is_plain or not is_about or clauses[0].verbs not in (["exceed"], ["limit"]):
+        return None
+    return Content(rf"(?m:^[^\n]{{{most + 1},}})", _SOURCES)
+
+
+_SOURCES = (*SCRIPTS, "*.py", "*.rs", "*.go", "*.java", "*.kt", "*.cs", "*.rb", "*.php", "*.swift")
 
 
 def read_unwanted_code(tokens: Sequence[Token], scope: Scope) -> Content | None:
@@ -616,6 +654,7 @@ PLAIN_ACTIONS = (
     Plain("write", "packages", "workspace", Commands(v.INSTALL, new=True), sure=False),
     Plain("publish", "", "packages|registry|artifacts", Commands(v.PUBLISH)),
     Plain("release", "", "packages|artifacts", Commands(v.PUBLISH)),
+    Plain("github-release", "", "new|artifacts", Commands(v.GITHUB_RELEASE)),
     Plain("tag", "", f"{_CODE}|artifacts", Commands(v.TAG)),
     Plain("merge", "", "pull request|it|changes", Commands(v.MERGE)),
     Plain("skip", "hooks", "git", Commands(v.SKIP_HOOKS)),

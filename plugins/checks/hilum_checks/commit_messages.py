@@ -21,7 +21,7 @@ _STYLE = frozenset(
     """
     imperative mood present tense concise short one-line single-line clear descriptive meaningful
     scoped small focused single-purpose atomic lowercase summary summaries description descriptions
-    seen such body scope scopes area style styles title titles adopt standard format formatted good well-formed
+    seen such canonical body scope scopes area style styles title titles adopt standard format formatted good well-formed
     """.split()
 )
 _CONVENTIONAL = r"^\w+(?:\([^)]*\))?!?: \S"

@@ -22,6 +22,8 @@ from hilum_checks.actions import (
     read_actions,
     read_branch_names,
     read_commands,
+    read_drafts,
+    read_line_length,
     read_main_context,
     read_other_managers,
     read_other_paths,
@@ -302,6 +304,9 @@ def _deny(constraint: Constraint | None) -> Parts:
 
 def _read_subject(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     """Read ``⟦0⟧ must not be edited`` and ``use ⟦0⟧, not ⟦1⟧``."""
+    found = read_line_length((*chunks[1], *chunks[0]), scope)
+    if found:
+        return _deny(found)
     has_verb, has_other = (any(token.role == "verb" for token in chunk) for chunk in chunks)
     are_named = all(any(token.role == "name" for token in chunk) for chunk in chunks)
     # "⟦0⟧, not ⟦1⟧" forbids only the second one.
@@ -383,6 +388,7 @@ def _read_wanted(chunks: Sequence[Chunk], scope: Scope) -> Parts:
         or read_wanted_message(tokens)
         or read_branch_names(tokens, scope)
         or read_sign_off(tokens)
+        or read_drafts(tokens, scope)
         or _read_always(tokens, scope)
         or read_wanted_option(tokens, scope)
     )

@@ -92,7 +92,7 @@ VERBS = {
     "introduce": "introduce|leave|leave in|leave behind|reintroduce|re-add",
     "read": "read|view|inspect|look at|read from|读取|查看|阅读|读",
     "open": "open|打开",
-    "submit": "submit|raise|propose|draft|send out",
+    "submit": "submit|raise|propose|send out",
     "access": "access|访问|读写",
     "run": "run|execute|issue|invoke|launch|perform|运行|执行|実行",
     "start": "start|begin|开头|开始",
@@ -101,7 +101,8 @@ VERBS = {
     "follow": "follow|遵循",
     "merge": "merge|合并",
     "tag": "tag|create git tags|create tags|create tag|create git tag|push tag|push tags|打标签",
-    "release": "release|cut release|create release|create github release|create github releases|create releases",
+    "release": "release|cut release",
+    "github-release": "create release|create github release|create github releases|create releases",
     "call": "call|调用",
     "commit": "commit|git commit|commits|git commits|finalize|check in|提交|コミット",
     "push": "push|プッシュ|git push|pushes|推送",
@@ -167,6 +168,8 @@ NOUNS = {
     "hooks": "hook|hooks|git hooks|pre-commit hooks|pre-commit hook|commit hooks|pre-push hooks",
     "sudo": "sudo",
     "destructive": "destructive|破坏性|毁灭性",
+    "drafts": "draft|drafts|as draft|as drafts|in draft mode|draft mode|draft prs|draft pull requests"
+    "|as draft prs|draft pr",
     "bare": "bare",
     "git": "git",
     "risky": "interactive|dangerous|long-running|blocking",
@@ -205,7 +208,7 @@ NOUNS = {
     "message": "commit message|commit message format|commit format|commit messages"
     "|git commit messages|提交信息格式|to commits"
     "|in commits|to commit messages|提交信息|提交说明|提交消息|提交内容",
-    "trailer": "trailer|trailers|line|lines|footer|footers",
+    "trailer": "trailer|trailers|line|lines|line length|line lengths|单行|每行|footer|footers",
     "attribution": "attribution|attributions|signature|signatures|watermark|watermarks",
     "co-author": "co-authored-by|as co-author|co-author|co-authors|co-author line"
     "|co-author lines|co-author trailer"
@@ -247,7 +250,9 @@ OTHERS = {
     "join": "or|and|nor|and/or|、|和|或|或者|及|与|以及",
     "by hand": "directly|manually|by hand|manual|direct|straight|直接|手动|手工",
     "except": "except|except for|excluding|other than|apart from",
-    "filler": "use of|uses of|usage of|matching|named|locally|own|remember to|be sure to|in css|in scss|in go|in java|in kotlin"
+    "filler": "not negotiable|not optional|without exception|without exceptions|with no exceptions"
+    "|use of|uses of|usage of|matching"
+    "|named|locally|own|remember to|be sure to|in css|in scss|in go|in java|in kotlin"
     "|in swift|in php"
     "|for package management|for dependency management|for package operations"
     "|for logging|for debugging|in typescript"

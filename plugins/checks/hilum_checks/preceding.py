@@ -23,7 +23,7 @@ _PURPOSE_WORDS = _PURPOSES | frozenset(
     formatting formatted linting linted linter linters formatter typechecking type-checking
     typechecks check checks checker checked checking verified verification validated validation
     quality gate gates suite suites full complete local locally these both via clean cleanly green
-    as successfully succeed succeeds static analysis build builds compile compiles pipeline final step
+    unfiltered entire whole as successfully succeed succeeds static analysis build builds compile compiles pipeline final step
     last sequence order coverage hook script scripts has have
     """.split()
 )

@@ -10,6 +10,7 @@ import attrs
 
 from hilum_checks import lexicon
 from hilum_checks import vocabulary as v
+from hilum_checks.bare_names import bare_pattern
 
 OPEN = "⟦"
 CLOSE = "⟧"
@@ -85,6 +86,7 @@ def split_rule(rule: str) -> list[Sentence] | str:
     # Emphasis is removed after quoted names are set apart, because names may contain ``*`` and
     # ``_``, and before bare paths, because a path may be in bold.
     text = re.sub(r"(\*\*|__|(?<!\w)[*_](?=\S)|(?<=\S)[*_](?!\w))", "", text)
+    text = bare_pattern().sub(set_apart, text)
     text = _bare_name_pattern().sub(set_apart, text)
     text = " ".join(text.replace("’", "'").lower().split())
     text = re.sub(r"\b(e\.g|i\.e)\.", r"\1", re.sub(r"\s+at all\b", "", text))
@@ -126,6 +128,8 @@ def _read(text: str, names: list[str]) -> Sentence:
         head,
     )
     head = _SOURCE.sub(r"\1", head)
+    head = _WORKING.sub("commit to ", head)
+    head = re.sub(r" in (?:\.net|c#|c\+\+)(?!\w)", "", head)
     head = re.sub(r"\bis an? read-only [\w-]+(?: [\w-]+)?$", "is read-only", head)
     # "Before pushing, run `x` to catch errors".
     if head.startswith("before "):
@@ -198,6 +202,10 @@ _SOURCE = re.compile(
     r"\b((?:auto-?)?generated) (?:by|from|via|with|using)\b[^,.;:()—–]*?"
     r"(?=\s+[-–—]|[,;:—]|\s+and (?:must|should)\b|$)"
 )
+# "Never work on `main`" is about commits.
+_WORKING = re.compile(
+    r"\b(?:work|develop)(?:ing)? (?:directly )?on (?=(?:the )?(?:⟦|main\b|master\b|develop\b))"
+)
 _SUBJECTS = ("conventional", "prefix", "message")
 _BREAK = re.compile(r"\s+[-–—]{1,2}\s+|—+|:(?:\s+|$)|：")
 
@@ -211,7 +219,9 @@ def _has_marker(tokens: Sequence[Token]) -> bool:
 def _says_where(tokens: Sequence[Token]) -> bool:
     """Return whether a part names nothing and forbids nothing, although it says "only"."""
     roles = {token.role for token in tokens}
-    return roles & {*lexicon.MARKERS, "name"} <= {"ONLY", "MUST"} and "ONLY" in roles
+    markers = roles & {*lexicon.MARKERS, "name"}
+    # "Releases are made automatically - do not tag" says only why.
+    return (markers <= {"ONLY", "MUST"} and "ONLY" in roles) or markers == {"UNASKED"}
 
 
 _RUN = Token("verb", "run", "run")
@@ -291,7 +301,8 @@ def _reason_pattern() -> re.Pattern[str]:
     return re.compile(
         r",\s*(?=(?:because|since|as (?:it|they|this|these)|it(?:'s| is)|they(?:'re| are)|these"
         r"|this|use|run|prefer|including|instead|which (?:is|are)|so)\b)"
-        r"|\s+(?=to (?:prevent|avoid)\b)|\s+(?=because\b|since (?:it|they|this|these)\b|as (?:it|they|these) (?:is|are)\b"
+        r"|\s+(?=to (?:prevent|avoid)\b)|\s+(?=because\b|since (?:it|they|this|these)\b"
+        r"|as (?:it|they|these|this|that) (?:is|are|can|will|may|causes?|breaks?)\b"
         r"|so that\b)"
         r"|\s*(?:→|=>|->)\s*"
         r"|[，,]\s*(?=等待?(?:用户|我)(?:确认|同意|批准))|[，,]\s*(?=因为|它|这|由于|请?(?:改用|使用)|应(?:使用|改用)|而是)"
@@ -478,6 +489,7 @@ def is_harmless(text: str) -> bool:
     text = re.sub(r"等待?(?:用户|我)(?:确认|同意|批准)", "", text)
     # A reason limits nothing.
     text = re.sub(r"\bbecause [^,;]*|\bto (?:prevent|avoid) [^,;]*", "", text)
+    text = re.sub(r"^(?:as|since) (?:it|they|these|this|that) (?:can|will|may)\b", "", text)
     text = re.sub(r"\bas the only (?:⟦\d+⟧|\w+)$", "", text.strip())
     text = re.sub(r"^(?:stage|add) [\w ]+ only$", "", text)
     text = re.sub(

@@ -215,7 +215,20 @@ ENFORCED = {
     "Keep secrets in `.env` (never commit).": "refuses the command `git add * .env`",
     "Generated files live in `src/gen/`; do not edit by hand.": "refuses writing src/gen by hand",
     "Never push to `main`: always use a branch.": "refuses the command `git push`",
-    # other sentences that limit nothing
+    # commands and code without quotes
+    "Run cargo fmt and cargo clippy before committing.": "refuses the command `git commit`",
+    "Never run npm install.": "refuses the command `npm install`",
+    "Do not use git add -A.": "refuses the command `git add -A`",
+    "Never use console.log in production code.": "refuses writing text that matches",
+    "Do not use Directory.SetCurrentDirectory in tests as it can cause side effects.": "refuses writing text",
+    "Do not add `UseBase()` in .NET.": "refuses writing text that matches",
+    # branches, drafts, lines
+    "Never work on `main`.": "refuses the command `git commit`",
+    "Always open PRs as drafts.": "refuses the command `gh pr create`, except",
+    "Lines must not exceed 100 characters.": r"refuses writing text that matches /(?m:^[^\n]{101,})",
+    "Always use `php artisan make:*` with `--no-interaction` to create new files": "refuses the command",
+    "The workflow handles it automatically — do not create a GitHub release.": "refuses the command `gh release create`",
+    "These rules are not negotiable: **Commits**: conventional-commit messages": "refuses a commit message",
     "Name tests well. For slow code, add data. Keep it small. Run `make x` before pushing.": "refuses the command `git push`",
     "Use the branch of the task. Add tests for bugs, e.g. `a.py`. Never force-push.": "refuses the command `git push --force`",
     "Prefer Eloquent over raw queries. Use `Model::query()` instead of `DB::`. Use eager loading.": "refuses writing text",
@@ -327,6 +340,11 @@ Wait for `make test` before pushing.
 Never commit it.
 Use `rg` instead of `grep`.
 Logs are in `a.log`. Users may not push it.
+You must make test data before committing.
+We run npm test in the pipeline.
+Never work on `legacy/`.
+Users must not work on drafts.
+Tests go to the server; go test it.
 Never use `any` with `b.ts`""".splitlines()
 
 
