@@ -86,7 +86,7 @@ _PATHS: dict[str, frozenset[Action]] = {
 }
 _RUNS = ("run", "start", "use", "call", "")
 _BRANCH_VERBS = {"push": v.GIT_PUSH, "force-push": v.FORCE_PUSH, "commit": v.GIT_COMMIT}
-_FILES = "other|file|folder|file kind|config files|it|new|existing|generated"
+_FILES = "other|file|folder|file kind|lock files|config files|it|new|existing|generated"
 
 
 def _read_action(verb: str, clause: Clause, effect: Effect, scope: Scope) -> Constraint | None:
@@ -122,6 +122,8 @@ def _read_named(verb: str, clause: Clause, scope: Scope) -> Constraint | None:
         return read_command_names(clause.names, scope, used=True)
     if verb in ("commit", "stage"):
         return _read_commit_of_files(clause, scope)
+    if verb == "import":
+        return _read_import(clause, scope)
     # "Install npm packages" installs packages.
     if verb in ("install", "add") and v.MANAGERS.issuperset(clause.names):
         is_plain = clause.has_only("names", nouns="packages|new|other", places="with")
@@ -439,6 +441,23 @@ def _read_wanted_option(tokens: Sequence[Token], scope: Scope) -> Commands | Non
     return attrs.evolve(plain, unless=found.patterns) if found and plain else None
 
 
+def _read_import(clause: Clause, scope: Scope) -> Content | None:
+    """Read "never import from ⟦0⟧"."""
+    is_plain = clause.has_only("names", nouns="modules|packages|it", places="from")
+    if not is_plain or not all(map(_MODULE.fullmatch, clause.names)):
+        return None
+    names = "|".join(map(re.escape, clause.names))
+    statement = (
+        r"^\s*(?:import|from|export|use|using|#include|\}\s*from)\b[^\n]*?|\brequire\([^\n]*?"
+    )
+    expression = rf"(?m:(?:{statement})(?<![\w./@-])(?:{names})(?![\w-]))"
+    return Content(expression, _code_files(clause, scope), _TEXTS)
+
+
+# Names of packages: a path such as `internal/` is often imported by what is in it.
+_MODULE = re.compile(r"@[\w-]+/[\w-]+|[a-z][\w-]{2,}")
+
+
 def read_line_length(tokens: Sequence[Token], scope: Scope) -> Content | None:
     """Read "lines must not exceed 100 characters"."""
     clauses = read_clauses(tokens)
@@ -467,8 +486,12 @@ def read_unwanted_code(tokens: Sequence[Token], scope: Scope) -> Content | None:
 def _read_paths(verb: str, clause: Clause, scope: Scope) -> Paths | None:
     actions = _PATHS.get(verb, frozenset())
     if "outside" in clause.places:
+        if actions == v.CREATES:
+            others = read_other_folders(clause, scope)
+            return attrs.evolve(others, actions=actions) if others else None
         return read_other_folders(clause, scope) if actions >= WRITES else None
-    if not clause.has_only("names", "exceptions", nouns=_FILES, places=ANYWHERE):
+    known = f"{_FILES}|modules|artifacts" if verb in ("write", "hand-edit", "delete") else _FILES
+    if not clause.has_only("names", "exceptions", nouns=known, places=ANYWHERE):
         return None
     if _is_about_contents(verb, clause):
         return None
@@ -613,6 +636,11 @@ _WILDCARD_IMPORTS = Content(
     r"(?m:^\s*from\s+\S+\s+import\s+\*|^\s*import\s+(?:static\s+)?[\w.]+\.\*;)",
     ("*.py", "*.java", "*.kt", "*.scala"),
 )
+_RELATIVE_IMPORTS = Content(
+    r"(?m:^\s*from\s+\.+[\w.]*\s+import\b|\bfrom\s+['\"]\.{1,2}/|\brequire\(['\"]\.{1,2}/)",
+    (*SCRIPTS, "*.py"),
+)
+_LOCK_FILES = Paths(tuple(sorted(v.LOCKS)), WRITES, by_hand=True)
 _DEFAULT_EXPORTS = Content(r"(?m:^\s*export\s+default\b)", SCRIPTS)
 _INLINE_STYLES = Content(r"\bstyle=(?:\{\{|\")", (*SCRIPTS, "*.html", "*.astro"))
 _CODE = "changes|file|it|branch"
@@ -642,6 +670,8 @@ PLAIN_ACTIONS = (
     Plain("clone", "", "workspace", Commands(v.CLONE)),
     Plain("use|add|create|introduce|", "wildcard imports", "", _WILDCARD_IMPORTS),
     Plain("use|add|create|introduce|", "default exports", "", _DEFAULT_EXPORTS),
+    Plain("write|hand-edit|save", "lock files", "generated|file", _LOCK_FILES),
+    Plain("use|add|create|introduce|", "relative imports", "", _RELATIVE_IMPORTS),
     Plain("use|add|create|introduce|", "inline styles", "", _INLINE_STYLES),
     Plain("stash", "", f"{_CODE}|workspace", Commands(v.STASH)),
     Plain("reset", "", f"{_CODE}|workspace", Commands(v.RESET)),

@@ -171,5 +171,9 @@ def beginnings(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
         if any(token.text in LIMITS for token in tokens[at:]):
             return
         is_end = tokens[at].role == "join" or tokens[at].text in ("to", *SEPARATORS)
-        if is_end and tokens[at + 1 : at + 2] and tokens[at + 1].role in ("verb", UNREADABLE):
+        rest = [token for token in tokens[at + 1 :] if token.role != "filler"]
+        # "Run it and make sure it passes".
+        if rest and rest[0].word == "it":
+            rest = rest[1:]
+        if is_end and rest and rest[0].role in ("verb", UNREADABLE):
             yield tokens[:at]

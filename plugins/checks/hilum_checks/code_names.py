@@ -13,7 +13,7 @@ from hilum_checks import vocabulary as v
 _CODE = re.compile(
     r"(?:[\w$.]*\w)?\((?:\.\.\.|['\"].*)?\)|[\w$.]+\w\(.*\)|\.[A-Za-z]\w*(?:\(\))?(?:\.\w+\(\))*"
     r"|\w+::[\w:]*|[A-Z]\w*(?:\.[A-Za-z]\w+)+|as [a-z]+|async [a-z]+"
-    r"|//\s?\w+|#!?\[\w+.*\]|@[A-Z]\w+|['\"].+['\"]"
+    r"|//\s?[\w-]+|\w+!\(\)|#!?\[\w+.*\]|@[A-Z]\w+|['\"].+['\"]"
     r"|(?:[a-z]\w*\.)*[a-z]+[A-Z]\w*|[a-z]\w*(?:\.[a-z]\w*)*\.[A-Z]\w+"
     r"|(?:console|process|os|sys|time|datetime|random|typing|logging|window|document|math"
     r"|it|test|describe|fmt|log|unittest)(?:\.\w+)+"

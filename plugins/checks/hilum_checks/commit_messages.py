@@ -67,8 +67,10 @@ def _read_wanted(clause: Clause) -> Messages | None:
         re.search(r":$|^<?\w+>?(?:\(<?\w+>?\))?!?:\s|^[a-z]+$", name) for name in clause.names
     )
     is_plain = clause.has_only(
-        "names", nouns="conventional|message|git|standard|history|prefix", places="in|with"
+        "names", nouns="conventional|message|git|standard|history|prefix|existing", places="in|with"
     )
+    # "The history uses them" only describes.
+    is_plain = is_plain and ("history" not in clause.nouns or "in" in clause.places)
     is_use = set(clause.verbs) <= {"use", "follow", "commit", "create", "save"}
     return Messages(_CONVENTIONAL, wanted=True) if are_types and is_plain and is_use else None
 

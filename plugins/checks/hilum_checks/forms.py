@@ -434,8 +434,12 @@ def _read_without(chunks: Sequence[Chunk], scope: Scope) -> Parts:
     needed = tuple(token for token in chunks[1] if token.text != "first")
     if all(token.role == "name" and token.word.startswith("-") for token in needed):
         tokens = (*chunks[0], Token("place", "with"), *needed)
-        found = read_wanted_option(tokens, attrs.evolve(scope, binding=True))
-        return _deny(found)
+        return _deny(read_wanted_option(tokens, attrs.evolve(scope, binding=True)))
+    # "No commits to `main` without a pull request".
+    if {token.word for token in needed} == {"pull request"}:
+        found = _act("deny", 0)(chunks, scope)
+        is_branch = all(isinstance(each, Commands) and each.branches for _, each in found)
+        return found if is_branch else ()
     return _read_preceded([needed, chunks[0]], scope)
 
 
@@ -512,6 +516,10 @@ FORMS: dict[str, Reader] = {
     "* NEEDS ASK": _act("ask", 0),
     # Always run `a` before committing.
     "* BEFORE *": _read_preceded,
+    # The pipeline requires `a` to pass before merging.
+    "* NEEDS * BEFORE *": lambda chunks, scope: _read_preceded(
+        [chunks[1], chunks[2]], attrs.evolve(scope, binding=True)
+    ),
     "BEFORE *": _read_before,
     "BEFORE * MUST *": lambda chunks, scope: _read_preceded(
         [chunks[1], _until_comma(chunks[0])], scope

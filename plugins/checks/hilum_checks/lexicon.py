@@ -80,10 +80,11 @@ VERBS = {
     "|write into"
     "|make changes to|make edits to|make modifications to|changes to|edits to|modifications to"
     "|修改|编辑|改动|更改|变更|触碰|改|动|碰|写入|覆盖|改写",
-    "hand-edit": "hand-edit|direct edits to|manual edits to|direct changes to|manual changes to"
+    "hand-edit": "hand-edit|hand edit|direct edits to|manual edits to|direct changes to|manual changes to"
     "|手动修改|手动编辑|手工修改|手改",
     "save": "write|save",
     "close": "close",
+    "import": "import|import from",
     "comment": "comment on|post comments on|post comments|leave comments on|reply to",
     "clone": "clone|git clone",
     "delete": "delete|remove|erase|rename|move|unlink|删除|移除|移动|重命名|删掉|删",
@@ -130,7 +131,9 @@ VERBS = {
 NOUNS = {
     "file": "file|files|code|anything|everything|content|contents|output|outputs|文件|内容|代码|东西",
     "folder": "folder|folders|directory|directories|dir|tree|目录|文件夹",
-    "file kind": "lockfile|lockfiles|lock file|lock files|lock|migration|migrations|config"
+    "lock files": "lockfile|lockfiles|lock file|lock files",
+    "relative imports": "relative import|relative imports",
+    "file kind": "lock|migration|migrations|config"
     "|configuration|environment|vendored|snapshot|snapshots|schema|配置文件|迁移文件|迁移",
     "config files": "config files|configuration files",
     "construct": "type|types|cast|casts|casting|type casting|type assertion|type assertions|statement"
@@ -192,7 +195,7 @@ NOUNS = {
     "|app code",
     "tests": "test|tests|test code|test files|unit tests",
     "ci": "ci|ci workflow|ci workflows|ci configuration|ci config|ci files|workflow files",
-    "standard": "specification|spec|standard|convention|规范|标准",
+    "standard": "pattern|specification|spec|standard|convention|规范|标准",
     "dev server": "dev server|development server|开发服务器",
     "english": "english|英文|英语",
     "chinese": "chinese|中文|简体中文|汉语",
@@ -250,7 +253,8 @@ OTHERS = {
     "join": "or|and|nor|and/or|、|和|或|或者|及|与|以及",
     "by hand": "directly|manually|by hand|manual|direct|straight|直接|手动|手工",
     "except": "except|except for|excluding|other than|apart from",
-    "filler": "not negotiable|not optional|without exception|without exceptions|with no exceptions"
+    "filler": "do not forget to|don't forget to|not negotiable|not optional"
+    "|without exception|without exceptions|with no exceptions"
     "|use of|uses of|usage of|matching"
     "|named|locally|own|remember to|be sure to|in css|in scss|in go|in java|in kotlin"
     "|in swift|in php"

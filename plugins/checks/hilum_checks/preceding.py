@@ -27,6 +27,7 @@ _PURPOSE_WORDS = _PURPOSES | frozenset(
     last sequence order coverage hook script scripts has have
     """.split()
 )
+_PASSING = ("clean", "green", "succeed", "succeeds")
 _DEADLINES: dict[str, v.Phrases] = {
     "review": v.PULL_REQUEST,
     "reviews": v.PULL_REQUEST,
@@ -98,6 +99,9 @@ def _read_needed(tokens: Sequence[Token], scope: Scope) -> list[Commands] | None
     if len(clauses) != 1 or not {"run", "pass", "use"}.issuperset(clauses[0].verbs):
         return None
     clause = clauses[0]
+    # "Make sure that ⟦0⟧ is clean".
+    if not clause.verbs and any(token.text in _PASSING for token in tokens):
+        clause.verbs.append("pass")
     is_order = is_order or clause.verbs == ["pass"] or scope.hard or scope.binding
     # "Use ⟦0⟧ before committing" needs a name that only programs have.
     if not is_order or (not clause.verbs and first.text not in _PURPOSES):

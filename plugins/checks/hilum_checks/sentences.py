@@ -90,6 +90,7 @@ def split_rule(rule: str) -> list[Sentence] | str:
     text = _bare_name_pattern().sub(set_apart, text)
     text = " ".join(text.replace("’", "'").lower().split())
     text = re.sub(r"\b(e\.g|i\.e)\.", r"\1", re.sub(r"\s+at all\b", "", text))
+    text = re.sub(r"\bauto-?(commit|push|merge)\b", r"automatically \1", text)
     text = re.sub(r"[≤<]=?\s*(?=\d)", "at most ", re.sub(r"~\s*(?=\d)", "", text))
     return [_read(part, names) for part in _ENDS.split(text) if part.strip(" .!。！,，;；")]
 
@@ -129,6 +130,10 @@ def _read(text: str, names: list[str]) -> Sentence:
     )
     head = _SOURCE.sub(r"\1", head)
     head = _WORKING.sub("commit to ", head)
+    head = _KEPT_OUT.sub(r"never commit \1", head)
+    # "Never edit generated files such as ⟦0⟧" names some of them.
+    if re.search(r"\b(?:never|not|don't|no)\b", head):
+        head = re.sub(r",? (?:such as|like|including) (?=⟦)", " ", head)
     head = re.sub(r" in (?:\.net|c#|c\+\+)(?!\w)", "", head)
     head = re.sub(r"\bis an? read-only [\w-]+(?: [\w-]+)?$", "is read-only", head)
     # "Before pushing, run `x` to catch errors".
@@ -201,6 +206,10 @@ _COMMIT_ASIDE = re.compile(
 _SOURCE = re.compile(
     r"\b((?:auto-?)?generated) (?:by|from|via|with|using)\b[^,.;:()—–]*?"
     r"(?=\s+[-–—]|[,;:—]|\s+and (?:must|should)\b|$)"
+)
+# "Keep ⟦0⟧ out of version control".
+_KEPT_OUT = re.compile(
+    r"\bkeep ([^,;]*⟦\d+⟧[^,;]*) out of (?:the )?(?:git|version control|source control|commits)\b"
 )
 # "Never work on `main`" is about commits.
 _WORKING = re.compile(

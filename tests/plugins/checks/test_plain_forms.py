@@ -345,6 +345,12 @@ We run npm test in the pipeline.
 Never work on `legacy/`.
 Users must not work on drafts.
 Tests go to the server; go test it.
+Do not import from `../b`.
+Run checks such as `make lint` before committing.
+Do not create modules in `src/`.
+Do not update packages in `package.json`.
+No commits to `main` without tests.
+Git history uses Conventional Commits.
 Never use `any` with `b.ts`""".splitlines()
 
 
