@@ -91,6 +91,9 @@ def _from_verb(tokens: Sequence[Token]) -> Sequence[Token]:
 
 def _read_needed(tokens: Sequence[Token], scope: Scope) -> list[Commands] | None:
     """Return the commands that must run."""
+    # "Run ⟦0⟧ or ⟦1⟧" leaves a choice.
+    if any(token.role == "join" and token.text in ("or", "或", "或者") for token in tokens):
+        return None
     first = tokens[0]
     # An order is binding; "`x` is run before committing" may describe a hook.
     is_order = first.role == "verb" or first.text in _PURPOSES or first.text == "all"

@@ -351,6 +351,7 @@ Do not create modules in `src/`.
 Do not update packages in `package.json`.
 No commits to `main` without tests.
 Git history uses Conventional Commits.
+Run `make test` or `make fast` before committing.
 Never use `any` with `b.ts`""".splitlines()
 
 
