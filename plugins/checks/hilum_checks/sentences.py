@@ -249,7 +249,11 @@ def _has_object(tokens: Sequence[Token]) -> bool:
 
 def _is_verb_heading(tokens: Sequence[Token]) -> bool:
     """Return whether a part forbids what follows it, and says no more: "Never do this:"."""
-    rest = [token for token in tokens if token.text not in _LIST_WORDS and token.word != "it"]
+    rest = [
+        token
+        for token in tokens
+        if token.text not in _LIST_WORDS | lexicon.AGENTS and token.word != "it"
+    ]
     return bool(rest) and all(token.role == "NOT" for token in rest)
 
 
@@ -258,7 +262,7 @@ def _is_approval(tokens: Sequence[Token]) -> bool:
     rest = [
         token
         for token in tokens
-        if token.role != "asking" and token.text not in (*_LIST_WORDS, *lexicon.ASKING)
+        if token.role != "asking" and token.text not in _LIST_WORDS | lexicon.ASKING
     ]
     roles = [token.role for token in rest if token.word not in ("it", "commands")]
     return roles in (
@@ -267,6 +271,7 @@ def _is_approval(tokens: Sequence[Token]) -> bool:
         ["ASK", "WHEN", "NEEDS"],
         ["NEEDS", "ASK"],
         ["MUST", "ASK", "BEFORE"],
+        ["ONLY", "WHEN", "ASK"],
     )
 
 

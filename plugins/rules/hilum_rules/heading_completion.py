@@ -95,13 +95,17 @@ def name_order(heading: str) -> str:
     return re.sub(r"(?i)^run ", "", plain) if _BEFORE.fullmatch(plain) else ""
 
 
-def complete_sentence(sentence: str, heading: str, content: str = "") -> Iterator[str]:
+def complete_sentence(
+    sentence: str, heading: str, content: str = "", *, is_item: bool = True
+) -> Iterator[str]:
     """Yield possible meanings of a sentence under a heading, beginning with the sentence itself.
 
     Args:
         sentence: The rule, on one line.
         heading: The innermost heading above the rule; empty for none.
         content: The rule with its code blocks.
+        is_item: Whether the rule is in a list or a table. A paragraph after a list may say what to
+            do instead.
     """
     yield sentence
     listed = _list_commands(content)
@@ -116,7 +120,7 @@ def complete_sentence(sentence: str, heading: str, content: str = "") -> Iterato
     elif order and _STEP.match(sentence):
         yield f"{order}, {sentence}"
     heading = heading.replace("\u2019", "'")
-    verb = _find_verb(heading)
+    verb = _find_verb(heading) if is_item else ""
     if verb and not _INSTEAD.match(sentence):
         yield f"{verb}: {sentence}"
     plain = re.sub(r"[^\w\s'.`/-]", "", heading).strip(" .:-")
