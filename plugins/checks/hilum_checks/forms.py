@@ -239,6 +239,9 @@ def _drop_asking(tokens: Chunk) -> Chunk:
         is_beside = following == "ASK" or previous == "ASK"
         if _is_asking(token) and is_beside:
             continue
+        # "Only on request", "only with approval".
+        if token.role == "place" and following == "ASK" and previous in ("ONLY", "verb"):
+            continue
         # "Permission" in "ask for permission" says the same again.
         if token.role == "ASK" and previous == "ASK":
             continue
@@ -532,5 +535,10 @@ FORMS: dict[str, Reader] = {
     "ONLY * WHEN ASK": _act("ask", 0),
     "ONLY * UNLESS ASK": _act("ask", 0),
     "* ONLY WHEN ASK": _act("ask", 0),
+    # Push only with approval.  Only push on request.
+    "* ONLY ASK": _act("ask", 0),
+    "ONLY * ASK": _act("ask", 0),
+    # Never push before I approve.
+    "NOT * BEFORE ASK": _act("ask", 0),
     "ONLY ASK WHEN *": _act("ask", 0),
 }

@@ -59,7 +59,8 @@ MARKERS = {
     "ASK": "wait for|waiting for|ask|stop and ask|stop and confirm|pause and ask|asks|asked|asking|ask for|asking for"
     "|check with|checking with|request|requests"
     "|requested|tell|tells|told|instruct|instructs|instructed|instruction|instructions|permission"
-    "|approval|confirmation|consent|authorization|go-ahead|sign-off|confirm|confirms|confirming"
+    "|approval|confirmation|consent|agreement|green light|go ahead|direction|directed|specified|opt-in"
+    "|authorization|go-ahead|sign-off|confirm|confirms|confirming"
     "|confirmed|approve|approves|approved|authorize|authorized|authorised"
     "|says so|say so|requesting if you can|asking if you can|asking whether you can|discussion|discussing"
     "|询问|请示|问|同意|允许|许可|确认|授权|批准|要求|指示|审批|请求",
@@ -76,7 +77,7 @@ MARKERS = {
     "|只读|只读文件|只读目录",
 }
 VERBS = {
-    "write": "edit|auto-edit|modify|change|alter|touch|update|overwrite|rewrite|write to"
+    "write": "edit|auto-edit|patch|tweak|mutate|adjust|modify|change|alter|touch|update|overwrite|rewrite|write to"
     "|write into"
     "|make changes to|make edits to|make modifications to|changes to|edits to|modifications to"
     "|修改|编辑|改动|更改|变更|触碰|改|动|碰|写入|覆盖|改写",
@@ -87,15 +88,15 @@ VERBS = {
     "import": "import|import from",
     "comment": "comment on|post comments on|post comments|leave comments on|reply to",
     "clone": "clone|git clone",
-    "delete": "delete|remove|erase|rename|move|unlink|删除|移除|移动|重命名|删掉|删",
-    "create": "create|re-create|recreate|place|put|make|创建|新建|发起",
+    "delete": "delete|remove|wipe|purge|erase|rename|move|unlink|删除|移除|移动|重命名|删掉|删",
+    "create": "generate|produce|scaffold|author|create|re-create|recreate|place|put|make|创建|新建|发起",
     "add": "add|新增|添加",
     "introduce": "introduce|leave|leave in|leave behind|reintroduce|re-add",
     "read": "read|view|inspect|look at|read from|读取|查看|阅读|读",
     "open": "open|打开",
     "submit": "submit|raise|propose|send out",
     "access": "access|访问|读写",
-    "run": "run|execute|issue|invoke|launch|perform|运行|执行|実行",
+    "run": "run|execute|trigger|kick off|spin up|issue|invoke|launch|perform|运行|执行|実行",
     "start": "start|begin|开头|开始",
     "pass": "pass|passes|通过",
     "use": "use|uses|mix in|switch to|fall back to|block with|block on|使用|采用|用",
@@ -152,7 +153,8 @@ NOUNS = {
     "|workspace root|repo root|repository root|root of repository|root of repo"
     "|codebase|工作区|项目|仓库|工作目录|项目目录|当前目录",
     "documentation": "documentation|docs|readme|readmes|documentation files|docs files"
-    "|markdown files|readme files|文档",
+    "|markdown files|readme files|summary documents|summary files|markdown docs|markdown documents"
+    "|md files|markdown file|documentation file|doc files|readme file|文档",
     "packages": "package|packages|deps|dependency|dependencies|application's dependencies"
     "|project dependencies|library|libraries|software"
     "|依赖|包|软件包|依赖包|第三方库|库|软件",
@@ -237,7 +239,7 @@ KINDS = {
 }
 PLACES = {
     "in": "in|inside|within|under|below|inside of|下|中|里|内|里面|下面|以下|上",
-    "to": "to|on|onto|into|到|至",
+    "to": "to|on|upon|onto|into|到|至",
     "from": "from|at|从",
     "with": "with|via|using|by passing|以",
     "outside": "outside|outside of|外|以外|之外|外面|以外的|之外的|外的",

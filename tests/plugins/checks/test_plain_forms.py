@@ -352,6 +352,108 @@ Do not update packages in `package.json`.
 No commits to `main` without tests.
 Git history uses Conventional Commits.
 Run `make test` or `make fast` before committing.
+Never commit half-finished work or `a.py` changes you do not understand.
+Do not run tests or `make build` on Windows.
+Never use `foo()` or helper functions in hot loops.
+Do not push to `main` or open PRs for experimental work.
+Never edit `a.py` or rename exports without updating `b.py`.
+Do not delete files or branches that you did not create.
+Never delete branches that are protected.
+Never create an issue for typos.
+Do not create issues or PRs in other repositories.
+Don't leave TODO comments without a ticket.
+Never commit `package-lock.json` changes unrelated to your task.
+Do not commit `dist/` unless you are releasing.
+Do not commit changes to `uv.lock` in feature branches.
+Do not add dependencies to `core`.
+Never import from `utils` in `core`.
+Never import `React`.
+Do not use default exports for components.
+No default exports except for pages.
+Keep PR titles under 72 characters.
+Keep commit messages short.
+Limit lines to 72 characters in commit bodies.
+Lines in docs must not exceed 100 characters.
+Branch names should start with the ticket number.
+Branch names must start with `feature/` when adding features.
+Use the `feature/` prefix for branch names.
+Always open a PR.
+Always open draft PRs for risky changes.
+All commits must be signed.
+Sign off with your name.
+Ask before doing anything risky.
+Stop and ask if tests fail.
+Wait for the build before pushing.
+Confirm that `make test` passes before committing.
+Always use `npm` scripts.
+Always use npm in `web/`.
+Always use `yarn` instead of editing files.
+Use pnpm for the frontend, never npm in the backend.
+Run `make lint` before committing Python code.
+Run `make e2e` before pushing UI changes.
+Before pushing to `main`, run `make all`.
+Run `npm test` before committing, unless only docs changed.
+Run `make test` before committing and, if it is slow, `make fast`.
+Run either `make a` or `make b` before pushing.
+Run `make a` (or `make b`) before pushing.
+Optionally run `make x` before pushing.
+Try to run `make x` before pushing.
+Consider running `make x` and `make y` before pushing.
+The hook runs `make x` before committing.
+CI runs `make x` before merging.
+You can run `make x` before committing.
+It is good practice to run `make x` before committing.
+If unsure, run `make x` before committing.
+After editing `a`, run `make x` before committing.
+In `web/`, run `npm test` before committing.
+Format `web/` with `prettier --write web` before committing.
+Never rewrite history of others.
+Do not close the connection.
+Never comment on personal matters.
+Do not clone objects.
+Do not clone the repository twice.
+Never stage partial hunks.
+Do not merge duplicated code.
+Never merge without tests.
+Do not tag people.
+Do not release memory twice.
+Never push state into the store.
+Do not push values to `main`.
+Never commit transactions in tests.
+Do not commit the transaction.
+Never open issues in the UI.
+Do not add issues to the backlog without asking.
+No issues were found.
+No emojis in commit messages, except ✅.
+Do not write comments in code.
+Never use wildcard imports in production code.
+No inline styles in emails.
+Leave `main` untouched.
+Keep `a.py` and `b.py` in sync.
+Never work on `feature/x` and `main` at once.
+Do not use git.
+Never run git commands in `vendor/`.
+Avoid installing packages without checking `requirements.txt`.
+Avoid commits without tests.
+Do not use draft PRs.
+Do not check in code that breaks the build.
+Do not check in with the user.
+Check in with the user before pushing.
+Never edit files such as `a.py` by script.
+Never send `a.json` to external servers.
+Do not read `a.md` before `b.md`.
+Never run `make x` before `make y`.
+PRs must pass code review and `make ci`.
+Code must pass review before merging.
+Don't commit to a schedule.
+Never leave `main` broken.
+Keep `dist/` out of the search index.
+Never propose changes to `a.py`.
+Do not submit forms.
+Do not draft replies.
+Never use `git add .` in `web/`.
+Do not use the `--force` option lightly.
+Never run `cargo test` without a filter.
 Never use `any` with `b.ts`""".splitlines()
 
 
