@@ -294,6 +294,7 @@ def _make_mounts(policy: SandboxPolicy) -> dict[str, Mount]:
             mounts[folder] = ("--bind", folder, folder)
     mounts |= {path: ("--bind", path, path) for path in policy.writable}
     mounts |= {path: _read_only(path) for path in policy.protected}
+    mounts |= {path: ("--ro-bind", shown, path) for path, shown in policy.ignored}
     for path in mounts.keys() | needed.keys():
         _make_mount_point(path, shown_instead)
     # The last mapping that contains a path takes precedence, so a hidden path stays hidden even if

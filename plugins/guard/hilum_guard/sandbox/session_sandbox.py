@@ -7,7 +7,7 @@ import os
 import shutil
 import socket
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
@@ -36,6 +36,7 @@ from hilum_guard.sandbox.sockets import find_sockets
 from hilum_guard.sandbox.spares import SparePool, find_limit
 from hilum_guard.settings import GuardSettings
 from hilum_guard.watching import recovery
+from hilum_guard.watching.executed_files import MASKED
 from hilum_guard.watching.run_markers import RunMarker
 from hilum_guard.watching.sandbox_observer import SandboxObserver
 from hilum_guard.watching.watch_thread import WatchThread
@@ -340,17 +341,36 @@ class Sandbox:
         ):  # in other sandboxes, Git still sees the size of hidden files
             in_workspace = [path for path in hidden if is_below(path, self.watch.roots)]
             placeholders = self._placeholders.create(in_workspace, writable)
+        protected_paths = _select_outermost((*policy.protected, *existing))
         return attrs.evolve(
             policy,
+            ignored=tuple(self._find_ignored(protected_paths)),
             filter=program,
             group=control_groups.create_group(self.settings.processes),
             loopback=() if network else self._join_loopback(enforced),
             network=network,
             shown=shown,
-            protected=_select_outermost((*policy.protected, *existing)),
+            protected=protected_paths,
             hidden=tuple(hidden),
             placeholders=tuple(placeholders.items()),
         )
+
+    def _find_ignored(self, protected: Iterable[str]) -> Iterator[tuple[str, str]]:
+        """Yield the masks in working trees, each with the folder that the sandbox shows instead.
+
+        Git would try to remove an empty folder: `git stash -u` and `git clean -d` would fail at the
+        mount point, and `git stash -u` would leave the changes that it saved in the files.
+        """
+        masks = [path for path in protected if os.path.basename(path) in MASKED]
+        masks = [path for path in masks if os.path.isdir(path) and sandbox_policy.is_empty(path)]
+        if not masks:
+            return
+        shown = os.path.join(self.folder, "ignored")
+        with suppress(FileExistsError):
+            os.mkdir(shown, mode=0o700)
+            Path(shown, ".gitignore").write_text("*\n", encoding="utf-8")
+        for path in masks:
+            yield path, shown
 
     def _find_hidden_sockets(self) -> list[str]:
         """Return the sockets of the user's services, except those that the user made visible."""
