@@ -86,7 +86,7 @@ _PATHS: dict[str, frozenset[Action]] = {
 }
 _RUNS = ("run", "start", "use", "call", "")
 _BRANCH_VERBS = {"push": v.GIT_PUSH, "force-push": v.FORCE_PUSH, "commit": v.GIT_COMMIT}
-_FILES = "other|file|folder|file kind|lock files|config files|it|new|existing|generated"
+_FILES = "other|file|folder|file kind|snapshots|lock files|config files|it|new|existing|generated"
 
 
 def _read_action(verb: str, clause: Clause, effect: Effect, scope: Scope) -> Constraint | None:
@@ -209,7 +209,7 @@ def _read_branches(verb: str, clause: Clause) -> Commands | None:
 
 def _read_commit_of_files(clause: Clause, scope: Scope) -> Commands | None:
     """Read "never commit ⟦0⟧": files that must not be added to a commit by their names."""
-    known = f"{_FILES}|changes|artifacts|data"
+    known = f"{_FILES}|changes|artifacts|data|documentation"
     is_plain = clause.has_only("names", nouns=known, places="in|to|from")
     is_named = bool(clause.nouns & {"file", "folder"} or clause.places)
     if not is_plain or scope.folder != WORKSPACE:
@@ -640,6 +640,7 @@ _RELATIVE_IMPORTS = Content(
     r"(?m:^\s*from\s+\.+[\w.]*\s+import\b|\bfrom\s+['\"]\.{1,2}/|\brequire\(['\"]\.{1,2}/)",
     (*SCRIPTS, "*.py"),
 )
+_SNAPSHOTS = Paths(("*.snap", "**/__snapshots__/**"), WRITES, by_hand=True)
 _LOCK_FILES = Paths(tuple(sorted(v.LOCKS)), WRITES, by_hand=True)
 _DEFAULT_EXPORTS = Content(r"(?m:^\s*export\s+default\b)", SCRIPTS)
 _INLINE_STYLES = Content(r"\bstyle=(?:\{\{|\")", (*SCRIPTS, "*.html", "*.astro"))
@@ -671,6 +672,7 @@ PLAIN_ACTIONS = (
     Plain("use|add|create|introduce|", "wildcard imports", "", _WILDCARD_IMPORTS),
     Plain("use|add|create|introduce|", "default exports", "", _DEFAULT_EXPORTS),
     Plain("write|hand-edit|save", "lock files", "generated|file", _LOCK_FILES),
+    Plain("write|hand-edit", "snapshots", "generated|file|existing", _SNAPSHOTS),
     Plain("use|add|create|introduce|", "relative imports", "", _RELATIVE_IMPORTS),
     Plain("use|add|create|introduce|", "inline styles", "", _INLINE_STYLES),
     Plain("stash", "", f"{_CODE}|workspace", Commands(v.STASH)),

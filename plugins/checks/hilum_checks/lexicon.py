@@ -133,9 +133,10 @@ NOUNS = {
     "file": "file|files|code|anything|everything|content|contents|output|outputs|文件|内容|代码|东西",
     "folder": "folder|folders|directory|directories|dir|tree|目录|文件夹",
     "lock files": "lockfile|lockfiles|lock file|lock files",
+    "snapshots": "snapshot|snapshots|snapshot files|snapshot file",
     "relative imports": "relative import|relative imports",
     "file kind": "lock|migration|migrations|config"
-    "|configuration|environment|vendored|snapshot|snapshots|schema|配置文件|迁移文件|迁移",
+    "|configuration|environment|vendored|schema|配置文件|迁移文件|迁移",
     "config files": "config files|configuration files",
     "construct": "type|types|cast|casts|casting|type casting|type assertion|type assertions|statement"
     "|statements|calls|comment|comments|function|functions|macro|macros|keyword|annotation"
@@ -256,6 +257,7 @@ OTHERS = {
     "by hand": "directly|manually|by hand|manual|direct|straight|直接|手动|手工",
     "except": "except|except for|excluding|other than|apart from",
     "filler": "do not forget to|don't forget to|not negotiable|not optional"
+    "|in conversation|in chat|in this conversation|in this chat|in current conversation"
     "|without exception|without exceptions|with no exceptions"
     "|use of|uses of|usage of|matching"
     "|named|locally|own|remember to|be sure to|in css|in scss|in go|in java|in kotlin"

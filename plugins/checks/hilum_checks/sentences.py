@@ -306,7 +306,7 @@ def _insert(left: list[Token], right: tuple[Token, ...]) -> tuple[Token, ...]:
     return (*left[:end], *right, *left[end:])
 
 
-_NAMES = re.compile(r"⟦\d+⟧(?:\s*(?:,|、|and|or|和|或|, and|, or)\s*⟦\d+⟧)*")
+_NAMES = re.compile(r"⟦\d+⟧(?:\s*(?:,|、|and|or|和|或|, and|, or)\s*⟦\d+⟧)*(?:\s+files?)?")
 
 
 @cache
