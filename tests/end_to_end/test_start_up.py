@@ -35,7 +35,7 @@ async def test_a_run_loads_only_what_it_uses(cli):
     async with cli.model("Done."):
         del cli.env["HILUM_MODEL"]
         modules = await loaded(cli, "run", "hi", "--model", "openai/scripted")
-    assert "httpcore" in modules
+    assert "httpx" in modules
     unwanted = {
         "rich",
         "rich.console",

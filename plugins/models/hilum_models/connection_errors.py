@@ -1,6 +1,6 @@
 """Converts connection, proxy and certificate failures into ``ModelError``.
 
-httpcore's own messages are often empty, and never suggest what to do.
+httpx's own messages are often empty, and never suggest what to do.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import ssl
 import zlib
 
-import httpcore
+import httpx
 from hilum import find_proxy, is_loopback
 from hilum.errors import ModelError
 
@@ -22,7 +22,7 @@ _PLAIN_HTTP = ("wrong version number", "record layer failure", "http request")
 
 
 def connection_error(error: Exception, endpoint: Endpoint, url: str) -> ModelError:
-    """Return the error for an exception from httpcore, the operating system or decompression."""
+    """Return the error for an exception from httpx, the operating system or decompression."""
     server = f"{endpoint.provider} at {format_origin(url)}"
     text = str(error) or type(error).__name__
     reason = clean_message(text, endpoint).rstrip(".")
@@ -40,25 +40,25 @@ def connection_error(error: Exception, endpoint: Endpoint, url: str) -> ModelErr
         return _certificate_error(tls_error, server)
     if tls_error is not None:
         return _tls_error(tls_error, server, url)
-    if isinstance(error, httpcore.LocalProtocolError | UnicodeError):
+    if isinstance(error, httpx.LocalProtocolError | UnicodeError):
         return _header_error(server, endpoint)
     return _transport_error(error, server, reason, url)
 
 
 def _transport_error(error: Exception, server: str, reason: str, url: str) -> ModelError:
-    if isinstance(error, httpcore.ConnectTimeout):
+    if isinstance(error, httpx.ConnectTimeout):
         message = f"{server} did not accept a connection within {CONNECT_TIMEOUT:g} s."
         return ModelError(message, kind="connect", hint=_NETWORK_HINT)
-    if isinstance(error, httpcore.ConnectError | httpcore.ProxyError):
+    if isinstance(error, httpx.ConnectError | httpx.ProxyError):
         hint = _NETWORK_HINT
         if is_loopback(url):
             hint = "Is the server running?"
         return ModelError(f"{server} cannot be reached: {reason}.", kind="connect", hint=hint)
-    if isinstance(error, httpcore.TimeoutException):
+    if isinstance(error, httpx.TimeoutException):
         return ModelError(f"{server} did not respond in time.", kind="timeout")
-    if isinstance(error, httpcore.UnsupportedProtocol):
+    if isinstance(error, httpx.UnsupportedProtocol):
         return _address_error(server, reason)
-    if isinstance(error, httpcore.NetworkError | httpcore.ProtocolError | zlib.error):
+    if isinstance(error, httpx.TransportError | httpx.StreamError | zlib.error):
         return ModelError(f"The connection to {server} was lost: {reason}.", kind="broken")
     return _address_error(server, reason)
 
@@ -71,7 +71,7 @@ def _address_error(server: str, reason: str) -> ModelError:
 
 
 def _missing_package(server: str, reason: str, url: str) -> ModelError:
-    # Of the features that hilum uses, only SOCKS proxies require an additional package.
+    # Of the features that hilum uses, only SOCKS proxies require an additional package in httpx.
     proxy = format_origin(find_proxy(url))
     return ModelError(
         f"{server} cannot be reached through the proxy {proxy}: {reason}.",
@@ -93,7 +93,7 @@ def _header_error(server: str, endpoint: Endpoint) -> ModelError:
 
 
 def _find_tls_error(error: BaseException) -> ssl.SSLError | None:
-    """Return the TLS error that caused an error of httpcore, whose own text is only a type name."""
+    """Return the TLS error that caused an httpx error, whose own text is only a type name."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLError):

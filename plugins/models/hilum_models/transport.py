@@ -27,9 +27,23 @@ _loading = threading.Lock()
 
 
 def load_http_client() -> ModuleType:
-    """Return the HTTP client module; importing it blocks for 30 to 60 ms."""
+    """Return the HTTP client module; importing it blocks for 50 to 100 ms."""
     with _loading:
-        return import_module(_CLIENT_MODULE)
+        return _import_http_client()
+
+
+def _import_http_client() -> ModuleType:
+    if "httpx" not in sys.modules:
+        # If click is installed, httpx imports its command-line program, and with it rich. Importing
+        # it takes 40 ms (tests/benchmarks/first_request.py), although hilum never uses it. A None
+        # here makes the import fail as if click were missing, which httpx handles.
+        sys.modules["httpx._main"] = None  # type: ignore[assignment]
+        import httpx  # noqa: F401
+
+        del sys.modules["httpx._main"]
+        # httpx would import this package in the event loop, with its first client.
+        import_module("httpcore")
+    return import_module(_CLIENT_MODULE)
 
 
 class Transport:
