@@ -340,7 +340,12 @@ class ClusterExecutor:
 
 @asynccontextmanager
 async def open_cluster(
-    folder: BatchFolder, info: BatchInfo, scheduler: str, launcher: str, progress: Progress
+    folder: BatchFolder,
+    info: BatchInfo,
+    scheduler: str,
+    launcher: str,
+    progress: Progress,
+    stop: trio.Event,
 ) -> AsyncIterator[ClusterExecutor]:
     """Yield an executor that uses a Dask cluster.
 
@@ -350,6 +355,7 @@ async def open_cluster(
         scheduler: Address of a running scheduler; empty to start a cluster.
         launcher: A function that returns a Dask cluster, as ``module:function``.
         progress: Shows which workers were refused.
+        stop: An event after which the launcher is no longer waited for.
 
     Raises:
         UsageError: distributed is not installed, or the launcher cannot be imported.
@@ -369,7 +375,7 @@ async def open_cluster(
         if launcher:
             from hilum_dask.launched_cluster import open_launched  # needs distributed
 
-            launched = await stack.enter_async_context(open_launched(launcher, progress))
+            launched = await stack.enter_async_context(open_launched(launcher, progress, stop))
             target = launched.cluster
         connect = partial(distributed.Client, target, timeout=CONNECT_SECONDS, set_as_default=False)
         executor = ClusterExecutor(folder, info, connect, progress)

@@ -21,7 +21,7 @@ import trio
 from distributed import SpecCluster, Status
 from distributed.deploy.spec import ProcessInterface
 from hilum import HilumError, UsageError
-from hilum.errors import E_FAILED, E_UNKNOWN
+from hilum.errors import E_FAILED, E_INTERRUPTED, E_UNKNOWN
 
 from hilum_dask.progress import Progress
 
@@ -246,12 +246,15 @@ class LaunchedCluster:
 
 
 @asynccontextmanager
-async def open_launched(name: str, progress: Progress) -> AsyncIterator[LaunchedCluster]:
+async def open_launched(
+    name: str, progress: Progress, stop: trio.Event
+) -> AsyncIterator[LaunchedCluster]:
     """Start a cluster, yield it, and close it.
 
     Args:
         name: A function that returns a Dask cluster, as ``module:function``.
         progress: Shows what happens to the jobs.
+        stop: An event after which the function is no longer waited for.
 
     Raises:
         UsageError: The function cannot be imported.
@@ -260,7 +263,7 @@ async def open_launched(name: str, progress: Progress) -> AsyncIterator[Launched
     function = _import_launcher(name)
     progress.note(f"starting the cluster with {name}")
     with _LoopErrors() as errors:
-        cluster = await _launch(name, function)
+        cluster = await _launch(name, function, stop)
         launched = LaunchedCluster(name, cluster, errors, progress)
         try:
             yield launched
@@ -269,20 +272,40 @@ async def open_launched(name: str, progress: Progress) -> AsyncIterator[Launched
                 await launched.close()
 
 
-async def _launch(name: str, function: Callable[[], Any]) -> Any:
+async def _launch(name: str, function: Callable[[], Any], stop: trio.Event) -> Any:
     """Return the cluster that a launcher starts.
 
     Raises:
-        HilumError: The launcher fails, or returns something else.
+        HilumError: The launcher fails or returns something else, or the batch was stopped.
     """
-    try:
-        cluster = await trio.to_thread.run_sync(function)
-    except (Exception, SystemExit) as error:
+    found: list[Any] = []
+    errors: list[BaseException] = []
+
+    async def call() -> None:
+        try:
+            # When the process exits, Dask closes a cluster that was being started.
+            found.append(await trio.to_thread.run_sync(function, abandon_on_cancel=True))
+        except (Exception, SystemExit) as error:
+            errors.append(error)
+        nursery.cancel_scope.cancel()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(call)
+        await stop.wait()
+        nursery.cancel_scope.cancel()
+    if errors:
         raise HilumError(
-            f"The launcher {name!r} failed: {_describe(error)}.",
+            f"The launcher {name!r} failed: {_describe(errors[0])}.",
             code=E_FAILED,
-            hint=_make_hint(name, error),
-        ) from None
+            hint=_make_hint(name, errors[0]),
+        )
+    if not found:
+        raise HilumError(
+            f"The batch was stopped while {name} started the cluster.",
+            code=E_INTERRUPTED,
+            hint="Check that nothing of it was left behind.",
+        )
+    cluster = found[0]
     if not hasattr(cluster, "scheduler_address"):
         raise HilumError(
             f"The launcher {name!r} returned {type(cluster).__name__}, not a Dask cluster.",
