@@ -380,6 +380,27 @@ async def test_a_launcher_that_fails_is_named(batch, launcher, texts):
         assert text in done.err
 
 
+async def test_ctrl_c_ends_a_launcher_that_waits(batch, wait_until):
+    """Dask closes what was being started when Python ends, which it must be able to do."""
+    (batch.folder / "slow_launcher.py").write_text(
+        "import atexit, pathlib, time\n"
+        "def make():\n"
+        "    atexit.register(pathlib.Path('closed').touch)\n"
+        "    pathlib.Path('begun').touch()\n"
+        "    time.sleep(1000)\n"
+    )
+    batch.env["PYTHONPATH"] = f"{batch.folder}:{batch.env['PYTHONPATH']}"
+    words = ("--out", "out", "--launcher", "slow_launcher:make", *ACT)
+    async with batch.started(batch.tasks("write x"), *words, PYTHONWARNINGS="ignore") as driver:
+        await wait_until((batch.folder / "begun").exists)
+        driver.send_signal(signal.SIGINT)
+        assert await driver.wait() == 130
+    assert (batch.folder / "closed").exists()
+    said = (batch.folder / "stderr").read_text()
+    assert "The batch was stopped while slow_launcher:make started the cluster." in said
+    assert "Traceback" not in said
+
+
 async def test_a_launcher_whose_imports_are_missing_is_named(batch):
     """The module that is missing may be the launcher's own or one that it imports."""
     (batch.folder / "needs_more.py").write_text("import missing_package\n")
