@@ -30,6 +30,7 @@ from hilum_lsp.protocol import (
     ConfigurationParams,
     Initialized,
     Message,
+    ProgressParams,
     PublishedDiagnostics,
 )
 
@@ -49,6 +50,8 @@ MAX_UNREAD = 1_000
 # Maximum size, in bytes, of the pushed diagnostics of a file, and maximum number of such files.
 MAX_PUSH = 1_000_000
 MAX_PUSHED = 100
+# Maximum number of background tasks of a server that are known at the same time.
+MAX_TASKS = 100
 # Seconds that a server has for its first answer, and for its answer to `shutdown`.
 INITIALIZE_TIMEOUT = 30.0
 SHUTDOWN_TIMEOUT = 1.0
@@ -85,6 +88,8 @@ class LanguageClient:
         failure: Why the server can no longer be used; empty while it works.
         failed: Set when the server has failed.
         pushed: The last pushed diagnostics of each file, by URI.
+        tasks: The background tasks that the server has begun and not ended.
+        has_begun: Whether the server has begun a background task.
     """
 
     process: Process
@@ -95,9 +100,12 @@ class LanguageClient:
     failure: str = ""
     failed: trio.Event = attrs.Factory(trio.Event)
     pushed: dict[str, PublishedDiagnostics] = attrs.Factory(dict)
+    tasks: set[int | str] = attrs.Factory(set)
+    has_begun: bool = False
     _ids: Any = attrs.Factory(lambda: itertools.count(1))
     _pending: dict[int, _Pending] = attrs.Factory(dict)
     _push_arrived: trio.Event = attrs.Factory(trio.Event)
+    _tasks_changed: trio.Event = attrs.Factory(trio.Event)
     _unasked: int = 0
     _stderr_ended: trio.Event = attrs.Factory(trio.Event)
     _stderr: deque[str] = attrs.Factory(lambda: deque(maxlen=5))
@@ -134,6 +142,7 @@ class LanguageClient:
             pending.done.set()
         self.failed.set()
         self._wake_push_readers()
+        self._tasks_changed.set()
 
     async def _read(self) -> None:
         reader = FrameReader()
@@ -195,6 +204,8 @@ class LanguageClient:
             self._answer(message)
         elif message.method == "textDocument/publishDiagnostics":
             self._take_push(message)
+        elif message.method == "$/progress":
+            self._take_progress(message)
 
     def _take_answer(self, message: Message) -> None:
         pending = self._pending.get(message.id) if isinstance(message.id, int) else None
@@ -215,6 +226,20 @@ class LanguageClient:
             del self.pushed[next(iter(self.pushed))]
         self.pushed[push.uri] = push
         self._wake_push_readers()
+
+    def _take_progress(self, message: Message) -> None:
+        try:
+            progress = msgspec.json.decode(message.params, type=ProgressParams)
+        except _READ_ERRORS:
+            # A server may also report parts of a result, which hilum does not ask for.
+            return
+        if progress.value.kind == "begin" and len(self.tasks) < MAX_TASKS:
+            self.tasks.add(progress.token)
+            self.has_begun = True
+        elif progress.value.kind == "end":
+            self.tasks.discard(progress.token)
+        self._tasks_changed.set()
+        self._tasks_changed = trio.Event()
 
     def _wake_push_readers(self) -> None:
         self._push_arrived.set()
@@ -296,6 +321,21 @@ class LanguageClient:
             again = answer.error.code in (_SERVER_CANCELLED, _CONTENT_MODIFIED)
             raise ServerRefused(to_one_line(answer.error.message, 200), again=again)
         return answer.result
+
+    async def wait_idle(self, begins_within: float, seconds: float) -> bool:
+        """Wait until the server has ended its background tasks; return whether it has.
+
+        Args:
+            begins_within: How long to wait for the first task, in seconds, if there was none yet.
+            seconds: Time limit.
+        """
+        with trio.move_on_after(begins_within):
+            while not self.has_begun and not self.failure:
+                await self._tasks_changed.wait()
+        with trio.move_on_after(seconds):
+            while self.tasks and not self.failure:
+                await self._tasks_changed.wait()
+        return not self.tasks
 
     async def ask(self, method: str, params: Any, kind: type[T] | Any, seconds: float) -> T:
         """Send a request and return the result as a type; see ``request``.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -53,6 +54,7 @@ MAX_NAMED = 3
 MAX_LISTED = 20
 _PART = re.compile(r"\.|::|#")
 _SEARCH = "Use search_files."
+_INCOMPLETE = "(The server is still reading the project; there may be more.)"
 
 
 @attrs.frozen
@@ -98,20 +100,21 @@ class Navigator:
     async def find_definition(self, name: str, path: str, line: int) -> Output:
         """Return where a name is defined. See ``LanguageServers.find_definition``."""
         target = await self.read_target(name, path, line)
-        places = await self._find_places(target, "textDocument/definition", {})
+        places, is_complete = await self._find_places(target, "textDocument/definition", {})
         if not places:
             raise ToolError(
                 f"The language server knows no definition of {name!r} in {target.shown}.",
                 code=errors.E_NOT_FOUND,
                 hint=_SEARCH,
             )
-        return await self._report_places(places, f"{name} is defined at:")
+        head = f"{name} is defined at:{'' if is_complete else ' ' + _INCOMPLETE}"
+        return await self._report_places(places, head)
 
     async def find_references(self, name: str, path: str, line: int) -> Output:
         """Return the uses of a name. See ``LanguageServers.find_references``."""
         target = await self.read_target(name, path, line)
         context = {"context": {"includeDeclaration": True}}
-        places = await self._find_places(target, "textDocument/references", context)
+        places, is_complete = await self._find_places(target, "textDocument/references", context)
         if not places:
             raise ToolError(
                 f"The language server knows no use of {name!r} in {target.shown}.",
@@ -122,6 +125,8 @@ class Navigator:
         uses = "1 use" if len(places) == 1 else f"{len(places)} uses"
         where = "1 file" if files == 1 else f"{files} files"
         head = f"{uses} of {name} in {where}, with its definition:"
+        if not is_complete:
+            head += f" {_INCOMPLETE}"
         hidden = await trio.to_thread.run_sync(self.describe_hidden, target.path)
         return await self._report_places(places, f"{head} {hidden}".rstrip())
 
@@ -143,8 +148,11 @@ class Navigator:
                 hint="Pass the path of a file in the language.",
             )
         found: list[SymbolInformation] = []
+        is_complete = True
         for server in running:
-            found += await self.use(server, lambda client, _: self._find_symbols(client, query))
+            symbols, whole = await self.use(server, partial(self._find_symbols, server, query))
+            found += symbols
+            is_complete = is_complete and whole
         hidden = await trio.to_thread.run_sync(self._find_withheld, found)
         rows = []
         for each in found:
@@ -154,7 +162,8 @@ class Navigator:
             where = each.location.range
             place = f"{shown}:{where.start.line + 1}" if where else shown
             rows.append(f"{place}: {_describe_kind(each.kind)} {to_one_line(each.name)}")
-        return _report_rows(rows, f"Symbols with {query!r}:", "Pass a longer query.")
+        head = f"Symbols with {query!r}:{'' if is_complete else ' ' + _INCOMPLETE}"
+        return _report_rows(rows, head, "Pass a longer query.")
 
     async def _list_file(self, path: str, query: str) -> Output:
         target = await self.read_target("", path, 0)
@@ -172,14 +181,18 @@ class Navigator:
                 rows.append(f"{'  ' * depth}{number}: {kind} {to_one_line(symbol.name)}")
         return _report_rows(rows, f"{target.shown}:", "Pass a query.")
 
-    async def _find_symbols(self, client: LanguageClient, query: str) -> list[SymbolInformation]:
+    async def _find_symbols(
+        self, server: ServerProcess, query: str, client: LanguageClient, documents: Documents
+    ) -> tuple[list[SymbolInformation], bool]:
+        """Return the symbols of the project, and whether the server knows the whole project."""
+        is_complete = await server.wait_indexed(client)
         found: list[SymbolInformation] | None = await client.ask(
             "workspace/symbol",
             {"query": query},
             list[SymbolInformation] | None,
             self.settings.timeout,
         )
-        return found or []
+        return found or [], is_complete
 
     # --- positions --------------------------------------------------------------------------------
 
@@ -287,18 +300,20 @@ class Navigator:
 
     async def _find_places(
         self, target: Target, method: str, more: dict[str, Any]
-    ) -> list[Location]:
+    ) -> tuple[list[Location], bool]:
+        """Return the places in the server's answer, and whether it knows the whole project."""
         server = await self.pool.find_navigator(target.path)
 
-        async def ask(client: LanguageClient, documents: Documents) -> list[Location]:
+        async def ask(client: LanguageClient, documents: Documents) -> tuple[list[Location], bool]:
             document = documents.synchronize(target.path, target.text)
+            is_complete = await server.wait_indexed(client)
             for offset in await self.find_offsets(client, document, target):
                 params = {**make_position(client, document, target, offset), **more}
                 result = await client.request(method, params, self.settings.timeout)
                 found = _read_locations(result)
                 if found:
-                    return found
-            return []
+                    return found, is_complete
+            return [], is_complete
 
         return await self.use(server, ask)
 

@@ -141,6 +141,19 @@ class Initialized(msgspec.Struct, frozen=True):
     capabilities: dict[str, Any]
 
 
+class ProgressValue(msgspec.Struct, frozen=True):
+    """A report about long work of a server: ``begin``, ``report`` or ``end``."""
+
+    kind: str = ""
+
+
+class ProgressParams(msgspec.Struct, frozen=True):
+    """The parameters of a server's notification about long work."""
+
+    token: int | str
+    value: ProgressValue
+
+
 class ConfigurationParams(msgspec.Struct, frozen=True):
     """The parameters of a server's request for settings."""
 
@@ -167,6 +180,8 @@ CAPABILITIES: dict[str, Any] = {
         "documentSymbol": {"hierarchicalDocumentSymbolSupport": True},
         "rename": {"prepareSupport": True},
     },
+    # A server that reads the project in the background then says when it is done.
+    "window": {"workDoneProgress": True},
     "workspace": {
         "workspaceFolders": True,
         "workspaceEdit": {"documentChanges": True},

@@ -249,6 +249,13 @@ class Renames:
             client: LanguageClient, documents: Documents
         ) -> tuple[WorkspaceEdit, dict[Path, int], str]:
             document = documents.synchronize(target.path, target.text)
+            if not await server.wait_indexed(client):
+                raise ToolError(
+                    "The language server is still reading the project, so a rename would be"
+                    " incomplete.",
+                    code=errors.E_TIMEOUT,
+                    hint="Try again later.",
+                )
             edit = await self._request(client, document, target, new_name)
             versions = {}
             for open_path in documents.list_paths():
@@ -337,7 +344,9 @@ class Renames:
             )
         path = read_uri(document.uri)
         version = versions.get(path) if path is not None else None
-        if document.version is not None and document.version != version:
+        # gopls says version 0 of files that only the disk has.
+        says_none = document.version is None or (document.version == 0 and version is None)
+        if not says_none and document.version != version:
             raise ToolError(
                 f"The language server answered for an old version of a file. {_UNCHANGED}",
                 code=errors.E_STALE,

@@ -121,6 +121,10 @@ class ServerPool:
                 problems[f"{server.name}: {use.problem}"] = None
                 self._end_refused(server, use)
                 continue
+            problem = await trio.to_thread.run_sync(server.find_problem, use.program)
+            if problem:
+                problems[f"{server.name}: {problem}"] = None
+                continue
             process = self._get(server, use.program, use.folder)
             if not process.given_up:
                 return process

@@ -47,11 +47,22 @@ MAX_SETTINGS = 40
 MAX_SETTINGS_CHARACTERS = 200_000
 # How ruff, pyright and TypeScript name a configuration file that another one extends.
 _EXTENDED = re.compile(r"""\bextends?["']?\s*[:=]\s*["']([^"'\n]+)["']""")
+# Seconds within which a server begins to read the project after it was told of the first file.
+INDEXING_BEGINS = 1.0
 # Seconds between SIGTERM and SIGKILL.
 TERM_TIMEOUT = 1.0
 # A shell script that starts a server with a memory limit, as for checkers. The limit only catches
 # what grows within LOOK_SECONDS; it is twice as large, because it counts reserved memory as well.
-_LIMITED = 'ulimit -d "$0" 2>/dev/null; exec "$@"'
+# gopls does not start without a writable cache, and the sandbox has one only in temporary folders.
+_LIMITED = """
+ulimit -d "$0" 2>/dev/null
+cache="${XDG_CACHE_HOME:-$HOME/.cache}"
+if ! { mkdir -p "$cache" && [ -w "$cache" ]; } 2>/dev/null; then
+    export XDG_CACHE_HOME="${TMPDIR:-/tmp}/cache/language-servers"
+    mkdir -p "$XDG_CACHE_HOME"
+fi
+exec "$@"
+"""
 _BOM = b"\xef\xbb\xbf"
 _PLAIN = {"NO_COLOR": "1", "TERM": "dumb", "PYTHONIOENCODING": "utf-8"}
 
@@ -89,6 +100,7 @@ class ServerProcess:
     _failures: int = 0
     _unanswered: int = 0
     _late: int = 0
+    _has_waited: bool = False
     last_use: float = 0.0
     changed: trio.Event = attrs.Factory(trio.Event)
     _not_before: float = 0.0
@@ -215,6 +227,7 @@ class ServerProcess:
                 nursery.cancel_scope.cancel()
                 return str(error)
             self._unanswered = 0
+            self._has_waited = False
             self._stamps = await trio.to_thread.run_sync(self._read_stamps)
             await trio.to_thread.run_sync(self._watch.scan)
             self.documents = Documents(client, dict(self.server.languages))
@@ -323,6 +336,18 @@ class ServerProcess:
             raise
         self._unanswered = 0
         return found
+
+    async def wait_indexed(self, client: LanguageClient) -> bool:
+        """Wait until the server knows the whole project; return False if that takes too long.
+
+        Half of the time limit is left for the request, which the server then answers with what it
+        knows.
+        """
+        if not self.server.indexes:
+            return True
+        begins_within = 0.0 if self._has_waited else INDEXING_BEGINS
+        self._has_waited = True
+        return await client.wait_idle(begins_within, self.settings.timeout / 2)
 
     async def _send_changed_files(
         self, client: LanguageClient, documents: Documents, but: Path | None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -32,6 +34,9 @@ _C = {
 _PYTHON_CONFIGS = ("pyproject.toml", "ruff.toml", ".ruff.toml", "ty.toml", "pyrightconfig.json")
 _SCRIPT_CONFIGS = ("tsconfig.json", "jsconfig.json", "package.json")
 
+MAX_PACKAGE_BYTES = 1_000_000
+"""Maximum size of a ``package.json`` that is read."""
+
 
 @attrs.frozen
 class LanguageServer:
@@ -49,9 +54,13 @@ class LanguageServer:
         checker: The checker of ``hilum-lint`` whose diagnostics the server has; empty for none.
         navigates: Whether it finds definitions and references.
         checks_alone: Whether the diagnostics of a file depend on this file alone.
+        indexes: Whether it reads the project in the background after its start, and reports that
+            as progress. Before it is done, it knows only a part of the uses of a name.
         settings: Names of configuration files after whose change the server starts again.
         options: The ``initializationOptions``.
         env: Environment variables to set.
+        package: The Node package that contains the program, if only some versions are servers.
+        version: The first major version of this package that is a server.
     """
 
     name: str
@@ -65,9 +74,12 @@ class LanguageServer:
     checker: str = ""
     navigates: bool = True
     checks_alone: bool = False
+    indexes: bool = False
     settings: tuple[str, ...] = ()
     options: Any = attrs.field(default=None, eq=False)
     env: Mapping[str, str] = attrs.field(factory=dict, eq=False)
+    package: str = ""
+    version: int = 0
 
     def as_checker(self, *, always: bool) -> Checker:
         """Return the server as ``hilum-lint`` describes a program, to find it in a project.
@@ -86,6 +98,39 @@ class LanguageServer:
             code=self.code,
             always=always,
         )
+
+    def find_problem(self, program: str) -> str:
+        """Return why a program is not this server, or an empty string. Blocks.
+
+        Args:
+            program: Path of the program.
+        """
+        if not self.package:
+            return ""
+        # A package manager puts a link to the program, or a script, beside the packages.
+        folders = [
+            os.path.join(os.path.dirname(program), "..", self.package),
+            os.path.join(os.path.dirname(os.path.realpath(program)), ".."),
+        ]
+        for folder in folders:
+            version = _read_major_version(os.path.join(folder, "package.json"), self.package)
+            if version is not None and version >= self.version:
+                return ""
+            if version is not None:
+                return f"{self.package} {version} has no language server"
+        return f"its version of {self.package} is unknown"
+
+
+def _read_major_version(path: str, package: str) -> int | None:
+    """Return the major version in a ``package.json``; ``None`` if it describes something else."""
+    try:
+        with open(path, "rb") as file:
+            described = json.loads(file.read(MAX_PACKAGE_BYTES))
+        if described["name"] != package:
+            return None
+        return int(described["version"].partition(".")[0])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
 
 
 # The order is that of preference: of the servers that a project configures, and then of those that
@@ -140,6 +185,20 @@ SERVERS = (
         checker="pyright",
         settings=_PYTHON_CONFIGS,
     ),
+    # Since version 7, TypeScript's compiler is a language server, and typescript-language-server
+    # cannot use it.
+    LanguageServer(
+        "tsc",
+        _SCRIPT,
+        "tsc",
+        ("--lsp", "--stdio"),
+        ("tsconfig.json", "jsconfig.json"),
+        requirement="typescript",
+        comes="node",
+        settings=_SCRIPT_CONFIGS,
+        package="typescript",
+        version=7,
+    ),
     LanguageServer(
         "typescript-language-server",
         _SCRIPT,
@@ -162,6 +221,7 @@ SERVERS = (
         "gopls",
         (),
         ("go.mod", "go.work"),
+        indexes=True,
         settings=("go.mod", "go.work"),
         env={"GOFLAGS": "-mod=readonly", "GOPROXY": "off", "GOTOOLCHAIN": "local"},
     ),
@@ -171,6 +231,7 @@ SERVERS = (
         "rust-analyzer",
         (),
         ("Cargo.toml",),
+        indexes=True,
         settings=("Cargo.toml",),
         env={"CARGO_NET_OFFLINE": "true"},
     ),
@@ -178,10 +239,11 @@ SERVERS = (
         "clangd",
         _C,
         "clangd",
-        ("--background-index=false",),
+        (),
         ("compile_commands.json", "compile_flags.txt", ".clangd"),
         # It neither runs compilers (`--query-driver` is not passed) nor the project's code.
         code=False,
+        indexes=True,
         settings=("compile_commands.json", "compile_flags.txt", ".clangd"),
     ),
 )

@@ -231,7 +231,9 @@ def _compile_sentence(rule: Rule, heading: str, limit: str) -> Compiled:
 
     compiled = [
         hilum_checks.compile_rule(sentence, hard=rule.hard, folder=rule.folder)
-        for sentence in complete_sentence(rule.sentence, heading, rule.content)
+        for sentence in complete_sentence(
+            rule.sentence, heading, rule.content, is_item=rule.depth >= 0
+        )
     ]
     enforced = [each for each in compiled if each.check is not None]
     if not enforced:

@@ -128,3 +128,37 @@ def test_a_removed_mask_is_no_replaced_file(tmp_path: Path) -> None:
     shutil.rmtree(root / ".cursor.quarantined")
     watch.begin(put_masks)
     assert (watch.replaced(), watch.check()) == ([], [])
+
+
+@pytest.mark.parametrize("spares", [0, 8])
+async def test_git_takes_masks_for_ignored_folders(tmp_path: Path, spares: int) -> None:
+    """`git stash -u` and `git clean -d` succeed, and the masks are not removed."""
+    settings = {"guard": {"spare_sandboxes": spares}}
+    async with open_bench(
+        hilum_guard, hilum_shell, folder=tmp_path, approve="auto", settings=settings
+    ) as bench:
+        root = bench.workspace
+        await trio.run_process(["git", "init", "-q", str(root)])
+        (root / "old.py").write_text("1")
+        name = "git -c user.name=a -c user.email=a@example.org"
+        await bench.call("run_terminal_cmd", command=f"git add old.py && {name} commit -qm one")
+        (root / "old.py").write_text("2")
+        (root / "new.py").write_text("3")
+        saved = await bench.call("run_terminal_cmd", command=f"{name} stash -qu && git clean -fdq")
+        assert "Exit code 0" in saved.text
+        assert "warning" not in saved.text
+        assert (root / "old.py").read_text() == "1"
+        assert not (root / "new.py").exists()
+        assert (root / ".hilum").is_dir()
+        back = await bench.call(
+            "run_terminal_cmd", command="git stash pop -q && git status --short"
+        )
+        assert "Exit code 0" in back.text
+        assert (root / "old.py").read_text() == "2"
+        assert (root / "new.py").read_text() == "3"
+        # What a user writes into a mask is shown to the next command, as it is.
+        (root / ".hilum" / "rules.toml").write_text("")
+        shown = await bench.call("run_terminal_cmd", command="ls -A .hilum .cursor")
+        assert "rules.toml" in shown.text
+        assert shown.text.count(".gitignore") == 1
+    assert not (root / ".cursor").exists()

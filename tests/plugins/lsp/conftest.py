@@ -17,7 +17,7 @@ FAKE = Path(__file__).with_name("fake_server.py")
 @pytest.fixture(autouse=True)
 def no_other_servers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hide the servers of this machine: the tests bring their own."""
-    servers = ("pyright-langserver", "basedpyright-langserver", "typescript-language-server")
+    servers = ("pyright-langserver", "basedpyright-langserver", "typescript-language-server", "tsc")
     folders = os.environ["PATH"].split(os.pathsep)
     kept = [each for each in folders if not any((Path(each) / name).exists() for name in servers)]
     monkeypatch.setenv("PATH", os.pathsep.join(kept))
@@ -66,6 +66,20 @@ def misbehave(root: Path) -> Callable[..., None]:
         program.chmod(0o755)
 
     return misbehave
+
+
+@pytest.fixture
+def misbehave_as_clangd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Install a server under the name of clangd, which reads a project in the background."""
+
+    def misbehave_as_clangd(*ways: str) -> None:
+        program = tmp_path / "bin/clangd"
+        program.parent.mkdir()
+        program.write_text(f"#!/bin/sh\nexec {sys.executable} -I -S {FAKE} {' '.join(ways)}\n")
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+
+    return misbehave_as_clangd
 
 
 @pytest.fixture

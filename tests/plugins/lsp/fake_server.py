@@ -5,6 +5,7 @@ library.
 import json
 import os
 import sys
+import threading
 import time
 
 WAYS = set(sys.argv[1:])
@@ -73,6 +74,26 @@ def misbehave() -> None:
             send({"jsonrpc": "2.0", "id": f"q{number}", "method": method, "params": params})
 
 
+INDEXED = threading.Event()
+
+
+def report(kind: str) -> None:
+    params = {"token": "index", "value": {"kind": kind}}
+    send({"jsonrpc": "2.0", "method": "$/progress", "params": params})
+
+
+def index() -> None:
+    """Begin to read the project, and end a little later, or never."""
+
+    def end() -> None:
+        INDEXED.set()
+        report("end")
+
+    report("begin")
+    if "never" not in WAYS:
+        threading.Timer(0.3, end).start()
+
+
 def main() -> None:
     versions: dict[str, int] = {}
     answers: dict[str, object] = {}
@@ -85,6 +106,7 @@ def main() -> None:
         if method == "initialize" and "mute" not in WAYS:
             capabilities = {"definitionProvider": True, "documentSymbolProvider": True}
             capabilities["renameProvider"] = True
+            capabilities["referencesProvider"] = True
             if "push" not in WAYS:
                 capabilities["diagnosticProvider"] = {}
             send({"jsonrpc": "2.0", "id": identity, "result": {"capabilities": capabilities}})
@@ -94,6 +116,8 @@ def main() -> None:
         elif method in ("textDocument/didOpen", "textDocument/didChange"):
             document = params["textDocument"]
             versions[document["uri"]] = document["version"]
+            if "index" in WAYS and len(versions) == 1:
+                index()
             if "push" in WAYS:
                 for version in (document["version"] - 1, document["version"]):
                     found = {"range": span(0, 0, 1), "message": f"version {version}", "severity": 1}
@@ -121,6 +145,10 @@ def main() -> None:
             result = {"uri": "file:///etc/hostname", "range": span(0, 0, 1)}
             if "wrong" in WAYS:
                 result = {"nothing": "known"}
+        elif method == "textDocument/references":
+            here = params["textDocument"]["uri"]
+            known = 2 if INDEXED.is_set() else 1
+            result = [{"uri": here, "range": span(number, 0, 1)} for number in range(known)]
         elif method == "textDocument/rename":
             result = rename(params, versions)
         send({"jsonrpc": "2.0", "id": identity, "result": result})
@@ -152,6 +180,13 @@ def rename(params: dict, versions: dict[str, int]) -> object:
     for way, text in {"code": "other; import os", "line": "other\nimport os", "gone": ""}.items():
         if way in WAYS:
             changes[uri] = [{**here, "newText": text}]
+    if "disk" in WAYS:
+        files = {uri: versions[uri], f"{folder}/b.c": 0}
+        edited = [
+            {"textDocument": {"uri": each, "version": version}, "edits": [here]}
+            for each, version in files.items()
+        ]
+        return {"documentChanges": edited}
     if "old" in WAYS:
         document = {"uri": uri, "version": versions[uri] - 1}
         return {"documentChanges": [{"textDocument": document, "edits": [here]}]}

@@ -190,3 +190,38 @@ async def test_pipes_in_place_of_files_do_not_keep_hilum_waiting(put, install, o
         os.mkfifo(root / "b.py")
         result = await ask(bench)
         assert "a.py:1" in result.text or result.code == "E_FAILED"
+
+
+C_FILES = {"a.c": "twice\ntwice\n", "b.c": "twice\n"}
+
+
+async def test_a_server_is_asked_after_it_has_read_the_project(put, misbehave_as_clangd, opened):
+    put(C_FILES)
+    misbehave_as_clangd("index", "disk")
+    async with opened() as bench:
+        uses = await bench.call("find_references", name="twice", path="a.c", line=1)
+        assert uses.text.startswith("2 uses of twice in 1 file, with its definition:\n")
+        # A file that the server read from the disk has no version that hilum sent.
+        renamed = await bench.call(
+            "rename_symbol", name="twice", new_name="other", path="a.c", line=1
+        )
+        assert not renamed.code, renamed.text
+        assert "in 2 places in 2 files" in renamed.text
+
+
+async def test_a_server_that_reads_for_long_answers_with_what_it_knows(
+    put, misbehave_as_clangd, opened
+):
+    """A rename would change a part of the places, so there is none."""
+    put(C_FILES)
+    misbehave_as_clangd("index", "never")
+    async with opened(**{"lsp.timeout": 0.6}) as bench:
+        for _ in range(4):
+            uses = await bench.call("find_references", name="twice", path="a.c", line=1)
+            assert "1 use of twice in 1 file" in uses.text
+            assert "still reading the project" in uses.text
+        renamed = await bench.call(
+            "rename_symbol", name="twice", new_name="other", path="a.c", line=1
+        )
+        assert renamed.code == "E_TIMEOUT"
+        assert "incomplete" in renamed.text

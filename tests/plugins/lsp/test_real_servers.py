@@ -1,6 +1,10 @@
 """Definitions, references and renames with ty, and with nothing installed."""
 
+import json
+import os
 import re
+import shutil
+from pathlib import Path
 
 import hilum_files
 import pytest
@@ -8,6 +12,7 @@ from hilum import allow, deny, hookimpl
 from hilum.events import ApprovalAsked
 from hilum.testing import say, use
 from hilum_lsp import LanguageServers
+from hilum_lsp.servers import SERVERS
 
 MANY = 31
 
@@ -302,3 +307,95 @@ async def test_a_server_does_not_see_hidden_files_and_the_model_reads_so(project
         assert "(Rules hide part05.py from the language server.)" in renamed.text
     assert "assist" in (root / "part04.py").read_text()
     assert (root / "part05.py").read_text() == project["part05.py"]
+
+
+GO = {
+    "go.mod": "module example.org/x\n\ngo 1.19\n",
+    "main.go": 'package main\n\nimport "example.org/x/sub"\n\nfunc main() { println(sub.Double(2)) }\n',
+    "sub/a.go": "package sub\n\nfunc Double(n int) int { return 2 * n }\n",
+}
+C = {
+    "compile_flags.txt": "-Wall\n",
+    "a.h": "int twice(int n);\n",
+    "a.c": '#include "a.h"\nint twice(int n) { return 2 * n; }\n',
+    "main.c": '#include "a.h"\nint main(void) { return twice(2); }\n',
+}
+
+
+@pytest.mark.parametrize(
+    ("program", "files", "name", "path", "uses", "defined"),
+    [
+        ("gopls", GO, "Double", "sub/a.go", 2, "sub/a.go:3"),
+        ("clangd", C, "twice", "a.h", 3, "a.c:2"),
+    ],
+)
+async def test_servers_that_read_the_project_in_the_background(
+    put, opened, root, program, files, name, path, uses, defined
+):
+    """In the sandbox, which has no writable cache for them but its own."""
+    if not shutil.which(program):
+        pytest.skip(f"needs {program}")
+    compiled = [each for each in files if each.endswith(".c")]
+    commands = [{"directory": str(root), "command": f"cc -c {n}", "file": n} for n in compiled]
+    put({**files, **({"compile_commands.json": json.dumps(commands)} if compiled else {})})
+    names = set(os.listdir(root))
+    async with opened("guard") as bench:
+        found = await bench.call("find_references", name=name, path=path)
+        assert found.text.startswith(f"{uses} uses of {name} in {uses} files"), found.text
+        where = await bench.call("find_definition", name=name, path=path)
+        assert f"\n{defined}:" in where.text
+        renamed = await bench.call("rename_symbol", name=name, new_name="Other", path=path)
+        assert f"in {uses} places in {uses} files" in renamed.text
+        await history(bench).undo("call")
+    assert set(os.listdir(root)) == names
+    for each, text in files.items():
+        assert (root / each).read_text() == text
+
+
+TYPESCRIPT = {
+    "tsconfig.json": "{}\n",
+    "a.ts": "export function twice(n: number): number { return 2 * n; }\n",
+    "b.ts": 'import { twice } from "./a";\nconsole.log(twice(1));\n',
+}
+
+
+async def test_typescript_7_is_its_own_server(put, opened, root):
+    packages = Path(os.environ.get("NPM_SERVERS", ""), "node_modules")
+    if not (packages / "typescript").is_dir():
+        pytest.skip("needs typescript 7 in NPM_SERVERS")
+    put(TYPESCRIPT)
+    (root / "node_modules").symlink_to(packages)
+    async with opened() as bench:
+        found = await bench.call("find_references", name="twice", path="a.ts")
+        assert found.text.startswith("3 uses of twice in 2 files"), found.text
+        put({"c.ts": TYPESCRIPT["b.ts"]})
+        renamed = await bench.call("rename_symbol", name="twice", new_name="double", path="a.ts")
+        assert "in 5 places in 3 files" in renamed.text
+
+
+@pytest.mark.parametrize(
+    ("described", "problem"),
+    [
+        ({"name": "typescript", "version": "7.0.2"}, ""),
+        ({"name": "typescript", "version": "10.1.0-beta"}, ""),
+        ({"name": "typescript", "version": "6.2.0"}, "typescript 6 has no language server"),
+        ({"name": "other", "version": "7.0.2"}, "its version of typescript is unknown"),
+        ({"name": "typescript", "version": 7}, "its version of typescript is unknown"),
+        ([], "its version of typescript is unknown"),
+    ],
+)
+@pytest.mark.parametrize("is_link", [True, False])
+def test_an_older_typescript_is_no_server(tmp_path, described, problem, is_link):
+    """The program is a link to the package's own, or a script of the package manager."""
+    package = tmp_path / "node_modules/typescript"
+    (package / "bin").mkdir(parents=True)
+    (package / "bin/tsc").touch()
+    (package / "package.json").write_text(json.dumps(described))
+    program = tmp_path / ("elsewhere" if is_link else "node_modules/.bin") / "tsc"
+    program.parent.mkdir()
+    if is_link:
+        program.symlink_to(package / "bin/tsc")
+    else:
+        program.touch()
+    server = next(each for each in SERVERS if each.name == "tsc")
+    assert server.find_problem(str(program)) == problem

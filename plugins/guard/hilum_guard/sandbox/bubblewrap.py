@@ -241,9 +241,15 @@ def _find_mount_points(argv: tuple[str, ...]) -> Iterator[bytes]:
             next(options)
         elif option != "--tmpfs":
             continue
-        yield os.fsencode(next(options).translate(_ESCAPES))
+        yield _encode_mount_point(next(options))
 
 
+@functools.lru_cache(maxsize=1000)
+def _encode_mount_point(path: str) -> bytes:
+    return os.fsencode(path.translate(_ESCAPES))
+
+
+@functools.cache
 def find_interpreter() -> str:
     """Return the base interpreter, which starts faster than a virtual environment's interpreter."""
     return os.path.realpath(sys.executable)
@@ -294,6 +300,7 @@ def _make_mounts(policy: SandboxPolicy) -> dict[str, Mount]:
             mounts[folder] = ("--bind", folder, folder)
     mounts |= {path: ("--bind", path, path) for path in policy.writable}
     mounts |= {path: _read_only(path) for path in policy.protected}
+    mounts |= {path: ("--ro-bind", shown, path) for path, shown in policy.ignored}
     for path in mounts.keys() | needed.keys():
         _make_mount_point(path, shown_instead)
     # The last mapping that contains a path takes precedence, so a hidden path stays hidden even if

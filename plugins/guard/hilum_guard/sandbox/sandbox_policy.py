@@ -47,6 +47,8 @@ class SandboxPolicy:
         writable: Folders that the command may write to.
         protected: Paths inside the writable folders that the command must not write to. Links are
             not included, because a sandbox cannot protect a link.
+        ignored: The protected folders that are empty, each with the folder that the sandbox shows
+            instead, which contains nothing but a `.gitignore` file that excludes it.
         hidden: Paths that the command must not read.
         placeholders: The hidden paths for which the sandbox shows a read-only file or folder, each
             with that file or folder (see ``placeholders``).
@@ -65,6 +67,7 @@ class SandboxPolicy:
 
     writable: tuple[str, ...]
     protected: tuple[str, ...] = ()
+    ignored: tuple[tuple[str, str], ...] = ()
     hidden: tuple[str, ...] = ()
     placeholders: tuple[tuple[str, str], ...] = ()
     unwanted: tuple[str, ...] = ()
