@@ -10,17 +10,17 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.metadata
+import math
 import secrets
-import signal
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any
 
 import msgspec
 import trio
 from hilum import HilumError, UsageError
-from hilum.errors import E_NOT_INSTALLED, E_UNKNOWN, E_UNREACHABLE
+from hilum.errors import E_NOT_INSTALLED, E_UNREACHABLE
 
 from hilum_dask.cluster_worker import (
     Delivery,
@@ -41,6 +41,8 @@ RECONNECT_SECONDS = 600.0
 """Seconds in which a scheduler that ended has to be available again."""
 LOOK_SECONDS = 1.0
 """Seconds between two looks at the workers."""
+WAIT_SECONDS = 60.0
+"""Seconds without any worker after which the user learns what may be the reason."""
 LOOK_INTERVAL_FACTOR = 10.0
 """Seconds between two looks at the workers, for each second that a look takes."""
 CALL_SECONDS = 15.0
@@ -93,6 +95,7 @@ class ClusterExecutor:
         self._client: Any = None
         self._workers: dict[str, _Worker] = {}  # by address
         self._refused: set[str] = set()
+        self._without_workers: float | None = None  # when to say so
         self._versions = list_versions()
         self._token = trio.lowlevel.current_trio_token()
 
@@ -217,9 +220,25 @@ class ClusterExecutor:
                 await self._reconnect()
                 continue
             await self._compare(found)
+            self._show_workers()
             # The answer for ten thousand workers takes a while, and must not keep anybody busy.
             took = trio.current_time() - began
             await trio.sleep(max(LOOK_SECONDS, LOOK_INTERVAL_FACTOR * took))
+
+    def _show_workers(self) -> None:
+        """Show how many workers there are, and once if there is none for a while."""
+        self._progress.workers = len(self._workers)
+        now = trio.current_time()
+        if self._workers:
+            self._without_workers = None
+        elif self._without_workers is None:
+            self._without_workers = now + WAIT_SECONDS
+        elif now > self._without_workers:
+            self._without_workers = math.inf
+            self._progress.note(
+                f"no worker has joined for {WAIT_SECONDS:.0f} s. If jobs wait in a queue, the"
+                " batch starts when they do; otherwise see what the jobs or workers wrote."
+            )
 
     async def _compare(self, found: dict[str, int]) -> None:
         """Forget the workers that are gone, and check those that are new."""
@@ -321,7 +340,12 @@ class ClusterExecutor:
 
 @asynccontextmanager
 async def open_cluster(
-    folder: BatchFolder, info: BatchInfo, scheduler: str, launcher: str, progress: Progress
+    folder: BatchFolder,
+    info: BatchInfo,
+    scheduler: str,
+    launcher: str,
+    progress: Progress,
+    stop: trio.Event,
 ) -> AsyncIterator[ClusterExecutor]:
     """Yield an executor that uses a Dask cluster.
 
@@ -331,9 +355,11 @@ async def open_cluster(
         scheduler: Address of a running scheduler; empty to start a cluster.
         launcher: A function that returns a Dask cluster, as ``module:function``.
         progress: Shows which workers were refused.
+        stop: An event after which the launcher is no longer waited for.
 
     Raises:
         UsageError: distributed is not installed, or the launcher cannot be imported.
+        HilumError: The launcher failed.
     """
     try:
         distributed = await trio.to_thread.run_sync(importlib.import_module, "distributed")
@@ -343,49 +369,26 @@ async def open_cluster(
             code=E_NOT_INSTALLED,
             hint="pip install 'hilum-dask[cluster]'",
         ) from None
-    cluster = None
-    target: Any = scheduler
-    if launcher:
-        start = _import_launcher(launcher)
-        target = cluster = await trio.to_thread.run_sync(start)
-    connect = partial(distributed.Client, target, timeout=CONNECT_SECONDS, set_as_default=False)
-    executor = ClusterExecutor(folder, info, connect, progress)
-    try:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(executor.watch)
-            yield executor
-            nursery.cancel_scope.cancel()
-    finally:
-        with trio.CancelScope(shield=True), trio.move_on_after(CALL_SECONDS):
-            await executor.close()
-            if cluster is not None:
-                await trio.to_thread.run_sync(cluster.close)
+    async with AsyncExitStack() as stack:
+        target: Any = scheduler
+        launched = None
+        if launcher:
+            from hilum_dask.launched_cluster import open_launched  # needs distributed
 
-
-def _import_launcher(name: str) -> Callable[[], Any]:
-    """Return a launcher: a function that returns a cluster.
-
-    Its module is imported in this thread, and the handlers of signals are restored afterwards:
-    dask-jobqueue sets handlers when it is imported, which works in the main thread only.
-
-    Raises:
-        UsageError: The launcher cannot be imported.
-    """
-    module, _, function = name.partition(":")
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        launcher: Callable[[], Any] = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise UsageError(
-            f"The launcher {name!r} cannot be imported: {error}.",
-            code=E_UNKNOWN,
-            hint="Name a function that returns a Dask cluster, as `module:function`.",
-        ) from None
-    finally:
-        for number, handler in handlers.items():
-            if handler is not None:
-                signal.signal(number, handler)
-    return launcher
+            launched = await stack.enter_async_context(open_launched(launcher, progress, stop))
+            target = launched.cluster
+        connect = partial(distributed.Client, target, timeout=CONNECT_SECONDS, set_as_default=False)
+        executor = ClusterExecutor(folder, info, connect, progress)
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(executor.watch)
+                if launched is not None:
+                    nursery.start_soon(launched.watch)
+                yield executor
+                nursery.cancel_scope.cancel()
+        finally:
+            with trio.CancelScope(shield=True), trio.move_on_after(CALL_SECONDS):
+                await executor.close()
 
 
 def _list_workers(client: Any) -> dict[str, int]:

@@ -28,6 +28,7 @@ class Progress:
         counts: Number of finished tasks by state.
         unsolved: Number of tasks that completed, and whose verify command failed.
         cost: What was spent, in US dollars.
+        workers: Number of workers of the cluster; ``None`` on this machine.
     """
 
     def __init__(self, total: int, *, is_quiet: bool = False) -> None:
@@ -37,6 +38,7 @@ class Progress:
         self.counts: Counter[str] = Counter()
         self.unsolved = 0
         self.cost = 0.0
+        self.workers: int | None = None
         self._out = Out(2)
         self._began = 0.0
         self._done_now = 0
@@ -106,6 +108,8 @@ class Progress:
     def describe(self) -> str:
         """Return the progress as one line, with an estimate of the rest."""
         parts = [f"{self.done} of {self.total} tasks", f"{self.running} running"]
+        if self.workers is not None:
+            parts.append(_describe_workers(self.workers))
         failed = self.done - self.solved
         if failed:
             parts.append(f"{failed} not solved")
@@ -138,6 +142,12 @@ class Progress:
         if self._shown:
             self._shown = ""
             self._out.put(_CLEAR.encode())
+
+
+def _describe_workers(number: int) -> str:
+    if not number:
+        return "waiting for workers"
+    return "1 worker" if number == 1 else f"{number} workers"
 
 
 def _name(record: Record) -> str:

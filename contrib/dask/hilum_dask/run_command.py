@@ -12,7 +12,7 @@ from pathlib import Path
 import trio
 from hilum import HilumError, UsageError, parse_pair
 from hilum.command import Parser, add_session_options
-from hilum.errors import E_BAD_ARGS, E_FILE_NOT_FOUND
+from hilum.errors import E_BAD_ARGS, E_FILE_NOT_FOUND, E_INTERRUPTED
 from hilum_cli import exits
 from hilum_cli.stopping import Stopping
 from hilum_cli.terminal import Out, escape_terminal, quiet_exit
@@ -230,6 +230,7 @@ class _BatchRun:
             len(tasks.entries), is_quiet=options.quiet or (options.json and not Out(2).terminal)
         )
         self._driver: Driver | None = None
+        self._stopped = trio.Event()
         self._stopping = Stopping(self._stop)
 
     async def main(self) -> int:
@@ -248,11 +249,15 @@ class _BatchRun:
                 error = raised
             finally:
                 nursery.cancel_scope.cancel()
+        if error is not None and error.code == E_INTERRUPTED and self._stopping.signal:
+            self._progress.note(str(error).replace("\n", " "))
+            return 128 + self._stopping.signal
         if error is not None:
             raise error
         return code
 
     def _stop(self) -> None:
+        self._stopped.set()
         if self._driver is not None:
             self._driver.stop("signal")
 
@@ -313,7 +318,12 @@ class _BatchRun:
             from hilum_dask.cluster import open_cluster
 
             async with open_cluster(
-                self._folder, info, self._options.scheduler, self._options.launcher, self._progress
+                self._folder,
+                info,
+                self._options.scheduler,
+                self._options.launcher,
+                self._progress,
+                self._stopped,
             ) as cluster:
                 yield cluster
             return

@@ -10,6 +10,7 @@ import contextlib
 import os
 import re
 import shutil
+import socket
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -199,7 +200,7 @@ class TaskWorkspace:
         """Clone a local repository, or copy a folder that is none."""
         if not await trio.Path(source).is_dir():
             raise WorkspaceError(
-                f"There is no repository {str(source)!r} on this machine.",
+                f"There is no repository {str(source)!r} on the machine {socket.gethostname()}.",
                 code=E_NOT_FOUND,
                 hint="Name a folder that exists on every machine of the batch, or a URL.",
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args, get_origin
@@ -152,7 +152,8 @@ def environment(
 ) -> Iterator[Source]:
     """Yield one source for each environment variable that sets something.
 
-    Empty variables count as not set. ``OTHER_VARIABLES`` are not settings and are skipped.
+    Empty variables count as not set. ``OTHER_VARIABLES`` are not settings and are skipped, and so
+    are the variables of Kubernetes for a service whose name begins with ``hilum``.
 
     Args:
         prefix: The prefix of the variables.
@@ -170,11 +171,25 @@ def environment(
         return
     variables = {prefix + _variable(key): key for key in _keys(root)}
     unchecked = tuple(f"{prefix}{_variable(section)}_" for section in known or ())
+    of_services = _service_prefixes(given)
     for name, text in sorted(given.items()):
+        if name.startswith(of_services) and (name not in variables or "://" in text):
+            continue
         if name in variables:
             yield single(name, variables[name], Raw(text), "environment ")
         elif known is not None and not name.startswith(unchecked):
             problems.append(f"environment {name}: unknown variable. {near(name, variables)}")
+
+
+def _service_prefixes(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the prefixes of the variables that Kubernetes sets in pods for its services.
+
+    A service ``hilum-page`` has ``HILUM_PAGE_SERVICE_HOST``, ``HILUM_PAGE_SERVICE_PORT…``, and
+    ``HILUM_PAGE_PORT…``, whose values are addresses such as ``tcp://10.0.0.1:80``.
+    """
+    end = "_SERVICE_HOST"
+    services = [name.removesuffix(end) for name in names if name.endswith(end)]
+    return tuple(f"{service}{part}" for service in services for part in ("_SERVICE_", "_PORT"))
 
 
 def _variable(key: str) -> str:

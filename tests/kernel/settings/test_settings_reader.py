@@ -187,6 +187,25 @@ def test_every_mistake_in_every_source_is_named_at_once(place):
     ]
 
 
+def test_variables_of_kubernetes_are_no_settings(place):
+    """Kubernetes sets them in each pod for a service whose name begins like the program's."""
+    service = {
+        "ORCHARD_SHELL_SERVICE_HOST": "10.96.0.7",
+        "ORCHARD_SHELL_SERVICE_PORT": "8786",
+        "ORCHARD_SHELL_SERVICE_PORT_HTTP": "8786",
+        "ORCHARD_SHELL_PORT": "tcp://10.96.0.7:8786",
+        "ORCHARD_SHELL_PORT_8786_TCP": "tcp://10.96.0.7:8786",
+        "ORCHARD_SHELL_PORT_8786_TCP_ADDR": "10.96.0.7",
+        "ORCHARD_SERVICE_HOST": "10.96.0.8",
+        "ORCHARD_PORT": "tcp://10.96.0.8:80",
+    }
+    settings = place.load(environ={**service, "ORCHARD_TURNS": "7"})
+    assert settings.get(TopSettings).turns == 7
+    # Without the service, such a name is a mistake.
+    problems = place.problems(environ={"ORCHARD_SHELL_PORT_80_TCP": "tcp://10.96.0.7:80"})
+    assert "ORCHARD_SHELL_PORT_80_TCP: unknown variable" in problems[0]
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [

@@ -331,3 +331,93 @@ async def test_a_launcher_makes_the_cluster(batch):
     )
     assert done.code == 0, done.err
     assert len(batch.rows) == 2
+
+
+BAD_LAUNCHERS = """\
+def raises():
+    raise RuntimeError("no such image")
+
+
+def forgets():
+    pass
+
+
+def ends():
+    raise SystemExit("2")
+
+
+def imports_late():
+    raise ValueError("signal only works in main thread of the main interpreter")
+"""
+
+
+@pytest.mark.parametrize(
+    ("launcher", "texts"),
+    [
+        ("raises", ["failed: RuntimeError: no such image.", "bad_launchers.raises()"]),
+        ("forgets", ["returned NoneType, not a Dask cluster", "return cluster"]),
+        ("ends", ["failed: SystemExit: 2."]),
+        ("imports_late", ["at the top of the module"]),
+        ("missing", ["has no attribute 'missing'", "module:function"]),
+    ],
+)
+async def test_a_launcher_that_fails_is_named(batch, launcher, texts):
+    """It is the user's code, not hilum's plugin, that has to be corrected."""
+    (batch.folder / "bad_launchers.py").write_text(BAD_LAUNCHERS)
+    done = await batch(
+        batch.tasks("write x"),
+        "--out",
+        "out",
+        "--launcher",
+        f"bad_launchers:{launcher}",
+        *ACT,
+        PYTHONPATH=f"{batch.folder}:{batch.env['PYTHONPATH']}",
+        PYTHONWARNINGS="ignore",
+    )
+    assert done.code == (2 if launcher == "missing" else 1)
+    assert f"The launcher 'bad_launchers:{launcher}' " in done.err
+    for text in texts:
+        assert text in done.err
+
+
+async def test_ctrl_c_ends_a_launcher_that_waits(batch, wait_until):
+    """Dask closes what was being started when Python ends, which it must be able to do."""
+    (batch.folder / "slow_launcher.py").write_text(
+        "import atexit, pathlib, time\n"
+        "def make():\n"
+        "    atexit.register(pathlib.Path('closed').touch)\n"
+        "    pathlib.Path('begun').touch()\n"
+        "    time.sleep(1000)\n"
+    )
+    batch.env["PYTHONPATH"] = f"{batch.folder}:{batch.env['PYTHONPATH']}"
+    words = ("--out", "out", "--launcher", "slow_launcher:make", *ACT)
+    async with batch.started(batch.tasks("write x"), *words, PYTHONWARNINGS="ignore") as driver:
+        await wait_until((batch.folder / "begun").exists)
+        driver.send_signal(signal.SIGINT)
+        assert await driver.wait() == 130
+    assert (batch.folder / "closed").exists()
+    said = (batch.folder / "stderr").read_text()
+    assert "The batch was stopped while slow_launcher:make started the cluster." in said
+    assert "Traceback" not in said
+
+
+async def test_a_launcher_whose_imports_are_missing_is_named(batch):
+    """The module that is missing may be the launcher's own or one that it imports."""
+    (batch.folder / "needs_more.py").write_text("import missing_package\n")
+    hints = {
+        "needs_more:make": "Install the package with 'missing_package' where hilum is installed.",
+        "not_there:make": "Install the module, or put its folder on PYTHONPATH.",
+    }
+    for launcher, hint in hints.items():
+        done = await batch(
+            batch.tasks("write x"),
+            "--out",
+            "out",
+            "--launcher",
+            launcher,
+            *ACT,
+            PYTHONPATH=f"{batch.folder}:{batch.env['PYTHONPATH']}",
+            PYTHONWARNINGS="ignore",
+        )
+        assert done.code == 2
+        assert hint in done.err
