@@ -161,6 +161,9 @@ class _Handover:
             passed = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)]
             sent = self._socket.sendmsg([request], passed)
             self._socket.sendall(request[sent:])
+        except BrokenPipeError:
+            # The server does not read the rest of a request that it refuses; it has said why.
+            pass
         finally:
             os.close(folder)
 

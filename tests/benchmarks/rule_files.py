@@ -42,6 +42,7 @@ import trio
 from hilum.testing import ScriptedModel, open_bench
 from hilum_checks.call_history import CallHistory
 from hilum_rules.binding import needs_decision
+from hilum_rules.nested_folders import find_nested_folders
 from hilum_rules.rule import Rule
 from hilum_rules_compile.asking import ask_for_proposals
 from hilum_rules_compile.compile_command import verify_items
@@ -396,6 +397,8 @@ async def in_session(
         faults=True,
     ) as kit:
         store = kit.session.plugin(hilum_rules.Rules)._store
+        # The commands about rules read them, too.
+        await trio.to_thread.run_sync(store.touch, list(find_nested_folders(root)))
         by_forms = [rule for _, _, rule in store.snapshot.numbered()]
         items = [
             Item(number, file, rule)

@@ -70,8 +70,6 @@ def main(argv: Sequence[str]) -> int:
             hint="Print the proposals with --json, and sign them with --accept N or --refuse N.",
         )
     store = read_store(options.workspace)
-    # A nested rules file is read when something in its folder is used.
-    store.touch(options.files)
     items = _find_items(store, options)
     if options.accept or options.refuse:
         return _decide(store, items, options)

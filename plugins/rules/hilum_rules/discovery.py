@@ -89,6 +89,13 @@ _PROJECT_PLACES = (
     _Place("", ("CLAUDE.local.md",), "claude"),
 )
 
+NESTED_NAMES = frozenset(
+    name
+    for place in (_OVERRIDE_PLACE, _AGENTS_PLACE, *_PROJECT_PLACES)
+    for name in ([place.folder.partition("/")[0]] if place.folder else place.names)
+)
+"""The names of files and folders by which a folder may have rules of its own."""
+
 
 class FoundFile(NamedTuple):
     """A file that is recognized as a rules file by its name.

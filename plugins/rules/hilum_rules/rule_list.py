@@ -93,7 +93,8 @@ class RuleList:
                 f"{count(undecided, 'sentence')} that {verb} binding {_is(undecided)} not enforced:"
                 " hilum rules compile"
             )
-        yield from wrap("Nested folders add their rules when a file in them is first used.")
+        if any(file.folder.parts for file in files):
+            yield from wrap("The rules of a nested folder apply when a file in it is first used.")
         yield ""
         for file in files:
             number = self.snapshot.numbers[file.path]

@@ -27,6 +27,7 @@ from hilum_rules.discovery import (
     guess_dialect,
     is_folder,
 )
+from hilum_rules.nested_folders import find_nested_folders
 from hilum_rules.rule import Bundle, Mode, Problem, Rule, RulesFile
 from hilum_rules.settings import RulesSettings
 from hilum_rules.source import Stamp, read_stamp
@@ -436,6 +437,8 @@ def open_store(root: Path, settings: RulesSettings, kind: str) -> RuleStore:
 def read_store(workspace: str, kind: str = "main") -> RuleStore:
     """Load and return the rules of a folder that the user has named. Blocks.
 
+    They include those of nested folders, which a session reads when it uses a file there.
+
     Args:
         workspace: The folder.
         kind: The kind of session.
@@ -447,4 +450,6 @@ def read_store(workspace: str, kind: str = "main") -> RuleStore:
     if not folder.is_dir():
         raise UsageError(f"There is no folder {workspace}.", hint="Choose an existing folder.")
     settings = load([RulesSettings], workspace=folder, known=None).get(RulesSettings)
-    return open_store(folder, settings, kind)
+    store = open_store(folder, settings, kind)
+    store.touch(find_nested_folders(folder))
+    return store

@@ -58,6 +58,24 @@ def test_every_rule_is_listed_with_its_line_and_why(hilum: Callable[..., str], p
     assert max(map(wide, text.splitlines())) <= 80
 
 
+def test_the_rules_of_nested_folders_are_listed(hilum: Callable[..., str], put: Put) -> None:
+    """A session reads them when it uses a file there; nobody wants those of dependencies."""
+    put(
+        {
+            "AGENTS.md": "- Never edit files in `migrations/`.\n",
+            "web/app/CLAUDE.md": "- Never run `npm publish`.\n",
+            "api/.github/copilot-instructions.md": "- Never edit `b.py`.\n",
+            "web/node_modules/x/AGENTS.md": "- Never edit `c.py`.\n",
+            ".venv/AGENTS.md": "- Never edit `d.py`.\n",
+        }
+    )
+    text = hilum()
+    assert "3 rules: 3 enforced, 0 proposed, 0 advice." in text
+    assert "  2.1  api/.github/copilot-instructions.md:1  enforced" in text
+    assert "  3.1  web/app/CLAUDE.md:1  enforced" in text
+    assert "The rules of a nested folder apply when a file in it is first used." in text
+
+
 def test_the_list_as_data(hilum: Callable[..., str], put: Put) -> None:
     put(FILES)
     data = json.loads(hilum("--json"))
