@@ -123,7 +123,7 @@ class LanguageServers:
         )
 
     def _is_deferred(self, agent: Agent) -> bool:
-        return "pool" not in vars(self) or not self.pool.has_running
+        return "pool" not in vars(self) or not self.pool.running()
 
     @tool(risk="read", effect="pure", reads=_reads_everything)
     async def find_definition(self, call: Call, name: str, path: str, line: int = 0) -> Output:

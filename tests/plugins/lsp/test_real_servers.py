@@ -11,7 +11,7 @@ import pytest
 from hilum import allow, deny, hookimpl
 from hilum.events import ApprovalAsked
 from hilum.testing import say, use
-from hilum_lsp import LanguageServers
+from hilum_lsp import LanguageServers, renames
 from hilum_lsp.servers import SERVERS
 
 MANY = 31
@@ -87,6 +87,40 @@ async def test_a_rename_over_many_files_is_one_call_and_one_step_of_undo(project
         await history(bench).undo("call")
         for name, text in project.items():
             assert (root / name).read_text() == text
+
+
+async def test_a_rename_whose_diff_is_too_long_names_the_other_files(
+    project, opened, root, monkeypatch
+):
+    """What the user approves includes the name of every file and its number of places."""
+    monkeypatch.setattr(renames, "MAX_PREVIEW", 500)
+    async with opened(approve="ask_first") as bench:
+        asked, result = await approve_rename(bench)
+    assert not result.code, result.text
+    preview = json.loads(asked.call.arguments)["preview"]
+    shown = {name for name in project if f"+++ {name}" in preview}
+    listed = {name for name in project if f"\n{name}: 3 places\n" in preview}
+    changed = {name for name in project if name.startswith(("core", "part"))}
+    assert shown
+    assert listed
+    assert shown | listed == changed
+    assert not shown & listed
+    assert preview.startswith("[The diff is too long to be shown.")
+
+
+async def test_a_search_that_was_cut_off_is_not_taken_for_complete(project, opened, monkeypatch):
+    monkeypatch.setattr(renames, "MAX_SEARCHED", 2)
+    async with opened() as bench:
+        result = await bench.call("rename_symbol", **RENAME)
+    assert "(Only the first 2 files were searched for the word.)" in result.text
+
+
+async def test_files_of_the_same_language_are_searched_for_the_old_name(put, project, opened):
+    put({"typed.pyi": "# helper\n", "notes.md": "helper\n"})
+    async with opened() as bench:
+        result = await bench.call("rename_symbol", **RENAME)
+    assert "occurs there: other.py, typed.pyi." in result.text
+    assert "were searched" not in result.text
 
 
 async def test_a_rename_is_denied_by_rules_about_the_files_that_it_would_change(
