@@ -60,6 +60,8 @@ MAX_SNAPSHOT_AGE = 0.25
 CONFIRM_DELAY = 0.25
 """Seconds without a command after which the workspace is walked."""
 CLOSE_TIMEOUT = 4.0
+MAX_SLOW_SNAPSHOTS = 2
+"""Number of snapshots in a row that took too long after which no further one is taken."""
 MAX_UNDONE_SHOWN = 20
 MAX_DESCRIPTION = 200
 FILE_TOOLS = frozenset({"write_file", "edit_file", "multi_edit", "delete_file"})
@@ -67,7 +69,7 @@ FILE_TOOLS = frozenset({"write_file", "edit_file", "multi_edit", "delete_file"})
 
 
 class _CommandBegan(Exception):
-    """Raised in a walk that confirms earlier looks when a command begins."""
+    """Raised in a scan in the background when a command begins."""
 
 
 class RunningCommand(msgspec.Struct):
@@ -111,7 +113,7 @@ class Changes:
             self._journal,
             session.id,
             limits,
-            deferred=settings.deferred_looks and session.processes.contained,
+            incremental=settings.incremental_snapshots and session.processes.contained,
             may_miss=lambda: session.processes.count("service") > 0,
         )
         # The commands since the last walk of the whole workspace.
@@ -125,6 +127,7 @@ class Changes:
         self._has_process = False
         self._problem = ""  # why changes made by the running commands cannot be undone
         self._lasting_problem = ""
+        self._slow_snapshots = 0  # number of snapshots in a row that took too long
         if not settings.snapshots:
             self._lasting_problem = (
                 "Snapshots are off (files.snapshots), so its changes cannot be undone."
@@ -202,16 +205,6 @@ class Changes:
         from hilum_files.journal.undo_preview import list_calls  # imported at the first use
 
         return await trio.to_thread.run_sync(list_calls, self._update(), limit)
-
-    async def plan_undo(
-        self, scope: Scope = "run", name: str = "", *, shared: bool = False, merge: bool = True
-    ) -> Plan:
-        """Return what an undo would do. The arguments and errors are those of ``undo``."""
-        await self.confirm()
-        journal = self._update()
-        return await trio.to_thread.run_sync(
-            lambda: journal.plan(scope, name, shared=shared, merge=merge)
-        )
 
     async def preview_undo(
         self, scope: Scope = "run", name: str = "", *, merge: bool = True
@@ -412,7 +405,12 @@ class Changes:
 
     @hookimpl
     def gather_context(self) -> list[Block] | None:
-        """Inform the agent of the changes that the user undid since its last run."""
+        """Inform the agent of the changes that the user undid since its last run.
+
+        After a slow snapshot, the commands of this run try again.
+        """
+        if 0 < self._slow_snapshots < MAX_SLOW_SNAPSHOTS:
+            self._lasting_problem = ""
         undone: set[str] = set()
         for record in self._update().ledger.news:
             undone.update(show(unspell_path(change.path)) for change in record.changes)
@@ -443,14 +441,38 @@ class Changes:
             )
         except SNAPSHOT_ERRORS as error:
             self._problem = errors.end_once(f"Its changes cannot be undone: {error}.")
-            if isinstance(error, TreeTooLarge):  # Another snapshot would also take too long.
-                self._lasting_problem = self._problem
+            if isinstance(error, TreeTooLarge):
+                self._note_slow_snapshot(self._problem)
+        else:
+            self._slow_snapshots = 0
         self._snapshot_taken = time.monotonic()
         missed = self._snapshots.pop_missed()
         if missed and self._unconfirmed and not self._running:
             await self._record_missed_changes(self._unconfirmed, missed)
         if not self._snapshots.is_unconfirmed:
             self._unconfirmed.clear()
+
+    def _note_slow_snapshot(self, problem: str) -> None:
+        """Take no further snapshots for some time, and report that once.
+
+        The machine may only have been busy, so the next prompt tries again. The workspace of a
+        second snapshot that takes too long is too large, and no further command waits for one.
+
+        Args:
+            problem: Why the changes of further commands cannot be undone.
+        """
+        self._lasting_problem = problem
+        self._slow_snapshots += 1
+        say = (
+            "A snapshot of the workspace took too long, so what commands change until your next"
+            " prompt cannot be undone. hilum then tries again."
+        )
+        if self._slow_snapshots >= MAX_SLOW_SNAPSHOTS:
+            say = (
+                "Snapshots of the workspace take too long, so what commands change in this session"
+                " cannot be undone. Put a file CACHEDIR.TAG into large folders that need no undo."
+            )
+        self._session.note("files.slow_snapshot", say=say)
 
     async def _record_changes(self, running: RunningCommand) -> None:
         """Record the changes made by a command, but only once. The caller holds the lock."""
@@ -465,6 +487,8 @@ class Changes:
                 changes = await trio.to_thread.run_sync(self._snapshots.find_changes, running.began)
             except SNAPSHOT_ERRORS as error:
                 problem = errors.end_once(f"Its changes are unknown: {error}.")
+                if isinstance(error, TreeTooLarge):
+                    self._note_slow_snapshot(problem)
         self._running.pop(key, None)
         others = tuple(other.record.call for other in self._running.values())
         record = msgspec.structs.replace(
@@ -488,7 +512,7 @@ class Changes:
             await self._confirm()
 
     async def _confirm(self, check_cancelled: Callable[[], object] = lambda: None) -> None:
-        """Confirm the looks at what commands changed; see ``confirm``.
+        """Confirm what commands changed; see ``confirm``.
 
         Args:
             check_cancelled: Raises an exception if a command has begun. Without it, the caller
@@ -526,7 +550,10 @@ class Changes:
         await trio.to_thread.run_sync(self._journal.share, record, commands[0].began)
 
     async def confirm_when_idle(self) -> None:
-        """Confirm the looks whenever no command has run for a while, as when the model thinks."""
+        """Confirm what commands changed whenever no command has run for a while.
+
+        That is mostly while the model thinks.
+        """
         while True:
             await self._command_ended.wait()
             self._command_ended = trio.Event()
@@ -771,7 +798,7 @@ async def open_changes(session: Session) -> AsyncIterator[Changes]:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(changes.follow_events)
             nursery.start_soon(changes.confirm_when_idle)
-            nursery.start_soon(_sweep_daily, session.settings(FilesSettings))
+            nursery.start_soon(_sweep_if_due, session.settings(FilesSettings))
             yield changes
             nursery.cancel_scope.cancel()
         # A cancelled session also records its last commands, but must not hang.
@@ -782,8 +809,8 @@ async def open_changes(session: Session) -> AsyncIterator[Changes]:
         store.close()
 
 
-async def _sweep_daily(settings: FilesSettings) -> None:
-    """Delete expired contents and changes once a day."""
+async def _sweep_if_due(settings: FilesSettings) -> None:
+    """Delete expired contents and changes, unless that was done within the last day."""
     # Deleting expired contents may take a long time, so closing a session does not wait for it.
     await trio.to_thread.run_sync(_sweep, settings, abandon_on_cancel=True)
 
