@@ -226,8 +226,8 @@ class ServerProcess:
                 env={**_PLAIN, **self.server.env},
                 stdin=True,
                 grace=TERM_TIMEOUT,
-                # The sandbox of such a process cannot write to the workspace.
-                purpose="look",
+                # The sandbox of both cannot write to the workspace.
+                purpose="server" if self.server.runs_project_code else "look",
             ) as process,
             trio.open_nursery() as nursery,
         ):

@@ -292,9 +292,10 @@ async def test_an_idle_server_ends_and_starts_again(project, opened, monkeypatch
         assert not result.code
 
 
-async def test_a_server_cannot_write_to_the_workspace(put, opened, root):
-    """It runs in the sandbox of processes that only look at files."""
-    program = root / ".venv/bin/ty"
+@pytest.mark.parametrize("name", ["ty", "pyright-langserver"])
+async def test_a_server_cannot_write_to_the_workspace(put, opened, root, name):
+    """It runs in the sandbox of processes that only look at files, also if it runs code."""
+    program = root / ".venv/bin" / name
     program.parent.mkdir(parents=True)
     program.write_text(f"#!/bin/sh\ntouch {root}/written && echo written >&2\nexit 3\n")
     program.chmod(0o755)
