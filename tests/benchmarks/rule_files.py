@@ -28,6 +28,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -50,6 +51,8 @@ from hilum_rules_compile.past_calls import History
 CALLS = 500
 """Minimum number of harmless calls for each repository."""
 SEED = 18
+NAMED_ONLY = ["CONVENTIONS.md", "guidelines.md"]
+"""Rules files that agents read only because their settings name them."""
 PLUGINS = (hilum_guard, hilum_files, hilum_search, hilum_shell, hilum_rules)
 
 
@@ -91,6 +94,9 @@ class Done(CallHistory):
 
     def has_succeeded(self, commands: object) -> bool:
         return True
+
+    def is_due(self, constraint: object, root: object) -> bool:
+        return False
 
 
 # --- what the readers say -------------------------------------------------------------------------
@@ -138,10 +144,21 @@ def enforceable(folder: Path) -> list[Sentence]:
 
 def has_check(sentence: Sentence, rules: Iterable[Rule]) -> bool:
     """Whether a rule that contains a sentence has a check."""
-    wanted = letters(sentence.text)[:60]
     return any(
-        wanted in letters(f"{rule.lead} {rule.content}") for rule in rules if rule.check is not None
+        rule.check is not None and rule.path == sentence.file and says(rule, sentence)
+        for rule in rules
     )
+
+
+def says(rule: Rule, sentence: Sentence) -> bool:
+    """Whether a rule contains a sentence: in its text, as a row, or as the heading above it."""
+    wanted = letters(sentence.text)[:60]
+    if wanted in letters(f"{rule.lead} {rule.content}"):
+        return True
+    # hilum writes the names of the columns into a row.
+    if rule.is_row and rule.line == sentence.line:
+        return True
+    return wanted in letters(rule.section.rpartition(" > ")[2])
 
 
 # --- the recorded model ---------------------------------------------------------------------------
@@ -150,18 +167,22 @@ def has_check(sentence: Sentence, rules: Iterable[Rule]) -> bool:
 def answer_of(request: str, recorded: Sequence[dict[str, Any]]) -> str:
     """The answer to a request, from the recorded proposals."""
     proposals = []
-    for asked in json.loads(request.partition("The sentences:\n")[2]):
-        text = asked["sentence"]
-        found = [each for each in recorded if each["sentence"] in text]
-        # The more of a sentence a record names, the more certainly it is about this one.
-        best = max(found, key=lambda each: len(each["sentence"]), default=None)
-        given: dict[str, Any] = {"advice": "It is a matter of style or judgement."}
-        if best is not None:
-            given = {
-                name: value for name, value in best.items() if name not in ("repo", "sentence")
-            }
-        proposals.append({"id": asked["id"], **given})
+    for group in json.loads(request.partition("The sentences:\n")[2]):
+        for asked in group["sentences"]:
+            given = find_recorded(group["above"], asked["sentence"], recorded)
+            proposals.append({"id": asked["id"], **given})
     return json.dumps({"proposals": proposals}, ensure_ascii=False)
+
+
+def find_recorded(above: str, text: str, recorded: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What is recorded about a sentence: more certainly its own text than the line above it."""
+    found = [each for each in recorded if each["sentence"] in text]
+    found = found or [each for each in recorded if each["sentence"] in f"{above} {text}".strip()]
+    # The more of a sentence a record names, the more certainly it is about this one.
+    best = max(found, key=lambda each: len(each["sentence"]), default=None)
+    if best is None:
+        return {"advice": "It is a matter of style or judgement."}
+    return {name: value for name, value in best.items() if name not in ("repo", "sentence")}
 
 
 # --- harmless calls -------------------------------------------------------------------------------
@@ -274,9 +295,20 @@ def commands_of(text: str) -> list[str]:
         for line in re.sub(r"\\\n\s*", " ", block).splitlines():
             command = re.sub(r"(?:^|\s+)#.*", "", line).strip().removeprefix("$ ")
             command = re.sub(r"<([^<>]+)>", lambda found: re.sub(r"\W", "-", found[1]), command)
-            if _STARTS.match(command) and "[ONLY" not in command and ": <" not in line:
+            if (
+                _STARTS.match(command)
+                and is_whole(command)
+                and "[ONLY" not in command
+                and ": <" not in line
+            ):
                 found.append(command)
     return list(dict.fromkeys(found))
+
+
+@cache
+def is_whole(command: str) -> bool:
+    """Whether a shell would run a line: no first line of a loop, and no code of other languages."""
+    return subprocess.run(["bash", "-n", "-c", command], capture_output=True).returncode == 0
 
 
 def programs_of(commands: Iterable[str]) -> list[str]:
@@ -357,7 +389,7 @@ async def in_session(
     async with open_bench(
         *PLUGINS,
         model=ScriptedModel([answer] * 100),
-        settings={"guard.unsandboxed": "run"},
+        settings={"guard.unsandboxed": "run", "rules.files": NAMED_ONLY},
         workspace=root,
         folder=folder,
         patience=120,

@@ -48,7 +48,8 @@ def propose(request, proposed=PROPOSED):
     """Answer as a model that proposes something for each sentence."""
     asked = json.loads(request.body)["messages"][-1]["content"]
     asked = asked if isinstance(asked, str) else asked[0]["text"]
-    sentences = json.loads(asked.partition("The sentences:\n")[2])
+    groups = json.loads(asked.partition("The sentences:\n")[2])
+    sentences = [each for group in groups for each in group["sentences"]]
     proposals = [
         {"id": each["id"], **answer}
         for each in sentences
@@ -56,7 +57,7 @@ def propose(request, proposed=PROPOSED):
         if text in each["sentence"]
     ]
     # A sentence that is not in the request cannot be decided about.
-    proposals.append({"id": "0" * 20, "enforce": ["deny write **"]})
+    proposals.append({"id": "99", "enforce": ["deny write **"]})
     return f"Here you are:\n```json\n{json.dumps({'proposals': proposals})}\n```"
 
 
@@ -82,8 +83,12 @@ async def test_proposals_as_data_and_signing_by_number(project, asks):
         proposals = {each["number"]: each for each in json.loads(done.out)["proposals"]}
         again = await project("rules", "compile", "--json")
         assert json.loads(again.out) == json.loads(done.out)
-        # Known proposals cost nothing; only the rejected one that could not be kept is asked about.
-        assert len(server.bodies) == 1
+        # Known proposals cost nothing. The model was told once why one of them is rejected.
+        assert len(server.bodies) == 2
+        second = json.loads(server.bodies[1])["messages"][-1]["content"]
+        second = second if isinstance(second, str) else second[0]["text"]
+        assert "neither deny" in second
+        assert "hands off" not in second
     assert proposals["1.1"]["enforce"] == ["deny write sdk/**"]
     assert proposals["1.1"]["rejected"] == ""
     assert proposals["1.3"]["advice"]
@@ -93,6 +98,9 @@ async def test_proposals_as_data_and_signing_by_number(project, asks):
     states = {rule["number"]: rule["state"] for rule in listed["rules"]}
     assert states == {"1.1": "proposed", "1.2": "proposed", "1.3": "advice", "1.4": "advice"}
     assert "Proposed: enforce: deny write sdk/**" in (await project("rules", "--why", "1.1")).out
+    # What the model calls advice is not counted as something to decide about.
+    listed = (await project("rules")).out
+    assert "3 sentences that sound binding are not enforced: hilum rules compile" in listed
     refused = await project("rules", "compile", "--accept", "1.4")
     assert refused.code == 2
     assert "cannot be signed" in refused.err
@@ -167,18 +175,17 @@ async def test_accept_edit_and_refuse_at_a_terminal(project, asks):
         terminal.type("a\n")  # what is rejected cannot be accepted
         await terminal.see("[e] edit, [r] refuse")
         terminal.type("r\n")
-        await terminal.see("would stay advice")
-        await terminal.see("[y/N]")
-        terminal.type("y\n")
-        await terminal.see("2 checks signed, 2 left as advice.")
+        await terminal.see("2 checks signed, 1 left as advice.")
+        await terminal.see("1 other sentence has no check")
         assert await terminal.end() == 0
     rows = {row["sentence"]: row for row in read_lock(project)}
     assert [row.get("enforce") for text, row in rows.items() if SHIP in text] == [
         ["ask command make ship"]
     ]
-    assert len(rows) == 4
+    assert len(rows) == 3
+    # The sentence without a check is kept as answered, so that the model is not asked again.
     done = await project("rules", "compile", "--json")
-    assert json.loads(done.out) == {"proposals": []}
+    assert [each["advice"] != "" for each in json.loads(done.out)["proposals"]] == [True]
 
 
 async def test_what_was_typed_before_a_question_is_no_answer(project):

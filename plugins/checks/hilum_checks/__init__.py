@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hilum_checks.answers import check_context, judge_answer
+    from hilum_checks.answers import check_context, describe_due, find_due, judge_answer
     from hilum_checks.compiling import compile_lines, compile_rule
     from hilum_checks.model import Check, Compiled
     from hilum_checks.sandbox_paths import find_protected_paths
@@ -21,7 +21,9 @@ __all__ = [
     "check_context",
     "compile_lines",
     "compile_rule",
+    "describe_due",
     "describe_rewrite",
+    "find_due",
     "find_protected_paths",
     "judge",
     "judge_answer",
@@ -37,7 +39,9 @@ _MODULES = {
     "check_context": "answers",
     "compile_lines": "compiling",
     "compile_rule": "compiling",
+    "describe_due": "answers",
     "describe_rewrite": "verdicts",
+    "find_due": "answers",
     "find_protected_paths": "sandbox_paths",
     "judge": "verdicts",
     "judge_answer": "answers",

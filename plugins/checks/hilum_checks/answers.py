@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hilum_checks import expressions
-from hilum_checks.model import Answers, Contexts
+from hilum_checks.model import Accompanied, Answers, Contexts, Preceded
 from hilum_checks.verdicts import EnforcedRule, parts_of, quote_rule
+
+if TYPE_CHECKING:
+    from hilum_checks.call_history import CallHistory
 
 
 def judge_answer(rules: Iterable[EnforcedRule], text: str) -> str | None:
@@ -25,6 +30,40 @@ def judge_answer(rules: Iterable[EnforcedRule], text: str) -> str | None:
                 " without that."
             )
     return None
+
+
+def find_due(
+    rules: Iterable[EnforcedRule], history: CallHistory, root: Path
+) -> list[tuple[EnforcedRule, Preceded | Accompanied]]:
+    """Return what must still be done before a final answer, with the rules that say so. Blocks.
+
+    Args:
+        rules: The rules.
+        history: The calls of the session.
+        root: The root of the workspace.
+    """
+    return [
+        (rule, constraint)
+        for rule, _, constraint in parts_of(rules)
+        if isinstance(constraint, Preceded | Accompanied)
+        and constraint.before is None
+        and history.is_due(constraint, root)
+    ]
+
+
+def describe_due(rule: EnforcedRule, constraint: Preceded | Accompanied) -> str:
+    """Return a message about something that has not been done although files have changed."""
+    if isinstance(constraint, Accompanied):
+        return (
+            f"{quote_rule(rule)} wants {constraint.needed} together with this change. Do so, then"
+            " give the answer again. If nothing is to be changed there, give the answer again and"
+            " say why."
+        )
+    return (
+        f"{quote_rule(rule)} wants {constraint.needed} to succeed after the last change. Run it as"
+        " a call of its own, then give the answer again. If it cannot run here, give the answer"
+        " again and say so."
+    )
 
 
 def _find_mistake(constraint: Answers, text: str) -> str:

@@ -138,11 +138,29 @@ class CallFacts:
         # require approval.
         if not all(verdict.complete for verdict in self._verdicts):
             return "the command cannot be parsed completely"
+        return next(self._find_unknown(), "")
+
+    def _find_unknown(self, *, downloads: bool = True) -> Iterator[str]:
+        """Yield which commands run something that is known only at run time."""
         for command in self.commands:
             is_unknown = command.words == (UNKNOWN,)
+            if is_unknown and not downloads and _runs_download(command):
+                continue
             if is_unknown or code_texts.runs_unknown_script(command.effects, command.cwd):
-                return f"what `{command.source[:80]}` runs is known only at run time"
-        return ""
+                yield f"what `{command.source[:80]}` runs is known only at run time"
+
+    @cached_property
+    def unknown_text(self) -> str:
+        """Why the call may write text that it does not show; empty if it does not.
+
+        An installer from the network (``curl https://… | sh``) may do anything to files and run
+        any command, but it contains no text of the agent, so that rules about text let it pass.
+        """
+        if not self.unknown_command:
+            return ""
+        if not all(verdict.complete for verdict in self._verdicts):
+            return self.unknown_command
+        return next(self._find_unknown(downloads=False), "")
 
     @cached_property
     def written_code(self) -> str:
@@ -278,6 +296,26 @@ class CallFacts:
             if is_host:
                 hosts.add(host_matcher.parse_host(text))
         return hosts - {""}
+
+
+_DOWNLOADERS = frozenset(("curl", "wget"))
+_REMOTE = re.compile(
+    r"https://(?!localhost|127\.|0\.|\[|10\.|192\.168\.|169\.254\.)[\w.-]+\.[a-z]+/"
+)
+
+
+def _runs_download(command: CommandFacts) -> bool:
+    """Return whether a shell runs unknown text that a program certainly downloads for it."""
+    shell = command.previous
+    source = shell.previous if shell else None
+    if shell is None or source is None or source.effects.program not in _DOWNLOADERS:
+        return False
+    # What a file, a here-document or an option names would be run instead of the pipe.
+    is_plain = shell.command.stdin is None and not shell.command.reads
+    if not is_plain or not set(shell.words[1:]) <= {"-s", "-", "--", "-e", "-x"}:
+        return False
+    addresses = [word for word in source.words[1:] if "://" in word or UNKNOWN in word]
+    return len(addresses) == 1 and _REMOTE.match(addresses[0]) is not None
 
 
 def _without_hidden(command: CommandFacts) -> list[FileAccess]:

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import attrs
+from hilum_guard import FileAccess
 
 from hilum_checks import command_matcher
 from hilum_checks.call_facts import CallFacts
 from hilum_checks.command_facts import CommandFacts
-from hilum_checks.model import Commands
+from hilum_checks.model import WRITES, Accompanied, Action, Commands, Paths, Preceded
+from hilum_checks.path_matcher import PathMatcher
 
 if TYPE_CHECKING:
     from hilum import Tool, ToolResult
 
 MAX_REMEMBERED = 200
 """Maximum number of commands to remember."""
+_NOT_BEGUN = frozenset(("E_BAD_ARGS", "E_DENIED", "E_STALE"))
 # Options with which a program does not do its work.
 _IDLE = re.compile(r"--help|-h|--version|-V|--collect-only|--co|--dry-run|-n")
 # Words of `make` with which it runs the recipes of the project, and reports their failure.
@@ -35,10 +40,19 @@ _RUNNER = re.compile(r"(?:time|timeout|nice|uv|poetry|pdm|hatch|pipenv|npx|rye|e
 
 
 class CallHistory:
-    """The commands of all agents of a session that succeeded since the last write."""
+    """What all agents of a session have written, and which of their commands have succeeded.
+
+    Attributes:
+        last_write: The number of the call that has written a file last; 0 if none has.
+    """
 
     def __init__(self) -> None:
-        self._succeeded: list[CommandFacts] = []
+        self.last_write = 0
+        self._calls = 0
+        self._answered = 0
+        self._succeeded: list[tuple[int, CommandFacts]] = []
+        # The number of the last call that wrote, for each write.
+        self._writes: dict[FileAccess, int] = {}
 
     def add(self, tool: Tool, arguments: str, root: Path, result: ToolResult) -> None:
         """Add a call that has ended. Blocks.
@@ -52,35 +66,87 @@ class CallHistory:
         if tool.risk not in ("write", "execute"):
             return
         facts = CallFacts.parse(tool, arguments, root)
-        # A call that failed may have written a part, so it counts as well.
-        if tool.risk == "write" and result.changed:
-            self._succeeded.clear()
+        self._calls += 1
+        # A call that failed may have written a part, so it counts as well, unless it never began.
+        if tool.risk == "write" and result.changed and result.code not in _NOT_BEGUN:
+            self._add_writes(facts.accesses)
         if tool.risk != "execute":
             return
-        if _writes_files(facts):
-            self._succeeded.clear()
+        written = list(_find_writes(facts))
+        if written:
+            self._add_writes(written)
         elif result.data.get("exit_code") == 0:
-            self._succeeded += _find_proven(facts)
+            self._succeeded += [(self._calls, command) for command in _find_proven(facts)]
             del self._succeeded[:-MAX_REMEMBERED]
 
+    def _add_writes(self, accesses: Iterable[FileAccess]) -> None:
+        self.last_write = self._calls
+        for access in accesses:
+            if access.kind not in ("read", "any"):
+                self._writes[access] = self._calls
+
     def has_succeeded(self, commands: Commands) -> bool:
-        """Return whether one of the commands has succeeded."""
-        return any(
-            command_matcher.match_command(commands, command) == "yes"
-            for command in self._succeeded
-            if _does_its_work(command)
-        )
+        """Return whether one of the commands has succeeded since the last write."""
+        return self._find_last(commands) > self.last_write
+
+    def note_answer(self) -> None:
+        """Note that an agent has given its final answer, with which a piece of work ends."""
+        self._answered = self._calls
+
+    def is_due(self, constraint: Preceded | Accompanied, root: Path) -> bool:
+        """Return whether something must still be done, because files have changed. Blocks.
+
+        Args:
+            constraint: The command that must succeed, or the files that must change, too.
+            root: The root of the workspace.
+        """
+        matcher = PathMatcher(root)
+        changed = constraint.changed
+        if isinstance(constraint, Accompanied):
+            # A piece of work ends with a final answer, or with the command, such as a commit.
+            begin = self._answered
+            if constraint.before is not None:
+                begin = self._find_last(constraint.before)
+            return self._lacks_change(constraint.needed, changed, matcher, begin)
+        last = self._find_last(constraint.needed)
+        if changed is None:
+            return self.last_write > last
+        newer = [access for access, number in self._writes.items() if number > last]
+        return any(_covers(matcher, changed, access) for access in newer)
+
+    def _lacks_change(
+        self, needed: Paths, changed: Paths | None, matcher: PathMatcher, begin: int
+    ) -> bool:
+        """Return whether files have changed since a call, but none of those needed."""
+        newer = [access for access, number in self._writes.items() if number > begin]
+        if any(_covers(matcher, needed, access) for access in newer):
+            return False
+        return any(changed is None or _covers(matcher, changed, access) for access in newer)
+
+    def _find_last(self, commands: Commands) -> int:
+        """Return the number of the last call in which one of the commands has succeeded."""
+        for number, command in reversed(self._succeeded):
+            is_meant = command_matcher.match_command(commands, command) == "yes"
+            if is_meant and _does_its_work(command):
+                return number
+        return 0
 
 
-def _writes_files(facts: CallFacts) -> bool:
-    """Return whether a command certainly writes files of the workspace."""
+def _covers(matcher: PathMatcher, changed: Paths, access: FileAccess) -> bool:
+    """Return whether a write has changed one of some files."""
+    # The file exists now, so that a write of a new file would look like a change.
+    actions: frozenset[Action] = WRITES
+    return matcher.match(attrs.evolve(changed, actions=actions), access) != ""
+
+
+def _find_writes(facts: CallFacts) -> Iterator[FileAccess]:
+    """Yield the certain writes of a command to files of the workspace."""
     root = str(facts.matcher.root)
     for access in facts.accesses:
         if access.kind not in ("read", "any"):
             folder = (access.cwds[0] if access.cwds else "") or root
             if str(Path(folder, access.path)).startswith(f"{root}/"):
-                return True
-    return False
+                yield access
 
 
 def _find_proven(facts: CallFacts) -> Iterator[CommandFacts]:

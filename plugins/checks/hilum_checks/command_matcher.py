@@ -8,7 +8,8 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import attrs
@@ -45,6 +46,10 @@ def match_command(constraint: Commands, command: CommandFacts) -> Fit:
         # What may be an exception is none, so that the rule fails closed.
         if _match_any(exceptions, command) == "yes":
             return ""
+        # `uv run pytest` is an exception also for the `pytest` that it runs.
+        for runner in command.command.runners:
+            if _matches_alone(exceptions, runner):
+                return ""
     return fit
 
 
@@ -75,11 +80,21 @@ def _match_words(
 ) -> Fit:
     best: Fit = ""
     for pattern in constraint.patterns:
-        fit = _match_pattern(constraint, pattern, words, is_path=is_path)
+        fit = _match_pattern(constraint, pattern, command.words, words, is_path=is_path)
         if fit and constraint.branches:
             fit = match_branches(constraint.branches, command)
         best = stronger_fit(best, fit)
     return best
+
+
+def _matches_alone(constraint: Commands, words: Words) -> bool:
+    """Return whether words certainly match a constraint, whatever else their command does."""
+    program = words[0].rpartition("/")[2]
+    plain = git_words(words) if program == "git" else words
+    return any(
+        _match_pattern(constraint, pattern, words, plain, is_path=False) == "yes"
+        for pattern in constraint.patterns
+    )
 
 
 def _plain_words(command: CommandFacts) -> Words:
@@ -114,12 +129,60 @@ def _words_by_path(command: CommandFacts, words: Words) -> Iterator[Words]:
             yield ("/".join(parts[-number:]), *start[1:])
 
 
-def _match_pattern(constraint: Commands, pattern: Words, words: Words, *, is_path: bool) -> Fit:
+def _split_front(pattern: Words) -> tuple[list[tuple[str, str]], Words]:
+    """Return the options `-c NAME=VALUE` and `-C DIR` before the sub-command of Git, and the rest."""
+    front = []
+    rest = list(pattern)
+    while rest[0] == "git" and len(rest) > 2 and rest[1] in ("-c", "-C"):
+        front.append((rest[1], rest[2].casefold()))
+        del rest[1:3]
+    return front, tuple(rest)
+
+
+def _fit_front(front: Sequence[tuple[str, str]], words: Words) -> Fit:
+    """Return whether a Git command has all of some options before its sub-command."""
+    if not words or words[0].rpartition("/")[2] != "git":
+        return ""
+    given = words[1 : len(words) - len(git_words(words)) + 1]
+    pairs = [(option, value.casefold()) for option, value in pairwise(given)]
+    best: Fit = "yes"
+    for option, wanted in front:
+        if any(name == option and fnmatch.fnmatchcase(value, wanted) for name, value in pairs):
+            continue
+        if not any(UNKNOWN in word for word in given):
+            return ""
+        best = "maybe"
+    return best
+
+
+def _match_pattern(
+    constraint: Commands, pattern: Words, given: Words, words: Words, *, is_path: bool
+) -> Fit:
+    """Return whether a pattern fits.
+
+    Args:
+        constraint: The constraint.
+        pattern: One of its patterns.
+        given: The words of the command as they are.
+        words: The words with the program named as in rules, without the options of Git in front.
+        is_path: Whether the program is given by its path.
+    """
+    front, pattern = _split_front(pattern)
+    in_front = _fit_front(front, given) if front else "yes"
+    if not in_front:
+        return ""
+    fit = _match_rest(constraint, pattern, words, is_path=is_path)
+    return fit if in_front == "yes" or not fit else "maybe"
+
+
+def _match_rest(constraint: Commands, pattern: Words, words: Words, *, is_path: bool) -> Fit:
     if "/" in pattern[0]:
         pattern = (pattern[0].removeprefix("./"), *pattern[1:])
     elif is_path:
         return ""
-    options = [word for word in pattern if _is_option(word)]
+    # What follows `--` is no option of the program, but a word at its place.
+    end = pattern.index("--") if "--" in pattern else len(pattern)
+    options = [word for word in pattern[:end] if _is_option(word)]
     missing = [option for option in options if not _has_option(option, words)]
     if missing and not _may_be_hidden(pattern, words):
         return ""
@@ -127,7 +190,8 @@ def _match_pattern(constraint: Commands, pattern: Words, words: Words, *, is_pat
     if options and pattern[0] == "*":
         fit: Fit = "yes"
     else:
-        plain = [word for word in pattern if not _is_option(word)]
+        plain = [word for word in pattern[:end] if not _is_option(word)]
+        plain += pattern[end:]
         fit = fit_words(plain, words, strict=False) or _fit_after_unknown(plain, words)
     if fit == "yes" and missing:
         fit = "maybe"
@@ -225,6 +289,9 @@ def _has_option(option: str, words: Words) -> bool:
         return any(fnmatch.fnmatchcase(word, option) for word in words[1:])
     if option.startswith("--"):
         return any(_is_long_option(word, option) for word in words[1:])
+    if not option[1:].isalpha():
+        # `-j8` and `-j 8` mean the same.
+        return option in words[1:] or (option[:2], option[2:]) in pairwise(words[1:])
     return _has_letters(option[1:], words)
 
 
@@ -242,8 +309,10 @@ def _has_letters(letters: str, words: Words) -> bool:
     """Return whether all short options are present, combined, separately or as long options."""
     given = set()
     for word in words[1:]:
-        if re.fullmatch(r"-[A-Za-z]+", word):
-            given |= set(word[1:])
+        # A value may be glued to its option, as in `-j8` and `-f=name`.
+        glued = re.fullmatch(r"-([A-Za-z]+)(?:\d*|=.*)", word, re.DOTALL)
+        if glued:
+            given |= set(glued[1])
     # ``-R`` and ``-r`` mean the same to ``rm`` and ``cp``; to other programs, they may not.
     if "R" in given and words[0].rpartition("/")[2] in ("rm", "cp", "ls"):
         given.add("r")

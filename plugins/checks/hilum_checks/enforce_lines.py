@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from functools import partial
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 import regex  # type: ignore[import-untyped]
 
@@ -17,6 +19,7 @@ from hilum_checks.model import (
     EVERYTHING,
     READS,
     WRITES,
+    Accompanied,
     Action,
     Answers,
     Check,
@@ -26,7 +29,9 @@ from hilum_checks.model import (
     Content,
     Contexts,
     Hosts,
+    MessageKind,
     Messages,
+    Names,
     Paths,
     Preceded,
     Tools,
@@ -37,12 +42,14 @@ MAX_EXPRESSION = 500
 """Maximum length of a regular expression."""
 _USAGE = (
     "write enforce: deny|ask write|change|read|create|delete|access PATHS, command WORDS, tool NAMES, host"
-    " NAMES, context NAMES in KINDS, answer /REGEX/, content /REGEX/ in PATHS, commit-message"
-    " /REGEX/; or require commit-message /REGEX/, command WORDS before WORDS"
+    " NAMES, context NAMES in KINDS, answer /REGEX/, content /REGEX/ in PATHS, name /REGEX/ in PATHS,"
+    " commit-message|pr-title|pr-body /REGEX/; or require content, name, commit-message, pr-title,"
+    " pr-body, command WORDS before WORDS|answer, write PATHS before WORDS|answer"
 )
 
 
-Reading = tuple[Constraint | None, str]
+Constraints = tuple[Constraint, ...]
+Reading = tuple[Constraint | Constraints | None, str]
 """What the words of a line mean, as far as they could be read, and the mistake in them."""
 
 
@@ -76,13 +83,14 @@ def compile_line(text: str, folder: PurePosixPath) -> Compiled:
         problem = f"{what} cannot be approved by anybody; write deny"
     if constraint is None:
         return _not_enforced(problem or f"it names nothing; {_USAGE}")
+    constraints = constraint if isinstance(constraint, tuple) else (constraint,)
     if problem:
         # Fail closed: an author who mistypes `deny` wants to allow less, not more.
-        check = Check((("deny", constraint),))
+        check = Check(tuple(("deny", each) for each in constraints))
         return Compiled(
             check, f"fails closed until corrected ({problem}): {check.summary}", problem
         )
-    check = Check((("ask" if effect == "ask" else "deny", constraint),))
+    check = Check(tuple(("ask" if effect == "ask" else "deny", each) for each in constraints))
     return Compiled(check, f"by hand: {check.summary}")
 
 
@@ -137,16 +145,28 @@ def _pick(text: str, read: Callable[[str], Iterable[str]]) -> tuple[tuple[str, .
 
 def _paths(actions: frozenset[Action], text: str, folder: PurePosixPath) -> Reading:
     def read(name: str) -> tuple[str, ...]:
-        is_pattern = not name.startswith(("!", "#")) and ".." not in name.split("/")
-        return quoted_names.path_patterns(name, folder) if is_pattern and "\\" not in name else ()
+        if name.startswith(("!", "#")) or "\\" in name:
+            return ()
+        if ".." in name.split("/"):
+            return _outside_patterns(name, folder)
+        return quoted_names.path_patterns(name, folder)
 
     text, *rest = re.split(r"\s+(?:except|but not)\s+", text, maxsplit=1)
     patterns, wrong = _pick(text, read)
     exceptions, wrong_exception = _pick(" ".join(rest), read)
     wrong = wrong or wrong_exception
-    mistake = f"{wrong!r} is not a path pattern; write it as in .gitignore, without ! and .."
+    mistake = f"{wrong!r} is not a path pattern; write it as in .gitignore, without !"
     constraint = Paths(patterns, actions, exceptions) if patterns else None
     return constraint, mistake if wrong else ""
+
+
+def _outside_patterns(name: str, folder: PurePosixPath) -> tuple[str, ...]:
+    """Return the patterns for a path such as ``../other/**``; none if it is the disk's root."""
+    path = posixpath.normpath(f"{folder}/{name}")
+    if not path.startswith("../"):
+        return quoted_names.path_patterns(f"./{path}", PurePosixPath("."))
+    # The place of the workspace is known only when a call is judged.
+    return () if path.endswith("/..") else (f"/{path}",)
 
 
 def _commands(text: str, folder: PurePosixPath) -> tuple[Commands | None, str]:
@@ -222,20 +242,75 @@ def _contexts(text: str, folder: PurePosixPath) -> Reading:
     return Contexts(names, kinds or ("shared", "headless")), f"{mistake}; write in shared, headless"
 
 
-def _preceded(text: str, folder: PurePosixPath) -> Reading:
-    """Read ``pytest before command git commit``."""
-    needed, *rest = re.split(r"\s+before\s+(?:command\s+)?", text, maxsplit=1)
-    if not rest:
-        return None, (
-            "it does not name the command that must wait; write require command pytest before"
-            " git commit"
+_ORDER = re.compile(
+    r"(?P<needed>.*?)(?:\s+after\s+(?:write\s+)?(?P<changed>.*?))?"
+    r"(?:\s+before\s+(?:command\s+)?(?P<before>.*))?"
+)
+
+
+class _Order(NamedTuple):
+    """What must be done after some changes and before something else.
+
+    Attributes:
+        needed: The text of what must be done.
+        before: What must wait; ``None`` for final answers.
+        changed: The files; ``None`` for all files.
+        mistake: The mistake.
+    """
+
+    needed: str
+    before: Commands | None
+    changed: Paths | None
+    mistake: str
+
+
+def _read_order(text: str, folder: PurePosixPath) -> _Order:
+    parts = _ORDER.fullmatch(text)
+    if parts is None or not (parts["before"] or parts["changed"]):
+        mistake = (
+            "it does not name what must wait; write require command pytest before git commit, or"
+            " before answer"
         )
-    before, mistake = _commands(rest[0], folder)
-    wanted, other_mistake = _commands(needed, folder)
-    if before is None or wanted is None or mistake or other_mistake:
+        return _Order("", None, None, mistake)
+    before: Commands | None = None
+    mistake = ""
+    # What must be done after a change must have been done when the work ends.
+    if (parts["before"] or "answer") != "answer":
+        before, mistake = _commands(parts["before"], folder)
+    changed: Paths | None = None
+    if parts["changed"]:
+        paths, other = _paths(WRITES, parts["changed"], folder)
+        mistake = mistake or other
+        changed = paths if isinstance(paths, Paths) else None
+    return _Order(parts["needed"], before, changed, mistake)
+
+
+def _accompanied(text: str, folder: PurePosixPath) -> Reading:
+    """Read ``CHANGELOG.md before git commit``, and ``docs/** after write src/** before answer``."""
+    order = _read_order(text, folder)
+    if not order.needed:
+        # Fail closed: a line without an order may have meant a denial.
+        return _paths(WRITES, text, folder)[0], order.mistake
+    needed, mistake = _paths(WRITES, order.needed, folder)
+    mistake = order.mistake or mistake
+    if mistake or not isinstance(needed, Paths):
+        return order.before, mistake
+    return Accompanied(needed, order.before, order.changed), ""
+
+
+def _preceded(text: str, folder: PurePosixPath) -> Reading:
+    """Read ``pytest before git commit``, and ``make docs after write docs/** before answer``."""
+    needed_text, before, changed, mistake = _read_order(text, folder)
+    if not needed_text:
+        return None, mistake
+    # Each of the commands between commas must have run.
+    wanted = [_commands(name, folder) for name in needed_text.split(",")]
+    mistake = mistake or next((other for _, other in wanted if other), "")
+    needed = [each for each, _ in wanted if each is not None]
+    if mistake or not needed:
         # What must run first is unclear, so the command waits until the line is corrected.
-        return before, mistake or other_mistake
-    return Preceded(wanted, before), ""
+        return before, mistake
+    return tuple(Preceded(each, before, changed) for each in needed), ""
 
 
 # --- regular expressions --------------------------------------------------------------------------
@@ -248,7 +323,7 @@ def _read_expression(text: str, *, alone: bool = True) -> tuple[str, str, str]:
         text: The text.
         alone: Whether nothing may follow the expression.
     """
-    found = re.fullmatch(r"/(.*?)/([imsx]*)(?:\s+in\s+(.*))?", text)
+    found = re.fullmatch(r"/(.*?)/([imsx]*)(?:\s+(?:in\s+|(?=except\s))(.*))?", text)
     if found is None:
         return "", "", "an expression must be between slashes; write /regex/"
     expression = f"(?{found[2]}){found[1]}" if found[2] else found[1]
@@ -280,27 +355,36 @@ def _answers(text: str, folder: PurePosixPath) -> Reading:
     return Answers(expression, f"that matches /{expression}/"), ""
 
 
-def _messages(text: str, folder: PurePosixPath) -> Reading:
+def _messages(kind: MessageKind, text: str, folder: PurePosixPath) -> Reading:
     expression, _, mistake = _read_expression(text)
-    return Messages(_literal(text) if mistake else expression), mistake
+    return Messages(_literal(text) if mistake else expression, kind=kind), mistake
 
 
-def _wanted_messages(text: str, folder: PurePosixPath) -> Reading:
+def _wanted_messages(kind: MessageKind, text: str, folder: PurePosixPath) -> Reading:
     expression, _, mistake = _read_expression(text)
-    return (Messages(".") if mistake else Messages(expression, wanted=True)), mistake
+    if mistake:
+        return Messages(".", kind=kind), mistake
+    return Messages(expression, wanted=True, kind=kind), ""
 
 
-def _content(text: str, folder: PurePosixPath) -> Reading:
+def _scoped(
+    kind: type[Content] | type[Names], wanted: bool, text: str, folder: PurePosixPath
+) -> Reading:
+    """Read an expression for the content, or for the names, of some files."""
     expression, rest, mistake = _read_expression(text, alone=False)
     if mistake:
-        return Content(_literal(text.partition(" in ")[0])), mistake
+        # Fail closed: what the line names may not be written.
+        return kind(_literal(text.partition(" in ")[0])), mistake
     if not rest:
         is_root = folder == PurePosixPath(".")
-        return Content(expression, EVERYTHING if is_root else (f"/{folder}/**",)), ""
+        patterns = EVERYTHING if is_root else (f"/{folder}/**",)
+        return kind(expression, patterns, wanted=wanted), ""
+    if rest.startswith("except "):
+        rest = f"** {rest}"
     paths, mistake = _paths(WRITES, rest, folder)
     if not isinstance(paths, Paths):
-        return Content(expression), mistake or f"it names nothing; {_USAGE}"
-    return Content(expression, paths.patterns, paths.unless), mistake
+        return kind(expression), mistake or f"it names nothing; {_USAGE}"
+    return kind(expression, paths.patterns, paths.unless, wanted=wanted), mistake
 
 
 _READERS: dict[str, Callable[[str, PurePosixPath], Reading]] = {
@@ -315,10 +399,18 @@ _READERS: dict[str, Callable[[str, PurePosixPath], Reading]] = {
     "host": _hosts,
     "context": _contexts,
     "answer": _answers,
-    "content": _content,
-    "commit-message": _messages,
+    "content": partial(_scoped, Content, False),
+    "name": partial(_scoped, Names, False),
+    "commit-message": partial(_messages, "commit message"),
+    "pr-title": partial(_messages, "pull request title"),
+    "pr-body": partial(_messages, "pull request body"),
 }
 _REQUIRED: dict[str, Callable[[str, PurePosixPath], Reading]] = {
-    "commit-message": _wanted_messages,
+    "content": partial(_scoped, Content, True),
+    "name": partial(_scoped, Names, True),
+    "commit-message": partial(_wanted_messages, "commit message"),
+    "pr-title": partial(_wanted_messages, "pull request title"),
+    "pr-body": partial(_wanted_messages, "pull request body"),
     "command": _preceded,
+    "write": _accompanied,
 }

@@ -40,9 +40,14 @@ def match_branches(branches: Sequence[str], command: CommandFacts) -> Fit:
     current = _find_current(command) if {"HEAD", "@"} & set(targets) else ""
     targets = [current if target in ("HEAD", "@") else target for target in targets]
     for target in targets:
-        if any(fnmatch.fnmatchcase(branch, target) for branch in branches):
+        if any(_is_same(branch, target) for branch in branches):
             return "yes"
     return "maybe" if any(UNKNOWN in target for target in targets) else ""
+
+
+def _is_same(branch: str, target: str) -> bool:
+    """Return whether the name of a branch fits; either may contain wildcards."""
+    return fnmatch.fnmatchcase(branch, target) or fnmatch.fnmatchcase(target, branch)
 
 
 def _target(refspec: str) -> str:

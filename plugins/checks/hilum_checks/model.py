@@ -23,7 +23,7 @@ class Paths:
 
     Attributes:
         patterns: Patterns as in ``.gitignore``, relative to the workspace. Absolute patterns begin
-            with ``//`` or ``~/``.
+            with ``//`` or ``~/``; patterns that begin with ``/../`` are beside the workspace.
         actions: The forbidden actions.
         unless: Patterns of the exceptions.
         by_hand: Whether only manual editing is forbidden. A program that generates the file, such
@@ -69,7 +69,8 @@ class Commands:
             all folders.
         new: Whether the constraint covers only commands that name a package to install, not those
             that install the project's packages.
-        branches: The branches to which commits and pushes are forbidden; empty for all.
+        branches: The branches to which commits and pushes are forbidden, which may contain
+            wildcards; empty for all.
         unless: The words of the exceptions, as in ``patterns``.
     """
 
@@ -163,61 +164,141 @@ class Answers:
 
 @attrs.frozen
 class Content:
-    """Text that must not be added to files.
+    """Text that must not be added to files, or that files must contain.
 
     Attributes:
         expression: A regular expression for the text.
         patterns: Patterns of the files, as in ``Paths``.
         unless: Patterns of the exceptions.
+        wanted: Whether new files must contain such text, and files that contain it must keep it;
+            otherwise, no such text may be added.
     """
 
     expression: str
     patterns: tuple[str, ...] = EVERYTHING
     unless: tuple[str, ...] = ()
+    wanted: bool = False
 
     def __str__(self) -> str:
-        files = "" if self.patterns == EVERYTHING else f" in {_list_paths(self.patterns)}"
-        exceptions = f", except {_list_paths(self.unless)}" if self.unless else ""
-        return f"writing text that matches /{self.expression}/{files}{exceptions}"
+        files = _describe_scope(self.patterns, self.unless)
+        if self.wanted:
+            return f"files without text that matches /{self.expression}/{files}"
+        return f"writing text that matches /{self.expression}/{files}"
+
+
+@attrs.frozen
+class Names:
+    """Names that new files must not have.
+
+    Attributes:
+        expression: A regular expression for the name without its folder.
+        patterns: Patterns of the files, as in ``Paths``.
+        unless: Patterns of the exceptions.
+        wanted: Whether each name must match the expression; otherwise, none may match it.
+    """
+
+    expression: str
+    patterns: tuple[str, ...] = EVERYTHING
+    unless: tuple[str, ...] = ()
+    wanted: bool = False
+
+    def __str__(self) -> str:
+        verb = "do not match" if self.wanted else "match"
+        files = _describe_scope(self.patterns, self.unless)
+        return f"new files whose names {verb} /{self.expression}/{files}"
+
+
+MessageKind = Literal["commit message", "pull request title", "pull request body"]
 
 
 @attrs.frozen
 class Messages:
-    """Commit messages that must not be used.
+    """Commit messages, and texts of pull requests, that must not be used.
 
     Attributes:
         expression: A regular expression.
         wanted: Whether each message must match the expression; otherwise, none may match it.
+        kind: The kind of text.
     """
 
     expression: str
     wanted: bool = False
+    kind: MessageKind = "commit message"
 
     def __str__(self) -> str:
         verb = "does not match" if self.wanted else "matches"
-        return f"a commit message that {verb} /{self.expression}/"
+        return f"a {self.kind} that {verb} /{self.expression}/"
 
 
 @attrs.frozen
 class Preceded:
-    """Commands that must not be run until another command has succeeded.
+    """Commands, or final answers, that must wait until another command has succeeded.
 
     Attributes:
         needed: The command that must have succeeded since the session last wrote a file.
-        before: The commands that must not be run before.
+        before: The commands that must not be run before; ``None`` for final answers.
+        changed: The files whose change makes the command necessary; ``None`` for all files.
     """
 
     needed: Commands
-    before: Commands
+    before: Commands | None
+    changed: Paths | None = None
 
     def __str__(self) -> str:
-        return f"{self.before} before {self.needed} has succeeded"
+        waiting = "a final answer" if self.before is None else str(self.before)
+        cause = f" since {self.changed}" if self.changed else ""
+        return f"{waiting} before {self.needed} has succeeded{cause}"
 
 
-Constraint = Paths | Commands | Tools | Hosts | Contexts | Answers | Content | Messages | Preceded
+@attrs.frozen
+class Accompanied:
+    """Commands, or final answers, that must wait until other files have been changed, too.
+
+    Attributes:
+        needed: The files of which one must have been written since the last final answer, or
+            since one of the commands has succeeded last.
+        before: The commands that must not be run before; ``None`` for final answers.
+        changed: The files whose change makes that necessary; ``None`` for all others.
+    """
+
+    needed: Paths
+    before: Commands | None
+    changed: Paths | None = None
+
+    def __str__(self) -> str:
+        waiting = "a final answer" if self.before is None else str(self.before)
+        cause = f" since {self.changed}" if self.changed else ""
+        return f"{waiting} without {self.needed}{cause}"
+
+
+Constraint = (
+    Paths
+    | Commands
+    | Tools
+    | Hosts
+    | Contexts
+    | Answers
+    | Content
+    | Names
+    | Messages
+    | Preceded
+    | Accompanied
+)
 PARTS: dict[str, type[Constraint]] = {
     kind.__name__: kind
-    for kind in (Paths, Commands, Tools, Hosts, Contexts, Answers, Content, Messages, Preceded)
+    for kind in (
+        Paths,
+        Commands,
+        Tools,
+        Hosts,
+        Contexts,
+        Answers,
+        Content,
+        Names,
+        Messages,
+        Preceded,
+        Accompanied,
+    )
 }
 """The kinds of constraints, by name."""
 
@@ -263,6 +344,12 @@ NOT_A_CONSTRAINT = Compiled(
     "advice: it has none of the forms that are enforced by themselves; an `enforce:` line below it, or"
     " a check from hilum rules compile, would be enforced",
 )
+
+
+def _describe_scope(patterns: tuple[str, ...], unless: tuple[str, ...]) -> str:
+    files = "" if patterns == EVERYTHING else f" in {_list_paths(patterns)}"
+    exceptions = f", except {_list_paths(unless)}" if unless else ""
+    return f"{files}{exceptions}"
 
 
 def _list_paths(patterns: tuple[str, ...]) -> str:

@@ -56,8 +56,23 @@ class PathMatcher:
         """Return the absolute paths to which a path may refer, with patterns expanded."""
         return self._view.expand(path, cwd)[0]
 
+    def anchor(self, constraint: Paths) -> Paths:
+        """Return a constraint whose patterns such as ``/../other/**`` are absolute."""
+        both = (*constraint.patterns, *constraint.unless)
+        if not any(pattern.startswith("/../") for pattern in both):
+            return constraint
+        patterns = tuple(map(self._anchor, constraint.patterns))
+        unless = tuple(map(self._anchor, constraint.unless))
+        return attrs.evolve(constraint, patterns=patterns, unless=unless)
+
+    def _anchor(self, pattern: str) -> str:
+        if not pattern.startswith("/../"):
+            return pattern
+        return "/" + os.path.normpath(self.real_root + pattern)
+
     def is_kept_by_sandbox(self, constraint: Paths) -> bool:
         """Return whether the sandbox can keep a constraint without knowing the names of files."""
+        constraint = self.anchor(constraint)
         if constraint.unless or not constraint.actions >= {"create", "change", "delete"}:
             return not constraint.actions - READS
         bare = [pattern.removesuffix("/**").strip("/") for pattern in constraint.patterns]
@@ -73,7 +88,7 @@ class PathMatcher:
         if "\0" in access.path or "\0" in access.source:
             path, source = (each.replace("\0", UNKNOWN) for each in (access.path, access.source))
             access = attrs.evolve(access, path=path, source=source)
-        match = _Match(self._view, constraint, access)
+        match = _Match(self._view, self.anchor(constraint), access)
         return "" if match.is_allowed else match.match_words()
 
     def match_stored(self, constraint: Paths, access: FileAccess) -> Fit:
@@ -83,7 +98,7 @@ class PathMatcher:
         """
         if not access.stored or not access.deep or "read" not in constraint.actions:
             return ""
-        return _Match(self._view, constraint, access).match_tracked()
+        return _Match(self._view, self.anchor(constraint), access).match_tracked()
 
     def match_found(
         self, constraint: Paths, access: FileAccess, findings: Findings
@@ -95,7 +110,7 @@ class PathMatcher:
             access: The access; ``{}`` in its path represents each name.
             findings: The results of the search.
         """
-        match = _Match(self._view, constraint, access)
+        match = _Match(self._view, self.anchor(constraint), access)
         return ("", "") if match.is_allowed else match.match_findings(findings)
 
 

@@ -40,8 +40,9 @@ def find_protected_paths(
         rules: The rules.
         root: The root of the workspace.
     """
+    matcher = PathMatcher(root)
     constraints = [
-        constraint
+        matcher.anchor(constraint)
         for _, effect, constraint in parts_of(rules)
         if effect == "deny" and isinstance(constraint, Paths)
     ]
@@ -52,7 +53,6 @@ def find_protected_paths(
         each for each in constraints if each.actions >= {"change", "delete"} and not each.by_hand
     ]
     read = [each for each in constraints if "read" in each.actions]
-    matcher = PathMatcher(root)
     return tuple(_find_existing(written, matcher)), tuple(_find_existing(read, matcher))
 
 

@@ -20,8 +20,10 @@ from hilum_checks import code_texts, command_matcher, host_matcher
 from hilum_checks.call_facts import CallFacts
 from hilum_checks.call_history import CallHistory
 from hilum_checks.command_facts import CommandFacts
+from hilum_checks.file_names import match_names
 from hilum_checks.model import (
     EVERYTHING,
+    Accompanied,
     Check,
     Commands,
     Constraint,
@@ -29,6 +31,7 @@ from hilum_checks.model import (
     Effect,
     Hosts,
     Messages,
+    Names,
     Paths,
     Preceded,
     Tools,
@@ -66,7 +69,9 @@ _NEXT_STEPS: dict[type[Any], str] = {
     Tools: "Do without this tool.",
     Hosts: "Do without this host; if it is needed, tell the user.",
     Content: "Write the file without this text.",
-    Messages: "Commit with another message.",
+    Names: "Give the file another name.",
+    Messages: "Write another text.",
+    Accompanied: "Make the change that belongs to it first.",
     Preceded: "Run the required command first, as a call of its own, until it succeeds.",
 }
 
@@ -101,18 +106,18 @@ def judge(
     facts = CallFacts.parse(tool, arguments, root)
     question: Verdict | None = None
     for rule, effect, constraint in parts_of(rules):
-        if isinstance(constraint, Preceded):
-            if history is not None and history.has_succeeded(constraint.needed):
+        if isinstance(constraint, Preceded | Accompanied):
+            if constraint.before is None or not _must_wait(constraint, history, root):
                 continue
+            kind: type[Any] = type(constraint)
             constraint = constraint.before
-            kind: type[Any] = Preceded
         else:
             kind = type(constraint)
         fit, action = _match(constraint, facts)
         if not fit:
             continue
         if effect == "deny" and fit == "yes":
-            next_step = _NEXT_STEPS[kind]
+            next_step = _find_next_step(kind, constraint)
             # Nothing is stricter than a denial, so the other rules need not be checked.
             return deny(f"{quote_rule(rule)} forbids it: {action}. {next_step}")
         # An approval question is best explained by a rule that requires approval and certainly
@@ -120,6 +125,24 @@ def judge(
         if question is None or (effect == "ask" and fit == "yes"):
             question = _question(rule, effect, action)
     return question
+
+
+def _find_next_step(kind: type[Any], constraint: Constraint) -> str:
+    """Return what the model should do after a denial."""
+    if isinstance(constraint, Messages) and constraint.kind == "commit message":
+        return "Commit with another message."
+    if isinstance(constraint, Content) and constraint.wanted:
+        return "Write the file with this text."
+    return _NEXT_STEPS[kind]
+
+
+def _must_wait(constraint: Preceded | Accompanied, history: CallHistory | None, root: Path) -> bool:
+    """Return whether something must be done before other commands may run."""
+    if history is None:
+        return True
+    if isinstance(constraint, Accompanied) or constraint.changed is not None:
+        return history.is_due(constraint, root)
+    return not history.has_succeeded(constraint.needed)
 
 
 def _question(rule: EnforcedRule, effect: Effect, action: str) -> Verdict:
@@ -141,8 +164,10 @@ def parts_of(
 
 
 def need_history(rules: Iterable[EnforcedRule]) -> bool:
-    """Return whether one of the rules requires that a command has run before."""
-    return any(isinstance(constraint, Preceded) for _, _, constraint in parts_of(rules))
+    """Return whether one of the rules requires that something has been done before."""
+    return any(
+        isinstance(constraint, Preceded | Accompanied) for _, _, constraint in parts_of(rules)
+    )
 
 
 def describe_rewrite(paths: Iterable[str], agent: Agent, call: ToolCall, tool: Tool) -> str:
@@ -420,5 +445,6 @@ _MATCHERS: dict[type[Any], Callable[[Any, CallFacts], tuple[Fit, str]]] = {
     Tools: _match_tools,
     Hosts: _match_hosts,
     Content: match_content,
+    Names: match_names,
     Messages: match_messages,
 }

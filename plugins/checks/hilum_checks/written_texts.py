@@ -1,4 +1,4 @@
-"""Judges the texts that a call writes: the content of files, and commit messages."""
+"""Judges the texts that a call writes: content of files, commit messages and pull requests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hilum_checks.call_facts import CallFacts
 from hilum_checks.code_texts import find_paths, join_literals, may_write, read_text
 from hilum_checks.command_facts import CommandFacts
 from hilum_checks.expressions import count_matches
-from hilum_checks.model import WRITES, Content, Messages, Paths
+from hilum_checks.model import WRITES, Content, MessageKind, Messages, Paths
 from hilum_checks.path_matcher import Fit
 
 _HERE_DOCUMENT = re.compile(
@@ -33,6 +33,8 @@ _WITHOUT_MESSAGE = re.compile(r"--no-edit|--fixup.*|--squash.*|-C|--reuse-messag
 def match_content(constraint: Content, facts: CallFacts) -> tuple[Fit, str]:
     """Return whether a call adds forbidden text to a file, and what it does."""
     paths = Paths(constraint.patterns, WRITES, constraint.unless)
+    if constraint.wanted:
+        return _match_missing(constraint, facts, paths)
     doubt = ""
     for access in (*facts.accesses, *_accesses_of_code(facts)):
         fit = access.kind in ("write", "link") and facts.matcher.match(paths, access)
@@ -51,8 +53,58 @@ def match_content(constraint: Content, facts: CallFacts) -> tuple[Fit, str]:
     for text, name in copied_texts.find_copied_by_search(facts, paths):
         if count_matches(constraint.expression, text) != 0:
             return "yes", f"it copies such text from {name[:200]}"
-    doubt = doubt or facts.unknown_command
+    doubt = doubt or facts.unknown_text
     return ("maybe", doubt) if doubt else ("", "")
+
+
+def _match_missing(constraint: Content, facts: CallFacts, paths: Paths) -> tuple[Fit, str]:
+    """Return whether a call creates a file without a required text, or removes this text."""
+    doubt = ""
+    for access in facts.accesses:
+        if access.kind != "write" or facts.matcher.match(paths, access) != "yes":
+            continue
+        path = os.path.join((access.cwds[0] if access.cwds else None) or "/", access.path)
+        before = read_text(path)
+        # What lacks the text already may lack it, or else no such file could be edited.
+        if before.strip() and not count_matches(constraint.expression, before):
+            continue
+        if facts.command_texts:
+            texts = [*_list_texts(facts), *_list_copied(facts, paths, access)]
+            is_new = not before.strip() and UNKNOWN not in path and not access.deep
+            is_empty = all(command.effects.program == "touch" for command in facts.commands)
+            if (
+                is_new
+                and not is_empty
+                and not any(count_matches(constraint.expression, text) for text in texts)
+            ):
+                doubt = doubt or f"the text of {access.path[:200]} is known only at run time"
+            continue
+        after = _apply(facts, access, before)
+        # An empty file needs no header.
+        if after.strip() and not count_matches(constraint.expression, after):
+            return "yes", f"it writes {access.path[:200]} without such text"
+    return ("maybe", doubt) if doubt else ("", "")
+
+
+def _list_copied(facts: CallFacts, paths: Paths, access: FileAccess) -> Iterator[str]:
+    for copied in copied_texts.find_copied(facts, paths, access):
+        yield copied.text
+
+
+def _apply(facts: CallFacts, access: FileAccess, before: str) -> str:
+    """Return the text of a file after a call of a tool."""
+    edits = facts.arguments.get("edits")
+    text = before
+    for change in edits if isinstance(edits, list) else [facts.arguments]:
+        if isinstance(change, dict) and isinstance(change.get("new_string"), str):
+            text = text.replace(_text(change, "old_string"), change["new_string"], 1)
+        elif isinstance(change, dict) and isinstance(change.get("change"), str):
+            # A program that runs as an agent announces a change as a unified diff.
+            lines = change["change"].split("\n")
+            text = "\n".join(line[1:] for line in lines if line.startswith(("+", " ")))
+        else:
+            text = "\n".join(each for _, each in facts.strings if each != access.path)
+    return text
 
 
 _EDITORS = frozenset("vim vi nvim ex ed red emacs nano".split())
@@ -194,26 +246,28 @@ def _text(change: dict[str, Any], name: str) -> str:
     return text if isinstance(text, str) else ""
 
 
-# --- commit messages ------------------------------------------------------------------------------
+# --- messages -------------------------------------------------------------------------------------
 
 
 @attrs.frozen
 class _Message:
-    """A commit message; ``text`` is ``None`` if it is known only at run time."""
+    """A message; ``text`` is ``None`` if it is known only at run time."""
 
     text: str | None
     source: str
 
 
 def match_messages(constraint: Messages, facts: CallFacts) -> tuple[Fit, str]:
-    """Return whether a call commits with a forbidden message, and what it does."""
+    """Return whether a call commits, or opens a pull request, with a forbidden text."""
     doubt = ""
-    for message in _find_messages(facts):
+    is_commit = constraint.kind == "commit message"
+    found = _find_messages(facts) if is_commit else _find_requests(constraint.kind, facts)
+    for message in found:
         action = f"it runs `{message.source[:200]}`"
         if message.text is None:
             doubt = doubt or action
             continue
-        if constraint.wanted and _OF_GIT.match(message.text):
+        if constraint.wanted and is_commit and _OF_GIT.match(message.text):
             continue
         count = count_matches(constraint.expression, message.text)
         if count is None or bool(count) != constraint.wanted:
@@ -234,8 +288,8 @@ def _find_messages(facts: CallFacts) -> Iterator[_Message]:
             yield from _read_message(command, words[1:], facts)
         elif command.effects.program == "git" and _commits_unseen(words[1:]):
             yield _Message(None, command.source)
-    if facts.unknown_command:
-        yield _Message(None, facts.unknown_command)
+    if facts.unknown_text:
+        yield _Message(None, facts.unknown_text)
     name = facts.tool.name.lower()
     message = facts.arguments.get("message")
     if facts.tool.schema is not None and "commit" in name and isinstance(message, str):
@@ -262,14 +316,17 @@ def _read_message(
             paragraphs = [command.command.stdin or UNKNOWN]
         elif words[0] == "merge" or any(_WITHOUT_MESSAGE.fullmatch(word) for word in words):
             return
-    text: str | None = "\n\n".join(paragraphs)
-    if text is not None and UNKNOWN in text:
-        # `git commit -m "$(cat <<'EOF' …)"` is the usual way to write a long message.
-        found = _HERE_DOCUMENT.search("\n".join(facts.command_texts))
-        text = found[3] if found else None
-    elif not paragraphs:
-        text = None
+    text = _read_here_document("\n\n".join(paragraphs), facts) if paragraphs else None
     yield _Message(text, command.source)
+
+
+def _read_here_document(text: str, facts: CallFacts) -> str | None:
+    """Return a text that a here-document gives; ``None`` if it is known only at run time."""
+    if UNKNOWN not in text:
+        return text
+    # `git commit -m "$(cat <<'EOF' …)"` is the usual way to write a long message.
+    found = _HERE_DOCUMENT.search("\n".join(facts.command_texts))
+    return found[3] if found else None
 
 
 _MESSAGE_OPTION = re.compile(
@@ -313,3 +370,49 @@ def _read_file(command: CommandFacts, path: str, facts: CallFacts) -> str:
     if len(facts.commands) > 1 and any(access.kind == "write" for access in facts.accesses):
         return UNKNOWN
     return read_text(os.path.join(command.cwd or "/", path)) or UNKNOWN
+
+
+# --- pull requests --------------------------------------------------------------------------------
+
+_OPENING = (("pr", "create"), ("pr", "new"), ("mr", "create"), ("mr", "new"))
+_EDITING = (("pr", "edit"), ("mr", "update"))
+_REQUEST_OPTIONS = {
+    "pull request title": re.compile(r"(?:--title|-t)(?:=?(.+))?", re.DOTALL),
+    "pull request body": re.compile(r"(?:--body|--description|-b|-d)(?:=(.+))?", re.DOTALL),
+}
+_BODY_FILE = re.compile(r"(?:--body-file|-F)(?:=(.+))?", re.DOTALL)
+_REQUEST_TOOL = re.compile(r"(?:pull|merge)_?request", re.IGNORECASE)
+
+
+def _find_requests(kind: MessageKind, facts: CallFacts) -> Iterator[_Message]:
+    """Yield the titles, or the bodies, of the pull requests that a call opens or edits."""
+    for command in facts.commands:
+        if command.effects.program not in ("gh", "glab"):
+            continue
+        verbs = tuple(word for word in command.words[1:] if not word.startswith("-"))[:2]
+        if command.words[-1] in ("--help", "-h") or verbs not in _OPENING + _EDITING:
+            continue
+        text = _find_request_text(kind, command, facts)
+        if text:
+            yield _Message(_read_here_document(text, facts), command.source)
+        elif verbs in _OPENING:
+            # `--fill` takes the text from the commits, and an editor asks for it.
+            yield _Message(None, command.source)
+    if facts.tool.schema is not None and _REQUEST_TOOL.search(facts.tool.name):
+        names = ("title",) if kind == "pull request title" else ("body", "description")
+        for name in names:
+            given = facts.arguments.get(name)
+            if isinstance(given, str):
+                yield _Message(given, facts.tool.name)
+
+
+def _find_request_text(kind: MessageKind, command: CommandFacts, facts: CallFacts) -> str:
+    option = _REQUEST_OPTIONS[kind]
+    for word, value in pairwise((*command.words[1:], UNKNOWN)):
+        found = option.fullmatch(word)
+        if found:
+            return found[1] or value
+        file = _BODY_FILE.fullmatch(word) if kind == "pull request body" else None
+        if file:
+            return _read_file(command, file[1] or value, facts)
+    return ""

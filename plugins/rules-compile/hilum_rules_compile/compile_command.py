@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import msgspec
 import trio
-from hilum import UsageError, open_standard_session
+from hilum import HilumError, UsageError, open_standard_session
 from hilum.command import Parser, check_text, say, say_json
 from hilum.errors import E_BAD_ARGS, E_NOT_FOUND
 from hilum.hooks import running_plugin
@@ -21,7 +21,7 @@ from hilum_rules.rule_list import count, print_lines
 from hilum_rules.rule_store import read_store
 from hilum_rules.signed_rules import hash_rule
 
-from hilum_rules_compile.asking import BATCH, Answers, ask_for_proposals
+from hilum_rules_compile.asking import BATCH, Answers, Rejection, ask_for_proposals
 from hilum_rules_compile.decisions import CLOSED, REFUSED, Decision, Item, find_signed, sign
 from hilum_rules_compile.past_calls import History, read_history, try_checks
 from hilum_rules_compile.proposal import Proposal, Verified, verify
@@ -29,6 +29,7 @@ from hilum_rules_compile.proposal_cache import keep_proposals, read_proposals
 from hilum_rules_compile.signing import Signing
 
 if TYPE_CHECKING:
+    from hilum import Agent
     from hilum_rules.rule_store import RuleStore
 
 ABOUT = """\
@@ -164,7 +165,47 @@ async def _ask(model: str, rules: Sequence[Rule], root: Path) -> Answers:
     opened = open_standard_session(root, kind="headless", model=model)
     async with opened as session:
         with running_plugin("rules"):
-            return await ask_for_proposals(session.agents["main"], model, rules, root)
+            return await ask_twice(session.agents["main"], model, rules, root)
+
+
+async def ask_twice(agent: Agent, model: str, rules: Sequence[Rule], root: Path) -> Answers:
+    """Return a model's proposals, with a second attempt at those that are rejected.
+
+    Args:
+        agent: The agent on whose behalf the model is asked.
+        model: The model, ``provider/name`` or a role.
+        rules: The sentences.
+        root: The workspace.
+
+    Raises:
+        HilumError: The model cannot be reached.
+    """
+    answers = await ask_for_proposals(agent, model, rules, root)
+    rejected = await trio.to_thread.run_sync(_find_rejected, answers, rules, root)
+    if not rejected:
+        return answers
+    again = [rule for rule in rules if hash_rule(rule) in rejected]
+    try:
+        better = await ask_for_proposals(agent, model, again, root, rejected)
+    except HilumError:
+        # The first answers are worth more than an error about the second ones.
+        return answers
+    answers.proposals |= better.proposals
+    return answers
+
+
+def _find_rejected(answers: Answers, rules: Sequence[Rule], root: Path) -> dict[str, Rejection]:
+    """Return the proposals that are rejected, by the hash of their sentence. Blocks."""
+    rejected = {}
+    for rule in rules:
+        name = hash_rule(rule)
+        proposal = answers.proposals.get(name)
+        if proposal is None or not proposal.enforce:
+            continue
+        why = verify(proposal, rule, root).rejected
+        if why:
+            rejected[name] = Rejection(proposal.enforce, why)
+    return rejected
 
 
 def verify_items(

@@ -7,11 +7,12 @@ from pathlib import Path, PurePosixPath
 from typing import Literal
 
 import msgspec
-from hilum import Tool
-from hilum_checks import judge, judge_answer
+from hilum import Tool, ToolResult
+from hilum_checks import describe_due, find_due, judge, judge_answer
+from hilum_checks.call_history import CallHistory
 from hilum_rules.rule import Rule
 
-Action = Literal["run", "write", "create", "delete", "read", "fetch", "call", "answer"]
+Action = Literal["run", "write", "create", "delete", "read", "fetch", "call", "answer", "finish"]
 MAX_TEXT = 4_000
 
 
@@ -20,7 +21,8 @@ class Example(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         do: What the agent does.
-        what: The command, path, URL, tool, answer or file.
+        what: The command, path, URL, tool or answer; for ``finish``, a path that was changed before
+            a final answer.
         content: The new text of a file that is written.
     """
 
@@ -41,7 +43,13 @@ EVERYDAY: dict[str, tuple[Example, ...]] = {
     "read": _examples("read", "README.md", "src/hilum_everyday_example/module.py"),
     "write": _examples("write", "notes-of-an-example.txt", "src/hilum_everyday_example/module.py"),
     "call": _examples("call", "read_file", "grep_search", "write_file"),
-    "answer": _examples("answer", "Done.", "The tests pass now, and the file is unchanged."),
+    "answer": _examples(
+        "answer",
+        "Done.",
+        "The tests pass now, and the file is unchanged.",
+        "完成了，测试已通过。",
+        "Готово, тесты проходят.",
+    ),
 }
 """Harmless actions. A check that concerns all of one kind would stop an agent."""
 
@@ -81,11 +89,22 @@ def find_objection(rule: Rule, example: Example, root: Path, *, certain: bool = 
     what = example.what[:MAX_TEXT]
     if example.do == "answer":
         return judge_answer([rule], what) or ""
+    if example.do == "finish":
+        return _find_due(rule, str(rule.folder / what), root)
     name, risk, arguments = _to_call(example, what, rule.folder)
     verdict = judge([rule], json.dumps(arguments), make_tool(name, risk), root)
     if verdict is None or (certain and verdict.kind == "ask" and not _asks(rule)):
         return ""
     return verdict.reason
+
+
+def _find_due(rule: Rule, path: str, root: Path) -> str:
+    """Return which command a rule wants to have run after a change of a file."""
+    history = CallHistory()
+    arguments = json.dumps({"path": path, "content": "x"})
+    history.add(make_tool("write_file", "write"), arguments, root, ToolResult("", "write_file", ()))
+    due = find_due([rule], history, root)
+    return describe_due(*due[0]) if due else ""
 
 
 def _asks(rule: Rule) -> bool:

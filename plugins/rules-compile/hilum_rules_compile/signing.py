@@ -31,8 +31,8 @@ _KEYS = {
     "s": "skip",
     "q": "quit",
 }
-_MAX_ADVICE = 40
-"""Maximum number of sentences to list that stay advice."""
+MAX_LOST = 10
+"""Maximum number of sentences to list for which there is no usable answer."""
 
 
 @attrs.define
@@ -59,8 +59,8 @@ class Signing:
         Args:
             accept_all: Whether to ask about nothing.
         """
-        checks = [item for item in self.items if not item.verified.is_advice]
-        advice = [item for item in self.items if item.verified.is_advice]
+        # Only proposals are shown: what a model calls advice costs the user nothing.
+        checks = [item for item in self.items if item.verified.proposal.enforce]
         if accept_all:
             self._accept_all(checks)
         else:
@@ -69,8 +69,6 @@ class Signing:
                 say(f"[{index}/{len(checks)}]")
                 if self._is_open(item) and not self._decide(item):
                     break
-            else:
-                self._decide_advice(advice)
         self._report()
 
     def _is_open(self, item: Item) -> bool:
@@ -138,21 +136,6 @@ class Signing:
         root = self.store.paths.workspace
         return try_checks([item.rule], [check], self.history, root)[0]
 
-    def _decide_advice(self, items: Sequence[Item]) -> None:
-        """Ask once whether the sentences for which no check is possible stay advice."""
-        if not items:
-            return
-        lines = ["", f"{count(len(items), 'sentence')} would stay advice:"]
-        for item in items[:_MAX_ADVICE]:
-            lines += _format_sentence(item)
-            lines += wrap(f"({item.verified.proposal.advice})", INDENT, f"{INDENT} ", 2)
-        print_lines(lines)
-        if len(items) > _MAX_ADVICE:
-            say(f"… and {len(items) - _MAX_ADVICE} more: hilum rules compile --json")
-        answer = ask_line("Leave them as advice, and not ask again? [y/N] and Enter: ", "n")
-        if answer.lower() in ("y", "yes"):
-            self._sign([Decision(item, advice=item.verified.proposal.advice) for item in items])
-
     def _sign(self, decisions: Sequence[Decision]) -> None:
         stored = sign(self.store, decisions)
         enforced = sum(bool(each.enforce) for each in stored)
@@ -165,6 +148,21 @@ class Signing:
     def _report(self) -> None:
         say("")
         say(f"{count(self.enforced, 'check')} signed, {self.refused} left as advice.")
+        advice = sum(item.verified.is_advice for item in self.items)
+        if advice:
+            have = "has" if advice == 1 else "have"
+            say(
+                f"{count(advice, 'other sentence')} {have} no check; hilum rules compile --json says why."
+            )
+        lost = [item for item in self.items if not item.verified.proposal.enforce]
+        lost = [item for item in lost if not item.verified.is_advice]
+        if lost:
+            say(
+                f"{count(len(lost), 'sentence')} without a usable answer are asked about next time:"
+            )
+        for item in lost[:MAX_LOST]:
+            reason = item.verified.rejected
+            print_lines(wrap(f"  {item.number}  {reason}", "", INDENT, 2))
 
 
 def format_item(item: Item) -> Iterator[str]:

@@ -1,7 +1,8 @@
-"""Decides which sentences sound binding, and which text in a rules file is no rule at all.
+"""Decides which sentences sound binding or may bind, and which text is no rule at all.
 
-Only a user or a check decides what is enforced; this filter decides what a model is asked about. It
-is therefore generous: a sentence too many costs a few tokens, and a sentence too few is never seen.
+Two filters, because they cost different things. What *may bind* is given to a model: a sentence too
+many costs a few tokens, and a sentence too few is never seen, so this filter is generous. What
+*sounds binding* is counted and pointed out to the user, so this filter is narrow.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from functools import cache
 from hilum_rules.rule import Rule, RulesFile, RuleType
 
 MAX_SENTENCE = 1_500
-"""Maximum length of a sentence that is proposed. Longer text is a description."""
+"""Maximum length of a sentence that sounds binding. Longer text is a description."""
+MAX_ASKED = 3_000
+"""Maximum length of a text about which a model is asked."""
 # The lines of a directory tree, drawn or in ASCII.
 _TREE = re.compile(r"^[\s│|]*(?:[├└]|\|--|`--|\+--)", re.MULTILINE)
 
@@ -42,11 +45,21 @@ def _binding_words() -> re.Pattern[str]:
     )
 
 
+# A text that consists of code alone.
+_CODE_ONLY = re.compile(r"(```|~~~).*\1", re.DOTALL)
+
+
 def is_description(rule: Rule) -> bool:
     """Return whether a text is a directory tree, or a row of a table that only describes."""
     if _TREE.search(rule.content):
-        return not _binding_words().search(_TREE.split(rule.content)[0])
+        return _is_tree(rule)
     return rule.is_row and not rule.hard and not _binding_words().search(rule.content)
+
+
+def _is_tree(rule: Rule) -> bool:
+    """Return whether a text is a directory tree without a sentence that sounds binding."""
+    parts = _TREE.split(rule.content)
+    return len(parts) > 1 and not _binding_words().search(parts[0])
 
 
 def sounds_binding(rule: Rule) -> bool:
@@ -58,9 +71,30 @@ def sounds_binding(rule: Rule) -> bool:
     return rule.hard or _binding_words().search(rule.sentence) is not None
 
 
+def may_bind(rule: Rule) -> bool:
+    """Return whether a model is asked about a sentence: all but trees and bare code.
+
+    Half of the sentences that people call enforceable contain no binding word ("For Node: use
+    `pnpm`", "After changes, run `make`"), in any language, so that no list of words would do.
+    """
+    if sounds_binding(rule):
+        return True
+    if rule.type is RuleType.IDENTITY or len(rule.content) > MAX_ASKED or _is_tree(rule):
+        return False
+    if _CODE_ONLY.fullmatch(rule.content.strip()) and not rule.lead:
+        # Commands that are only listed, unless the heading says when they must run.
+        return _binding_words().search(rule.section.rpartition(" > ")[2]) is not None
+    return re.search(r"\w", rule.content) is not None
+
+
 def needs_decision(rule: Rule) -> bool:
-    """Return whether a sentence sounds binding, is not enforced and was not decided about."""
-    return rule.check is None and not rule.is_decided and sounds_binding(rule)
+    """Return whether a sentence may bind, is not enforced and was not decided about."""
+    return rule.check is None and not rule.is_decided and may_bind(rule)
+
+
+def is_conspicuous(rule: Rule) -> bool:
+    """Return whether the user is told that a sentence is not enforced."""
+    return needs_decision(rule) and sounds_binding(rule)
 
 
 def find_undecided(files: Iterable[RulesFile]) -> Iterator[Rule]:

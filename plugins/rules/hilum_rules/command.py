@@ -139,7 +139,7 @@ def _make_parser() -> Parser:
 
 
 def _find_proposed(store: RuleStore) -> dict[str, tuple[str, ...]]:
-    """Return the checks that a model has proposed, by the id of their rule."""
+    """Return what a model has proposed, by the id of the rule; for advice, no checks."""
     proposed = find_proposed(store.paths.top)
     # Most projects have no proposals.
     if not proposed:

@@ -75,6 +75,7 @@ _PROJECT_PLACES = (
     _Place("", (".cursorrules",), "cursorrules"),
     _Place(".cursor/rules", (".mdc", "RULE.md"), "mdc", is_tree=True),
     _Place(".github", ("copilot-instructions.md",), "copilot"),
+    _Place(".junie", ("guidelines.md",), "plain-rules"),
     _Place(".github/instructions", (".instructions.md",), "instructions", is_tree=True),
     _Place(".hilum", ("rules.toml",), "table"),
     _Place("", (".windsurfrules", ".roorules"), "plain-rules"),

@@ -26,7 +26,7 @@ _AGENTS = {
     "mdc": "Cursor",
     "windsurf": "Windsurf",
 }
-_FOLDERS = {".clinerules": "Cline", ".roo": "Roo Code", ".windsurf": "Windsurf"}
+_FOLDERS = {".clinerules": "Cline", ".junie": "Junie", ".roo": "Roo Code", ".windsurf": "Windsurf"}
 _WHEN = {
     Mode.ALWAYS: "always",
     Mode.AUTO: "for matching files",

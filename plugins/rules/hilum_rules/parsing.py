@@ -283,7 +283,9 @@ class _DraftBuilder:
             self.open_headings[-1] = block._replace(level=BOLD_LEVEL)
             self.takes_code = False
             return True
-        if following.kind in ("item", "row") and _ends_with_colon(block.text):
+        # The head of a table is a line with its cells.
+        is_table = following.kind == "line" and "|" in following.text
+        if (following.kind in ("item", "row") or is_table) and _ends_with_colon(block.text):
             earlier, lead = _split_lead(block.text)
             if earlier:
                 self.add_draft(block._replace(text=earlier))

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hilum_rules.binding import find_undecided
+from hilum_rules.binding import is_conspicuous
 from hilum_rules.project_data import data_file, write_data
 
 if TYPE_CHECKING:
@@ -27,7 +27,10 @@ def find_new_sentences(store: RuleStore) -> str:
     Returns:
         The line; empty if there is nothing new.
     """
-    undecided = list(find_undecided(store.snapshot.active))
+    # Fewer sentences than those about which a model is asked, because the user reads this line.
+    undecided = [
+        rule for file in store.snapshot.active for rule in file.rules if is_conspicuous(rule)
+    ]
     if not undecided:
         return ""
     hashes = {hashlib.sha256(rule.sentence.encode()).hexdigest()[:16] for rule in undecided}

@@ -66,6 +66,7 @@ class _Checks(msgspec.Struct):
     """The proposed checks."""
 
     enforce: tuple[str, ...] = ()
+    advice: str = ""
 
 
 class _Proposal(msgspec.Struct):
@@ -76,14 +77,21 @@ class _Proposal(msgspec.Struct):
 
 
 def find_proposed(top: Path) -> dict[str, tuple[str, ...]]:
-    """Return the proposed checks that the user can sign, by the hash of the sentence. Blocks.
+    """Return what a model has answered, by the hash of the sentence. Blocks.
 
     Args:
         top: The root of the repository.
+
+    Returns:
+        The checks that the user can sign; for a sentence that the model calls advice, none.
     """
     try:
         data = read_data(data_file(top, PROPOSALS))
         proposals = msgspec.json.decode(data or b"{}", type=dict[str, _Proposal])
     except (msgspec.DecodeError, msgspec.ValidationError):
         return {}
-    return {name: each.proposal.enforce for name, each in proposals.items() if each.is_open}
+    return {
+        name: each.proposal.enforce
+        for name, each in proposals.items()
+        if each.is_open or each.proposal.advice
+    }

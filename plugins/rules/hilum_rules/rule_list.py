@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import attrs
 from hilum.command import say
 
-from hilum_rules.binding import is_description, needs_decision
+from hilum_rules.binding import is_conspicuous, is_description
 from hilum_rules.rule import Mode, Problem, Rule, RulesFile
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ class RuleList:
 
     Attributes:
         snapshot: The rules.
-        proposed: The proposed checks that nobody has decided about, by the ids of their rules.
+        proposed: The proposed checks that nobody has decided about, by the ids of their rules;
+            none for a rule that the model calls advice.
         shown: The states of the rules to list; empty for all, with long files folded.
     """
 
@@ -55,7 +56,7 @@ class RuleList:
             return "enforced"
         if is_description(rule):
             return DESCRIPTION
-        return "proposed" if rule.id in self.proposed else "advice"
+        return "proposed" if self.proposed.get(rule.id) else "advice"
 
     def count(self, rules: Iterable[Rule]) -> Counter[str]:
         """Return the number of rules in each state."""
@@ -80,7 +81,12 @@ class RuleList:
         counts = self.count(rules)
         total = sum(counts[state] for state in STATES)
         yield from wrap(f"{count(total, 'rule')}: {_describe_counts(counts)}.")
-        undecided = sum(map(needs_decision, rules))
+        # What a model has called advice costs the user nothing more.
+        undecided = sum(
+            is_conspicuous(rule)
+            for rule in rules
+            if rule.id not in self.proposed or self.proposed[rule.id]
+        )
         if undecided:
             verb = "sounds" if undecided == 1 else "sound"
             yield from wrap(

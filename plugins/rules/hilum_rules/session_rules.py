@@ -83,6 +83,10 @@ class Rules:
         self._restored: set[str] = set()
         self._protects = False
         self._history: CallHistory | None = None
+        # Whether an answer to the present prompt was refused because something had not been done,
+        # and the last write about which the user has been told.
+        self._has_objected = False
+        self._objected_at = 0
         self._held: HeldChecks | None = None
         # The locks that cannot be read and about which the user has been told.
         self._announced: set[str] = set()
@@ -253,6 +257,8 @@ class Rules:
     @hookimpl
     async def gather_context(self, agent: Agent, request: ContextRequest) -> None:
         """Activate the rules for files that the user names or has open."""
+        if not agent.parent:
+            self._has_objected = False
         opened = list(islice(_open_files(request.state), MAX_OPEN))
         await self._run_in_thread("named", self._use, request.typed, request.subject, opened)
 
@@ -309,7 +315,8 @@ class Rules:
         rules = self._enforced()
         if not rules:
             return None
-        verdicts = [hilum_checks.judge_call(rules, agent, call, tool, self._history)]
+        history = self._open_history() if hilum_checks.need_history(rules) else None
+        verdicts = [hilum_checks.judge_call(rules, agent, call, tool, history)]
         if tool.risk == "read":
             reasons = [
                 hilum_checks.check_context(rules, path, self.session.kind) for path in inside
@@ -356,13 +363,18 @@ class Rules:
         )
 
     async def _remember(self, tool: Tool, call: ToolCall, result: ToolResult) -> None:
+        root = self.session.workspace.root
+        async with self._lock:
+            history = self._open_history()
+            await trio.to_thread.run_sync(history.add, tool, call.arguments, root, result)
+
+    def _open_history(self) -> CallHistory:
+        """Return the history of calls, whose module most sessions do not need."""
         if self._history is None:
             from hilum_checks.call_history import CallHistory
 
             self._history = CallHistory()
-        root = self.session.workspace.root
-        async with self._lock:
-            await trio.to_thread.run_sync(self._history.add, tool, call.arguments, root, result)
+        return self._history
 
     @hookimpl
     async def check_answer(self, agent: Agent, message: AssistantMessage) -> str | None:
@@ -372,7 +384,31 @@ class Rules:
             return None
         # A thread judges the answer, because matching a rule's regular expression may take up to
         # ``MATCH_TIMEOUT`` seconds.
-        return await trio.to_thread.run_sync(hilum_checks.judge_answer, rules, message.text)
+        objection = await trio.to_thread.run_sync(hilum_checks.judge_answer, rules, message.text)
+        # A sub-agent need not finish the work, and may be unable to run commands.
+        if objection or self._history is None or agent.parent:
+            return objection
+        return await self._object_once(self._history, rules)
+
+    async def _object_once(self, history: CallHistory, rules: list[Rule]) -> str | None:
+        """Return what must still be done before an answer, once for each prompt.
+
+        A command may be impossible to run, so a second answer is let through, and the user is told.
+        """
+        root = self.session.workspace.root
+        async with self._lock:
+            due = await trio.to_thread.run_sync(hilum_checks.find_due, rules, history, root)
+        is_new = history.last_write > self._objected_at
+        if due and is_new and not self._has_objected:
+            self._has_objected = True
+            return "\n".join(hilum_checks.describe_due(rule, each) for rule, each in due)
+        history.note_answer()
+        if due and is_new:
+            self._objected_at = history.last_write
+            undone = [f"{rule.path}:{rule.line}: {rule.sentence[:300]}" for rule, _ in due]
+            told = "The agent has not done what rules want after the last change:"
+            self.session.note("rules.not_done", say="\n".join([told, *undone[:MAX_LISTED]]))
+        return None
 
     def _inside(self, names: Iterable[str]) -> list[str]:
         """Return the resolved paths in the workspace, relative to its root. Blocks."""

@@ -68,7 +68,9 @@ PHRASES: tuple[tuple[str, str], ...] = (
     ("call_was_stopped_because", "This was stopped before it was complete, because {why!}."),
     ("commit_with_another_message", "Commit with another message."),
     ("copy_it_there", "Copy it there."),
+    ("give_the_file_another_name", "Give the file another name."),
     ("go_back_there_or_restore_only_the", "Go back there, or restore only the files here."),
+    ("make_the_change_that_belongs_to_it_first", "Make the change that belongs to it first."),
     (
         "run_the_required_command_first_as_a",
         "Run the required command first, as a call of its own, until it succeeds.",
@@ -1087,6 +1089,8 @@ PHRASES: tuple[tuple[str, str], ...] = (
         "with its neighbours, {folder} is a Git folder, from which git takes commands",
     ),
     ("works_out_a_plan_reads_only", "Works out a plan; reads only."),
+    ("write_another_text", "Write another text."),
+    ("write_the_file_with_this_text", "Write the file with this text."),
     ("write_the_file_without_this_text", "Write the file without this text."),
     ("write_what_the_agent_should_know", "Write what the agent should know."),
     ("writes_outside_the_workspace", "writes outside the workspace: {names}"),

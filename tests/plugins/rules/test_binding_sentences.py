@@ -4,12 +4,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hilum_rules.binding import is_description, sounds_binding
+from hilum_rules.binding import is_description, may_bind, sounds_binding
 from hilum_rules.rule import Rule, RuleType
 
 
 def make_rule(sentence: str, **fields: Any) -> Rule:
-    return Rule("id", RuleType.SOFT_GUIDELINE, "House", sentence, "AGENTS.md", 3, **fields)
+    given = {"type": RuleType.SOFT_GUIDELINE, "section": "House", **fields}
+    return Rule(id="id", content=sentence, path="AGENTS.md", line=3, **given)
 
 
 @pytest.mark.parametrize(
@@ -47,6 +48,32 @@ def test_which_sentences_sound_binding(text: str, binding: bool) -> None:
 
 
 @pytest.mark.parametrize(
+    ("rule", "asked"),
+    [
+        # Half of the sentences that people call enforceable contain no binding word.
+        (make_rule("For Node: use `pnpm`."), True),
+        (make_rule("Please follow [Conventional Commits](https://www.conventionalcommits.org)."), True),
+        (make_rule("After changes run: npm run lint && npm run build"), True),
+        (make_rule("`pacman`, `sudo`;", lead="This includes:"), True),
+        (make_rule("编辑文件使用补丁方式。"), True),
+        (make_rule("Das Projekt nutzt `uv`."), True),
+        (make_rule("Area: help; Rule: on request", is_row=True), True),
+        (make_rule("The server listens on port 80."), True),
+        (make_rule("a " * 1_000), True),
+        (make_rule("a " * 2_000), False),
+        (make_rule("!!!"), False),
+        (make_rule("```\nsrc/\n├── a.py\n└── b.py\n```"), False),
+        (make_rule("```\nmake build\n```"), False),
+        (make_rule("```\n# Never run this twice.\nmake build\n```"), True),
+        (make_rule("```\nmake test\n```", section="House > Run before pushing"), True),
+        (make_rule("I am a bot.", type=RuleType.IDENTITY), False),
+    ],
+)  # fmt: skip
+def test_a_model_is_asked_about_all_but_trees_and_bare_code(rule: Rule, asked: bool) -> None:
+    assert may_bind(rule) is asked
+
+
+@pytest.mark.parametrize(
     ("rule", "describes"),
     [
         (make_rule("```\nsrc/\n├── a.py\n└── b.py\n```"), True),
@@ -66,3 +93,15 @@ def test_tables_that_describe_and_trees_are_no_rules(rule: Rule, describes: bool
 def test_rows_are_read_as_rows(put: Callable[..., None], current: Callable[..., Any]) -> None:
     put({"AGENTS.md": "| Folder | Content |\n|---|---|\n| src | code |\n\nUse tabs.\n"})
     assert [rule.is_row for rule in current().snapshot.bundle.rules] == [True, False]
+
+
+def test_what_a_table_is_introduced_by_belongs_to_its_rows(
+    put: Callable[..., None], current: Callable[..., Any]
+) -> None:
+    table = "| Folder | Rule |\n|---|---|\n| `help/` | on request |\n"
+    put({"AGENTS.md": f"Do not create new pages; specific rules:\n\n{table}\nUse tabs.\n"})
+    row, other = current().snapshot.bundle.rules
+    assert (
+        row.sentence == "Do not create new pages; specific rules: Folder: `help/`; Rule: on request"
+    )
+    assert other.lead == ""

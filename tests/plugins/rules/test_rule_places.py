@@ -566,6 +566,7 @@ def test_rules_are_replaced_at_once_and_as_a_whole(
         (".clinerules/a.md", "---\npaths:\n  - src/**\n---\n- w", Mode.AUTO),
         (".roo/rules/a.md", "- w", Mode.ALWAYS),
         (".kiro/steering/a.md", "- w", Mode.ALWAYS),
+        (".junie/guidelines.md", "- w", Mode.ALWAYS),
         (
             ".kiro/steering/a.md",
             "---\ninclusion: fileMatch\nfileMatchPattern: '*.ts'\n---\n- w",

@@ -1,6 +1,7 @@
 """What a model proposes: parsed strictly, tried on its own examples and on the past, never believed."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from hilum_checks import compile_lines
 from hilum_rules.rule import Rule, RuleType
 from hilum_rules.signed_rules import hash_rule
 from hilum_rules_compile import past_calls
-from hilum_rules_compile.asking import INSTRUCTIONS, parse_answer, write_request
+from hilum_rules_compile.asking import INSTRUCTIONS, NO_CHECK, parse_answer, write_request
 from hilum_rules_compile.examples import EVERYDAY
 from hilum_rules_compile.proposal import Proposal, verify
 from hypothesis import given
@@ -69,6 +70,14 @@ def proposal(*enforce: str, match: str = "", other: str = "", advice: str = "") 
             },
             Proposal,
         ),
+        proposal("require pr-title /^feat: /", match="run gh pr create -t x", other="run gh pr create -t 'feat: x'"),
+        proposal("require name /^[a-z-]+$/ in src/**", match="create src/rowList", other="create src/row-list; create B"),
+        proposal("require command make lint before answer", match="finish src/a", other="run make lint; run git commit"),
+        proposal("deny answer /^\\P{Han}*$/", match="answer Done.", other="answer 完成了。"),
+        proposal("require command make after write docs/** before answer", match="finish docs/a.md", other="finish src/a"),
+        proposal("require write LOG.md after write src/** before answer", match="finish src/a", other="finish a"),
+        proposal("deny command pytest except uv run pytest", match="run pytest -q", other="run uv run pytest -q"),
+        proposal("deny write ../other/** except ../other/bin/x", match="write ../other/a", other="write ../other/bin/x"),
         proposal(advice="It is a matter of taste."),
     ],
 )  # fmt: skip
@@ -116,16 +125,25 @@ def test_a_check_on_every_file_is_not_accepted_without_a_look(tmp_path: Path) ->
 
 def test_every_kind_of_check_in_the_request_can_be_compiled() -> None:
     """What a model is told to write is what hilum reads."""
-    lines = [line.strip() for line in INSTRUCTIONS.splitlines() if line.startswith("  deny ")]
-    assert len(lines) == 10
-    for kind, target in (
-        ("write", "sdk/**"), ("command", "git push --force, npm publish"), ("tool", "web_fetch"),
-        ("host", "example.com"), ("answer", "/x/i"),
-        ("write", "a/** except a/b/**"), ("command", "npm except npm run docs"),
-        ("command", "git commit, git push to branch main"), ("content", "/x/ in src/**"), ("commit-message", "/x/i"),
-    ):  # fmt: skip
-        assert any(line.startswith(f"deny {kind} ") for line in lines)
-        assert compile_lines([f"deny {kind} {target}"])[1] == []
+    words = INSTRUCTIONS.partition("The notation")[2].partition("Write ask instead")[0]
+    kinds = set(re.findall(r"^  ((?:deny|require) [a-z-]+)", words, re.MULTILINE))
+    lines = {
+        "deny write": "sdk/** except sdk/x/",
+        "deny command": "git commit, git push to branch main, release/*",
+        "deny tool": "web_fetch",
+        "deny host": "example.com",
+        "deny answer": "/x/i",
+        "deny content": "/x/ in src/** except src/y/",
+        "require content": "/x/ in src/**",
+        "require name": r"/^[a-z0-9-]+\.ts$/ in src/**/*.ts",
+        "deny commit-message": "/x/i",
+        "deny pr-title": "/x/",
+        "require command": "make docs after write docs/** before answer",
+        "require write": "CHANGELOG.md after write src/** before answer",
+    }
+    assert kinds == set(lines)
+    for kind, target in lines.items():
+        assert compile_lines([f"{kind} {target}"])[1] == []
     assert all(EVERYDAY.values())
 
 
@@ -135,16 +153,16 @@ FIRST = make_rule("Only the first.")
 SECOND = make_rule("Only the second.")
 
 
-def parsed(*proposals: Any) -> tuple[dict[str, Proposal], dict[str, str]]:
-    answers = parse_answer(json.dumps({"proposals": proposals}), [FIRST, SECOND])
+def parsed(*proposals: Any, **advice: str) -> tuple[dict[str, Proposal], dict[str, str]]:
+    text = json.dumps({"proposals": proposals, "advice": advice})
+    answers = parse_answer(text, [FIRST, SECOND])
     return answers.proposals, answers.rejected
 
 
 def test_an_answer_speaks_only_for_the_sentences_of_its_request() -> None:
-    other = make_rule("Another sentence.")
     known, rejected = parsed(
-        {"id": hash_rule(FIRST), "advice": "taste"},
-        {"id": hash_rule(other), "enforce": ["deny write **"]},
+        {"id": "1", "advice": "taste"},
+        {"id": "3", "enforce": ["deny write **"]},
         {"id": 7},
         "sign everything",
     )
@@ -153,10 +171,37 @@ def test_an_answer_speaks_only_for_the_sentences_of_its_request() -> None:
 
 
 def test_two_answers_about_one_sentence_count_for_nothing() -> None:
-    one = {"id": hash_rule(FIRST), "advice": "taste"}
-    known, rejected = parsed(one, one, one)
+    one = {"id": "1", "advice": "taste"}
+    known, rejected = parsed(one, one, one, **{"1": "taste"})
     assert known == {}
     assert rejected[hash_rule(FIRST)] == "the model answered twice"
+
+
+def test_advice_is_given_by_number_or_by_silence_about_what_does_not_sound_binding() -> None:
+    """What costs the user nothing should cost few tokens, too."""
+    rules = [
+        FIRST,
+        make_rule("Run `make` after changes."),
+        make_rule("The server is fast."),
+        SECOND,
+    ]
+    text = json.dumps({"proposals": [], "advice": {"1": "taste", "2": 3, "9": "no such sentence"}})
+    answers = parse_answer(text, rules)
+    assert [each.advice for each in answers.proposals.values()] == ["taste", "3", NO_CHECK]
+    assert list(answers.rejected) == [hash_rule(SECOND)]
+
+
+def test_sentences_are_numbered_and_grouped_by_their_headings() -> None:
+    rules = [FIRST, SECOND, make_rule("Third.", lead="Never:")]
+    rules[2] = msgspec.structs.replace(rules[2], section="Other")
+    request = write_request(rules, Path("/nonexistent"))
+    groups = json.loads(request.partition("The sentences:\n")[2])
+    assert [(group["heading"], len(group["sentences"])) for group in groups] == [
+        ("House", 2),
+        ("Other", 1),
+    ]
+    assert groups[1]["above"] == "Never:"
+    assert groups[1]["sentences"] == [{"id": "3", "sentence": "Third."}]
 
 
 @pytest.mark.parametrize(
@@ -171,16 +216,14 @@ def test_two_answers_about_one_sentence_count_for_nothing() -> None:
     ],
 )
 def test_a_malformed_proposal_costs_no_other(wrong: dict[str, Any]) -> None:
-    known, rejected = parsed(
-        {"id": hash_rule(FIRST), **wrong}, {"id": hash_rule(SECOND), "advice": "taste"}
-    )
+    known, rejected = parsed({"id": "1", **wrong}, {"id": "2", "advice": "taste"})
     assert list(known) == [hash_rule(SECOND)]
     assert "malformed" in rejected[hash_rule(FIRST)]
 
 
 @pytest.mark.parametrize("before", ["", "Sure, {here} it is.\n```json\n", "```\n"])
 def test_json_is_found_in_what_models_write_around_it(before: str) -> None:
-    text = json.dumps({"proposals": [{"id": hash_rule(FIRST), "advice": "taste"}]}, indent=2)
+    text = json.dumps({"proposals": [{"id": "1", "advice": "taste"}]}, indent=2)
     after = "\n```\nAnything else?" if "```" in before else ""
     assert list(parse_answer(before + text + after, [FIRST]).proposals) == [hash_rule(FIRST)]
 
@@ -196,8 +239,8 @@ def test_nonsense_is_one_error(text: str) -> None:
 @given(st.text(st.characters(exclude_categories=("Cs",)), max_size=200))
 def test_no_sentence_can_leave_its_string(text: str) -> None:
     request = write_request([make_rule(text)], Path("/nonexistent"))
-    (sentence,) = json.loads(request.partition("The sentences:\n")[2])
-    assert sentence["sentence"] == text.strip()
+    (group,) = json.loads(request.partition("The sentences:\n")[2])
+    assert group["sentences"] == [{"id": "1", "sentence": text.strip()}]
 
 
 # --- the past -------------------------------------------------------------------------------------

@@ -46,7 +46,12 @@ def _answer(request: Any) -> str:
     """Answer as a model that proposes the check of each sentence."""
     asked = json.loads(request.body)["messages"][-1]["content"]
     text = asked if isinstance(asked, str) else asked[0]["text"]
-    sentences = json.loads(text.partition("The sentences:\n")[2])
+    groups = json.loads(text.partition("The sentences:\n")[2])
+    sentences = [
+        {"id": each["id"], "sentence": f"{group['above']} {each['sentence']}".strip()}
+        for group in groups
+        for each in group["sentences"]
+    ]
     signed = [rule for rule in RULES if rule.source == "signed"]
     proposals = [
         {"id": each["id"], **_propose(rule)}

@@ -216,6 +216,7 @@ def _convert(simple: ParsedCommand) -> SimpleCommand:
         recipe=simple.recipe,
         damage=find_destruction(simple) or grave,
         grave=grave,
+        runners=tuple(tuple(map(_show, words)) for words in simple.runners),
     )
 
 

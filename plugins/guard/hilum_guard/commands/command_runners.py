@@ -378,12 +378,23 @@ def read_git(reader: ShellReader, command: ParsedCommand) -> str | None:
     return None
 
 
+# Settings of Git whose values are never run: names, addresses and switches.
+_PLAIN_SETTING = re.compile(
+    r"(?:user|author|committer)\.(?:name|email)|(?:commit|tag)\.gpgsign|color\.[\w.]+|advice\.\w+"
+    r"|core\.(?:abbrev|autocrlf|eol|filemode|quotepath|safecrlf|symlinks|whitespace)"
+    r"|init\.defaultbranch|pull\.(?:ff|rebase)|merge\.ff|push\.default|fetch\.prune"
+    r"|rebase\.\w+|diff\.(?:algorithm|renames|renamelimit)|log\.\w+|protocol\.version",
+    re.IGNORECASE,
+)
+
+
 def _get_git_text(words: tuple[Word, ...], values: list[str], at: int) -> str:
     """Return the shell text that a word in a Git command introduces; empty if there is none."""
     value = values[at]
     following = values[at + 1] if at + 1 < len(values) else ""
     if value == "-c":
-        return following.partition("=")[2].lstrip("!")
+        name, _, text = following.partition("=")
+        return "" if _PLAIN_SETTING.fullmatch(name) else text.lstrip("!")
     if value.startswith("alias.") or ("config" in values[1:at] and "." in value):
         return following.lstrip("!")
     if _GIT_TEXT_OPTION.fullmatch(value):

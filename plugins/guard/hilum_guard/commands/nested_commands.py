@@ -77,10 +77,19 @@ def read_command(reader: ShellReader, command: ParsedCommand) -> str | None:
     with reader.implying():
         _read_alternatives(reader, command, name)
     indirect_commands.read_indirect(reader, command, name, output, before)
+    _name_runner(reader, command, before)
     # Allow rules apply to the command that a wrapper runs, not to the wrapper.
     if special is _read_prefix and len(reader.commands) > before + 1:
         reader.commands[before] = attrs.evolve(command, wrapper=True)
     return output
+
+
+def _name_runner(reader: ShellReader, command: ParsedCommand, before: int) -> None:
+    """Add a command to the runners of the commands that it runs."""
+    words = tuple(word.value for word in command.words)
+    for number in range(before + 1, len(reader.commands)):
+        inner = reader.commands[number]
+        reader.commands[number] = attrs.evolve(inner, runners=(*inner.runners, words))
 
 
 def _find_special(name: str) -> Callable[[ShellReader, ParsedCommand], str | None] | None:

@@ -55,6 +55,7 @@ class ParsedCommand:
             script or unknown text.
         recipe: Whether the command is part of a recipe or npm script, in which the program that
             runs it may substitute more than a shell does.
+        runners: The words of the commands that run this one, innermost first.
     """
 
     words: tuple[Word, ...]
@@ -68,6 +69,7 @@ class ParsedCommand:
     finder: FindAction | None = None
     implied: bool = False
     recipe: bool = False
+    runners: tuple[tuple[str, ...], ...] = ()
 
     @property
     def cwd(self) -> str | None:

@@ -39,6 +39,8 @@ class SimpleCommand:
             command may expand more in it than a shell does.
         damage: What the command certainly destroys for good, as a sentence; empty if nothing.
         grave: Why the command needs approval under every policy; usually empty.
+        runners: The words of the commands that run this one, innermost first: ``uv run pytest``
+            runs ``pytest``.
     """
 
     words: tuple[str, ...]
@@ -57,6 +59,7 @@ class SimpleCommand:
     recipe: bool = False
     damage: str = ""
     grave: str = ""
+    runners: tuple[tuple[str, ...], ...] = ()
 
     @property
     def program(self) -> str:
