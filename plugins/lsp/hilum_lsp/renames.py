@@ -210,6 +210,10 @@ class Renames:
             )
         contents = {change.path: (change.before, change.after) for change in plan.changes}
         await find_file_saver().replace_files(call, contents)
+        return await self._report(plan)
+
+    async def _report(self, plan: Plan) -> Output:
+        """Return the result of a rename that was made."""
         rows = [f"{change.path}: {change.count}" for change in plan.changes]
         diffs = [{"path": each.path, "diff": _make_diff(each)} for each in plan.changes]
         asked = plan.request
