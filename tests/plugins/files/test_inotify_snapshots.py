@@ -13,7 +13,7 @@ import pytest
 import trio
 from hilum.events import PluginEvent
 from hilum.testing import open_bench, say, use
-from hilum_files.journal import changes, folder_watch
+from hilum_files.journal import command_tracker, folder_watch
 from hilum_files.journal.folder_watch import FolderWatch, find_file_system
 from hilum_files.journal.records import CHANGED
 from hilum_files.journal.saved_trees import SavedTree, read_tree
@@ -243,7 +243,7 @@ async def test_a_walk_before_a_command_does_not_hide_what_no_event_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Processes appear before the late walk: what the user changed is told from what was missed."""
-    monkeypatch.setattr(changes, "CONFIRM_DELAY", 1_000)
+    monkeypatch.setattr(command_tracker, "CONFIRM_DELAY", 1_000)
     async with open_bench(hilum_files, hilum_shell, files=FILES) as bench:
 
         def think(request: object) -> object:

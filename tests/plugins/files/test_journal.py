@@ -96,7 +96,7 @@ async def test_what_happens_before_an_approval_is_not_the_commands() -> None:
         run = await bench.start("Work.")
         asked = await bench.wait_for(ApprovalAsked)
         (bench.workspace / "a.txt").write_text("mine\n")
-        undoing(bench)._snapshot_taken -= 1  # as if the user had taken a second
+        undoing(bench).commands._snapshot_taken -= 1  # as if the user had taken a second
         bench.session.answer(asked.id, True)
         with bench.guard():
             await run.wait()
