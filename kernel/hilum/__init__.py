@@ -160,6 +160,7 @@ _MODULES = (
     "frontmatter",
     "hooks",
     "hosts",
+    "inotify",
     "journal",
     "listening",
     "messages",

@@ -42,6 +42,7 @@ FLOORS = [
         "identifiers",
         "json_sizes",
         "wall_clock",
+        "inotify",
         "unread_outputs",
     ],
     [

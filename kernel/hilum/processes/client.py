@@ -14,7 +14,7 @@ import socket
 import sys
 import time
 from array import array
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from errno import E2BIG, EINVAL, ENOENT
 from subprocess import DEVNULL
@@ -34,6 +34,8 @@ BEGUN = b"b"
 """What a spare process answers before it starts its command."""
 _PATIENCE = 4.5  # seconds that the keeper has to end a process tree, in addition to the grace
 _DRAIN = 2.0  # seconds in which the rest of an ended command's output is read
+_CHUNK_BYTES = 65536
+_MAX_REST_BYTES = 1 << 21  # twice the size to which a program can enlarge a pipe
 _LOST = "The process that supervises this command was killed, and the command was ended with it."
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 _START = (
@@ -188,12 +190,15 @@ class Warden:
         code = 0
         faults: list[Exception] = []
 
+        def take(name: str, window: _Window, chunk: bytes) -> None:
+            window.add(chunk)
+            if on_output is not None:
+                on_output(name, chunk)
+
         async def pump(name: str, stream: trio.lowlevel.FdStream, window: _Window) -> None:
             try:
-                while chunk := bytes(await stream.receive_some(65536)):
-                    window.add(chunk)
-                    if on_output is not None:
-                        on_output(name, chunk)
+                while chunk := bytes(await stream.receive_some(_CHUNK_BYTES)):
+                    take(name, window, chunk)
             except Exception as error:  # raised below, so that the caller gets no exception group
                 faults.append(error)
                 nursery.cancel_scope.cancel()
@@ -203,22 +208,26 @@ class Warden:
                 await stream.send_all(input)
             stream.close()
 
-        async with (
-            self.open(command, stdin=bool(input), grace=grace) as process,
-            trio.open_nursery() as nursery,
-        ):
-            nursery.start_soon(pump, "stdout", process.stdout, stdout)
+        async with self.open(command, stdin=bool(input), grace=grace) as process:
+            windows = {"stdout": (process.stdout, stdout)}
             if process.stderr is not None:
-                nursery.start_soon(pump, "stderr", process.stderr, stderr)
-            if process.stdin is not None:
-                nursery.start_soon(feed, process.stdin)
-            try:
-                code = await process.wait()
-            except CommandError as error:
-                faults.append(error)
-            # No process can write any more, unless the command passed a file descriptor to a
-            # process outside its tree.
-            nursery.cancel_scope.deadline = trio.current_time() + _DRAIN
+                windows["stderr"] = (process.stderr, stderr)
+            async with trio.open_nursery() as nursery:
+                for name, (stream, window) in windows.items():
+                    nursery.start_soon(pump, name, stream, window)
+                if process.stdin is not None:
+                    nursery.start_soon(feed, process.stdin)
+                try:
+                    code = await process.wait()
+                except CommandError as error:
+                    faults.append(error)
+                # No process can write any more, unless the command passed a file descriptor to a
+                # process outside its tree.
+                nursery.cancel_scope.deadline = process.drain_deadline(_DRAIN)
+            if not faults:
+                for name, (stream, window) in windows.items():
+                    for chunk in process.read_rest(stream):
+                        take(name, window, chunk)
         if faults:
             raise faults[0]
         seconds = time.perf_counter() - begun
@@ -414,6 +423,41 @@ class Process:
         """Whether the command has exited and left processes that are still running."""
         return bool(self._end) and self._end[0] == "left"
 
+    def drain_deadline(self, seconds: float) -> float:
+        """Return until when to wait for more output of an ended command, on trio's clock.
+
+        A sandbox that was built ahead of time reports the end of its command at once, and keeps the
+        pipes open for some milliseconds. Everything that the command wrote is in the pipes then, so
+        nothing is waited for; ``read_rest`` returns it.
+
+        Args:
+            seconds: How long to wait otherwise for the end of the pipes, which comes at once unless
+                the command passed its output to a process outside its tree.
+        """
+        if self._is_reported_early:
+            return trio.current_time()
+        return trio.current_time() + seconds
+
+    def read_rest(self, stream: trio.lowlevel.FdStream) -> Iterator[bytes]:
+        """Yield what is left in one of the output streams when ``drain_deadline`` was reached.
+
+        This method never waits. It yields nothing for a command whose output was read to its end.
+        """
+        total = 0
+        while self._is_reported_early and total < _MAX_REST_BYTES:
+            try:
+                chunk = os.read(stream.fileno(), _CHUNK_BYTES)
+            except OSError:  # the pipe is empty
+                return
+            if not chunk:
+                return
+            total += len(chunk)
+            yield chunk
+
+    @property
+    def _is_reported_early(self) -> bool:
+        return self.is_spare and bool(self._end) and self._end[0] == "ended"
+
     def _code(self) -> int:
         if self._end[0] == "lost":
             raise CommandLost(_LOST, hint="Run the command again if it is safe to repeat.")
@@ -468,10 +512,6 @@ class Process:
 
     async def _note_report(self) -> None:
         self._end = await self._report()
-        if self.is_spare and self._end[0] == "ended":
-            # Only the sandbox itself may still exist, and ending it also ends the output.
-            with suppress(OSError):
-                await self._channel.socket.send(b"0\n")
 
     async def _report(self) -> list[str]:
         while b"\n" not in self._heard:

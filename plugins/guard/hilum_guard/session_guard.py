@@ -483,9 +483,12 @@ class Guard:
         shown = resolve_listed(self._settings.readable, root)
         rules = self.rules.of("allow")
         named = {rule.pattern for rule in rules if rule.tool in ("read_file", "read")}
+        # The sandbox has just had the workspace scanned for this command.
+        scanned = self.sandbox.watch.scanned
+        find = partial(self._secret_files.of_workspace, scanned=scanned)
         hidden = []
         roots = map(str, self._session.workspace.roots)
-        for path in chain.from_iterable(map(self._secret_files.of_workspace, roots)):
+        for path in chain.from_iterable(map(find, roots)):
             relative = self._session.workspace.relative(path)
             real = os.path.realpath(path)
             if real not in shown and not named & {relative, exact_path(relative)}:

@@ -88,27 +88,32 @@ class Service:
             ToolError: The command could not be started, or was rejected.
         """
         try:
-            async with opened as self._process, trio.open_nursery() as nursery:
-                task_status.started()
+            async with opened as self._process:
                 streams = {"stdout": self._process.stdout, "stderr": self._process.stderr}
+                async with trio.open_nursery() as nursery:
+                    task_status.started()
+                    for name, stream in streams.items():
+                        if stream is not None:
+                            nursery.start_soon(self._pump, name, stream)
+                    try:
+                        self.code = await self._process.wait_exit()
+                        self.seconds = trio.current_time() - self.began
+                        if self._process.remains:
+                            self.remains = True
+                            self.exited.set()
+                            await self._process.wait()
+                    except HilumError as error:
+                        self.failure = error
+                    self.left = self._process.left
+                    if not self.remains:
+                        self.seconds = trio.current_time() - self.began
+                    # All of the command's processes have ended, but one may have passed its pipe to
+                    # another program.
+                    nursery.cancel_scope.deadline = self._process.drain_deadline(DRAIN_TIMEOUT)
                 for name, stream in streams.items():
                     if stream is not None:
-                        nursery.start_soon(self._pump, name, stream)
-                try:
-                    self.code = await self._process.wait_exit()
-                    self.seconds = trio.current_time() - self.began
-                    if self._process.remains:
-                        self.remains = True
-                        self.exited.set()
-                        await self._process.wait()
-                except HilumError as error:
-                    self.failure = error
-                self.left = self._process.left
-                if not self.remains:
-                    self.seconds = trio.current_time() - self.began
-                # All of the command's processes have ended, but one may have passed its pipe to
-                # another program.
-                nursery.cancel_scope.deadline = trio.current_time() + DRAIN_TIMEOUT
+                        for chunk in self._process.read_rest(stream):
+                            self._take(name, chunk)
         finally:
             self.state = "stopped" if self.reason else "exited"
             self.exited.set()
@@ -117,15 +122,19 @@ class Service:
 
     async def _pump(self, name: str, stream: trio.lowlevel.FdStream) -> None:
         while chunk := bytes(await stream.receive_some(CHUNK_BYTES)):
-            self.spool.add(chunk)
-            self.last_output = trio.current_time()
-            if self.buffers is not None:
-                text = self.buffers[name].add(chunk)
-                if text and self.show is not None:
-                    self.show(text)
-            self._news.set()
-            # A trio event cannot be reset, so each piece of output gets a new one.
-            self._news = trio.Event()
+            self._take(name, chunk)
+
+    def _take(self, name: str, chunk: bytes) -> None:
+        """Add a piece of output."""
+        self.spool.add(chunk)
+        self.last_output = trio.current_time()
+        if self.buffers is not None:
+            text = self.buffers[name].add(chunk)
+            if text and self.show is not None:
+                self.show(text)
+        self._news.set()
+        # A trio event cannot be reset, so each piece of output gets a new one.
+        self._news = trio.Event()
 
     async def wait_for_output(self) -> None:
         """Wait for more output or for the end of the command."""

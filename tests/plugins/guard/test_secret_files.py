@@ -3,6 +3,7 @@ whatever way they are read.
 """
 
 import os
+import shutil
 import stat
 import time
 
@@ -16,6 +17,7 @@ from hilum_guard.file_names import resolve_listed, select_unlinked
 from hilum_guard.sandbox.sandbox_policy import find_hidden
 from hilum_guard.secrets.existing_paths import ExistingPaths
 from hilum_guard.secrets.secret_paths import SETTLED, SecretFiles
+from hilum_guard.watching.folder_scan import FolderScan
 
 PLUGINS = (hilum_guard, hilum_files, hilum_shell)
 FILES = {
@@ -146,6 +148,43 @@ def test_a_workspace_hides_by_name_and_keys_by_mode(tmp_path):
     (tmp_path / "conf" / "id_rsa").write_text("x")
     assert "conf/id_rsa" in found()
     assert stat.S_IMODE((tmp_path / "key.pem").stat().st_mode) == 0o600
+
+
+def test_a_scan_of_the_workspace_saves_looking_into_its_folders(tmp_path, monkeypatch):
+    """What the scan does not show is still noticed: modes, and folders that it skips."""
+    root = str(tmp_path)
+    for name in ("src/key.pem", "lib/site-packages/pkg/x.py"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text("x")
+    scan = FolderScan([root])
+    finder = SecretFiles()
+    monkeypatch.setattr("hilum_guard.watching.folder_scan.SETTLED", 0)
+    monkeypatch.setattr("hilum_guard.secrets.secret_paths.SETTLED", 0)
+    looked = []
+
+    def look(folder):
+        looked.append(os.path.relpath(folder, root))
+        return SecretFiles._look(finder, folder)
+
+    monkeypatch.setattr(finder, "_look", look)
+
+    def found():
+        looked.clear()
+        scan.refresh(everywhere=False)
+        paths = finder.of_workspace(root, scan.scanned)
+        return {os.path.relpath(path, root) for path in paths}
+
+    assert found() == set()
+    assert len(looked) == 5
+    (tmp_path / "src/key.pem").chmod(0o600)
+    assert found() == {"src/key.pem"}
+    assert set(looked) == {"lib/site-packages", "lib/site-packages/pkg"}
+    (tmp_path / "lib/site-packages/pkg/.env").write_text("x")
+    assert found() == {"src/key.pem", "lib/site-packages/pkg/.env"}
+    (tmp_path / "src/.env").write_text("x")
+    assert found() == {"src/key.pem", "src/.env", "lib/site-packages/pkg/.env"}
+    shutil.rmtree(tmp_path / "src")
+    assert found() == {"lib/site-packages/pkg/.env"}
 
 
 def test_a_folder_whose_time_was_set_back_is_looked_into_again(tmp_path):

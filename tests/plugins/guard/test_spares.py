@@ -189,6 +189,27 @@ async def test_much_output_at_the_end(pool: Pool) -> None:
     assert (len(done.stdout), done.stdout[-4:], done.stderr) == (60_004, b"end\n", b"error\n")
 
 
+async def test_the_end_of_a_sandbox_is_not_waited_for(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command's output is complete when its processes have ended."""
+    monkeypatch.setattr("hilum.processes.client._DRAIN", math.inf)
+    spare = await pool.build()
+    shell = spare.process.pid
+    status = await trio.Path(f"/proc/{shell}/stat").read_text()
+    keeper = int(status.rpartition(")")[2].split()[1])
+    # Neither can end, and the shell keeps the pipes open.
+    for pid in (keeper, shell):
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        with trio.fail_after(30):
+            done = await pool.processes.run(["sh", "-c", "echo here; echo error >&2; exit 3"])
+    finally:
+        for pid in (shell, keeper):
+            os.kill(pid, signal.SIGCONT)
+    assert (done.returncode, done.stdout, done.stderr) == (3, b"here\n", b"error\n")
+
+
 async def test_input_merged_output_and_remaining_processes(pool: Pool) -> None:
     """A spare is built for the streams of its command."""
     argv = ["sh", "-c", "read line; echo $line; echo error >&2; exec sleep 60 > /dev/null &"]

@@ -16,18 +16,12 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterable
 from pathlib import Path
 
-from hilum_files.journal import inotify
-from hilum_files.journal.inotify import Event, Inotify
+from hilum import inotify
+from hilum.inotify import LOCAL_FILE_SYSTEMS, MAX_WATCHES_FILE, Event, Inotify, find_file_system
 
-LOCAL_FILE_SYSTEMS = frozenset(
-    "bcachefs btrfs ext2 ext3 ext4 f2fs jfs reiserfs tmpfs xfs zfs".split()
-)
-"""File systems that only this computer changes, each change through inotify's notice."""
-MAX_WATCHES_FILE = "/proc/sys/fs/inotify/max_user_watches"
 _MASK = (
     inotify.MODIFY
     | inotify.ATTRIB
@@ -193,30 +187,3 @@ def _identity(path: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
-
-
-def find_file_system(path: str) -> str:
-    """Return the type of the file system that contains a folder; empty if it is unknown."""
-    found = ""
-    longest = -1
-    with suppress(OSError):
-        real = os.path.realpath(path)
-        for point, kind in _read_mounts():
-            is_above = point == "/" or real == point or real.startswith(f"{point}/")
-            # The last of several mounts at one place hides the others.
-            if is_above and len(point) >= longest:
-                found = kind
-                longest = len(point)
-    return found
-
-
-def _read_mounts() -> Iterator[tuple[str, str]]:
-    """Yield each mount point, with the type of its file system (see proc_pid_mountinfo(5))."""
-    with open("/proc/self/mountinfo", "rb") as file:
-        for line in file:
-            before, _, after = line.partition(b" - ")
-            point = before.split()[4]
-            # Blanks and backslashes are written as octal numbers.
-            for code in (b"\\040", b"\\011", b"\\012", b"\\134"):
-                point = point.replace(code, bytes([int(code[1:], 8)]))
-            yield os.fsdecode(point), os.fsdecode(after.split()[0])

@@ -241,9 +241,15 @@ def _find_mount_points(argv: tuple[str, ...]) -> Iterator[bytes]:
             next(options)
         elif option != "--tmpfs":
             continue
-        yield os.fsencode(next(options).translate(_ESCAPES))
+        yield _encode_mount_point(next(options))
 
 
+@functools.lru_cache(maxsize=1000)
+def _encode_mount_point(path: str) -> bytes:
+    return os.fsencode(path.translate(_ESCAPES))
+
+
+@functools.cache
 def find_interpreter() -> str:
     """Return the base interpreter, which starts faster than a virtual environment's interpreter."""
     return os.path.realpath(sys.executable)

@@ -9,6 +9,7 @@ import socket
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
@@ -32,6 +33,7 @@ from hilum_guard.sandbox.loopback import Loopback
 from hilum_guard.sandbox.masks import Masks, sweep_masks
 from hilum_guard.sandbox.placeholders import Placeholders, add_git_settings
 from hilum_guard.sandbox.sandbox_prompt import describe_sandbox
+from hilum_guard.sandbox.shared_work import SharedWork
 from hilum_guard.sandbox.sockets import find_sockets
 from hilum_guard.sandbox.spares import SparePool, find_limit
 from hilum_guard.settings import GuardSettings
@@ -92,6 +94,22 @@ class ExtraAccess(NamedTuple):
     read_only: bool = False
 
 
+class PreparedCommand(NamedTuple):
+    """A command in the sandbox, for which the workspace was prepared.
+
+    Attributes:
+        command: The command before it was wrapped.
+        policy: Its permissions.
+        used_secrets: The hidden files that it may read.
+        wrapped: The command in the sandbox.
+    """
+
+    command: Command
+    policy: SandboxPolicy
+    used_secrets: frozenset[str]
+    wrapped: Command
+
+
 class Sandbox:
     """A session's sandbox.
 
@@ -144,11 +162,14 @@ class Sandbox:
         # Commands may start at the same time: the first command tries the sandbox, and the others
         # wait for the result.
         self._lock = trio.Lock()
+        self._preparing = SharedWork[PreparedCommand]()
         self._loopback = Loopback()
         self._root = os.path.realpath(workspace)
         self._mark = RunMarker(self._root)
         writable = sandbox_policy.find_writable(workspace, settings)
-        self.watch = WorkspaceWatcher(writable, os.path.realpath(self.temp), mark=self._mark)
+        self.watch = WorkspaceWatcher(
+            writable, os.path.realpath(self.temp), mark=self._mark, uses_events=True
+        )
         self._follower: WatchThread | None = None
 
     @property
@@ -224,12 +245,27 @@ class Sandbox:
         for name, folder in CACHES.items():
             # A cache location that the user or a plugin has set is kept.
             env.setdefault(name, f"{caches}/{folder}")
-        return await trio.to_thread.run_sync(self._wrap, clean, enforced, extra)
+        # Of several commands that start at once, most share the permissions that were found for one.
+        prepared = await self._preparing.run(
+            (command.looks, BACKGROUND in env, enforced, extra),
+            partial(trio.to_thread.run_sync, self._prepare, clean, enforced, extra),
+        )
+        if prepared.command is clean:
+            return prepared.wrapped
+        return await trio.to_thread.run_sync(self._wrap_alike, clean, enforced, extra, prepared)
 
-    def _wrap(self, command: Command, enforced: Enforcement, extra: ExtraAccess) -> Command:
-        """Return the command in the sandbox. Blocks."""
-        from hilum_guard.sandbox.backends import wrap  # with the first command
+    def _wrap_alike(
+        self, command: Command, enforced: Enforcement, extra: ExtraAccess, prepared: PreparedCommand
+    ) -> Command:
+        """Return a command in the sandbox with the permissions of another command. Blocks."""
+        if self.find_used_secrets(command.argv, command.cwd) != prepared.used_secrets:
+            return self._prepare(command, enforced, extra).wrapped
+        return self._wrap(command, prepared.policy, enforced, extra)
 
+    def _prepare(
+        self, command: Command, enforced: Enforcement, extra: ExtraAccess
+    ) -> PreparedCommand:
+        """Prepare the workspace for a command, and return the command in the sandbox. Blocks."""
         os.makedirs(self.temp, mode=0o700, exist_ok=True)
         git_folders: list[str] = []
         if BACKGROUND in command.env:
@@ -238,10 +274,20 @@ class Sandbox:
             git_folders += filter(None, map(self.watch.git_folder, self.watch.roots))
         watched = self._begin_watching(enforced, command, git_folders)
         watched += git_folders
-        policy = self._make_policy(command, enforced, extra, watched)
+        used_secrets = self.find_used_secrets(command.argv, command.cwd)
+        policy = self._make_policy(command, enforced, extra, watched, used_secrets)
         self._unwanted.update(policy.unwanted)
         if not command.looks:
             self.protected = policy.protected
+        wrapped = self._wrap(command, policy, enforced, extra)
+        return PreparedCommand(command, policy, used_secrets, wrapped)
+
+    def _wrap(
+        self, command: Command, policy: SandboxPolicy, enforced: Enforcement, extra: ExtraAccess
+    ) -> Command:
+        """Return a command in the sandbox. Blocks."""
+        from hilum_guard.sandbox.backends import wrap  # with the first command
+
         if policy.placeholders:
             command = attrs.evolve(command, env=add_git_settings(command.env))
         wrapped = wrap(command, policy, enforced)
@@ -299,7 +345,12 @@ class Sandbox:
         return watched
 
     def _make_policy(
-        self, command: Command, enforced: Enforcement, extra: ExtraAccess, watched: list[str]
+        self,
+        command: Command,
+        enforced: Enforcement,
+        extra: ExtraAccess,
+        watched: list[str],
+        used_secrets: frozenset[str],
     ) -> SandboxPolicy:
         """Return a command's current permissions."""
         policy = sandbox_policy.make_policy(self.workspace, self.settings, self.temp)
@@ -334,7 +385,7 @@ class Sandbox:
             program = self._write_filter()
         existing = sandbox_policy.select_writable(policy, protected)
         network = policy.network or extra.network
-        hidden -= self.find_used_secrets(command.argv, command.cwd)
+        hidden -= used_secrets
         placeholders: dict[str, str] = {}
         if (
             enforced.by == "bubblewrap"
@@ -464,6 +515,7 @@ class Sandbox:
             steps.callback(self._masks.close)
             steps.callback(self._remove_unwanted)
             steps.callback(self._mark.close)
+            steps.callback(self.watch.close)
             steps.callback(self.watch.settle)
             steps.callback(self._loopback.close)
             if self._follower is not None:

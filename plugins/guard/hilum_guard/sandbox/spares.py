@@ -31,6 +31,13 @@ from hilum.processes import CommandError, Spare, Streams
 
 IDLE_SECONDS = 60.0
 """Time after which a spare that was not used ends."""
+COMMAND_DELAY_SECONDS = 0.02
+"""Time after the start of a command in which no spare is built.
+
+Building takes processor time for which a short command, and the rest of its turn, would have to wait.
+"""
+REQUEST_DELAY_SECONDS = 0.004
+"""Time after ``note_model_request`` in which no spare is built: the request is sent first."""
 PAUSE_SECONDS = 1.0
 """Time without further attempts after a spare could not be built; it doubles with each failure."""
 MAX_PAUSE_SECONDS = 600.0
@@ -148,6 +155,7 @@ class SparePool:
         self._run = ""
         self._failures = 0
         self._paused_until = -inf
+        self._build_at = -inf
 
     # --- commands ---------------------------------------------------------------------------------
 
@@ -207,8 +215,13 @@ class SparePool:
         demand.run = self._run
         for old in list(self._demands)[:-_MAX_KINDS]:
             self._discard_idle(self._demands.pop(old))
-        self._woken.set()
+        self._delay_building(COMMAND_DELAY_SECONDS)
         return demand
+
+    def _delay_building(self, seconds: float) -> None:
+        """Have missing spares built after some seconds."""
+        self._build_at = trio.current_time() + seconds
+        self._woken.set()
 
     def _discard_idle(self, demand: _Demand) -> None:
         """Have all spares of a kind ended."""
@@ -232,7 +245,7 @@ class SparePool:
                 # Spares that have ended in the meantime are built again for the new run.
                 demand.last_used = trio.current_time()
         self._run = run
-        self._woken.set()
+        self._delay_building(REQUEST_DELAY_SECONDS)
 
     # --- building ---------------------------------------------------------------------------------
 
@@ -277,7 +290,7 @@ class SparePool:
     def _find_missing(self) -> Kind | None:
         """Return the kind of which a spare should be built next."""
         now = trio.current_time()
-        if now < self._paused_until:
+        if now < max(self._paused_until, self._build_at):
             return None
         total = sum(len(demand.idle) for demand in self._demands.values())
         for kind, demand in reversed(self._demands.items()):
@@ -303,8 +316,9 @@ class SparePool:
         times = [
             demand.last_used + IDLE_SECONDS for demand in self._demands.values() if demand.idle
         ]
-        if self._paused_until > trio.current_time():
-            times.append(self._paused_until)
+        begin = max(self._paused_until, self._build_at)
+        if begin > trio.current_time():
+            times.append(begin)
         return min(times, default=inf)
 
     async def _build(self, kind: Kind) -> None:

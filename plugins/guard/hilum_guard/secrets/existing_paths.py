@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import time
 from collections.abc import Iterable, Iterator
@@ -9,6 +10,8 @@ from collections.abc import Iterable, Iterator
 from hilum_guard.secrets.secret_paths import SETTLED
 
 _Stamp = tuple[int, int, int, int]
+# The list of paths is the same for each command.
+_find_folder = functools.lru_cache(maxsize=4096)(os.path.dirname)
 
 
 class ExistingPaths:
@@ -30,7 +33,7 @@ class ExistingPaths:
         """
         folders: dict[str, set[str] | None] = {}
         for path in paths:
-            folder = os.path.dirname(path)
+            folder = _find_folder(path)
             if folder not in folders:
                 folders[folder] = self._find_missing(folder)
             missing = folders[folder]

@@ -10,13 +10,18 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from fnmatch import translate
 from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
 
 from hilum_guard.file_names import folded
 from hilum_guard.secrets.secret_names import original_names
+
+if TYPE_CHECKING:
+    from hilum_guard.watching.folder_scan import ScannedFolders
 
 # Paths below the home folder that contain secrets.
 HOME = tuple(
@@ -133,11 +138,26 @@ Listed = tuple[tuple[str, ...], tuple[str, ...]]
 """A folder's subfolders, and the files in it whose names matter."""
 
 
+class _Search(NamedTuple):
+    """The result of a search for file names that are typical of secrets.
+
+    Attributes:
+        revision: The revision of the scan before the search.
+        unscanned: The folders that the scan did not include, each with what it contained.
+        files: The files that were found.
+    """
+
+    revision: int
+    unscanned: tuple[tuple[str, Listed], ...]
+    files: tuple[str, ...]
+
+
 class SecretFiles:
     """A finder of files whose mode or name marks them as secret; it caches unchanged folders."""
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[tuple[int, int], Listed]] = {}
+        self._searches: dict[str, _Search] = {}
 
     def of_home(self, home: str) -> Iterator[str]:
         """Yield the files in a home folder's dot-folders that only the user may read. Blocks."""
@@ -162,18 +182,32 @@ class SecretFiles:
                 if inner.startswith(".") and inner not in _PASSED_OVER:
                     waiting.append((path, depth + 1))
 
-    def of_workspace(self, root: str) -> Iterator[str]:
-        """Yield the workspace files that are named like secrets, and hard links to them. Blocks."""
-        for _, files in self._folders(root):
-            for path in files:
-                name = os.path.basename(path)
-                if is_hidden_name(name) or (is_private_name(name) and _is_private(path)):
-                    yield path
-        yield from self.links(root)
+    def of_workspace(self, root: str, scanned: ScannedFolders | None = None) -> Iterator[str]:
+        """Yield the workspace files that are named like secrets, and hard links to them. Blocks.
+
+        Args:
+            root: The root of the workspace.
+            scanned: The folders that were scanned just before. As long as the scan finds no change,
+                this method does not examine these folders again.
+        """
+        named = self._find_named(root, scanned)
+        for path in named:
+            if is_hidden_name(os.path.basename(path)) or _is_private(path):
+                yield path
+        yield from self._find_links(root, named)
 
     def links(self, root: str) -> Iterator[str]:
         """Yield hard links with other names to a workspace's secrets. Blocks."""
-        secrets = set(self._linked_secrets(root))
+        yield from self._find_links(root, self._find_named(root))
+
+    def _find_links(self, root: str, named: Iterable[str]) -> Iterator[str]:
+        """Yield hard links with other names to some files.
+
+        Args:
+            root: The root of the workspace.
+            named: The files.
+        """
+        secrets = set(filter(None, map(_read_linked_file, named)))
         if not secrets:
             return
         # A folder listing contains the inodes of its entries, so only files with a secret's inode
@@ -187,26 +221,42 @@ class SecretFiles:
                     if _read_linked_file(entry.path) in secrets:
                         yield entry.path
 
-    def _linked_secrets(self, root: str) -> Iterator[tuple[int, int]]:
-        """Yield the device and inode of each workspace secret that has several names."""
-        for _, files in self._folders(root):
-            for path in filter(_has_secret_name, files):
-                file = _read_linked_file(path)
-                if file:
-                    yield file
+    def _find_named(self, root: str, scanned: ScannedFolders | None = None) -> tuple[str, ...]:
+        """Return the files in a workspace whose names are typical of secrets."""
+        known = self._searches.get(root)
+        if scanned is not None and known is not None and self._holds(known, scanned):
+            return known.files
+        unscanned: list[tuple[str, Listed]] = []
+        files: list[str] = []
+        for folder, listed in self._folders(root):
+            files += filter(_has_secret_name, listed[1])
+            if scanned is not None and folder not in scanned.paths:
+                unscanned.append((folder, listed))
+        if scanned is not None:
+            self._searches[root] = _Search(scanned.revision, tuple(unscanned), tuple(files))
+        return tuple(files)
 
-    def _folders(self, root: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Yield the folders in a workspace, each with the files whose names matter."""
-        waiting = [root]
+    def _holds(self, known: _Search, scanned: ScannedFolders) -> bool:
+        """Return whether another search would find the same files."""
+        if known.revision != scanned.revision:
+            return False
+        # `_look` returns the same object for a folder that has not changed.
+        return all(self._look(folder) is listed for folder, listed in known.unscanned)
+
+    def _folders(self, root: str) -> Iterator[tuple[str, Listed]]:
+        """Yield the folders in a workspace, each with its subfolders and the files that matter."""
+        waiting = deque([root])
         for _ in range(MAX_FOLDERS):
             if not waiting:
                 return
             # The search is breadth-first, so that the limit omits the deepest folders.
-            folder = waiting.pop(0)
-            folders, files = self._look(folder)
-            yield folder, files
+            folder = waiting.popleft()
+            listed = self._look(folder)
+            yield folder, listed
             # Generated folders are large and contain none of the project's secrets.
-            waiting += [path for path in folders if os.path.basename(path) not in SKIPPED]
+            for path in listed[0]:
+                if os.path.basename(path) not in SKIPPED:
+                    waiting.append(path)
 
     def _look(self, folder: str) -> Listed:
         """Return a folder's subfolders, and the files in it whose names matter."""

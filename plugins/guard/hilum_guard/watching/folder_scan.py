@@ -1,7 +1,8 @@
 """List the folders in a workspace, rereading only those that changed.
 
 A scan costs one ``lstat`` for each known folder. The scan compares change times (ctime), because a
-program can set modification times, but not change times.
+program can set modification times, but not change times. In a large workspace, ``folder_events`` may
+confirm that nothing has changed, which costs nothing.
 """
 
 from __future__ import annotations
@@ -9,13 +10,15 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import attrs
 
 from hilum_guard.file_names import QUARANTINED, original
 from hilum_guard.repositories import git_metadata
 from hilum_guard.watching.executed_files import PARENTS, find_name
+from hilum_guard.watching.folder_events import FolderEvents
 
 MAX_FOLDERS = 20_000
 """Maximum number of folders to watch; those nearest the root come first."""
@@ -54,22 +57,43 @@ class Folder:
     listed: bool = True
 
 
+class ScannedFolders(NamedTuple):
+    """The folders that a scan found.
+
+    Attributes:
+        revision: A number that two scans share only if the second found the same folders, and no
+            folder had changed, or might have changed without a new change time.
+        paths: The paths of the folders.
+    """
+
+    revision: int
+    paths: Collection[str]
+
+
 class FolderScan:
     """The folders in a workspace.
 
     Args:
         roots: The folders to scan, resolved.
+        events: Confirms that nothing has changed, if there is one.
 
     Attributes:
         relevant: The folders that contain relevant names, are Git folders or could not be listed.
+        scanned: The folders, as of the last scan.
         truncated: Whether some folders are not scanned because there are too many.
     """
 
-    def __init__(self, roots: Sequence[str]) -> None:
+    def __init__(self, roots: Sequence[str], events: FolderEvents | None = None) -> None:
         self.relevant: list[tuple[str, Folder]] = []
+        self.scanned = ScannedFolders(0, ())
         self.truncated = False
         self._roots = tuple(roots)
+        self._events = events
         self._folders: dict[str, Folder] = {}
+        # Whether the previous scan included folders of installed packages; None before the first.
+        self._everywhere: bool | None = None
+        # Whether a later change to any folder that it found would change the folder's stamp.
+        self._is_settled = False
         # Folders that are executed as a whole.
         self._executed: set[str] = set()
 
@@ -79,6 +103,12 @@ class FolderScan:
         Args:
             everywhere: Whether to also scan folders of installed packages.
         """
+        events = self._events
+        is_similar = everywhere == self._everywhere
+        if events is not None:
+            if is_similar and self._is_settled and events.confirm():
+                return
+            events.begin_scan()
         # This loop runs for every folder in a workspace at every command, so it does no more than
         # necessary: it uses local names instead of attributes, and calls no function for a known
         # folder.
@@ -86,6 +116,7 @@ class FolderScan:
         found: dict[str, Folder] = {}
         relevant: list[tuple[str, Folder]] = []
         lstat = os.lstat
+        is_changed = False
         waiting = list(self._roots)
         # Folders are scanned level by level, so that the limit omits the deepest ones.
         while waiting and len(found) < MAX_FOLDERS:
@@ -101,6 +132,7 @@ class FolderScan:
                     if not stat.S_ISDIR(status.st_mode):
                         continue
                     state = self._list(path, stamp)
+                    is_changed = True
                 found[path] = state
                 if state.names or state.repository or not state.listed:
                     relevant.append((path, state))
@@ -110,6 +142,14 @@ class FolderScan:
             waiting = deeper
         self._folders = found
         self.relevant = relevant
+        # Without a new listing, every folder that was found was known.
+        if is_changed or len(found) != len(old):
+            self.scanned = ScannedFolders(self.scanned.revision + 1, found.keys())
+        self._everywhere = everywhere
+        self._is_settled = all(state.settled for state in found.values())
+        # The watches follow two scans of the same kind: a single one is not repeated soon.
+        if events is not None and is_similar:
+            events.end_scan({path: state.stamp[0] for path, state in found.items()})
         self.truncated = bool(waiting)
 
     def _list(self, path: str, stamp: Stamp) -> Folder:

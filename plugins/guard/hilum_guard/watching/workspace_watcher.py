@@ -21,9 +21,11 @@ from hilum_guard.repositories import git_metadata
 from hilum_guard.repositories.git_metadata import Entry
 from hilum_guard.sandbox.sandbox_policy import find_repository, is_empty
 from hilum_guard.watching.executed_files import find_name, inner_paths
+from hilum_guard.watching.folder_events import FolderEvents
 from hilum_guard.watching.folder_scan import (
     SETTLED,
     FolderScan,
+    ScannedFolders,
     describe_kind,
     is_settled,
     read_inode,
@@ -54,6 +56,8 @@ class WorkspaceWatcher:
         mark: Records that commands run and what existed before, in case this process is killed.
         commands: Returns how many of those that ``alive`` counts are no services.
         unclosed: Returns how many services may be running for which no Git folder is closed.
+        uses_events: Whether to watch the folders of a large workspace by inotify; the caller must
+            then call ``close``.
 
     Attributes:
         dirty: Whether commands may have run since the last scan.
@@ -70,6 +74,7 @@ class WorkspaceWatcher:
         mark: RunMarker | None = None,
         commands: Callable[[], int] | None = None,
         unclosed: Callable[[], int] = lambda: 0,
+        uses_events: bool = False,
     ) -> None:
         self.roots = tuple(roots)
         self.temp = temp
@@ -83,7 +88,8 @@ class WorkspaceWatcher:
         self._mark = mark
         # The lock is reentrant, because `begin` calls `check`.
         self._lock = threading.RLock()
-        self._scan = FolderScan(roots)
+        self._events = FolderEvents(roots) if uses_events else None
+        self._scan = FolderScan(roots, self._events)
         self._quarantine = Quarantine(roots)
         # The time at which the running commands began, and the folders of installed packages that
         # existed then: see `_was_there_before`.
@@ -117,6 +123,11 @@ class WorkspaceWatcher:
     def truncated(self) -> bool:
         """Whether there are more folders than hilum watches."""
         return self._scan.truncated
+
+    @property
+    def scanned(self) -> ScannedFolders:
+        """The folders, as of the last check or the beginning of the last command."""
+        return self._scan.scanned
 
     def begin(
         self,
@@ -314,6 +325,12 @@ class WorkspaceWatcher:
                     self._known = {entry for entry in self._known if entry.path != path}
             return found
 
+    def close(self) -> None:
+        """Stop watching by inotify; later checks scan all folders."""
+        with self._lock:
+            if self._events is not None:
+                self._events.close()
+
     # --- the mark ---------------------------------------------------------------------------------
 
     def resume(self, state: WatchState) -> None:
@@ -417,12 +434,11 @@ class WorkspaceWatcher:
             git_folder, files = waiting.pop()
             for path in self._read_gitlinks(git_folder) if files else ():
                 pointer = f"{files}/{path}/.git"
+                # Most of these paths do not exist, and resolving a path takes longer.
+                if pointer in seen or not os.path.lexists(pointer):
+                    continue
                 real = f"{resolve_links(os.path.dirname(pointer))}/.git"
-                if (
-                    pointer in seen
-                    or not is_below(real, self.roots)
-                    or not os.path.lexists(pointer)
-                ):
+                if not is_below(real, self.roots):
                     continue
                 seen.add(pointer)
                 before = set(git_folders)

@@ -11,6 +11,7 @@ import os
 import struct
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 MODIFY = 0x2
@@ -28,6 +29,12 @@ IGNORED = 0x8000
 ONLYDIR = 0x0100_0000
 DONT_FOLLOW = 0x0200_0000
 ISDIR = 0x4000_0000
+LOCAL_FILE_SYSTEMS = frozenset(
+    "bcachefs btrfs ext2 ext3 ext4 f2fs jfs reiserfs tmpfs xfs zfs".split()
+)
+"""File systems that only this computer changes, each change through inotify's notice."""
+MAX_WATCHES_FILE = "/proc/sys/fs/inotify/max_user_watches"
+"""The file with the number of watches that a user may have."""
 # Larger than the queue of a usual system (16,384 events of at most 272 bytes), read in steps.
 _READ_BYTES = 1 << 16
 _HEAD = struct.Struct("iIII")
@@ -104,3 +111,30 @@ class Inotify:
     def close(self) -> None:
         """Close the queue, and stop watching."""
         os.close(self._descriptor)
+
+
+def find_file_system(path: str) -> str:
+    """Return the type of the file system that contains a folder; empty if it is unknown."""
+    found = ""
+    longest = -1
+    with suppress(OSError):
+        real = os.path.realpath(path)
+        for point, kind in read_mounts():
+            is_above = point == "/" or real == point or real.startswith(f"{point}/")
+            # The last of several mounts at one place hides the others.
+            if is_above and len(point) >= longest:
+                found = kind
+                longest = len(point)
+    return found
+
+
+def read_mounts() -> Iterator[tuple[str, str]]:
+    """Yield each mount point, with the type of its file system (see proc_pid_mountinfo(5))."""
+    with open("/proc/self/mountinfo", "rb") as file:
+        for line in file:
+            before, _, after = line.partition(b" - ")
+            point = before.split()[4]
+            # Blanks and backslashes are written as octal numbers.
+            for code in (b"\\040", b"\\011", b"\\012", b"\\134"):
+                point = point.replace(code, bytes([int(code[1:], 8)]))
+            yield os.fsdecode(point), os.fsdecode(after.split()[0])

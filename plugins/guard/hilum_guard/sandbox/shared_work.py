@@ -1,0 +1,68 @@
+"""Do a piece of work once for all tasks that wait for its result."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Generic, TypeVar
+
+import attrs
+import trio
+
+Result = TypeVar("Result")
+
+
+@attrs.define(eq=False)
+class _Round(Generic[Result]):
+    """One execution of the work.
+
+    Attributes:
+        ended: Set when the work has ended.
+        results: The result; empty if the work failed or was cancelled.
+    """
+
+    ended: trio.Event = attrs.Factory(trio.Event)
+    results: list[Result] = attrs.Factory(list)
+
+
+class SharedWork(Generic[Result]):
+    """Work whose result may be shared by the tasks that asked for it before it began.
+
+    A result is never older than the request for it: whoever asks while the work runs gets the result
+    of the next execution.
+    """
+
+    def __init__(self) -> None:
+        self._lock = trio.Lock()
+        # The executions that have not begun.
+        self._waiting: dict[Hashable, _Round[Result]] = {}
+
+    async def run(self, key: Hashable, work: Callable[[], Awaitable[Result]]) -> Result:
+        """Return the result of an execution that begins after this call.
+
+        Exceptions of the work concern only the task that executes it; the others try again.
+
+        Args:
+            key: Tasks with the same key share a result.
+            work: The work.
+        """
+        while True:
+            joined = self._waiting.get(key)
+            if joined is None:
+                return await self._execute(key, work)
+            await joined.ended.wait()
+            if joined.results:
+                return joined.results[0]
+
+    async def _execute(self, key: Hashable, work: Callable[[], Awaitable[Result]]) -> Result:
+        this = self._waiting[key] = _Round[Result]()
+        try:
+            async with self._lock:
+                # Whoever asks from here on must not get this result.
+                del self._waiting[key]
+                result = await work()
+                this.results.append(result)
+                return result
+        finally:
+            if self._waiting.get(key) is this:  # cancelled before the work began
+                del self._waiting[key]
+            this.ended.set()
